@@ -1,0 +1,1 @@
+//! Administration: API types, server, client, array.toml.

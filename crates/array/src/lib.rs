@@ -1,0 +1,1 @@
+//! The array: assembly of all layers, hosts, mapping, controllers, counters.

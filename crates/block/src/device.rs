@@ -1,0 +1,45 @@
+//! The trait of everything that stores blocks.
+
+use crate::{BlockError, Pieces};
+
+/// The immutable facts of a device. (A volume that grows is a new geometry; ask again after growing.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Size in bytes.
+    pub len_bytes: u64,
+    /// Addresses and lengths are multiples of this.
+    pub block_bytes: u32,
+}
+
+impl Geometry {
+    /// `OutOfRange` unless `at..at + len` lies within the device.
+    pub fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        match at.checked_add(len) {
+            Some(end) if end <= self.len_bytes => Ok(()),
+            _ => Err(BlockError::OutOfRange { at, len, end: self.len_bytes }),
+        }
+    }
+}
+
+/// Something that stores blocks: a RAID group, a volume.
+///
+/// Addresses are bytes. The caller keeps to whole blocks (asserted); a range past the end is an error. Operations in
+/// flight at once on overlapping ranges have no order: who needs one (COMPARE AND WRITE) locks ranges above. A
+/// completed write is seen by every later read; it is durable once a `flush` that began after it has completed. An
+/// operation that fails may have written part of its range.
+pub trait Device {
+    /// Size and block size.
+    fn geometry(&self) -> Geometry;
+
+    /// Reads `len` bytes at `at` and appends them to `out` (whose content is unspecified after an error).
+    fn read(&self, at: u64, len: usize, out: &mut Pieces) -> impl Future<Output = Result<(), BlockError>>;
+
+    /// Writes `data` at `at`.
+    fn write(&self, at: u64, data: &Pieces) -> impl Future<Output = Result<(), BlockError>>;
+
+    /// Makes `len` bytes at `at` read as zeros, giving space back where that is possible.
+    fn zero(&self, at: u64, len: u64) -> impl Future<Output = Result<(), BlockError>>;
+
+    /// Makes everything that completed before this call durable.
+    fn flush(&self) -> impl Future<Output = Result<(), BlockError>>;
+}

@@ -1,0 +1,63 @@
+//! What can go wrong below a LU. One enum for all layers, so that it turns into sense data in exactly one place.
+
+use world::DriveError;
+
+/// Why an operation on blocks failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// The range is not within the device.
+    #[error("range {at}+{len} is past the end at {end}")]
+    OutOfRange {
+        /// First byte.
+        at: u64,
+        /// Bytes.
+        len: u64,
+        /// Size of the device in bytes.
+        end: u64,
+    },
+    /// The pool has no free page for a write that needs one. Nothing was written beyond what was complete before.
+    #[error("pool {pool} is full")]
+    NoSpace {
+        /// The pool's name.
+        pool: String,
+    },
+    /// The blocks cannot be read, and no redundancy is left to rebuild them from.
+    #[error("unrecoverable read error at byte {at}: {cause}")]
+    Unreadable {
+        /// First byte of the failed range on the device.
+        at: u64,
+        /// What the layer below said.
+        cause: String,
+    },
+    /// Fewer drives are left than the layout needs, or the device below is gone.
+    #[error("device failed: {cause}")]
+    Failed {
+        /// What the layer below said.
+        cause: String,
+    },
+    /// A metadata write failed earlier; the component refuses everything from then on, for ever.
+    #[error("{component} stopped after a failed metadata write: {cause}")]
+    Poisoned {
+        /// What was poisoned.
+        component: String,
+        /// The first failure.
+        cause: String,
+    },
+    /// Stored data or metadata does not match its checksum.
+    #[error("corruption in {place}: {cause}")]
+    Corrupt {
+        /// Where.
+        place: String,
+        /// What does not fit.
+        cause: String,
+    },
+}
+
+impl From<DriveError> for BlockError {
+    fn from(error: DriveError) -> BlockError {
+        match error {
+            DriveError::Medium { at, .. } => BlockError::Unreadable { at, cause: error.to_string() },
+            DriveError::Gone { .. } | DriveError::NoRoom { .. } => BlockError::Failed { cause: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The seam between the layers of the data path: addresses, data, errors, and what every layer promises.
+//!
+//! ```text
+//!   scsi ──> array's LU ──> pool's volume ──> RAID group ──> world's drive
+//!                 each arrow is this seam: read, write, zero, flush
+//! ```
+//!
+//! The layers are structs with `async fn`s, joined statically, so that an I/O through all of them is one future and
+//! allocates nothing. The [`Device`] trait is for what is generic over a layer: the [`conformance`] suite that
+//! every layer runs, the shadow model of the simulation, and the layers that stack on either of two.
+
+pub mod conformance;
+mod device;
+mod error;
+mod pieces;
+
+pub use device::{Device, Geometry};
+pub use error::BlockError;
+pub use pieces::Pieces;
+pub use world::{Buf, Data};

@@ -1,0 +1,1 @@
+//! The laboratory: loads, scenarios, counters, analysis, reports.

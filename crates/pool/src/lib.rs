@@ -1,0 +1,1 @@
+//! Thin pools: page maps, volumes, clones, journal.

@@ -1,0 +1,1 @@
+//! RAID groups: geometry, mirrors, stripes.

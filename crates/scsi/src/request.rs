@@ -1,0 +1,93 @@
+//! What crosses between a transport and a logical unit: plain values that can be sent to another thread.
+
+use block::Pieces;
+
+/// A logical unit number as hosts use it: 0 to 255 single-level (SAM-5 4.7.5), up to 16383 with flat addressing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lun(pub u16);
+
+/// One I_T nexus (one session) within the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NexusId(pub u64);
+
+/// SAM-5 8.7: task attribute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskAttribute {
+    /// May be reordered.
+    #[default]
+    Simple,
+    /// After everything older, before everything younger.
+    Ordered,
+    /// Before everything that waits.
+    HeadOfQueue,
+    /// Auto contingent allegiance.
+    Aca,
+}
+
+/// One command with its data-out, whole.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The command descriptor block, zero-padded.
+    pub cdb: [u8; 16],
+    /// Task attribute.
+    pub attribute: TaskAttribute,
+    /// The data that came from the host; may be shorter or longer than the CDB asks for.
+    pub data_out: Pieces,
+    /// How much data-in the host has room for.
+    pub data_in_max: u32,
+}
+
+/// SAM-5 5.3: status codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// 00h.
+    Good = 0x00,
+    /// 02h; sense data says why.
+    CheckCondition = 0x02,
+    /// 08h.
+    Busy = 0x08,
+    /// 18h.
+    ReservationConflict = 0x18,
+    /// 28h.
+    TaskSetFull = 0x28,
+    /// 40h.
+    TaskAborted = 0x40,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// Status.
+    pub status: Status,
+    /// Sense data in fixed or descriptor format, empty unless `CheckCondition`.
+    pub sense: Vec<u8>,
+    /// Data for the host: all that the command gives, even over `data_in_max` (the transport cuts and counts the residual).
+    pub data_in: Pieces,
+    /// How much data-out the CDB asked for (residual counts).
+    pub data_out_wanted: u64,
+    /// The task was aborted by another nexus: the transport sends no response (TAS = 0).
+    pub aborted: bool,
+}
+
+/// SAM-5 clause 7: task management functions that reach a logical unit or the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskFunction {
+    /// All tasks of this nexus on the LU.
+    AbortTaskSet(Lun),
+    /// All tasks of all nexuses on the LU.
+    ClearTaskSet(Lun),
+    /// Reset one LU.
+    LunReset(Lun),
+    /// Reset all LUs that the host sees.
+    TargetReset,
+}
+
+/// SAM-5 7.1: how a task management function ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskOutcome {
+    /// Done.
+    Complete,
+    /// No such LU for this host.
+    NoSuchLun,
+}

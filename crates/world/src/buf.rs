@@ -1,0 +1,229 @@
+//! Buffers: page-aligned, recycled per thread, owned by one operation at a time.
+//!
+//! ```text
+//!   Buf::new ──> filled by a drive or a socket ──freeze──> Data ──clone/slice──> Data …
+//!      ^                                                                            │
+//!      └───────────────── the memory goes back to this thread's shelf <──last drop──┘
+//! ```
+//!
+//! A [`Buf`] is unique and mutable, a [`Data`] shared and immutable. Both are one counted block of memory, so that
+//! freezing, slicing and handing the same bytes to two mirrored drives and a socket copies nothing; when the last holder
+//! drops it, block and count go back to the shelf together and the next `Buf::new` allocates nothing.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+use std::sync::Arc;
+
+/// Alignment of every buffer: the largest memory alignment that O_DIRECT asks for on common devices.
+const ALIGN: usize = 4096;
+/// The smallest size class.
+const CLASS_LEN_MIN: usize = 4096;
+/// Size classes are powers of two from 4 KiB to 8 MiB.
+const CLASSES: usize = 12;
+/// The largest buffer, in bytes: the largest transfer of one command and some.
+pub const BUF_LEN_MAX: usize = CLASS_LEN_MIN << (CLASSES - 1);
+/// How much memory one class may keep on the shelf of a thread.
+const SHELF_BYTES_MAX: usize = 16 << 20;
+
+struct Memory {
+    bytes: Box<[u8]>,
+    /// Where the aligned part begins.
+    start: usize,
+    class: usize,
+}
+
+impl Memory {
+    fn allocate(class: usize) -> Arc<Memory> {
+        let bytes = vec![0u8; (CLASS_LEN_MIN << class) + ALIGN].into_boxed_slice();
+        let start = bytes.as_ptr().align_offset(ALIGN);
+        Arc::new(Memory { bytes, start, class })
+    }
+}
+
+thread_local! {
+    static SHELF: RefCell<[Vec<Arc<Memory>>; CLASSES]> = RefCell::new(std::array::from_fn(|_| Vec::new()));
+}
+
+fn class_of(len: usize) -> usize {
+    assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is over the limit of {BUF_LEN_MAX}");
+    len.next_power_of_two().max(CLASS_LEN_MIN).trailing_zeros() as usize - CLASS_LEN_MIN.trailing_zeros() as usize
+}
+
+fn take(class: usize) -> Arc<Memory> {
+    let shelved = SHELF.try_with(|s| s.borrow_mut()[class].pop()).ok().flatten();
+    shelved.unwrap_or_else(|| Memory::allocate(class))
+}
+
+/// Puts the memory back when nobody else holds it.
+fn give_back(mut memory: Arc<Memory>) {
+    if Arc::get_mut(&mut memory).is_none() {
+        return;
+    }
+    let class = memory.class;
+    // During the thread's end the shelf is gone, and the memory is freed instead.
+    let _ = SHELF.try_with(|s| {
+        let shelf = &mut s.borrow_mut()[class];
+        if (shelf.len() + 1) * (CLASS_LEN_MIN << class) <= SHELF_BYTES_MAX {
+            shelf.push(memory);
+        }
+    });
+}
+
+/// A unique, mutable, page-aligned buffer. Its content is unspecified until it is written.
+pub struct Buf {
+    memory: Option<Arc<Memory>>,
+    len: usize,
+}
+
+impl Buf {
+    /// A buffer of `len` bytes (at most [`BUF_LEN_MAX`]) with unspecified content.
+    pub fn new(len: usize) -> Buf {
+        Buf { memory: Some(take(class_of(len))), len }
+    }
+
+    /// A buffer of `len` zero bytes.
+    pub fn zeroed(len: usize) -> Buf {
+        let mut buf = Buf::new(len);
+        buf.fill(0);
+        buf
+    }
+
+    /// A buffer with a copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Buf {
+        let mut buf = Buf::new(bytes.len());
+        buf.copy_from_slice(bytes);
+        buf
+    }
+
+    /// Shortens the buffer to its first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Makes the buffer immutable and shareable, without a copy.
+    pub fn freeze(mut self) -> Data {
+        Data { memory: self.memory.take(), from: 0, len: self.len }
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let m = self.memory.as_ref().expect("memory is only taken by freeze and drop");
+        &m.bytes[m.start..m.start + self.len]
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let m = self.memory.as_mut().expect("memory is only taken by freeze and drop");
+        let m = Arc::get_mut(m).expect("a Buf is the only holder of its memory");
+        &mut m.bytes[m.start..m.start + self.len]
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            give_back(memory);
+        }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+/// Immutable bytes, shared by counting: a clone and a slice cost no copy.
+#[derive(Clone)]
+pub struct Data {
+    memory: Option<Arc<Memory>>,
+    from: usize,
+    len: usize,
+}
+
+impl Data {
+    /// A copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Data {
+        Buf::copy_of(bytes).freeze()
+    }
+
+    /// The part of the data in `range` (relative to this data), sharing the memory.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Data {
+        let from = match range.start_bound() {
+            Bound::Included(&n) => n,
+            Bound::Excluded(&n) => n + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(&n) => n + 1,
+            Bound::Excluded(&n) => n,
+            Bound::Unbounded => self.len,
+        };
+        assert!(from <= to && to <= self.len, "slice {from}..{to} of {} bytes", self.len);
+        Data { memory: self.memory.clone(), from: self.from + from, len: to - from }
+    }
+
+    /// Whether the first byte lies on a multiple of `align` in memory.
+    pub fn is_aligned_to(&self, align: usize) -> bool {
+        self.from.is_multiple_of(align)
+    }
+}
+
+impl Deref for Data {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let m = self.memory.as_ref().expect("memory is only taken by drop");
+        let from = m.start + self.from;
+        &m.bytes[from..from + self.len]
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            give_back(memory);
+        }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Data({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_comes_back_to_the_shelf() {
+        for len in [1, 4096, 4097, 1 << 20, BUF_LEN_MAX] {
+            let mut buf = Buf::new(len);
+            assert_eq!(buf.as_ptr() as usize % ALIGN, 0);
+            assert_eq!(buf.len(), len);
+            buf[len - 1] = 7;
+            let address = buf.as_ptr();
+            let data = buf.freeze();
+            let part = data.slice(len - 1..);
+            drop(data);
+            assert_eq!(part[0], 7);
+            drop(part);
+            assert_eq!(Buf::new(len).as_ptr(), address, "the same memory is used again");
+        }
+    }
+
+    #[test]
+    fn a_shared_block_is_not_given_back_twice() {
+        let data = Data::copy_of(b"twelve bytes");
+        let other = data.clone();
+        drop(data);
+        assert_eq!(&other[..], b"twelve bytes");
+        let fresh = Buf::new(12);
+        assert_ne!(fresh.as_ptr(), other.as_ptr());
+    }
+}

@@ -1,0 +1,222 @@
+//! Drives: the seam to what stores blocks, and the handle that everybody above it holds.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use crate::{Buf, Data, Io};
+
+/// What a drive is, asked once when it is opened and true for its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveInfo {
+    /// How the drive is called in messages (a path, a catalogue name).
+    pub name: String,
+    /// Size in bytes, a multiple of `block_bytes`.
+    pub len_bytes: u64,
+    /// Address and length of every operation are multiples of this (512 or 4096).
+    pub block_bytes: u32,
+    /// Whether an acknowledged write may be lost by a power cut until the next flush.
+    pub volatile_cache: bool,
+    /// Whether [`Drive::zero`] is cheap (a hole, a discarded block) rather than a write of zeros.
+    pub cheap_zero: bool,
+}
+
+/// What a drive did wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriveError {
+    /// The medium cannot be read at this address (a latent sector error).
+    #[error("drive {drive}: medium error at byte {at}")]
+    Medium {
+        /// The drive's name.
+        drive: String,
+        /// The first byte of the operation that failed.
+        at: u64,
+    },
+    /// The drive does not answer any more.
+    #[error("drive {drive} is gone: {cause}")]
+    Gone {
+        /// The drive's name.
+        drive: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// The drive has no room for the write (a file system that is full below a file drive).
+    #[error("drive {drive}: no room below it for a write at byte {at}")]
+    NoRoom {
+        /// The drive's name.
+        drive: String,
+        /// The first byte of the operation that failed.
+        at: u64,
+    },
+}
+
+/// What to open as a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveSpec {
+    /// A file, opened O_DIRECT; created with this size when it is not there (`None`: it must be there).
+    File {
+        /// Where the file is.
+        path: PathBuf,
+        /// Size in bytes for a new file.
+        create_len_bytes: Option<u64>,
+    },
+    /// A block device, opened O_DIRECT and exclusively.
+    Device {
+        /// The device node.
+        path: PathBuf,
+    },
+    /// Memory, gone with the process.
+    Memory {
+        /// Its name.
+        name: String,
+        /// Size in bytes; memory is taken as it is written.
+        len_bytes: u64,
+    },
+    /// A drive of the model world, by the name under which the harness holds it.
+    Modelled {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Why a drive could not be opened: one clear line with cause and place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("drive {name}: {cause}")]
+pub struct OpenError {
+    /// The path or name.
+    pub name: String,
+    /// What is wrong and what to do.
+    pub cause: String,
+}
+
+/// A read that ended: the buffer comes back, filled when `result` is `Ok`.
+#[derive(Debug)]
+pub struct Filled {
+    /// The buffer that was given.
+    pub buf: Buf,
+    /// How it went.
+    pub result: Result<(), DriveError>,
+}
+
+/// A drive as a world implements it. Callers use [`Drive`], which checks bounds and counts.
+///
+/// Semantics are those of a disk with a volatile write cache (when [`DriveInfo::volatile_cache`]): a completed write is
+/// seen by every later read; it survives a power cut once a flush that was submitted after its completion has
+/// completed. A write that is in flight or not flushed at a power cut is, per 512-byte sector, old or new. Operations
+/// in flight at once have no order among them.
+pub trait DriveBackend {
+    /// Reads `buf.len()` bytes at `at`.
+    fn read(&self, at: u64, buf: Buf) -> Io<Filled>;
+    /// Writes `data` at `at`. Memory that the device cannot take as it lies is copied by the back end.
+    fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>>;
+    /// Makes `len` bytes at `at` read as zeros and gives their space back where the medium can.
+    fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>>;
+    /// Makes every write (and zero) that was complete at the call durable.
+    fn flush(&self) -> Io<Result<(), DriveError>>;
+}
+
+/// How often a drive was used, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveCounts {
+    /// Read operations.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write operations.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Zero (discard) operations.
+    pub zeros: u64,
+    /// Bytes zeroed.
+    pub zero_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// A drive, opened: immutable facts, bounds checked, operations counted.
+#[derive(Clone)]
+pub struct Drive(Rc<Opened>);
+
+struct Opened {
+    backend: Box<dyn DriveBackend>,
+    info: DriveInfo,
+    counts: Cell<DriveCounts>,
+}
+
+impl Drive {
+    /// Wraps a back end. `info` is trusted from here on.
+    pub fn new(info: DriveInfo, backend: Box<dyn DriveBackend>) -> Drive {
+        assert!(info.block_bytes.is_power_of_two() && info.block_bytes >= 512);
+        assert!(info.len_bytes.is_multiple_of(info.block_bytes.into()));
+        Drive(Rc::new(Opened { backend, info, counts: Cell::default() }))
+    }
+
+    /// The drive's facts.
+    pub fn info(&self) -> &DriveInfo {
+        &self.0.info
+    }
+
+    /// How often it was used.
+    pub fn counts(&self) -> DriveCounts {
+        self.0.counts.get()
+    }
+
+    /// Reads `buf.len()` bytes at byte `at`. Panics when the range is misaligned or past the end: the caller's bug.
+    pub fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
+        self.check(at, buf.len() as u64);
+        self.count(|c| {
+            c.reads += 1;
+            c.read_bytes += buf.len() as u64;
+        });
+        self.0.backend.read(at, buf)
+    }
+
+    /// Writes `data` at byte `at`. Panics like [`Drive::read`].
+    pub fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
+        self.check(at, data.len() as u64);
+        self.count(|c| {
+            c.writes += 1;
+            c.write_bytes += data.len() as u64;
+        });
+        self.0.backend.write(at, data)
+    }
+
+    /// Makes a range read as zeros. Panics like [`Drive::read`].
+    pub fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
+        self.check(at, len);
+        self.count(|c| {
+            c.zeros += 1;
+            c.zero_bytes += len;
+        });
+        self.0.backend.zero(at, len)
+    }
+
+    /// Makes everything that completed before this call durable.
+    pub fn flush(&self) -> Io<Result<(), DriveError>> {
+        self.count(|c| c.flushes += 1);
+        self.0.backend.flush()
+    }
+
+    fn check(&self, at: u64, len: u64) {
+        let info = &self.0.info;
+        let block = u64::from(info.block_bytes);
+        assert!(
+            len > 0 && at.is_multiple_of(block) && len.is_multiple_of(block),
+            "drive {}: {len} bytes at {at} are not whole blocks of {block}",
+            info.name
+        );
+        assert!(
+            at.checked_add(len).is_some_and(|end| end <= info.len_bytes),
+            "drive {}: {len} bytes at {at} pass its end at {}",
+            info.name,
+            info.len_bytes
+        );
+    }
+
+    fn count(&self, add: impl FnOnce(&mut DriveCounts)) {
+        let mut counts = self.0.counts.get();
+        add(&mut counts);
+        self.0.counts.set(counts);
+    }
+}

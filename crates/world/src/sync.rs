@@ -1,0 +1,96 @@
+//! Waiting within one thread: a signal that tasks wait for, and permits that limit what is in flight.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// A condition that tasks wait for. Waiters look again at what they wait for after every wake.
+#[derive(Default)]
+pub struct Signal {
+    waiters: RefCell<VecDeque<Waker>>,
+}
+
+impl Signal {
+    /// Waits until `ready` gives a value; it is asked at once and after every wake.
+    pub async fn wait_for<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
+        poll_fn(|cx| match ready() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                let mut waiters = self.waiters.borrow_mut();
+                if !waiters.iter().any(|w| w.will_wake(cx.waker())) {
+                    waiters.push_back(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Wakes everybody who waits.
+    pub fn wake_all(&self) {
+        // A woken task runs later, never inside wake(), so the list cannot change under the loop; taking one at a time
+        // keeps the storage for the next waiters.
+        while let Some(waker) = self.pop() {
+            waker.wake();
+        }
+    }
+
+    /// Wakes the one that has waited longest. Only for conditions that any waiter may consume.
+    pub fn wake_one(&self) {
+        if let Some(waker) = self.pop() {
+            waker.wake();
+        }
+    }
+
+    fn pop(&self) -> Option<Waker> {
+        self.waiters.borrow_mut().pop_front()
+    }
+}
+
+/// A number of permits; what is in flight holds some and gives them back when dropped.
+#[derive(Clone)]
+pub struct Permits(Rc<Counted>);
+
+struct Counted {
+    free: Cell<u64>,
+    freed: Signal,
+}
+
+/// Permits held; given back when dropped.
+pub struct Permit {
+    from: Rc<Counted>,
+    count: u64,
+}
+
+impl Permits {
+    /// `count` permits.
+    pub fn new(count: u64) -> Permits {
+        Permits(Rc::new(Counted { free: Cell::new(count), freed: Signal::default() }))
+    }
+
+    /// Waits for `count` permits. A count over the total never succeeds: the caller's bug.
+    pub async fn take(&self, count: u64) -> Permit {
+        self.0.freed.wait_for(|| self.try_take(count)).await
+    }
+
+    /// `count` permits if they are free now.
+    pub fn try_take(&self, count: u64) -> Option<Permit> {
+        let free = self.0.free.get().checked_sub(count)?;
+        self.0.free.set(free);
+        Some(Permit { from: self.0.clone(), count })
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> u64 {
+        self.0.free.get()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.from.free.set(self.from.free.get() + self.count);
+        self.from.freed.wake_all();
+    }
+}

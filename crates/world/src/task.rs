@@ -1,0 +1,108 @@
+//! The world's handle: tasks, timers, randomness, and the openers of drives and sockets.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::{Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions};
+
+/// A world as `world_real` and `world_model` implement it. Callers use [`World`].
+pub trait WorldBackend {
+    /// The clock.
+    fn now(&self) -> Instant;
+    /// The seed of the run.
+    fn seed(&self) -> u64;
+    /// Completes at `deadline`, or at once when it has passed.
+    fn sleep_until(&self, deadline: Instant) -> Io<()>;
+    /// Runs a task on this thread.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>);
+    /// Opens a drive.
+    fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError>;
+    /// Listens on an address.
+    fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError>;
+    /// Connects to an address.
+    fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>>;
+}
+
+/// The world of one thread: a handle, cheap to clone.
+#[derive(Clone)]
+pub struct World(Rc<dyn WorldBackend>);
+
+impl World {
+    /// Wraps a back end.
+    pub fn new(backend: Rc<dyn WorldBackend>) -> World {
+        World(backend)
+    }
+
+    /// Now.
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    /// Completes at `deadline`.
+    pub fn sleep_until(&self, deadline: Instant) -> Io<()> {
+        self.0.sleep_until(deadline)
+    }
+
+    /// Completes after `time`.
+    pub fn sleep(&self, time: Duration) -> Io<()> {
+        self.0.sleep_until(self.0.now() + time)
+    }
+
+    /// Runs a task on this thread until it ends. It allocates: never once per I/O.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.0.spawn(Box::pin(task));
+    }
+
+    /// The random stream of this name: the same for the same seed, independent of the other streams.
+    pub fn random(&self, stream: &str) -> Rng {
+        // FNV-1a of the name, so that a stream does not move when another is added.
+        let salt = stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        Rng::with_seed(self.0.seed() ^ salt)
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.0.seed()
+    }
+
+    /// Opens a drive.
+    pub fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+        self.0.open_drive(spec)
+    }
+
+    /// Listens on an address.
+    pub fn listen(&self, addr: SocketAddr) -> Result<Listener, NetError> {
+        self.0.listen(addr, StreamOptions::default())
+    }
+
+    /// Listens on an address, with options for the connections it accepts.
+    pub fn listen_with(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
+        self.0.listen(addr, options)
+    }
+
+    /// Connects to an address.
+    pub fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {
+        self.0.connect(addr, options)
+    }
+}
+
+/// Lets the other ready tasks run first.
+pub async fn yield_now() {
+    struct Yield(bool);
+    impl Future for Yield {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            if self.0 {
+                return Poll::Ready(());
+            }
+            self.0 = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+    Yield(false).await;
+}

@@ -1,0 +1,1 @@
+//! The model world: virtual time, modelled drives and links, faults.

@@ -1,0 +1,3 @@
+//! The project's own tools: tidy, sim, bench.
+
+fn main() {}
