@@ -1,0 +1,57 @@
+/** One drawn figure: follows its width and the look of the page, and says when it has been drawn. */
+import { hasData } from "../read";
+import type { Figure } from "../report";
+import type { Look, Slots } from "../theme";
+import { build } from "./build";
+import { echarts } from "./echarts";
+
+/** All time figures share one cross-hair. */
+const TIME_GROUP = "masu-time";
+
+export class Chart {
+  private chart: echarts.ECharts | null = null;
+  private width = 0;
+
+  constructor(
+    readonly figure: Figure,
+    private readonly host: HTMLElement,
+    private readonly plot: HTMLElement,
+    private readonly slots: Slots,
+    private look: Look,
+  ) {}
+
+  /** Draws for the first time, or again for another look or width. */
+  draw(look: Look = this.look): void {
+    if (!hasData(this.figure)) return;
+    this.look = look;
+    this.width = this.plot.clientWidth;
+    if (this.width === 0) return;
+    const { option, height } = build(this.figure, { width: this.width, top: 0, look, slots: this.slots });
+    this.plot.style.height = `${height}px`;
+    if (this.chart === null) this.open(height);
+    else this.chart.resize({ width: this.width, height });
+    this.chart!.setOption(option, { notMerge: true });
+  }
+
+  private open(height: number): void {
+    this.chart = echarts.init(this.plot, null, { renderer: "svg", width: this.width, height });
+    this.chart.on("finished", () => {
+      if (this.plot.querySelector("svg path")) this.host.dataset["drawn"] = "true";
+    });
+    if (this.figure.kind === "timeline") {
+      this.chart.group = TIME_GROUP;
+      echarts.connect(TIME_GROUP);
+    }
+  }
+
+  /** Draws at once when the width is another than the one drawn for. */
+  follow(): void {
+    if (this.chart !== null && Math.abs(this.plot.clientWidth - this.width) > 1) this.draw();
+  }
+
+  /** Draws within this call: a printer does not wait for the next frame. */
+  drawNow(look: Look): void {
+    this.draw(look);
+    this.chart?.getZr().flush();
+  }
+}

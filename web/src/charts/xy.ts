@@ -1,0 +1,264 @@
+/** Lines with bands, time figures, ranks and distributions: everything with two value axes. */
+import { compact, intervalText, named, plain, withUnit } from "../format";
+import { decimate } from "../decimate";
+import type { Axis, Figure, Panel, Point, Series } from "../report";
+import { type Scale, linearScale, logScale } from "../scale";
+import type { DrawApi, Option } from "./echarts";
+import {
+  type Built, FONT, type Frame, TEXT_PX, axisTitle, baseOption, colorOf, legend, slotOf, textWidth, tickWidth, valueAxis,
+} from "./frame";
+import { spanRows, spanSeries } from "./spans";
+import { tooltipBox, tooltipOption } from "./tooltip";
+
+/** With more lines than this in one plot nobody can follow one: each gets its own small plot. */
+const LINES_PER_PLOT_MAX = 6;
+/** Two drawn points per pixel keep every visible peak. */
+const POINTS_PER_PIXEL = 2;
+const SYMBOLS_MAX = 40;
+const PLOT_PX = 230;
+const SMALL_PLOT_PX = 130;
+const PANEL_TITLE_PX = 24;
+const AXIS_TITLE_PX = 24;
+const TICKS_PX = 24;
+const COLUMN_GAP_PX = 28;
+
+interface Cell {
+  panel: Panel | null;
+  series: Series[];
+  y: Axis;
+  scale: Scale;
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  isBottom: boolean;
+}
+
+interface Plan {
+  cells: Cell[];
+  x: Scale;
+  /** Names stand at the line ends instead of in a legend. */
+  direct: boolean;
+  legend: Option | null;
+  height: number;
+}
+
+export function buildXy(figure: Figure, frame: Frame): Built {
+  const plan = arrange(figure, frame);
+  const { cells } = plan;
+  const option = {
+    ...baseOption(frame),
+    ...(plan.legend ? { legend: plan.legend } : {}),
+    grid: cells.map((cell) => ({ left: cell.left, top: cell.top, width: cell.width, height: cell.height, outerBoundsMode: "none" })),
+    xAxis: cells.map((cell, index) => xAxis(figure, plan, cell, index, frame)),
+    yAxis: cells.map((cell, index) => yAxis(cell, index, frame)),
+    graphic: cells.flatMap((cell, index) => titles(cell, frame, index === 0 ? spanRows(figure) : 0)),
+    axisPointer: { link: [{ xAxisIndex: "all" }] },
+    series: cells.flatMap((cell, index) => [
+      ...spanSeries(figure, frame, index, index === 0),
+      ...cell.series.flatMap((series, order) => lineSeries(figure, series, order, cell, index, plan, frame)),
+    ]),
+    tooltip: tooltipOption(frame.look, "line", (params) => tip(figure, frame, params)),
+  };
+  return { option, height: plan.height };
+}
+
+function panelsOf(figure: Figure): { panel: Panel | null; series: Series[] }[] {
+  if (figure.panels?.length) {
+    const first = figure.panels[0]!.id;
+    return figure.panels.map((panel) => ({ panel, series: figure.series.filter((series) => (series.panel ?? first) === panel.id) }));
+  }
+  if (figure.kind === "lines" && figure.series.length > LINES_PER_PLOT_MAX) {
+    return figure.series.map((series) => ({ panel: { id: series.name, title: series.name }, series: [series] }));
+  }
+  return [{ panel: null, series: figure.series }];
+}
+
+function yScale(figure: Figure, series: Series[], axis: Axis, panel: string | null, ticks: number): Scale {
+  const values = series.flatMap((one) => one.points.flatMap(([, y, low, high]) => [y, low ?? null, high ?? null]));
+  const marks = (figure.marks ?? []).filter((mark) => mark.axis !== "x" && (!mark.panel || panel === null || mark.panel === panel));
+  const all = [...values, ...marks.map((mark) => mark.value)].filter((v): v is number => v !== null);
+  return axis.log ? logScale(all, axis) : linearScale(all, axis, ticks, false);
+}
+
+function xScale(figure: Figure, width: number): Scale {
+  const values = figure.series.flatMap((series) => series.points.map(([x]) => x));
+  const marks = (figure.marks ?? []).filter((mark) => mark.axis === "x").map((mark) => mark.value);
+  const spans = figure.kind === "timeline" ? (figure.phases ?? []).flatMap((span) => [span.from, span.to]) : [];
+  const all = values.concat(marks, spans);
+  if (figure.x.log) return logScale(all, figure.x);
+  const least = all.reduce((a, b) => Math.min(a, b), Infinity);
+  const most = all.reduce((a, b) => Math.max(a, b), -Infinity);
+  // time and ranks end where the data ends, not at the next round number
+  const tight = figure.kind === "timeline" || figure.kind === "ranks" ? { min: figure.kind === "ranks" ? 0 : least, max: most } : {};
+  const axis = { ...figure.x, min: figure.x.min ?? tight.min ?? null, max: figure.x.max ?? tight.max ?? null };
+  return linearScale(all, axis, Math.max(3, Math.min(8, Math.floor(width / 90))), false);
+}
+
+function arrange(figure: Figure, frame: Frame): Plan {
+  const parts = panelsOf(figure);
+  const isStacked = figure.kind === "timeline";
+  const columns = isStacked || parts.length === 1 ? 1 : frame.width >= 760 ? 3 : frame.width >= 440 ? 2 : 1;
+  const shared = yScale(figure, figure.series, figure.y, null, parts.length > 1 ? 3 : 4);
+  const scaled = parts.map(({ panel, series }) => {
+    const y = panel?.y ?? figure.y;
+    const scale = panel?.y ? yScale(figure, series, y, panel.id, 3) : shared;
+    return { panel, series, y, scale };
+  });
+  const left = Math.max(...scaled.map(({ scale }) => tickWidth(scale))) + 10;
+  const direct = directLabels(figure, parts, frame);
+  const keys = [...new Map(figure.series.map((series) => [series.name, { name: series.name }])).values()];
+  const single = parts.every(({ panel, series }) => series.length === 1 && (panel?.title === series[0]?.name || keys.length === 1));
+  const key = direct || single || keys.length < 2 ? null : legend(keys, frame, true);
+  const right = direct ? Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600))) + 14 : 10;
+  const start = frame.top + (key ? key.height + 6 : 0);
+  const rowTop = AXIS_TITLE_PX + (parts.length > 1 ? PANEL_TITLE_PX : 0);
+  const heightEach = parts.length > 1 ? SMALL_PLOT_PX : PLOT_PX;
+  const width = (frame.width - right - (columns - 1) * COLUMN_GAP_PX - columns * left) / columns;
+  const x = xScale(figure, width);
+  const rows = Math.ceil(scaled.length / columns);
+  const pitch = rowTop + heightEach + (isStacked ? 6 : TICKS_PX + 4);
+  const cells = scaled.map((part, index) => ({
+    ...part, width, height: heightEach, isBottom: isStacked ? index === scaled.length - 1 : index + columns >= scaled.length,
+    left: left + (index % columns) * (left + width + COLUMN_GAP_PX),
+    top: start + spanRows(figure) + rowTop + Math.floor(index / columns) * pitch,
+  }));
+  const height = start + spanRows(figure) + rows * pitch + (isStacked ? TICKS_PX : 0) + AXIS_TITLE_PX;
+  return { cells, x, direct, legend: key?.option ?? null, height };
+}
+
+/** Names at the line ends when they are few, fit beside the plot, and the ends lie apart. */
+function directLabels(figure: Figure, parts: { series: Series[] }[], frame: Frame): boolean {
+  if (figure.kind === "cdf" || figure.series.length < 2) return false;
+  if (parts.length > 1 && figure.kind !== "timeline") return false;
+  if (parts.some(({ series }) => series.length > 5)) return false;
+  const widest = Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600)));
+  return widest <= Math.min(170, frame.width * 0.24);
+}
+
+function xAxis(figure: Figure, plan: Plan, cell: Cell, index: number, frame: Frame): Option {
+  const withLabels = cell.isBottom || figure.kind !== "timeline";
+  const base = valueAxis(figure.x, plan.x, frame.look, false);
+  const short = cell.width < textWidth(axisTitle(figure.x));
+  return {
+    ...base, gridIndex: index, position: "bottom",
+    axisLine: { show: true, onZero: false, lineStyle: { color: frame.look.muted } },
+    axisTick: { show: withLabels, length: 4, lineStyle: { color: frame.look.muted } },
+    axisLabel: { ...(base.axisLabel as object), show: withLabels, showMinLabel: true, showMaxLabel: null },
+    ...(cell.isBottom && !short
+      ? { name: axisTitle(figure.x), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX } }
+      : {}),
+  };
+}
+
+function yAxis(cell: Cell, index: number, frame: Frame): Option {
+  return { ...valueAxis(cell.y, cell.scale, frame.look, true), gridIndex: index, position: "left" };
+}
+
+/** The name of the y axis lies above it (and above the names of the phases), and above that the title of a panel. */
+function titles(cell: Cell, frame: Frame, raised: number): object[] {
+  const left = cell.left - tickWidth(cell.scale) - 10;
+  const text = (content: string, above: number, style: object) => ({
+    type: "text", left, top: cell.top - raised - above, silent: true, z: 10, style: { text: content, fontSize: TEXT_PX, fontFamily: FONT, ...style },
+  });
+  const title = cell.panel ? [text(cell.panel.title, AXIS_TITLE_PX + PANEL_TITLE_PX - 8, { fill: frame.look.ink, fontWeight: 600 })] : [];
+  return [...title, text(axisTitle(cell.y), AXIS_TITLE_PX, { fill: frame.look.muted })];
+}
+
+function lineSeries(figure: Figure, series: Series, order: number, cell: Cell, index: number, plan: Plan, frame: Frame): object[] {
+  const color = colorOf(series.color, frame);
+  const slot = slotOf(series.color, frame);
+  const drawn = decimate(series.points, Math.max(200, Math.round(cell.width * POINTS_PER_PIXEL)));
+  const isDots = figure.kind === "ranks";
+  const showSymbol = isDots || (figure.kind !== "cdf" && drawn.length <= SYMBOLS_MAX);
+  const axes = { xAxisIndex: index, yAxisIndex: index };
+  const dense = drawn.length > cell.width / 3;
+  const line = {
+    type: "line", id: seriesId(figure, series), name: series.name, ...axes, z: 4 + order * 0.1, data: drawn.map(([x, y]) => [x, logSafe(y, cell.y)]),
+    step: figure.kind === "cdf" ? "end" : false, symbol: slot.symbol, symbolSize: isDots ? 4 : 7, showSymbol, showAllSymbol: true,
+    lineStyle: { color, width: isDots ? 0 : dense ? 1.3 : 2, type: dense && figure.kind === "timeline" ? "solid" : slot.dash, join: "round" },
+    itemStyle: { color, borderColor: color }, emphasis: { disabled: true }, connectNulls: false,
+    ...(plan.direct ? endLabel(series, frame) : {}),
+    ...(order === 0 ? marks(figure, cell, frame, plan) : {}),
+  };
+  const isBanded = drawn.some(([, , low, high]) => low != null && high != null);
+  return isBanded ? [band(series.name, drawn, color, axes, cell.y), line] : [line];
+}
+
+function logSafe(y: number | null, axis: Axis): number | null {
+  return axis.log && y !== null && y <= 0 ? null : y;
+}
+
+function endLabel(series: Series, frame: Frame): object {
+  return {
+    endLabel: { show: true, formatter: series.name, color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, fontWeight: 600, distance: 8 },
+    labelLayout: { moveOverlap: "shiftY" },
+  };
+}
+
+function band(name: string, points: Point[], color: string, axes: object, y: Axis): object {
+  const draw = (_: unknown, api: DrawApi) => {
+    const children: object[] = [];
+    let open: Point[] = [];
+    const close = () => {
+      if (open.length > 1) {
+        const upper = open.map(([x, , , high]) => api.coord([x, high!]));
+        const lower = open.map(([x, , low]) => api.coord([x, y.log ? Math.max(low!, Number.MIN_VALUE) : low!])).reverse();
+        children.push({ type: "polygon", shape: { points: [...upper, ...lower] }, style: { fill: color, opacity: 0.18 } });
+      }
+      open = [];
+    };
+    for (const point of points) {
+      if (point[1] !== null && point[2] != null && point[3] != null) open.push(point);
+      else close();
+    }
+    close();
+    return { type: "group", children };
+  };
+  return { type: "custom", name, ...axes, z: 3, silent: true, clip: true, data: [[points[0]![0], 0]], renderItem: draw, tooltip: { show: false } };
+}
+
+function marks(figure: Figure, cell: Cell, frame: Frame, plan: Plan): object {
+  const mine = (figure.marks ?? []).filter((mark) => !mark.panel || !cell.panel || mark.panel === cell.panel.id);
+  if (mine.length === 0) return {};
+  return {
+    markLine: {
+      symbol: "none", silent: true, lineStyle: { color: frame.look.ink, type: [5, 4], width: 1.2 },
+      label: { color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, formatter: "{b}", distance: [2, 3] },
+      data: mine.map((mark) => {
+        const isX = mark.axis === "x";
+        const low = !isX && cell.scale.max > 0 && mark.value > cell.scale.min + (cell.scale.max - cell.scale.min) * 0.88;
+        const name = `${mark.label} ${withUnit(compact(mark.value), isX ? figure.x.unit : cell.y.unit)}`;
+        const right = isX && mark.value > (plan.x.min + plan.x.max) / 2;
+        const place = isX ? (right ? "insideEndTop" : "insideEndBottom") : low ? "insideStartBottom" : "insideStartTop";
+        return { name, [isX ? "xAxis" : "yAxis"]: mark.value, label: { position: place } };
+      }),
+    },
+  };
+}
+
+/** Names may repeat between panels, so a drawn line is known by its place in the figure. */
+function seriesId(figure: Figure, series: Series): string {
+  return `line${figure.series.indexOf(series)}`;
+}
+
+interface TipPoint { seriesName: string; seriesId: string; seriesType: string; value: [number, number | null]; color: string }
+
+function tip(figure: Figure, frame: Frame, params: unknown): HTMLElement | string {
+  const points = (Array.isArray(params) ? params : [params]) as TipPoint[];
+  const lines = points.filter((point) => point.seriesType === "line" && point.value[1] !== null);
+  const first = lines[0];
+  if (!first) return "";
+  const rows = lines.map((point) => {
+    const series = figure.series.find((one) => seriesId(figure, one) === point.seriesId);
+    const unit = figure.panels?.find((panel) => panel.id === series?.panel)?.y?.unit ?? figure.y.unit;
+    const raw = series ? nearest(series.points, point.value[0]) : null;
+    const text = raw ? intervalText(raw[1], raw[2], raw[3], unit) : withUnit(plain(point.value[1]), unit);
+    return { name: point.seriesName, color: series ? colorOf(series.color, frame) : frame.look.muted, value: text };
+  });
+  return tooltipBox(`${named(figure.x.label, "")} ${withUnit(plain(first.value[0]), figure.x.unit)}`.trim(), rows);
+}
+
+function nearest(points: Point[], x: number): Point | null {
+  return points.find((point) => point[0] === x && point[1] !== null) ?? null;
+}

@@ -1,0 +1,126 @@
+/** Numbers, intervals and times as a reader wants them: no digit that the measurement does not carry. */
+
+const NARROW_SPACE = "\u202f";
+const MINUS = "\u2212";
+const NO_VALUE = "\u2013";
+/** More digits than this say nothing in a report, however tight the interval. */
+const SIGNIFICANT_MAX = 5;
+const SIGNIFICANT = 3;
+
+/** With so many decimals, thousands grouped, a true minus sign. */
+export function fixed(value: number, decimals: number): string {
+  const text = Math.abs(value).toFixed(decimals);
+  const [whole = "0", fraction] = text.split(".");
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  const isZero = Number(text) === 0;
+  return (value < 0 && !isZero ? MINUS : "") + grouped + (fraction ? `.${fraction}` : "");
+}
+
+function decimalsFor(value: number, significant: number): number {
+  if (value === 0) return 0;
+  const magnitude = Math.floor(Math.log10(Math.abs(value)));
+  return Math.max(0, Math.min(12, significant - 1 - magnitude));
+}
+
+function trimZeros(text: string): string {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+const SUPERSCRIPTS: Record<string, string> = {
+  "-": "⁻", "0": "⁰", "1": "¹", "2": "²", "3": "³", "4": "⁴", "5": "⁵", "6": "⁶", "7": "⁷", "8": "⁸", "9": "⁹",
+};
+
+/** Three significant digits; integers whole; tiny values as a power of ten. */
+export function plain(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NO_VALUE;
+  if (Number.isInteger(value)) return fixed(value, 0);
+  if (Math.abs(value) < 1e-4) return powerOfTen(value);
+  return trimZeros(fixed(value, decimalsFor(value, SIGNIFICANT)));
+}
+
+function powerOfTen(value: number): string {
+  const [digits = "0", exponent = "0"] = Math.abs(value).toExponential(1).split("e");
+  const raised = String(Number(exponent)).replace(/./g, (c) => SUPERSCRIPTS[c] ?? c);
+  return `${value < 0 ? MINUS : ""}${trimZeros(digits)}×10${raised}`;
+}
+
+/** For axes and labels inside figures: 12,345 is 12.3k and 2,966,304 is 2.97M. */
+export function compact(value: number): string {
+  const size = Math.abs(value);
+  for (const [limit, divisor, letter] of [[1e12, 1e12, "T"], [1e9, 1e9, "G"], [1e6, 1e6, "M"], [1e4, 1e3, "k"]] as const) {
+    if (size >= limit) {
+      const scaled = value / divisor;
+      return trimZeros(fixed(scaled, decimalsFor(scaled, SIGNIFICANT))) + letter;
+    }
+  }
+  return plain(value);
+}
+
+export function withUnit(text: string, unit: string): string {
+  return unit === "" || text === NO_VALUE ? text : `${text}${NARROW_SPACE}${unit}`;
+}
+
+/** "label, unit" for the head of an axis or a column. */
+export function named(label: string, unit: string | null | undefined): string {
+  if (!unit) return label;
+  return label === "" ? unit : `${label}, ${unit}`;
+}
+
+export interface IntervalText {
+  value: string;
+  /** "0.7–0.9", or empty when there is no interval. */
+  range: string;
+}
+
+/**
+ * The value, and its interval, at a resolution not finer than the interval's half width asks for:
+ * 0.8 (0.7–0.9), 34 (33–36), 1,071 (1,063–1,079).
+ */
+export function interval(
+  value: number | null | undefined,
+  low: number | null | undefined,
+  high: number | null | undefined,
+): IntervalText {
+  if (value === null || value === undefined || !Number.isFinite(value)) return { value: NO_VALUE, range: "" };
+  if (low === null || low === undefined || high === null || high === undefined) return { value: plain(value), range: "" };
+  const half = Math.abs(high - low) / 2;
+  if (half === 0) return { value: plain(value), range: "" };
+  const wanted = Math.max(0, Math.ceil(-Math.log10(half)));
+  const decimals = Math.min(wanted, decimalsFor(Math.max(Math.abs(value), Math.abs(high)), SIGNIFICANT_MAX));
+  const [from, to] = [fixed(low, decimals), fixed(high, decimals)];
+  const shown = fixed(value, decimals);
+  if (from === to) return { value: shown, range: "" };
+  const joint = low < 0 || high < 0 ? " to " : "–";
+  return { value: shown, range: `${from}${joint}${to}` };
+}
+
+/** "0.8 % (0.7–0.9)". */
+export function intervalText(
+  value: number | null | undefined,
+  low: number | null | undefined,
+  high: number | null | undefined,
+  unit: string,
+): string {
+  const text = interval(value, low, high);
+  return withUnit(text.value, unit) + (text.range ? ` (${text.range})` : "");
+}
+
+/** One number of decimals for a whole column, unless its values are too far apart for that. */
+export function columnDecimals(values: number[]): number | null {
+  const sizes = values.filter((v) => v !== 0 && Number.isFinite(v)).map(Math.abs);
+  if (sizes.length === 0 || values.every(Number.isInteger)) return 0;
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  if (most / least > 1000) return null;
+  return Math.min(4, decimalsFor(most, SIGNIFICANT) + (most / least > 20 ? 1 : 0));
+}
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** "20 Nov 2026, 14:05 UTC"; text that is no time is shown as it is. */
+export function time(text: string): string {
+  const date = new Date(text);
+  if (Number.isNaN(date.getTime())) return text;
+  const two = (n: number) => String(n).padStart(2, "0");
+  const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
+  return `${day}, ${two(date.getUTCHours())}:${two(date.getUTCMinutes())} UTC`;
+}

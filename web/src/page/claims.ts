@@ -1,0 +1,58 @@
+/** The first screen's table: claim, published, measured with its interval, verdict. */
+import { type IconName, h, icon } from "../dom";
+import { interval, plain, withUnit } from "../format";
+import type { Claim, ClaimVerdict, Table } from "../report";
+import { tableView } from "./table";
+
+const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
+  held: { icon: "pass", kind: "good" },
+  "not held": { icon: "fail", kind: "bad" },
+  "no difference shown": { icon: "same", kind: "open" },
+  "not judged": { icon: "none", kind: "open" },
+};
+
+export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean): HTMLElement {
+  const table: Table = {
+    id: "claims", title: "",
+    columns: [
+      { name: "Claim", numeric: false }, { name: "Published", numeric: true },
+      { name: "Measured", numeric: true }, { name: "Verdict", numeric: false },
+    ],
+    rows: claims.map((claim) => [claim.name, claim.published ?? null, claim.measured ?? null, claim.verdict]),
+  };
+  const cells = [nameCell, publishedCell, measuredCell, (claim: Claim) => verdictMark(claim.verdict)];
+  return tableView(
+    table,
+    (row, column) => cells[column]!(claims[row]!, hasFigure),
+    "claims",
+    [["claim", "unit", "published", "expected", "measured", "low", "high", "verdict"], ...claims.map((claim) => [
+      claim.name, claim.unit, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.low ?? null,
+      claim.high ?? null, claim.verdict,
+    ])],
+  );
+}
+
+function nameCell(claim: Claim, hasFigure: (id: string) => boolean): Node {
+  const linked = claim.figure && hasFigure(claim.figure);
+  const name = linked ? h("a", { href: `#figure-${claim.figure}` }, claim.name) : claim.name;
+  return h("div", { class: "claim-name" }, name, claim.note ? h("span", { class: "claim-note" }, claim.note) : null);
+}
+
+function publishedCell(claim: Claim): Node | string {
+  const { published } = claim;
+  if (published === null || published === undefined) return h("span", { class: "absent" }, "–");
+  return typeof published === "number" ? withUnit(plain(published), claim.unit) : published;
+}
+
+function measuredCell(claim: Claim): Node {
+  const text = interval(claim.measured, claim.low, claim.high);
+  return h("div", { class: "measured" },
+    h("span", { class: "value" }, withUnit(text.value, claim.unit)),
+    text.range ? h("span", { class: "range" }, ` (${text.range})`) : null,
+    claim.expected ? h("span", { class: "expected" }, `expected ${claim.expected}`) : null);
+}
+
+export function verdictMark(verdict: ClaimVerdict): HTMLElement {
+  const { icon: name, kind } = VERDICTS[verdict] ?? VERDICTS["not judged"];
+  return h("span", { class: `verdict ${kind}` }, icon(name), verdict);
+}

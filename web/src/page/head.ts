@@ -1,0 +1,36 @@
+/** The first screen: the question, the answer with its verdict, what is in doubt. */
+import { type IconName, h, icon } from "../dom";
+import { time } from "../format";
+import type { Doubt, Report } from "../report";
+
+const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string; text: string }> = {
+  pass: { icon: "pass", kind: "good", text: "Pass" },
+  fail: { icon: "fail", kind: "bad", text: "Fail" },
+  doubt: { icon: "doubt", kind: "warn", text: "In doubt" },
+};
+
+export function headView(report: Report): HTMLElement {
+  const verdict = VERDICTS[report.verdict] ?? VERDICTS.doubt;
+  const world = report.world === "model" ? "modelled array, virtual time" : "real run";
+  return h("header", { class: "head" },
+    h("p", { class: "kicker" }, `${report.scenario} · ${world} · ${time(report.generated)}`),
+    h("p", { class: "question" }, report.title),
+    h("div", { class: "answer" },
+      h("span", { class: `badge ${verdict.kind}` }, icon(verdict.icon), verdict.text),
+      h("h1", {}, report.answer)),
+    doubtsStrip(report.doubts));
+}
+
+function doubtsStrip(doubts: Doubt[]): HTMLElement | null {
+  const [first] = doubts;
+  if (!first) return null;
+  const more = doubts.length > 1 ? h("a", { href: "#doubts" }, `${doubts.length - 1} more`) : null;
+  return h("p", { class: "doubt-strip" }, icon("doubt"), h("span", {}, h("b", {}, "Doubt: "), first.text, more ? " " : null, more));
+}
+
+export function doubtsView(doubts: Doubt[]): HTMLElement | null {
+  if (doubts.length === 0) return null;
+  return h("section", { id: "doubts" }, h("h2", {}, "Doubts"),
+    h("ul", { class: "doubts" }, ...doubts.map((doubt) =>
+      h("li", {}, h("span", {}, doubt.text), doubt.effect ? h("span", { class: "effect" }, doubt.effect) : null))));
+}

@@ -1,0 +1,140 @@
+/**
+ * Opens a report as a reader does and checks it: `node test/browser.mjs FILE.html [--screens DIR]`.
+ *
+ * Holds when every figure that has data is drawn, every figure without says so, nothing was requested from
+ * anywhere, nothing went wrong in the page, it opens within a second, and a phone need not scroll sideways.
+ * CHROMIUM names another browser than /usr/bin/chromium.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+/** report.md, 7: opens in under a second. */
+const OPEN_MS_MAX = 1000;
+const DRAW_MS_MAX = 20_000;
+const FLAGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+
+const [file, ...rest] = process.argv.slice(2);
+const screens = rest[0] === "--screens" ? rest[1] : undefined;
+if (!file || (rest.length > 0 && !screens)) {
+  console.error("usage: node test/browser.mjs FILE.html [--screens DIR]");
+  process.exit(2);
+}
+const address = pathToFileURL(resolve(file)).href;
+const failures = [];
+const fail = (text) => failures.push(text);
+
+async function open(browser, width, scheme) {
+  const page = await browser.newPage();
+  await page.setViewportSize({ width, height: width < 600 ? 844 : 800 });
+  await page.emulateMedia({ colorScheme: scheme });
+  page.on("console", (message) => message.type() === "error" && fail(`console error: ${message.text()}`));
+  page.on("pageerror", (error) => fail(`script error: ${error.message}`));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (url !== address && !url.startsWith("data:") && !url.startsWith("blob:")) fail(`request to ${url}`);
+  });
+  await page.goto(address, { waitUntil: "load" });
+  return page;
+}
+
+/** What the page should show, from its data, and what it does show. */
+function inspect() {
+  const text = document.getElementById("masu-report")?.textContent ?? "null";
+  const report = JSON.parse(text);
+  const isDrawn = (figure) => {
+    const host = document.querySelector(`[data-figure="${CSS.escape(figure.id)}"]`);
+    return { found: host !== null, drawn: host?.dataset.drawn === "true", shapes: host?.querySelectorAll(".plot svg path").length ?? 0, says: host?.querySelector(".no-data") !== null };
+  };
+  const hasData = (figure) => (figure.series ?? []).some((s) => (s.points ?? []).some((p) => p[1] !== null));
+  return {
+    isEmpty: report === null, sentence: document.querySelector(".no-report")?.textContent ?? null,
+    figures: (report?.figures ?? []).map((figure) => ({ id: figure.id, hasData: hasData(figure), ...isDrawn(figure) })),
+  };
+}
+
+async function checkFigures(page) {
+  const pending = () => page.evaluate(inspect).then((seen) => seen.figures.some((f) => f.hasData && !f.drawn));
+  for (const start = Date.now(); (await pending()) && Date.now() - start < DRAW_MS_MAX; ) await page.waitForTimeout(50);
+  const seen = await page.evaluate(inspect);
+  if (seen.isEmpty && !seen.sentence) fail("the report is empty and the page does not say so");
+  if (!seen.isEmpty && seen.sentence) fail(`the page refuses its data: ${seen.sentence}`);
+  for (const figure of seen.figures) {
+    if (!figure.found) fail(`figure "${figure.id}" is not on the page`);
+    else if (figure.hasData && !(figure.drawn && figure.shapes > 0)) fail(`figure "${figure.id}" is not drawn`);
+    else if (!figure.hasData && (figure.drawn || !figure.says)) fail(`figure "${figure.id}" has no data and does not say so`);
+  }
+  return seen.figures;
+}
+
+async function checkWidth(page) {
+  const over = await page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return null;
+    const wide = [...document.querySelectorAll("main *")].find((e) => e.getBoundingClientRect().right > width + 1);
+    return `${document.documentElement.scrollWidth} px of ${width} px, first <${wide?.tagName.toLowerCase()} class="${wide?.getAttribute("class") ?? ""}">`;
+  });
+  if (over) fail(`horizontal overflow at ${page.viewportSize().width} px: ${over}`);
+}
+
+/** Each figure is really saved, as a whole SVG and as a PNG. */
+async function checkSaving(page) {
+  const host = page.locator('[data-drawn="true"]').first();
+  if ((await host.count()) === 0) return;
+  for (const [kind, magic] of [["SVG", "<svg"], ["PNG", "\x89PNG"]]) {
+    const [download] = await Promise.all([page.waitForEvent("download"), host.getByRole("button", { name: kind }).click()]);
+    const stream = await download.createReadStream();
+    const chunks = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    const content = Buffer.concat(chunks);
+    if (!content.toString("latin1").startsWith(magic) || content.length < 2000) fail(`saving as ${kind} gives no ${kind}`);
+    if (screens) await download.saveAs(join(screens, `saved.${kind.toLowerCase()}`));
+  }
+}
+
+async function screenshots(page, name, scheme) {
+  if (!screens) return;
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  await page.screenshot({ path: join(screens, `${name}-${scheme}-first.png`) });
+  await page.screenshot({ path: join(screens, `${name}-${scheme}-whole.png`), fullPage: true });
+}
+
+const profile = mkdtempSync(join(tmpdir(), "masu-browser-"));
+if (screens) mkdirSync(screens, { recursive: true });
+const browser = await chromium.launchPersistentContext(profile, {
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS, acceptDownloads: true,
+});
+let opened = 0;
+let figures = [];
+try {
+  for (const width of [1280, 390]) {
+    for (const scheme of ["light", "dark"]) {
+      const page = await open(browser, width, scheme);
+      figures = await checkFigures(page);
+      await checkWidth(page);
+      await screenshots(page, String(width), scheme);
+      if (width === 1280 && scheme === "light") {
+        opened = await page.evaluate(() => Math.round(performance.getEntriesByType("navigation")[0].loadEventEnd));
+        if (opened > OPEN_MS_MAX) fail(`the page took ${opened} ms to open (at most ${OPEN_MS_MAX})`);
+        await checkSaving(page);
+        if (screens) await page.pdf({ path: join(screens, "print.pdf"), preferCSSPageSize: true });
+      }
+      await page.close();
+    }
+  }
+} finally {
+  await browser.close();
+  rmSync(profile, { recursive: true, force: true });
+}
+
+if (failures.length > 0) {
+  for (const text of new Set(failures)) console.error(`FAIL ${file}: ${text}`);
+  process.exit(1);
+}
+const drawn = figures.filter((figure) => figure.drawn).length;
+console.log(`ok ${file}: ${drawn} of ${figures.length} figures drawn, ${figures.length - drawn} without data; open in ${opened} ms; no request, no error, no overflow at 390 px`);
