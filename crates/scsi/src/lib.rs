@@ -6,10 +6,37 @@
 //! ```
 //!
 //! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`Medium`]; what it gives to a
-//! transport is [`View::execute`] and [`View::manage`].
+//! transport is [`View::execute`] and [`View::manage`]. A command goes through [`dispatch`], which looks it up in the one
+//! table ([`opcode`]), checks what stands before every command, and calls its handler; an error becomes sense data in one place
+//! ([`sense::failure_of`]).
 
+#![forbid(unsafe_code)]
+
+pub mod attention;
+pub mod cdb;
+pub mod counters;
+mod dispatch;
+pub mod error;
+mod extended_copy;
 mod medium;
+mod mode;
+mod nexus;
+mod odx;
+pub mod opcode;
+pub mod ranges;
+mod read_write;
 mod request;
+mod reservation;
+pub mod sense;
+mod task;
+mod unit;
+mod view;
 
+pub use counters::{Counters, OpClass};
+pub use error::CommandError;
 pub use medium::{Copied, Extent, Medium, Space};
+pub use nexus::{InitiatorPort, TargetPort};
+pub use odx::Tokens;
 pub use request::{Lun, NexusId, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
+pub use unit::{Identity, LogicalUnit};
+pub use view::{View, ViewSpec};

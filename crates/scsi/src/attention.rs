@@ -1,0 +1,98 @@
+//! Unit attention conditions: what a nexus is told before its next command (SAM-5 5.14, SPC-5 annex D).
+
+use std::cell::Cell;
+
+use crate::sense::Asc;
+
+/// A unit attention condition. The order is the order of reporting: resets first, for they make the others moot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Attention {
+    /// 29h/00h: power on, reset, or a new nexus.
+    PowerOn,
+    /// 29h/03h: LOGICAL UNIT RESET or a target reset.
+    DeviceReset,
+    /// 2Fh/00h: CLEAR TASK SET by another nexus.
+    CommandsCleared,
+    /// 2Ah/01h: MODE SELECT by another nexus.
+    ModeParametersChanged,
+    /// 2Ah/02h: LOG SELECT by another nexus.
+    LogParametersChanged,
+    /// 2Ah/03h: reservations were cleared or preempted.
+    ReservationsPreempted,
+    /// 2Ah/04h: a reservation was released.
+    ReservationsReleased,
+    /// 2Ah/05h: the registration was preempted.
+    RegistrationsPreempted,
+    /// 2Ah/09h: the LU has grown.
+    CapacityChanged,
+    /// 38h/07h: the pool's soft threshold was crossed.
+    ThresholdReached,
+    /// 3Fh/03h: the identity or a VPD page has changed.
+    InquiryDataChanged,
+    /// 3Fh/0Eh: LUs were mapped to or taken from the host.
+    ReportedLunsChanged,
+}
+
+const ALL: [Attention; 12] = [
+    Attention::PowerOn,
+    Attention::DeviceReset,
+    Attention::CommandsCleared,
+    Attention::ModeParametersChanged,
+    Attention::LogParametersChanged,
+    Attention::ReservationsPreempted,
+    Attention::ReservationsReleased,
+    Attention::RegistrationsPreempted,
+    Attention::CapacityChanged,
+    Attention::ThresholdReached,
+    Attention::InquiryDataChanged,
+    Attention::ReportedLunsChanged,
+];
+
+impl Attention {
+    /// Additional sense code and qualifier.
+    pub fn asc(self) -> Asc {
+        Asc(match self {
+            Attention::PowerOn => 0x2900,
+            Attention::DeviceReset => 0x2903,
+            Attention::CommandsCleared => 0x2f00,
+            Attention::ModeParametersChanged => 0x2a01,
+            Attention::LogParametersChanged => 0x2a02,
+            Attention::ReservationsPreempted => 0x2a03,
+            Attention::ReservationsReleased => 0x2a04,
+            Attention::RegistrationsPreempted => 0x2a05,
+            Attention::CapacityChanged => 0x2a09,
+            Attention::ThresholdReached => 0x3807,
+            Attention::InquiryDataChanged => 0x3f03,
+            Attention::ReportedLunsChanged => 0x3f0e,
+        })
+    }
+}
+
+/// The conditions that wait for one nexus on one LU: a set, so that a host which never asks costs nothing.
+#[derive(Debug, Default)]
+pub struct Attentions(Cell<u16>);
+
+impl Attentions {
+    /// Adds a condition.
+    pub fn raise(&self, attention: Attention) {
+        self.0.set(self.0.get() | 1 << attention as u8);
+    }
+
+    /// Removes a condition.
+    pub fn clear(&self, attention: Attention) {
+        self.0.set(self.0.get() & !(1 << attention as u8));
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// Takes the first in the order of reporting.
+    pub fn take(&self) -> Option<Attention> {
+        let first = *ALL.get(self.0.get().trailing_zeros() as usize)?;
+        self.clear(first);
+        Some(first)
+    }
+}

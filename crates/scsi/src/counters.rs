@@ -1,0 +1,181 @@
+//! What a logical unit has done, for the proof that an offload was used: plain counts and latency histograms.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Where a command is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum OpClass {
+    Read,
+    Write,
+    /// WRITE SAME.
+    Zero,
+    /// EXTENDED COPY and tokens.
+    Copy,
+    /// COMPARE AND WRITE.
+    Compare,
+    Unmap,
+    Other,
+}
+
+/// How many classes there are.
+pub const CLASSES: usize = 7;
+
+/// Sub-buckets per power of two: a value is known to within 1/8.
+const SUB_BITS: u32 = 3;
+/// Powers of two above the linear part: up to 2^37 ns, over two minutes.
+const POWERS: usize = 35;
+/// Buckets of one histogram.
+pub const BUCKETS: usize = (POWERS + 1) << SUB_BITS;
+
+/// A latency histogram: linear below 8 ns, then eight buckets per power of two.
+pub struct Histogram([Cell<u64>; BUCKETS]);
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram([const { Cell::new(0) }; BUCKETS])
+    }
+}
+
+impl Histogram {
+    fn bucket_of(nanoseconds: u64) -> usize {
+        let power = nanoseconds.checked_ilog2().unwrap_or(0);
+        if power < SUB_BITS {
+            return nanoseconds as usize;
+        }
+        let sub = (nanoseconds >> (power - SUB_BITS)) as usize & ((1 << SUB_BITS) - 1);
+        ((((power - SUB_BITS + 1) as usize) << SUB_BITS) + sub).min(BUCKETS - 1)
+    }
+
+    /// Counts one.
+    pub fn record(&self, time: Duration) {
+        let cell = &self.0[Histogram::bucket_of(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))];
+        cell.set(cell.get() + 1);
+    }
+
+    /// The largest value, in nanoseconds, that falls into bucket `index`.
+    pub fn bucket_top_ns(index: usize) -> u64 {
+        let (power, sub) = ((index >> SUB_BITS) as u32, (index & ((1 << SUB_BITS) - 1)) as u64);
+        if power == 0 {
+            return sub;
+        }
+        ((1 << SUB_BITS | sub) + 1 << (power - 1)) - 1
+    }
+
+    /// The buckets that have counts: largest value in nanoseconds, and how many.
+    pub fn counts(&self) -> Vec<(u64, u64)> {
+        let used = self.0.iter().enumerate().filter(|(_, c)| c.get() > 0);
+        used.map(|(i, c)| (Histogram::bucket_top_ns(i), c.get())).collect()
+    }
+}
+
+/// A cell that counts up.
+#[derive(Default)]
+pub struct Count(Cell<u64>);
+
+impl Count {
+    /// Adds.
+    pub fn add(&self, n: u64) {
+        self.0.set(self.0.get().wrapping_add(n));
+    }
+
+    /// The count.
+    pub fn get(&self) -> u64 {
+        self.0.get()
+    }
+
+    /// Back to zero.
+    pub fn clear(&self) {
+        self.0.set(0);
+    }
+}
+
+/// The live counters of a logical unit.
+#[derive(Default)]
+pub struct Counting {
+    /// Commands per class that ended with GOOD.
+    pub commands: [Count; CLASSES],
+    /// Commands that ended otherwise.
+    pub failed: Count,
+    /// Bytes read for hosts.
+    pub read_bytes: Count,
+    /// Bytes written by hosts.
+    pub written_bytes: Count,
+    /// Bytes zeroed by offload, and without a transfer.
+    pub zeroed_bytes: Count,
+    /// Bytes of a pattern written by WRITE SAME.
+    pub patterned_bytes: Count,
+    /// Bytes copied inside the array by reading and writing them.
+    pub moved_bytes: Count,
+    /// Bytes copied by sharing pages.
+    pub shared_bytes: Count,
+    /// Bytes given back to the pool by UNMAP.
+    pub reclaimed_bytes: Count,
+    /// COMPARE AND WRITE that found a difference.
+    pub compare_misses: Count,
+    /// Commands that ended with RESERVATION CONFLICT.
+    pub reservation_conflicts: Count,
+    /// Reads that the medium refused for good (log page 03h).
+    pub read_errors: Count,
+    /// Writes that the medium refused for good (log page 02h).
+    pub write_errors: Count,
+    /// Latency per class, from the command's arrival at the LU to its end.
+    pub latency: [Histogram; CLASSES],
+}
+
+/// A copy of the counters at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Counting")]
+pub struct Counters {
+    pub commands: [u64; CLASSES],
+    pub failed: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub zeroed_bytes: u64,
+    pub patterned_bytes: u64,
+    pub moved_bytes: u64,
+    pub shared_bytes: u64,
+    pub reclaimed_bytes: u64,
+    pub compare_misses: u64,
+    pub reservation_conflicts: u64,
+    /// Per class: buckets with counts, as largest value in nanoseconds and how many.
+    pub latency: [Vec<(u64, u64)>; CLASSES],
+}
+
+impl Counting {
+    /// A copy.
+    pub fn read(&self) -> Counters {
+        Counters {
+            commands: std::array::from_fn(|i| self.commands[i].get()),
+            failed: self.failed.get(),
+            read_bytes: self.read_bytes.get(),
+            written_bytes: self.written_bytes.get(),
+            zeroed_bytes: self.zeroed_bytes.get(),
+            patterned_bytes: self.patterned_bytes.get(),
+            moved_bytes: self.moved_bytes.get(),
+            shared_bytes: self.shared_bytes.get(),
+            reclaimed_bytes: self.reclaimed_bytes.get(),
+            compare_misses: self.compare_misses.get(),
+            reservation_conflicts: self.reservation_conflicts.get(),
+            latency: std::array::from_fn(|i| self.latency[i].counts()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_its_top_says() {
+        for n in (0..2000).chain([4_095, 4_096, 1_000_000, 999_999_999, 60_000_000_000]) {
+            let bucket = Histogram::bucket_of(n);
+            let top = Histogram::bucket_top_ns(bucket);
+            assert!(n <= top && top - n <= n / 8, "{n} in bucket {bucket} with top {top}");
+            assert_eq!(Histogram::bucket_of(top), bucket);
+        }
+        assert_eq!(Histogram::bucket_of(u64::MAX), BUCKETS - 1);
+    }
+}

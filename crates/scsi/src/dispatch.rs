@@ -1,0 +1,215 @@
+//! From a request to its handler: what is checked before every command, and what is counted after it.
+
+use block::{Data, Pieces};
+
+use crate::cdb::Cdb;
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::opcode::{self, Access, Command, Handler, Needs};
+use crate::ranges::{Guard, Mode};
+use crate::request::{Request, Response, Status, TaskAttribute};
+use crate::task::Task;
+use crate::unit::LogicalUnit;
+use crate::view::{respond_failed, Seat, View};
+use crate::{extended_copy, odx, read_write, reservation};
+
+/// The longest transfer of one command (MAXIMUM TRANSFER LENGTH of VPD page B0h): 65,536 blocks of 512 bytes.
+pub const TRANSFER_BYTES_MAX: u64 = 32 << 20;
+/// The longest data-out that any command takes.
+pub const DATA_OUT_BYTES_MAX: u64 = TRANSFER_BYTES_MAX;
+/// The longest parameter list: the largest that a 16-bit length can say, which also holds the longest EXTENDED COPY list.
+pub const LIST_BYTES_MAX: usize = 0xffff;
+
+/// What a handler works with.
+pub struct Context<'a, M: Medium> {
+    /// What the asking host sees.
+    pub view: &'a View<M>,
+    /// The logical unit in its place, and the nexus.
+    pub seat: &'a Seat<M>,
+    /// The table's entry.
+    pub command: &'static Command,
+    /// The CDB.
+    pub cdb: Cdb,
+    /// The request.
+    pub request: &'a Request,
+    /// The command in the task set.
+    pub task: Task<'a>,
+}
+
+/// A range of a medium, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl<'a, M: Medium> Context<'a, M> {
+    /// The logical unit.
+    pub fn lu(&self) -> &'a LogicalUnit<M> {
+        &self.seat.lu
+    }
+
+    /// The bytes of `blocks` blocks at `lba`, or LBA OUT OF RANGE.
+    pub fn span(&self, lba: u64, blocks: u64) -> Result<Span, CommandError> {
+        span(self.lu(), lba, blocks)
+    }
+
+    /// Locks a range of the asking LU for this command. An ORDERED command locks everything, which puts it after all that is
+    /// older and before all that is younger (SAM-5 8.7).
+    pub async fn lock(&self, span: Span, mode: Mode) -> Result<Guard<'a>, CommandError> {
+        let lu = self.lu();
+        let guard = match self.request.attribute {
+            TaskAttribute::Ordered => lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await,
+            _ => lu.ranges.lock(span.at, span.len, mode).await,
+        };
+        self.go_on()?;
+        Ok(guard)
+    }
+
+    /// Stops a command that was aborted: looked at after every wait that can be long.
+    pub fn go_on(&self) -> Result<(), CommandError> {
+        if self.task.is_aborted() { Err(CommandError::Aborted) } else { Ok(()) }
+    }
+
+    /// The parameter list: as much of the data-out as the CDB asks for.
+    pub fn list(&self) -> Result<Data, CommandError> {
+        let wanted = self.command.data_out_len(&self.cdb, self.lu().block_bytes());
+        let len = wanted.min(self.request.data_out.len() as u64) as usize;
+        if wanted > LIST_BYTES_MAX as u64 {
+            return Err(CommandError::ParameterListLength);
+        }
+        Ok(if len == 0 { Data::copy_of(&[]) } else { self.request.data_out.slice(0, len).joined() })
+    }
+}
+
+/// The bytes of `blocks` blocks at `lba` of a logical unit, or LBA OUT OF RANGE.
+pub(crate) fn span<M: Medium>(lu: &LogicalUnit<M>, lba: u64, blocks: u64) -> Result<Span, CommandError> {
+    match lba.checked_add(blocks) {
+        Some(end) if end <= lu.blocks() => {
+            let block = u64::from(lu.block_bytes());
+            Ok(Span { at: lba * block, len: blocks * block })
+        }
+        _ => Err(CommandError::LbaOutOfRange),
+    }
+}
+
+/// The first `allocation_len` bytes of what a command gives.
+pub(crate) fn cut(bytes: &[u8], allocation_len: u64) -> Pieces {
+    Pieces::copy_of(&bytes[..bytes.len().min(usize::try_from(allocation_len).unwrap_or(usize::MAX))])
+}
+
+/// Executes a command on a logical unit.
+pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: &Request) -> Response {
+    let lu = &*seat.lu;
+    let cdb = Cdb(request.cdb);
+    let began = lu.world.now();
+    let found = opcode::find(&cdb);
+    let wanted = found.map_or(0, |c| c.data_out_len(&cdb, lu.block_bytes()));
+    let Some(task) = lu.tasks.enter(seat.nexus.id) else {
+        return respond_failed(&CommandError::TaskSetFull, lu.block_bytes(), lu.sense_format(), wanted);
+    };
+    let (result, aborted, told) = match admit(seat, found, &cdb) {
+        Err(error) => (Err(error), false, false),
+        Ok(command) => {
+            let ctx = Context { view, seat, command, cdb, request, task };
+            let result = run(&ctx).await;
+            let told = ctx.task.is_aborted_by_other() && lu.modes.task_aborted_status();
+            (result, ctx.task.is_aborted(), told)
+        }
+    };
+    if let Some(command) = found {
+        count(lu, command, &result);
+        lu.counting.latency[command.class as usize].record(lu.world.now().since(began));
+    }
+    let mut response = match result {
+        _ if aborted => respond_failed(&CommandError::Aborted, lu.block_bytes(), lu.sense_format(), wanted),
+        Ok(data_in) => {
+            Response { status: Status::Good, sense: Vec::new(), data_in, data_out_wanted: wanted, aborted: false }
+        }
+        Err(error) => respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted),
+    };
+    response.aborted = aborted && !told;
+    response
+}
+
+/// What stands before every command: unit attention, the table, reservations, reserved bits, readiness, write protection.
+fn admit<M: Medium>(
+    seat: &Seat<M>,
+    found: Option<&'static Command>,
+    cdb: &Cdb,
+) -> Result<&'static Command, CommandError> {
+    let lu = &*seat.lu;
+    let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
+    if !seat.nexus.attentions.is_empty() && !asks_about_state {
+        if let Some(attention) = seat.nexus.attentions.take() {
+            return Err(CommandError::Attention(attention));
+        }
+    }
+    let Some(command) = found else { return Err(unknown(cdb)) };
+    lu.reservations.check(&seat.nexus, command.access)?;
+    if let Some((byte, bit)) = command.reserved_set(cdb) {
+        return Err(CommandError::field_bit(byte, bit));
+    }
+    if command.needs >= Needs::Ready {
+        lu.check_ready()?;
+    }
+    if command.needs >= Needs::Writable {
+        lu.check_writable()?;
+    }
+    Ok(command)
+}
+
+/// A CDB that is not in the table: its operation code, or only its service action.
+fn unknown(cdb: &Cdb) -> CommandError {
+    if opcode::entries(cdb.opcode()).is_empty() { CommandError::InvalidOpcode } else { CommandError::field_bit(1, 4) }
+}
+
+fn count<M: Medium>(lu: &LogicalUnit<M>, command: &Command, result: &Result<Pieces, CommandError>) {
+    let counting = &lu.counting;
+    match result {
+        Ok(_) => counting.commands[command.class as usize].add(1),
+        Err(error) => {
+            counting.failed.add(1);
+            match error {
+                CommandError::Miscompare { .. } if command.handler == Handler::CompareAndWrite => {
+                    counting.compare_misses.add(1)
+                }
+                CommandError::ReservationConflict => counting.reservation_conflicts.add(1),
+                CommandError::Block(_) if command.handler == Handler::Read => counting.read_errors.add(1),
+                CommandError::Block(_) => counting.write_errors.add(1),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The two commands of the hot path are part of the command's future; the others are boxed, to keep it small.
+async fn run<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    match ctx.command.handler {
+        Handler::Read => read_write::read(ctx).await,
+        Handler::Write => read_write::write(ctx).await,
+        _ => Box::pin(run_rare(ctx)).await,
+    }
+}
+
+async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    match ctx.command.handler {
+        Handler::PersistentReserveIn => reservation::persistent_in(ctx).await,
+        Handler::PersistentReserveOut => reservation::persistent_out(ctx).await,
+        Handler::Reserve => reservation::reserve(ctx).await,
+        Handler::Release => reservation::release(ctx).await,
+        Handler::ExtendedCopy => extended_copy::extended_copy(ctx).await,
+        Handler::ReceiveCopyResults => extended_copy::receive_copy_results(ctx).await,
+        Handler::PopulateToken => odx::populate_token(ctx).await,
+        Handler::WriteUsingToken => odx::write_using_token(ctx).await,
+        Handler::ReceiveRodTokenInformation => odx::receive_rod_token_information(ctx).await,
+        _ => Err(CommandError::InvalidOpcode),
+    }
+}
+
+/// Where no logical unit is.
+pub(crate) fn without_unit<M: Medium>(_view: &View<M>, _cdb: &Cdb) -> Result<Pieces, CommandError> {
+    Err(CommandError::LunNotSupported)
+}

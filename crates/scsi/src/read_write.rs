@@ -1,0 +1,116 @@
+//! READ and WRITE: the hot path.
+
+use block::Pieces;
+
+use crate::cdb::Cdb;
+use crate::dispatch::{Context, Span, TRANSFER_BYTES_MAX};
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::ranges::Mode;
+
+/// The longest piece of a transfer that is asked of the medium at once: a buffer is at most 8 MiB, and shorter pieces keep the
+/// memory of one command in small, common size classes.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
+
+/// LBA and number of blocks of a READ, WRITE, VERIFY or WRITE SAME, by the length of its CDB.
+pub(crate) fn lba_and_blocks(cdb: &Cdb) -> (u64, u64) {
+    match cdb.opcode() >> 5 {
+        0 => {
+            let blocks = u64::from(cdb.u8(4));
+            (cdb.uint(1, 3) & 0x1f_ffff, if blocks == 0 { 256 } else { blocks })
+        }
+        1 | 2 => (cdb.uint(2, 4), cdb.uint(7, 2)),
+        5 => (cdb.uint(2, 4), cdb.uint(6, 4)),
+        _ => (cdb.u64(2), cdb.uint(10, 4)),
+    }
+}
+
+/// Where the number of blocks stands in the CDB, for the field pointer.
+pub(crate) fn length_field(cdb: &Cdb) -> u16 {
+    match cdb.opcode() >> 5 {
+        0 => 4,
+        1 | 2 => 7,
+        5 => 6,
+        _ => 10,
+    }
+}
+
+/// The blocks of a transfer: on the medium, and not more than one command may transfer.
+pub(crate) fn transfer<M: Medium>(ctx: &Context<'_, M>) -> Result<Span, CommandError> {
+    let (lba, blocks) = lba_and_blocks(&ctx.cdb);
+    let span = ctx.span(lba, blocks)?;
+    if span.len > TRANSFER_BYTES_MAX {
+        return Err(CommandError::field(length_field(&ctx.cdb)));
+    }
+    Ok(span)
+}
+
+/// FUA: bit 3 of byte 1, but not of the six-byte commands.
+fn force_unit_access(cdb: &Cdb) -> bool {
+    cdb.opcode() >> 5 != 0 && cdb.bit(1, 0x08)
+}
+
+/// READ(6), (10), (12), (16): SBC-4 5.17 and following. What was written is read from the medium or from above it, but
+/// never from something that loses it, so FUA and DPO change nothing.
+pub(crate) async fn read<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let span = transfer(ctx)?;
+    let lu = ctx.lu();
+    let _guard = ctx.lock(span, Mode::Shared).await?;
+    let mut out = Pieces::new();
+    let mut done = 0;
+    while done < span.len {
+        let len = (span.len - done).min(STEP_BYTES);
+        lu.medium.read(span.at + done, len as usize, &mut out).await?;
+        done += len;
+    }
+    lu.counting.read_bytes.add(span.len);
+    Ok(out)
+}
+
+/// WRITE(6), (10), (12), (16): SBC-4 5.43 and following.
+pub(crate) async fn write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let span = transfer(ctx)?;
+    let span = cut_to_data(ctx, span)?;
+    let _guard = ctx.lock(span, Mode::Shared).await?;
+    write_blocks(ctx, span).await?;
+    flush_if_asked(ctx, force_unit_access(&ctx.cdb)).await?;
+    ctx.lu().counting.written_bytes.add(span.len);
+    Ok(Pieces::new())
+}
+
+/// When the host sends less than the CDB asks for, the whole blocks that came are written (the transport reports the
+/// residual); a part of a block is refused.
+pub(crate) fn cut_to_data<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<Span, CommandError> {
+    let len = span.len.min(ctx.request.data_out.len() as u64);
+    if !len.is_multiple_of(u64::from(ctx.lu().block_bytes())) {
+        return Err(CommandError::DataOutLength);
+    }
+    Ok(Span { at: span.at, len })
+}
+
+/// Writes the front of the data-out to `span`.
+pub(crate) async fn write_blocks<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), CommandError> {
+    let data = &ctx.request.data_out;
+    if span.len == data.len() as u64 && span.len <= STEP_BYTES {
+        if span.len > 0 {
+            ctx.lu().medium.write(span.at, data).await?;
+        }
+        return Ok(());
+    }
+    let mut done = 0;
+    while done < span.len {
+        let len = (span.len - done).min(STEP_BYTES);
+        let part = data.slice(done as usize, len as usize);
+        ctx.lu().medium.write(span.at + done, &part).await?;
+        done += len;
+    }
+    Ok(())
+}
+
+/// Makes a write durable before it ends: FUA, or no write cache.
+pub(crate) async fn flush_if_asked<M: Medium>(ctx: &Context<'_, M>, asked: bool) -> Result<(), CommandError> {
+    if asked || ctx.lu().modes.write_through() {
+        ctx.lu().medium.flush().await?;
+    }
+    Ok(())
+}

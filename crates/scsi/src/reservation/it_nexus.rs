@@ -1,0 +1,32 @@
+//! Who a registration belongs to: an initiator port and the target port that it is logged in to.
+
+use std::fmt;
+use std::rc::Rc;
+
+use crate::nexus::{InitiatorPort, Nexus};
+
+/// An I_T nexus as reservations know it: it is the same one when the host logs in again (SPC-5 5.14.5).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ItNexus {
+    /// The initiator port.
+    pub initiator: Rc<InitiatorPort>,
+    /// The relative target port identifier.
+    pub port: u16,
+}
+
+impl ItNexus {
+    /// The identity behind a nexus that is logged in.
+    pub fn of(nexus: &Nexus) -> ItNexus {
+        ItNexus { initiator: nexus.initiator.clone(), port: nexus.port.relative_id }
+    }
+}
+
+impl fmt::Display for ItNexus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},i,0x", self.initiator.name)?;
+        for byte in self.initiator.isid {
+            write!(f, "{byte:02x}")?;
+        }
+        write!(f, " at port {}", self.port)
+    }
+}

@@ -1,0 +1,204 @@
+//! A logical unit: its identity, its medium, and all the state that its nexuses share.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use block::Geometry;
+use world::World;
+
+use crate::attention::Attention;
+use crate::counters::{Counters, Counting};
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::mode::Modes;
+use crate::nexus::Nexus;
+use crate::ranges::Ranges;
+use crate::request::NexusId;
+use crate::reservation::Reservations;
+use crate::sense::Format;
+use crate::task::TaskSet;
+
+/// What a logical unit is, for its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// T10 vendor identification, up to 8 printable ASCII characters.
+    pub vendor: String,
+    /// Product identification, up to 16.
+    pub product: String,
+    /// Product revision level, up to 4.
+    pub revision: String,
+    /// Unit serial number, up to 32.
+    pub serial: String,
+    /// NAA designator, IEEE Registered Extended (6h) in the first nibble; unique in the world.
+    pub naa: [u8; 16],
+    /// Logical blocks per physical block, as a power of two (READ CAPACITY(16)).
+    pub physical_block_exponent: u8,
+    /// Hosts may not write.
+    pub read_only: bool,
+}
+
+impl Identity {
+    /// An identity whose NAA and serial number follow from two numbers, unique per array and per LU.
+    pub fn of(array: u64, lu: u64) -> Identity {
+        let mut naa = [0; 16];
+        naa[..8].copy_from_slice(&(0x6 << 60 | array >> 4).to_be_bytes());
+        naa[8..].copy_from_slice(&(array << 60 | lu & (u64::MAX >> 4)).to_be_bytes());
+        Identity {
+            vendor: "MASU".into(),
+            product: "Virtual Disk".into(),
+            revision: "0001".into(),
+            serial: format!("{array:016x}{lu:08x}"),
+            naa,
+            physical_block_exponent: 0,
+            read_only: false,
+        }
+    }
+}
+
+/// A logical unit on the controller that owns it.
+pub struct LogicalUnit<M: Medium> {
+    pub(crate) world: World,
+    pub(crate) identity: Identity,
+    pub(crate) medium: M,
+    pub(crate) ranges: Ranges,
+    pub(crate) tasks: TaskSet,
+    pub(crate) counting: Counting,
+    pub(crate) modes: Modes,
+    pub(crate) reservations: Reservations,
+    geometry: Cell<Geometry>,
+    nexuses: RefCell<Vec<Rc<Nexus>>>,
+}
+
+impl<M: Medium> LogicalUnit<M> {
+    /// A logical unit on `medium`. Its reservations are those that were saved with the medium.
+    pub fn new(world: World, identity: Identity, medium: M) -> Rc<LogicalUnit<M>> {
+        Rc::new(LogicalUnit {
+            world,
+            identity,
+            ranges: Ranges::default(),
+            tasks: TaskSet::default(),
+            counting: Counting::default(),
+            modes: Modes::default(),
+            reservations: Reservations::load(&medium),
+            geometry: Cell::new(medium.geometry()),
+            nexuses: RefCell::default(),
+            medium,
+        })
+    }
+
+    /// What it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What it stores its blocks on.
+    pub fn medium(&self) -> &M {
+        &self.medium
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> Counters {
+        self.counting.read()
+    }
+
+    /// Size and block length as the hosts know them.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry.get()
+    }
+
+    /// Bytes per logical block.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        self.geometry.get().block_bytes
+    }
+
+    /// Logical blocks.
+    pub(crate) fn blocks(&self) -> u64 {
+        let geometry = self.geometry.get();
+        geometry.len_bytes / u64::from(geometry.block_bytes)
+    }
+
+    /// The encoding of sense data that hosts have chosen.
+    pub(crate) fn sense_format(&self) -> Format {
+        if self.modes.descriptor_sense() { Format::Descriptor } else { Format::Fixed }
+    }
+
+    /// The medium has another size now: every host is told (2Ah/09h).
+    pub fn capacity_changed(&self) {
+        self.geometry.set(self.medium.geometry());
+        self.raise_for_all(Attention::CapacityChanged);
+    }
+
+    /// The pool's soft threshold was crossed: every host is told (38h/07h).
+    pub fn threshold_reached(&self) {
+        self.raise_for_all(Attention::ThresholdReached);
+    }
+
+    /// Raises an attention for every nexus.
+    pub(crate) fn raise_for_all(&self, attention: Attention) {
+        self.raise_for(attention, |_| true);
+    }
+
+    /// Raises an attention for every nexus but one.
+    pub(crate) fn raise_for_others(&self, than: NexusId, attention: Attention) {
+        self.raise_for(attention, |n| n.id != than);
+    }
+
+    /// Raises an attention for the nexuses that `of` selects.
+    pub(crate) fn raise_for(&self, attention: Attention, of: impl Fn(&Nexus) -> bool) {
+        self.nexuses.borrow().iter().filter(|n| of(n)).for_each(|n| n.attentions.raise(attention));
+    }
+
+    /// The nexuses through which hosts see this LU.
+    pub(crate) fn nexuses(&self) -> Vec<Rc<Nexus>> {
+        self.nexuses.borrow().clone()
+    }
+
+    /// A nexus begins.
+    pub(crate) fn join(&self, nexus: Rc<Nexus>) {
+        self.nexuses.borrow_mut().push(nexus);
+    }
+
+    /// A nexus ends.
+    pub(crate) fn leave(&self, nexus: &Nexus) {
+        nexus.ended.set(true);
+        self.tasks.abort(None, None, |id| id == nexus.id);
+        self.reservations.nexus_ended(nexus);
+        self.nexuses.borrow_mut().retain(|n| n.id != nexus.id);
+    }
+
+    /// LOGICAL UNIT RESET (SAM-5 7.7): commands end, RESERVE and mode parameters go back, every nexus is told.
+    pub(crate) async fn reset(&self, by: NexusId) {
+        self.tasks.abort(Some(by), None, |_| true);
+        self.tasks.aborted_ended().await;
+        self.reservations.reset();
+        self.modes.reset();
+        self.raise_for_all(Attention::DeviceReset);
+    }
+
+    /// CLEAR TASK SET (SAM-5 7.5): the commands of all nexuses end; those who lost some are told.
+    pub(crate) async fn clear_task_set(&self, by: NexusId) {
+        for nexus in self.nexuses() {
+            let lost = self.tasks.abort(Some(by), None, |id| id == nexus.id);
+            if lost > 0 && nexus.id != by {
+                nexus.attentions.raise(Attention::CommandsCleared);
+            }
+        }
+        self.tasks.aborted_ended().await;
+    }
+
+    /// Whether the LU may be written: the Write Protect bit and the SWP bit (SBC-4 4.12).
+    pub(crate) fn check_writable(&self) -> Result<(), CommandError> {
+        if self.identity.read_only {
+            return Err(CommandError::WriteProtected);
+        }
+        if self.modes.software_write_protect() {
+            return Err(CommandError::SoftwareWriteProtected);
+        }
+        Ok(())
+    }
+
+    /// Whether the LU is ready for commands that need its medium.
+    pub(crate) fn check_ready(&self) -> Result<(), CommandError> {
+        Ok(())
+    }
+}

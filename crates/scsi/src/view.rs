@@ -1,0 +1,222 @@
+//! What one host sees through one nexus: its logical units by number, and nothing else.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use block::Pieces;
+
+use crate::attention::{Attention, Attentions};
+use crate::cdb::Cdb;
+use crate::dispatch;
+use crate::error::CommandError;
+use crate::extended_copy::CopyLists;
+use crate::medium::Medium;
+use crate::nexus::{InitiatorPort, Nexus, TargetPort};
+use crate::odx::{TokenLists, Tokens};
+use crate::opcode;
+use crate::request::{Lun, NexusId, Request, Response, Status, TaskFunction, TaskOutcome};
+use crate::sense::{failure_of, Format};
+use crate::unit::LogicalUnit;
+
+/// What a view is made from.
+pub struct ViewSpec<M: Medium> {
+    /// The nexus.
+    pub nexus: NexusId,
+    /// The host's end.
+    pub initiator: InitiatorPort,
+    /// The array's end.
+    pub port: Rc<TargetPort>,
+    /// All target ports through which the same LUs are reached (REPORT TARGET PORT GROUPS).
+    pub ports: Rc<[TargetPort]>,
+    /// The tokens of the controller.
+    pub tokens: Rc<Tokens<M>>,
+}
+
+/// A logical unit in its place within a view.
+pub struct Seat<M: Medium> {
+    /// Its number here.
+    pub lun: Lun,
+    /// The logical unit.
+    pub lu: Rc<LogicalUnit<M>>,
+    /// This nexus, as the logical unit knows it.
+    pub nexus: Rc<Nexus>,
+}
+
+/// The view of one nexus. Dropping it ends the nexus.
+pub struct View<M: Medium> {
+    pub(crate) nexus: NexusId,
+    pub(crate) initiator: Rc<InitiatorPort>,
+    pub(crate) port: Rc<TargetPort>,
+    pub(crate) ports: Rc<[TargetPort]>,
+    pub(crate) tokens: Rc<Tokens<M>>,
+    pub(crate) copy_lists: CopyLists,
+    pub(crate) token_lists: TokenLists,
+    seats: RefCell<BTreeMap<Lun, Rc<Seat<M>>>>,
+    elsewhere: RefCell<Vec<Lun>>,
+}
+
+impl<M: Medium> View<M> {
+    /// A view without logical units.
+    pub fn new(spec: ViewSpec<M>) -> View<M> {
+        View {
+            nexus: spec.nexus,
+            initiator: Rc::new(spec.initiator),
+            port: spec.port,
+            ports: spec.ports,
+            tokens: spec.tokens,
+            copy_lists: CopyLists::default(),
+            token_lists: TokenLists::default(),
+            seats: RefCell::default(),
+            elsewhere: RefCell::default(),
+        }
+    }
+
+    /// Maps a logical unit. The host hears of it on every logical unit that it sees already (3Fh/0Eh).
+    pub fn map(&self, lun: Lun, lu: Rc<LogicalUnit<M>>) {
+        self.unmap(lun);
+        self.luns_changed();
+        let nexus = Rc::new(Nexus {
+            id: self.nexus,
+            initiator: self.initiator.clone(),
+            port: self.port.clone(),
+            attentions: Attentions::default(),
+            ended: false.into(),
+        });
+        nexus.attentions.raise(Attention::PowerOn);
+        lu.join(nexus.clone());
+        self.seats.borrow_mut().insert(lun, Rc::new(Seat { lun, lu, nexus }));
+    }
+
+    /// Takes a logical unit from the view. Commands that run on it are aborted.
+    pub fn unmap(&self, lun: Lun) {
+        let seat = self.seats.borrow_mut().remove(&lun);
+        if let Some(seat) = seat {
+            seat.lu.leave(&seat.nexus);
+            self.luns_changed();
+        }
+    }
+
+    /// The logical units that the host sees on other controllers, for REPORT LUNS.
+    pub fn set_elsewhere(&self, luns: Vec<Lun>) {
+        let changed = *self.elsewhere.borrow() != luns;
+        *self.elsewhere.borrow_mut() = luns;
+        if changed {
+            self.luns_changed();
+        }
+    }
+
+    /// The logical units here, by number.
+    pub fn mapped(&self) -> Vec<(Lun, Rc<LogicalUnit<M>>)> {
+        self.seats.borrow().values().map(|s| (s.lun, s.lu.clone())).collect()
+    }
+
+    /// Every number under which the host sees a logical unit, here or on another controller, in order.
+    pub(crate) fn luns(&self) -> Vec<Lun> {
+        let mut luns: Vec<Lun> = self.seats.borrow().keys().copied().collect();
+        luns.extend(self.elsewhere.borrow().iter());
+        luns.sort_unstable();
+        luns.dedup();
+        luns
+    }
+
+    fn luns_changed(&self) {
+        self.seats.borrow().values().for_each(|s| s.nexus.attentions.raise(Attention::ReportedLunsChanged));
+    }
+
+    /// REPORT LUNS was answered: nothing about it is pending on any LU of this nexus (SPC-5 6.36).
+    pub(crate) fn luns_reported(&self) {
+        self.seats.borrow().values().for_each(|s| s.nexus.attentions.clear(Attention::ReportedLunsChanged));
+    }
+
+    /// The seat of a number.
+    pub(crate) fn seat(&self, lun: Lun) -> Option<Rc<Seat<M>>> {
+        self.seats.borrow().get(&lun).cloned()
+    }
+
+    /// The first seat whose logical unit `is` selects: how third-party copies find what a descriptor names, and nothing
+    /// that is not mapped to the asking host.
+    pub(crate) fn find(&self, is: impl Fn(&LogicalUnit<M>) -> bool) -> Option<Rc<Seat<M>>> {
+        self.seats.borrow().values().find(|s| is(&s.lu)).cloned()
+    }
+
+    /// How much data-out a CDB asks for, in bytes; 0 for a command that will be refused for its length.
+    pub fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
+        let seats = self.seats.borrow();
+        let Some(seat) = lun.and_then(|l| seats.get(&l)) else { return 0 };
+        let cdb = Cdb(*cdb);
+        let len = opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, seat.lu.block_bytes()));
+        if len <= dispatch::DATA_OUT_BYTES_MAX { len } else { 0 }
+    }
+
+    /// Executes a command.
+    pub async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
+        let seat = lun.and_then(|l| self.seat(l));
+        match seat {
+            Some(seat) => dispatch::execute(self, &seat, &request).await,
+            None => self.execute_without_unit(&request),
+        }
+    }
+
+    /// SPC-5 4.3.? and SAM-5 4.7.4: what is answered where no logical unit is.
+    fn execute_without_unit(&self, request: &Request) -> Response {
+        let cdb = Cdb(request.cdb);
+        match dispatch::without_unit(self, &cdb) {
+            Ok(data_in) => Response {
+                status: Status::Good,
+                sense: Vec::new(),
+                data_in,
+                data_out_wanted: 0,
+                aborted: false,
+            },
+            Err(error) => respond_failed(&error, 1, Format::Fixed, 0),
+        }
+    }
+
+    /// Performs a task management function. It returns when the commands that it ended have ended.
+    pub async fn manage(&self, function: TaskFunction) -> TaskOutcome {
+        let on = |lun| self.seat(lun);
+        match function {
+            TaskFunction::AbortTaskSet(lun) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.tasks.abort(Some(self.nexus), None, |id| id == self.nexus);
+                seat.lu.tasks.aborted_ended().await;
+            }
+            TaskFunction::ClearTaskSet(lun) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.clear_task_set(self.nexus).await;
+            }
+            TaskFunction::LunReset(lun) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.reset(self.nexus).await;
+            }
+            TaskFunction::TargetReset => {
+                let seats: Vec<_> = self.seats.borrow().values().cloned().collect();
+                for seat in seats {
+                    seat.lu.reset(self.nexus).await;
+                }
+            }
+        }
+        TaskOutcome::Complete
+    }
+}
+
+impl<M: Medium> Drop for View<M> {
+    fn drop(&mut self) {
+        for seat in self.seats.borrow().values() {
+            seat.lu.leave(&seat.nexus);
+        }
+    }
+}
+
+/// The response of a command that failed.
+pub(crate) fn respond_failed(error: &CommandError, block_bytes: u32, format: Format, wanted: u64) -> Response {
+    let failure = failure_of(error, block_bytes);
+    Response {
+        status: failure.status,
+        sense: failure.sense.map_or_else(Vec::new, |s| s.encode(format)),
+        data_in: Pieces::new(),
+        data_out_wanted: wanted,
+        aborted: false,
+    }
+}
