@@ -1,0 +1,222 @@
+//! A drive of the model: operations in flight on a disk, from submission to completion.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use world::io::{Completer, Completions};
+use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, OpenError};
+
+use crate::core::Core;
+use crate::disk::{Content, DiskSpec, Doubtful, Health, SECTOR_BYTES, Shared};
+use crate::timers::Fire;
+use crate::trace::digest_of;
+
+/// Memory drives of the model: about what a copy of 4 KiB and a trip through the executor cost.
+const MEMORY_LATENCY: Duration = Duration::from_micros(1);
+/// The number of memory drives in the trace: they are in no rack.
+const MEMORY_NUMBER: u64 = u64::MAX;
+
+enum Op {
+    Read { at: u64, buf: Buf, done: Completer<Filled> },
+    Write { at: u64, content: Content, done: Completer<Result<(), DriveError>> },
+    Flush { before: u64, done: Completer<Result<(), DriveError>> },
+}
+
+/// The operations in flight on one disk; an operation's place is its token.
+#[derive(Default)]
+pub(crate) struct Ops {
+    list: Vec<Option<Op>>,
+    free: Vec<u64>,
+    /// Those whose time has come while the disk was hung.
+    parked: Vec<u64>,
+}
+
+impl Ops {
+    fn insert(&mut self, op: Op) -> u64 {
+        match self.free.pop() {
+            Some(token) => {
+                self.list[token as usize] = Some(op);
+                token
+            }
+            None => {
+                self.list.push(Some(op));
+                self.list.len() as u64 - 1
+            }
+        }
+    }
+
+    fn remove(&mut self, token: u64) -> Option<Op> {
+        let op = self.list.get_mut(token as usize)?.take()?;
+        self.free.push(token);
+        Some(op)
+    }
+
+    pub(crate) fn take_parked(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.parked)
+    }
+
+    /// Nobody waits any more: the writes that were under way.
+    pub(crate) fn abandon(&mut self) -> Vec<Doubtful> {
+        let ops = std::mem::take(self);
+        let writes = ops.list.into_iter().flatten().filter_map(|op| match op {
+            Op::Write { at, content, .. } => Some(Doubtful { at, content }),
+            Op::Read { .. } | Op::Flush { .. } => None,
+        });
+        writes.collect()
+    }
+}
+
+/// Opens a drive in the world of `core`.
+pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError> {
+    let refuse = |name: String, cause: &str| Err(OpenError { name, cause: cause.to_owned() });
+    let disk = match spec {
+        DriveSpec::Modelled { name } => match core.disks.get(name) {
+            Some(disk) => disk.0,
+            None => return refuse(name.clone(), "the model has no disk of this name"),
+        },
+        DriveSpec::Memory { name, len_bytes } => {
+            let spec = DiskSpec::new(len_bytes / SECTOR_BYTES * SECTOR_BYTES).with_latency(MEMORY_LATENCY);
+            // A power of its own: it dies with the process, and what it does is no persistence point.
+            Rc::new(Shared::new(name, MEMORY_NUMBER, spec.with_cache_bytes(0), Rc::default()))
+        }
+        DriveSpec::File { path, .. } | DriveSpec::Device { path } => {
+            return refuse(path.display().to_string(), "the model world has no files and devices");
+        }
+    };
+    *disk.line.borrow_mut() = Rc::downgrade(core);
+    core.record("open", disk.number, disk.spec.len_bytes);
+    let info = DriveInfo {
+        name: disk.name.clone(),
+        len_bytes: disk.spec.len_bytes,
+        block_bytes: disk.spec.block_bytes,
+        volatile_cache: disk.spec.cache_bytes > 0,
+        cheap_zero: true,
+    };
+    let drive = ModelledDrive { disk, core: core.clone(), reads: Completions::default(), others: Completions::default() };
+    Ok(Drive::new(info, Box::new(drive)))
+}
+
+struct ModelledDrive {
+    disk: Rc<Shared>,
+    core: Rc<Core>,
+    reads: Completions<Filled>,
+    others: Completions<Result<(), DriveError>>,
+}
+
+impl ModelledDrive {
+    fn submit(&self, op: Op) {
+        if !self.disk.power.is_on() {
+            // The caller is dead already; its last step just does not know.
+            return;
+        }
+        let spec = &self.disk.spec;
+        let jitter_ns = match u64::try_from(spec.jitter.as_nanos()).unwrap_or(u64::MAX) {
+            0 => 0,
+            max => self.core.latency.borrow_mut().u64(..=max),
+        };
+        let latency_ns = u64::try_from(spec.latency.as_nanos()).unwrap_or(u64::MAX);
+        let slow = u64::from(self.disk.faults.borrow().slow);
+        let at_ns = self.core.now_ns().saturating_add(latency_ns.saturating_add(jitter_ns).saturating_mul(slow));
+        let token = self.disk.ops.borrow_mut().insert(op);
+        self.core.arm(at_ns, self.disk.clone(), token);
+    }
+
+    fn write_content(&self, at: u64, content: Content) -> Io<Result<(), DriveError>> {
+        let (io, done) = self.others.start();
+        self.submit(Op::Write { at, content, done });
+        io
+    }
+}
+
+impl DriveBackend for ModelledDrive {
+    fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
+        self.core.record("read", self.disk.number, at);
+        let (io, done) = self.reads.start();
+        self.submit(Op::Read { at, buf, done });
+        io
+    }
+
+    fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
+        self.core.record("write", self.disk.number, at);
+        self.core.record("bytes", data.len() as u64, digest_of(&data));
+        self.write_content(at, Content::Bytes(data))
+    }
+
+    fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
+        self.core.record("zero", self.disk.number, at);
+        self.core.record("bytes", len, 0);
+        self.write_content(at, Content::Zeros(len))
+    }
+
+    fn flush(&self) -> Io<Result<(), DriveError>> {
+        self.core.record("flush", self.disk.number, 0);
+        let (io, done) = self.others.start();
+        let before = self.disk.store.borrow().next_write();
+        self.submit(Op::Flush { before, done });
+        io
+    }
+}
+
+impl Fire for Shared {
+    fn fire(&self, core: &Core, token: u64) {
+        let health = self.faults.borrow().health;
+        if health == Health::Hung {
+            self.ops.borrow_mut().parked.push(token);
+            return;
+        }
+        let Some(op) = self.ops.borrow_mut().remove(token) else { return };
+        core.record("done", self.number, token);
+        let gone = || DriveError::Gone { drive: self.name.clone(), cause: "the disk is dead".to_owned() };
+        match op {
+            Op::Read { buf, done, .. } if health == Health::Dead => done.complete(Filled { buf, result: Err(gone()) }),
+            Op::Write { done, .. } | Op::Flush { done, .. } if health == Health::Dead => done.complete(Err(gone())),
+            Op::Read { at, mut buf, done } => {
+                let result = self.read(at, &mut buf);
+                done.complete(Filled { buf, result });
+            }
+            Op::Write { at, content, done } => {
+                self.put(at, content);
+                self.persisted(done);
+            }
+            Op::Flush { before, done } => {
+                if !self.faults.borrow().flush_lies {
+                    self.store.borrow_mut().flush_before(before);
+                }
+                self.persisted(done);
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn read(&self, at: u64, buf: &mut Buf) -> Result<(), DriveError> {
+        let end = at + buf.len() as u64;
+        let sectors = at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);
+        if self.faults.borrow().latent.range(sectors).next().is_some() {
+            return Err(DriveError::Medium { drive: self.name.clone(), at });
+        }
+        self.store.borrow().read(at, buf);
+        Ok(())
+    }
+
+    fn put(&self, at: u64, content: Content) {
+        let mut faults = self.faults.borrow_mut();
+        if faults.lose_writes > 0 {
+            faults.lose_writes -= 1;
+            return;
+        }
+        let at = faults.misdirect_to.take().unwrap_or(at);
+        let sectors = at / SECTOR_BYTES..(at + content.len()) / SECTOR_BYTES;
+        while let Some(&healed) = faults.latent.range(sectors.clone()).next() {
+            faults.latent.remove(&healed);
+        }
+        self.store.borrow_mut().put(at, content);
+    }
+
+    /// Completes, unless the power goes at this very point.
+    fn persisted(&self, done: Completer<Result<(), DriveError>>) {
+        if self.power.pass_point() {
+            done.complete(Ok(()));
+        }
+    }
+}

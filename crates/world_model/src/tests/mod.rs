@@ -1,0 +1,5 @@
+//! The model, tested against its own promises.
+
+mod disks;
+mod runs;
+mod sockets;
