@@ -1,6 +1,6 @@
 /** Numbers, intervals and times as a reader wants them: no digit that the measurement does not carry. */
 
-const NARROW_SPACE = "\u202f";
+const NO_BREAK_SPACE = "\u00a0";
 const MINUS = "\u2212";
 const NO_VALUE = "\u2013";
 /** More digits than this say nothing in a report, however tight the interval. */
@@ -57,7 +57,7 @@ export function compact(value: number): string {
 }
 
 export function withUnit(text: string, unit: string): string {
-  return unit === "" || text === NO_VALUE ? text : `${text}${NARROW_SPACE}${unit}`;
+  return unit === "" || text === NO_VALUE ? text : `${text}${NO_BREAK_SPACE}${unit}`;
 }
 
 /** "label, unit" for the head of an axis or a column. */
@@ -72,9 +72,16 @@ export interface IntervalText {
   range: string;
 }
 
+/** The decimals that a half width asks for: two digits when it begins with 1, else one (0.12, 1.6, 8). */
+function decimalsOfHalfWidth(half: number): number {
+  const magnitude = Math.floor(Math.log10(half) + 1e-9);
+  const lead = half / 10 ** magnitude;
+  return Math.max(0, lead < 2 ? 1 - magnitude : -magnitude);
+}
+
 /**
- * The value, and its interval, at a resolution not finer than the interval's half width asks for:
- * 0.8 (0.7–0.9), 34 (33–36), 1,071 (1,063–1,079).
+ * The value, and its interval, at a resolution that the interval's half width asks for:
+ * 0.8 (0.7–0.9), 73.5 (71.9–75.1), 1,071 (1,063–1,079).
  */
 export function interval(
   value: number | null | undefined,
@@ -85,8 +92,9 @@ export function interval(
   if (low === null || low === undefined || high === null || high === undefined) return { value: plain(value), range: "" };
   const half = Math.abs(high - low) / 2;
   if (half === 0) return { value: plain(value), range: "" };
-  const wanted = Math.max(0, Math.ceil(-Math.log10(half)));
-  const decimals = Math.min(wanted, decimalsFor(Math.max(Math.abs(value), Math.abs(high)), SIGNIFICANT_MAX));
+  const most = decimalsFor(Math.max(Math.abs(value), Math.abs(high)), SIGNIFICANT_MAX);
+  let decimals = Math.min(decimalsOfHalfWidth(half), most);
+  while (decimals > 0 && [value, low, high].every((one) => fixed(one, decimals).endsWith("0"))) decimals -= 1;
   const [from, to] = [fixed(low, decimals), fixed(high, decimals)];
   const shown = fixed(value, decimals);
   if (from === to) return { value: shown, range: "" };
@@ -112,6 +120,15 @@ export function columnDecimals(values: number[]): number | null {
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   if (most / least > 1000) return null;
   return Math.min(4, decimalsFor(most, SIGNIFICANT) + (most / least > 20 ? 1 : 0));
+}
+
+/** Keeps numbers together with their units and tolerances where a line breaks. */
+export function tie(text: string): string {
+  const unit = "%|×|(?:s|ms|µs|ns|[KMGT]i?B(?:/s)?|IOPS)\\b";
+  return text
+    .replace(/ ± /g, `${NO_BREAK_SPACE}±${NO_BREAK_SPACE}`)
+    .replace(new RegExp(`(\\d) (?=${unit})`, "g"), `$1${NO_BREAK_SPACE}`)
+    .replace(/([≤≥<>]) (?=\d)/g, `$1${NO_BREAK_SPACE}`);
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

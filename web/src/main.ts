@@ -35,7 +35,7 @@ function show(report: Report, page: HTMLElement): void {
     headView(report),
     h("div", { class: leadFigure && report.claims.length ? "first" : "first single" },
       report.claims.length ? claimsView(report.claims, (id) => figures.titleOf(id) !== undefined) : null, leadFigure),
-    others.length > 0 ? h("div", { class: "small-figures" }, ...others) : null,
+    others.length > 0 ? h("div", { class: "figures with-claims" }, ...others) : null,
     findings, ...sections, doubts, methodView(report.method, report.scenario, report.world), filesView(report.files),
     h("footer", {}, "Made by masu. This page is complete in itself: it loads nothing and sends nothing."),
   ]);

@@ -35,16 +35,27 @@ export function linearScale(values: number[], axis: Axis, count: number, fromZer
   return { min: Number(min.toPrecision(12)), max: Number(max.toPrecision(12)), step, ticks };
 }
 
-/** Whole decades around the positive values. */
-export function logScale(values: number[], axis: Axis): Scale {
+/** Steps that a clock has. */
+const TIME_STEPS_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+
+/** From the first to the last second, without rounding outwards. */
+export function timeScale(min: number, max: number, count: number): Scale {
+  const span = Math.max(max - min, 1e-9);
+  const step = TIME_STEPS_S.find((s) => span / s <= count) ?? roundStep(span, count);
+  const ticks: number[] = [];
+  for (let i = Math.ceil(min / step - 1e-9); i * step <= max + step * 1e-9; i++) ticks.push(Number((i * step).toPrecision(12)));
+  return { min, max: min + span, step, ticks };
+}
+
+/** Whole decades around the positive values; bars must not end on the axis, where they would look like none. */
+export function logScale(values: number[], axis: Axis, forBars: boolean): Scale {
   const positive = values.filter((v) => v > 0 && Number.isFinite(v));
   const low = axis.min != null && axis.min > 0 ? axis.min : positive.reduce((a, b) => Math.min(a, b), Infinity);
   const high = axis.max ?? positive.reduce((a, b) => Math.max(a, b), -Infinity);
   if (!Number.isFinite(low) || !Number.isFinite(high)) return { min: 1, max: 10, ticks: [1, 10] };
   let from = Math.floor(Math.log10(low) + 1e-9);
   const to = Math.max(from + 1, Math.ceil(Math.log10(high) - 1e-9));
-  // a bar that ends on the axis would look like no bar
-  if (axis.min == null && 10 ** from >= low * 0.999) from -= 1;
+  if (forBars && axis.min == null && 10 ** from >= low * 0.999) from -= 1;
   const ticks = Array.from({ length: to - from + 1 }, (_, i) => 10 ** (from + i));
   return { min: 10 ** from, max: 10 ** to, ticks };
 }

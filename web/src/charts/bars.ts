@@ -4,7 +4,7 @@ import type { Figure, Mark, Point, Series } from "../report";
 import { type Scale, linearScale, logScale } from "../scale";
 import type { DrawApi, DrawParams } from "./echarts";
 import {
-  type Built, type Frame, type Key, TEXT_PX, FONT, axisTitle, baseOption, colorOf, legend, slotOf, textWidth, tickWidth, valueAxis, wrap,
+  type Built, type Frame, type Key, LINE_PX, TEXT_PX, FONT, axisTitle, baseOption, colorOf, legend, slotOf, textWidth, tickWidth, valueAxis, wrap,
 } from "./frame";
 import { type Row, tooltipBox, tooltipOption } from "./tooltip";
 
@@ -13,8 +13,11 @@ const BAR_GAP_PX = 5;
 const GROUP_GAP_PX = 20;
 const UPRIGHT_BAR_PX = 40;
 const UPRIGHT_HEIGHT_PX = 240;
+/** The name of the axis, and the label of a bar that reaches the top. */
+const UPRIGHT_HEAD_PX = 28;
 const WHISKER_CAP_PX = 4;
 const LABEL_GAP_PX = 7;
+const LABEL_ROOM_PX = 50;
 
 interface Layout {
   upright: boolean;
@@ -23,12 +26,14 @@ interface Layout {
   categories: string[];
   /** The lines of text beside each group. */
   names: string[][];
+  /** About how many pixels the values have, to tell which labels would touch. */
+  plotWidth: number;
 }
 
 export function buildBars(figure: Figure, frame: Frame): Built {
   const layout = lay(figure, frame);
   const keys = legendKeys(figure, frame);
-  const key = keys.length > 1 ? legend(keys, frame, false) : null;
+  const key = keys.length > 0 ? legend(keys, frame, false) : null;
   const top = frame.top + (key ? key.height + 6 : 0);
   const plot = layout.upright ? upright(figure, frame, layout, top) : lying(figure, frame, layout, top);
   const option = {
@@ -44,7 +49,7 @@ function lay(figure: Figure, frame: Frame): Layout {
   const categories = figure.categories ?? [];
   const values = figure.series.flatMap((series) => series.points.flatMap(([, y, low, high]) => [y, low ?? null, high ?? null]));
   const all = [...values, ...(figure.marks ?? []).map((mark) => mark.value)].filter((v): v is number => v !== null);
-  const scale = figure.y.log ? logScale(all, figure.y) : linearScale(all, figure.y, 4, true);
+  const scale = figure.y.log ? logScale(all, figure.y, true) : linearScale(all, figure.y, 4, true);
   const count = Math.max(1, figure.series.length);
   const band = (frame.width - tickWidth(scale) - 16) / Math.max(1, categories.length);
   const perBar = (band - GROUP_GAP_PX) / count;
@@ -57,12 +62,15 @@ function lay(figure: Figure, frame: Frame): Layout {
     upright: isUpright, scale, categories,
     bar: isUpright ? Math.min(UPRIGHT_BAR_PX, perBar - BAR_GAP_PX) : BAR_PX,
     names: categories.map((name) => (isUpright ? [name] : wrap(name, nameWidth, TEXT_PX))),
+    plotWidth: frame.width - nameWidth - LABEL_ROOM_PX,
   };
 }
 
 function legendKeys(figure: Figure, frame: Frame): Key[] {
-  const keys: Key[] = figure.series.length > 1 ? figure.series.map((series) => ({ name: series.name, icon: "roundRect" })) : [];
-  for (const name of markNames(figure)) {
+  const marks = markNames(figure);
+  const isNeeded = figure.series.length > 1 || marks.length > 0;
+  const keys: Key[] = isNeeded ? figure.series.map((series) => ({ name: series.name, icon: "roundRect" })) : [];
+  for (const name of marks) {
     keys.push({ name, icon: "path://M5 0h1v3h-1zM5 4h1v3h-1zM5 8h1v3h-1z", itemStyle: { color: frame.look.ink, decal: "none" } });
   }
   return keys;
@@ -95,7 +103,7 @@ function lying(figure: Figure, frame: Frame, layout: Layout, top: number): Built
   const grid = { left, right: labelRoom(figure, layout, frame.width - left), top, height: plotHeight, outerBoundsMode: "none" };
   const value = {
     ...valueAxis(figure.y, layout.scale, frame.look, true), position: "bottom",
-    name: axisTitle(figure.y), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX },
+    name: axisTitle(figure.y), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX },
   };
   return { option: { grid, xAxis: value, yAxis: categoryAxis(layout, frame) }, height: top + plotHeight + 48 };
 }
@@ -112,21 +120,30 @@ function labelRoom(figure: Figure, layout: Layout, width: number): number {
   return Math.min(Math.max(14, room), width * 0.45);
 }
 
-function labelEnds(figure: Figure, layout: Layout): { end: number; text: string }[] {
-  return figure.series.flatMap((series) =>
-    series.points.filter(([, y]) => y !== null).map(([at, y, , high]) => {
-      const marks = marksOn(figure, layout.categories[at], series);
-      const end = Math.max(y!, high ?? y!, ...marks.filter((mark) => near(mark, y!, layout)).map((mark) => mark.value));
-      return { end, text: barLabel(y!, marks) };
-    }));
+interface Label { end: number; text: string; isMark: boolean }
+
+function labelEnds(figure: Figure, layout: Layout): Label[] {
+  return figure.series.flatMap((series) => series.points.flatMap((point) => labelsOf(figure, series, point, layout)));
 }
 
-function near(mark: Mark, value: number, layout: Layout): boolean {
-  return mark.value > value && mark.value - value < (layout.scale.max - layout.scale.min) * 0.3;
-}
-
-function barLabel(value: number, marks: Mark[]): string {
-  return compact(value) + marks.map((mark) => `   ┆ ${compact(mark.value)}`).join("");
+/**
+ * The texts of one bar. A published value that lies clear of the bar has its number beside its own tick; one that
+ * the bar covers or almost reaches is named after the bar's value.
+ */
+function labelsOf(figure: Figure, series: Series, [at, y, , high]: Point, layout: Layout): Label[] {
+  if (y === null) return [];
+  const text = compact(y);
+  let end = Math.max(0, y, high ?? y);
+  const px = (value: number) => position(value, layout.scale, figure.y.log === true) * layout.plotWidth;
+  const clear: Label[] = [];
+  const joined: Mark[] = [];
+  for (const mark of marksOn(figure, layout.categories[at], series)) {
+    const free = px(mark.value) - px(end) - textWidth(text, TEXT_PX, 600) - 2 * LABEL_GAP_PX;
+    if (free > 0) clear.push({ end: mark.value, text: compact(mark.value), isMark: true });
+    else joined.push(mark);
+  }
+  for (const mark of joined) end = Math.max(end, mark.value);
+  return [{ end, text: text + joined.map((mark) => `   ┆ ${compact(mark.value)}`).join(""), isMark: false }, ...clear];
 }
 
 function position(value: number, scale: Scale, log: boolean): number {
@@ -137,13 +154,13 @@ function position(value: number, scale: Scale, log: boolean): number {
 
 function upright(figure: Figure, frame: Frame, layout: Layout, top: number): Built {
   const left = tickWidth(layout.scale) + 10;
-  const grid = { left, right: 4, top: top + 34, height: UPRIGHT_HEIGHT_PX, outerBoundsMode: "none" };
+  const grid = { left, right: 4, top: top + UPRIGHT_HEAD_PX, height: UPRIGHT_HEIGHT_PX, outerBoundsMode: "none" };
   const value = {
     ...valueAxis(figure.y, layout.scale, frame.look, true),
-    name: axisTitle(figure.y), nameLocation: "end", nameGap: 16,
-    nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, align: "left", padding: [0, 0, 0, -left] },
+    name: axisTitle(figure.y), nameLocation: "end", nameGap: 14,
+    nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX, align: "left", padding: [0, 0, 0, -left] },
   };
-  return { option: { grid, xAxis: categoryAxis(layout, frame), yAxis: value }, height: top + 34 + UPRIGHT_HEIGHT_PX + 30 };
+  return { option: { grid, xAxis: categoryAxis(layout, frame), yAxis: value }, height: top + UPRIGHT_HEAD_PX + UPRIGHT_HEIGHT_PX + 30 };
 }
 
 function marksOn(figure: Figure, category: string | undefined, series: Series): Mark[] {
@@ -157,8 +174,9 @@ function allSeries(figure: Figure, frame: Frame, layout: Layout): object[] {
     data: heights(series, figure, layout), ...(index === 0 ? fullMarks(figure, frame, layout) : {}),
   }));
   const over = figure.series.map((series, index) => overlay(figure, series, index, frame, layout));
-  const named = markNames(figure).map((name) => ({ type: "bar", name, data: [], barWidth: 0, barGap: 0, itemStyle: { color: frame.look.ink } }));
-  return [...bars, ...over, ...named.map((one) => ({ ...one, type: "custom", renderItem: () => null, barWidth: undefined, barGap: undefined }))];
+  // a legend shows series only, so the published ticks need one that draws nothing
+  const named = markNames(figure).map((name) => ({ type: "custom", name, data: [], itemStyle: { color: frame.look.ink }, renderItem: () => null }));
+  return [...bars, ...over, ...named];
 }
 
 function heights(series: Series, figure: Figure, layout: Layout): (number | null)[] {
@@ -174,7 +192,7 @@ function fullMarks(figure: Figure, frame: Frame, layout: Layout): object {
   return {
     markLine: {
       symbol: "none", silent: true, lineStyle: { color: frame.look.ink, type: [4, 3], width: 1 },
-      label: { position: "insideEndTop", color: frame.look.ink, fontSize: TEXT_PX, formatter: "{b}" },
+      label: { position: "insideEndTop", color: frame.look.ink, fontSize: TEXT_PX, lineHeight: LINE_PX, formatter: "{b}", textBorderColor: frame.look.surface, textBorderWidth: 3 },
       data: marks.map((mark) => ({
         name: `${mark.label} ${compact(mark.value)}`, [layout.upright ? "yAxis" : "xAxis"]: mark.value,
       })),
@@ -189,7 +207,7 @@ function overlay(figure: Figure, series: Series, index: number, frame: Frame, la
   const offset = -total / 2 + index * (layout.bar + BAR_GAP_PX) + layout.bar / 2;
   const draw = (_: DrawParams, api: DrawApi) => {
     const point = series.points[api.value(2) as number];
-    return point && point[1] !== null ? barExtras(point, offset, figure, series, frame, layout, api) : null;
+    return point && point[1] !== null && point[0] in layout.categories ? barExtras(point, offset, figure, series, frame, layout, api) : null;
   };
   return {
     type: "custom", name: series.name, z: 5, silent: true, clip: false, renderItem: draw,
@@ -199,7 +217,7 @@ function overlay(figure: Figure, series: Series, index: number, frame: Frame, la
 }
 
 function barExtras(point: Point, offset: number, figure: Figure, series: Series, frame: Frame, layout: Layout, api: DrawApi) {
-  const [at, y, low, high] = point;
+  const [at, , low, high] = point;
   const clamp = (value: number) => (figure.y.log ? Math.max(value, layout.scale.min) : value);
   const place = (value: number): [number, number] => {
     const [x = 0, z = 0] = api.coord(layout.upright ? [at, clamp(value)] : [clamp(value), at]);
@@ -216,26 +234,26 @@ function barExtras(point: Point, offset: number, figure: Figure, series: Series,
   };
   const children: object[] = [];
   if (low != null && high != null && high > low) {
-    children.push(line(place(low), place(high)));
+    children.push(line(place(low), place(high), { stroke: frame.look.surface, lineWidth: 3.6, opacity: 0.85 }), line(place(low), place(high)));
     for (const end of [low, high]) children.push(line(...across(end, WHISKER_CAP_PX)));
   }
-  const marks = marksOn(figure, layout.categories[at], series);
-  for (const mark of marks) children.push(line(...across(mark.value, layout.bar / 2 + 3), { lineDash: [3, 2], lineWidth: 1.6 }));
-  const ends = [y!, high ?? y!, ...marks.filter((mark) => near(mark, y!, layout)).map((mark) => mark.value)];
-  children.push(valueLabel(place(Math.max(...ends)), barLabel(y!, marks), frame, layout.upright));
+  for (const mark of marksOn(figure, layout.categories[at], series)) {
+    children.push(line(...across(mark.value, layout.bar / 2 + 3), { stroke: frame.look.surface, lineWidth: 4 }));
+    children.push(line(...across(mark.value, layout.bar / 2 + 3), { lineDash: [3, 2], lineWidth: 1.6 }));
+  }
+  for (const label of labelsOf(figure, series, point, layout)) children.push(valueLabel(place(label.end), label, frame, layout.upright));
   return { type: "group" as const, children } as never;
 }
 
-function valueLabel([x, y]: [number, number], text: string, frame: Frame, isUpright: boolean): object {
-  const [value = "", ...published] = text.split("   ");
+function valueLabel([x, y]: [number, number], label: Label, frame: Frame, isUpright: boolean): object {
+  const [value = "", ...published] = label.text.split("   ");
+  const halo = { stroke: frame.look.surface, lineWidth: 3, lineHeight: LINE_PX, fontSize: TEXT_PX, fontFamily: FONT };
+  const kind = label.isMark ? "p" : "v";
   return {
-    type: "text", x: isUpright ? x : x + LABEL_GAP_PX, y: isUpright ? y - 5 : y,
+    type: "text", x: isUpright ? x : x + LABEL_GAP_PX, y: isUpright ? y - 3 : y,
     style: {
-      text: published.length ? `{v|${value}}   {p|${published.join("   ")}}` : `{v|${value}}`,
-      rich: {
-        v: { fill: frame.look.ink, fontSize: TEXT_PX, fontWeight: 600, fontFamily: FONT },
-        p: { fill: frame.look.muted, fontSize: TEXT_PX, fontFamily: FONT },
-      },
+      text: published.length ? `{${kind}|${value}}   {p|${published.join("   ")}}` : `{${kind}|${value}}`,
+      rich: { v: { fill: frame.look.ink, fontWeight: 600, ...halo }, p: { fill: frame.look.muted, ...halo } },
       align: isUpright ? "center" : "left", verticalAlign: isUpright ? "bottom" : "middle",
     },
   };

@@ -44,6 +44,14 @@ export class Chart {
     }
   }
 
+  refuse(sentence: string): void {
+    this.chart?.dispose();
+    this.chart = null;
+    this.plot.style.height = "auto";
+    this.plot.className = "no-data";
+    this.plot.textContent = sentence;
+  }
+
   /** Draws at once when the width is another than the one drawn for. */
   follow(): void {
     if (this.chart !== null && Math.abs(this.plot.clientWidth - this.width) > 1) this.draw();

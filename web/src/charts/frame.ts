@@ -8,6 +8,8 @@ import type { Option } from "./echarts";
 export const FONT =
   '-apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", Arial, sans-serif';
 export const TEXT_PX = 12;
+/** Always said: ECharts derives a missing one from a Chinese character, which a machine may have no font for. */
+export const LINE_PX = 15;
 
 export interface Frame {
   width: number;

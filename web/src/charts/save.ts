@@ -21,8 +21,8 @@ function textBlock(texts: Text[], top: number): { elements: object[]; bottom: nu
     const lines = wrap(text, WIDTH_PX - 2 * MARGIN_PX, px, weight);
     const lineHeight = Math.round(px * 1.35);
     elements.push({
-      type: "text", left: MARGIN_PX, top: y, z: 20,
-      style: { text: lines.join("\n"), fontSize: px, fontWeight: weight, fontFamily: FONT, fill, lineHeight },
+      type: "text", x: MARGIN_PX, y, z: 20,
+      style: { text: lines.join("\n"), fontSize: px, fontWeight: weight, fontFamily: FONT, fill, lineHeight, verticalAlign: "top" },
     });
     y += lines.length * lineHeight + gap;
   }
@@ -63,7 +63,8 @@ function drawAside<T>(figure: Figure, report: Report, slots: Slots, renderer: "s
 /** Moves what is placed in pixels: grids, legend and free texts. */
 function shift(option: Record<string, unknown>, dx: number, dy: number): Record<string, unknown> {
   const move = (part: unknown) => {
-    const box = part as { left?: number; top?: number; right?: number; width?: number };
+    const box = part as { left?: number; top?: number; right?: number; x?: number; y?: number };
+    if (box.x !== undefined && box.y !== undefined) return { ...box, x: box.x + dx, y: box.y + dy };
     return {
       ...box, left: (box.left ?? 0) + dx, top: (box.top ?? 0) + dy,
       ...(box.right !== undefined ? { right: box.right + dx } : {}),

@@ -2,10 +2,10 @@
 import { compact, intervalText, named, plain, withUnit } from "../format";
 import { decimate } from "../decimate";
 import type { Axis, Figure, Panel, Point, Series } from "../report";
-import { type Scale, linearScale, logScale } from "../scale";
+import { type Scale, linearScale, logScale, timeScale } from "../scale";
 import type { DrawApi, Option } from "./echarts";
 import {
-  type Built, FONT, type Frame, TEXT_PX, axisTitle, baseOption, colorOf, legend, slotOf, textWidth, tickWidth, valueAxis,
+  type Built, FONT, type Frame, LINE_PX, TEXT_PX, axisTitle, baseOption, colorOf, legend, slotOf, textWidth, tickWidth, valueAxis,
 } from "./frame";
 import { spanRows, spanSeries } from "./spans";
 import { tooltipBox, tooltipOption } from "./tooltip";
@@ -15,11 +15,17 @@ const LINES_PER_PLOT_MAX = 6;
 /** Two drawn points per pixel keep every visible peak. */
 const POINTS_PER_PIXEL = 2;
 const SYMBOLS_MAX = 40;
+/** Dots closer than this run into a line, so a line is drawn. */
+const DOT_PITCH_PX = 6;
 const PLOT_PX = 230;
 const SMALL_PLOT_PX = 130;
 const PANEL_TITLE_PX = 24;
-const AXIS_TITLE_PX = 24;
+const AXIS_TITLE_PX = 22;
+const X_TITLE_PX = 20;
+const END_LABEL_GAP_PX = 9;
+const END_LABEL_LINE_PX = 15;
 const TICKS_PX = 24;
+const TICK_PITCH_PX = 64;
 const COLUMN_GAP_PX = 28;
 
 interface Cell {
@@ -52,7 +58,9 @@ export function buildXy(figure: Figure, frame: Frame): Built {
     grid: cells.map((cell) => ({ left: cell.left, top: cell.top, width: cell.width, height: cell.height, outerBoundsMode: "none" })),
     xAxis: cells.map((cell, index) => xAxis(figure, plan, cell, index, frame)),
     yAxis: cells.map((cell, index) => yAxis(cell, index, frame)),
-    graphic: cells.flatMap((cell, index) => titles(cell, frame, index === 0 ? spanRows(figure) : 0)),
+    graphic: cells.flatMap((cell, index) => [
+      ...titles(cell, frame, index === 0 ? spanRows(figure) : 0), ...(plan.direct ? endLabels(figure, cell, plan, frame) : []),
+    ]),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     series: cells.flatMap((cell, index) => [
       ...spanSeries(figure, frame, index, index === 0),
@@ -78,7 +86,7 @@ function yScale(figure: Figure, series: Series[], axis: Axis, panel: string | nu
   const values = series.flatMap((one) => one.points.flatMap(([, y, low, high]) => [y, low ?? null, high ?? null]));
   const marks = (figure.marks ?? []).filter((mark) => mark.axis !== "x" && (!mark.panel || panel === null || mark.panel === panel));
   const all = [...values, ...marks.map((mark) => mark.value)].filter((v): v is number => v !== null);
-  return axis.log ? logScale(all, axis) : linearScale(all, axis, ticks, false);
+  return axis.log ? logScale(all, axis, false) : linearScale(all, axis, ticks, false);
 }
 
 function xScale(figure: Figure, width: number): Scale {
@@ -86,13 +94,15 @@ function xScale(figure: Figure, width: number): Scale {
   const marks = (figure.marks ?? []).filter((mark) => mark.axis === "x").map((mark) => mark.value);
   const spans = figure.kind === "timeline" ? (figure.phases ?? []).flatMap((span) => [span.from, span.to]) : [];
   const all = values.concat(marks, spans);
-  if (figure.x.log) return logScale(all, figure.x);
+  if (figure.x.log) return logScale(all, figure.x, false);
   const least = all.reduce((a, b) => Math.min(a, b), Infinity);
   const most = all.reduce((a, b) => Math.max(a, b), -Infinity);
   // time and ranks end where the data ends, not at the next round number
-  const tight = figure.kind === "timeline" || figure.kind === "ranks" ? { min: figure.kind === "ranks" ? 0 : least, max: most } : {};
+  const count = Math.max(3, Math.min(8, Math.floor(width / TICK_PITCH_PX)));
+  if (figure.kind === "timeline") return timeScale(figure.x.min ?? least, figure.x.max ?? most, count);
+  const tight = figure.kind === "ranks" ? { min: 0, max: most } : {};
   const axis = { ...figure.x, min: figure.x.min ?? tight.min ?? null, max: figure.x.max ?? tight.max ?? null };
-  return linearScale(all, axis, Math.max(3, Math.min(8, Math.floor(width / 90))), false);
+  return linearScale(all, axis, count, false);
 }
 
 function arrange(figure: Figure, frame: Frame): Plan {
@@ -108,7 +118,8 @@ function arrange(figure: Figure, frame: Frame): Plan {
   const left = Math.max(...scaled.map(({ scale }) => tickWidth(scale))) + 10;
   const direct = directLabels(figure, parts, frame);
   const keys = [...new Map(figure.series.map((series) => [series.name, { name: series.name }])).values()];
-  const single = parts.every(({ panel, series }) => series.length === 1 && (panel?.title === series[0]?.name || keys.length === 1));
+  // one line in each panel: the panel's title says what it is
+  const single = parts.every(({ series }) => series.length < 2) && (figure.kind === "timeline" || !figure.panels?.length);
   const key = direct || single || keys.length < 2 ? null : legend(keys, frame, true);
   const right = direct ? Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600))) + 14 : 10;
   const start = frame.top + (key ? key.height + 6 : 0);
@@ -117,20 +128,20 @@ function arrange(figure: Figure, frame: Frame): Plan {
   const width = (frame.width - right - (columns - 1) * COLUMN_GAP_PX - columns * left) / columns;
   const x = xScale(figure, width);
   const rows = Math.ceil(scaled.length / columns);
-  const pitch = rowTop + heightEach + (isStacked ? 6 : TICKS_PX + 4);
+  const pitch = rowTop + heightEach + (isStacked ? 14 : TICKS_PX + 6);
   const cells = scaled.map((part, index) => ({
     ...part, width, height: heightEach, isBottom: isStacked ? index === scaled.length - 1 : index + columns >= scaled.length,
     left: left + (index % columns) * (left + width + COLUMN_GAP_PX),
     top: start + spanRows(figure) + rowTop + Math.floor(index / columns) * pitch,
   }));
-  const height = start + spanRows(figure) + rows * pitch + (isStacked ? TICKS_PX : 0) + AXIS_TITLE_PX;
+  const height = start + spanRows(figure) + rows * pitch + (isStacked ? TICKS_PX : 0) + X_TITLE_PX;
   return { cells, x, direct, legend: key?.option ?? null, height };
 }
 
 /** Names at the line ends when they are few, fit beside the plot, and the ends lie apart. */
 function directLabels(figure: Figure, parts: { series: Series[] }[], frame: Frame): boolean {
   if (figure.kind === "cdf" || figure.series.length < 2) return false;
-  if (parts.length > 1 && figure.kind !== "timeline") return false;
+  if (parts.length > 1 && (figure.kind !== "timeline" || parts.every(({ series }) => series.length < 2))) return false;
   if (parts.some(({ series }) => series.length > 5)) return false;
   const widest = Math.max(...figure.series.map((series) => textWidth(series.name, TEXT_PX, 600)));
   return widest <= Math.min(170, frame.width * 0.24);
@@ -144,9 +155,9 @@ function xAxis(figure: Figure, plan: Plan, cell: Cell, index: number, frame: Fra
     ...base, gridIndex: index, position: "bottom",
     axisLine: { show: true, onZero: false, lineStyle: { color: frame.look.muted } },
     axisTick: { show: withLabels, length: 4, lineStyle: { color: frame.look.muted } },
-    axisLabel: { ...(base.axisLabel as object), show: withLabels, showMinLabel: true, showMaxLabel: null },
+    axisLabel: { ...(base.axisLabel as object), show: withLabels, showMaxLabel: isTick(plan.x, plan.x.max), showMinLabel: isTick(plan.x, plan.x.min) },
     ...(cell.isBottom && !short
-      ? { name: axisTitle(figure.x), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX } }
+      ? { name: axisTitle(figure.x), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX } }
       : {}),
   };
 }
@@ -159,7 +170,7 @@ function yAxis(cell: Cell, index: number, frame: Frame): Option {
 function titles(cell: Cell, frame: Frame, raised: number): object[] {
   const left = cell.left - tickWidth(cell.scale) - 10;
   const text = (content: string, above: number, style: object) => ({
-    type: "text", left, top: cell.top - raised - above, silent: true, z: 10, style: { text: content, fontSize: TEXT_PX, fontFamily: FONT, ...style },
+    type: "text", x: left, y: cell.top - raised - above, silent: true, z: 10, style: { text: content, fontSize: TEXT_PX, fontFamily: FONT, lineHeight: LINE_PX, verticalAlign: "top", ...style },
   });
   const title = cell.panel ? [text(cell.panel.title, AXIS_TITLE_PX + PANEL_TITLE_PX - 8, { fill: frame.look.ink, fontWeight: 600 })] : [];
   return [...title, text(axisTitle(cell.y), AXIS_TITLE_PX, { fill: frame.look.muted })];
@@ -169,16 +180,15 @@ function lineSeries(figure: Figure, series: Series, order: number, cell: Cell, i
   const color = colorOf(series.color, frame);
   const slot = slotOf(series.color, frame);
   const drawn = decimate(series.points, Math.max(200, Math.round(cell.width * POINTS_PER_PIXEL)));
-  const isDots = figure.kind === "ranks";
-  const showSymbol = isDots || (figure.kind !== "cdf" && drawn.length <= SYMBOLS_MAX);
+  const isDots = figure.kind === "ranks" && drawn.length * DOT_PITCH_PX <= cell.width;
+  const showSymbol = isDots || ((figure.kind === "lines" || figure.kind === "ranks") && drawn.length <= SYMBOLS_MAX);
   const axes = { xAxisIndex: index, yAxisIndex: index };
-  const dense = drawn.length > cell.width / 3;
+  const dense = figure.kind === "timeline" && drawn.length > cell.width / 3;
   const line = {
     type: "line", id: seriesId(figure, series), name: series.name, ...axes, z: 4 + order * 0.1, data: drawn.map(([x, y]) => [x, logSafe(y, cell.y)]),
     step: figure.kind === "cdf" ? "end" : false, symbol: slot.symbol, symbolSize: isDots ? 4 : 7, showSymbol, showAllSymbol: true,
-    lineStyle: { color, width: isDots ? 0 : dense ? 1.3 : 2, type: dense && figure.kind === "timeline" ? "solid" : slot.dash, join: "round" },
+    lineStyle: { color, width: isDots ? 0 : dense ? 1.3 : 2, type: dense || cell.series.length < 2 ? "solid" : slot.dash, join: "round" },
     itemStyle: { color, borderColor: color }, emphasis: { disabled: true }, connectNulls: false,
-    ...(plan.direct ? endLabel(series, frame) : {}),
     ...(order === 0 ? marks(figure, cell, frame, plan) : {}),
   };
   const isBanded = drawn.some(([, , low, high]) => low != null && high != null);
@@ -189,11 +199,41 @@ function logSafe(y: number | null, axis: Axis): number | null {
   return axis.log && y !== null && y <= 0 ? null : y;
 }
 
-function endLabel(series: Series, frame: Frame): object {
-  return {
-    endLabel: { show: true, formatter: series.name, color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, fontWeight: 600, distance: 8 },
-    labelLayout: { moveOverlap: "shiftY" },
-  };
+/** A line's name beside its last point; names that would overlap are moved apart, with a thin line back to the point. */
+function endLabels(figure: Figure, cell: Cell, plan: Plan, frame: Frame): object[] {
+  const ends = cell.series.flatMap((series) => {
+    const last = series.points.findLast(([, y]) => y !== null && (!cell.y.log || y > 0));
+    if (!last) return [];
+    const x = cell.left + share(last[0], plan.x, figure.x) * cell.width;
+    const y = cell.top + (1 - share(last[1]!, cell.scale, cell.y)) * cell.height;
+    return [{ series, x, y, at: y }];
+  });
+  ends.sort((a, b) => a.y - b.y);
+  for (let i = 1; i < ends.length; i++) ends[i]!.at = Math.max(ends[i]!.at, ends[i - 1]!.at + END_LABEL_LINE_PX);
+  // what was pushed below the plot goes back up, and takes its neighbours along
+  let floor = cell.top + cell.height;
+  for (const end of [...ends].reverse()) {
+    end.at = Math.min(end.at, floor);
+    floor = end.at - END_LABEL_LINE_PX;
+  }
+  return ends.flatMap(({ series, x, y, at }) => [
+    ...(Math.abs(at - y) > 3
+      ? [{ type: "line", x: 0, y: 0, silent: true, z: 7, shape: { x1: x + 2, y1: y, x2: x + END_LABEL_GAP_PX, y2: at }, style: { stroke: frame.look.muted, lineWidth: 1 } }]
+      : []),
+    {
+      type: "text", x: x + END_LABEL_GAP_PX + 2, y: at, silent: true, z: 7,
+      style: { text: series.name, fill: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, fontWeight: 600, verticalAlign: "middle" },
+    },
+  ]);
+}
+
+function share(value: number, scale: Scale, axis: Axis): number {
+  const place = (v: number) => (axis.log ? Math.log10(Math.max(v, scale.min)) : v);
+  return (place(value) - place(scale.min)) / (place(scale.max) - place(scale.min));
+}
+
+function isTick(scale: Scale, value: number): boolean {
+  return scale.ticks.some((tick) => Math.abs(tick - value) <= Math.abs(scale.max - scale.min) * 1e-6);
 }
 
 function band(name: string, points: Point[], color: string, axes: object, y: Axis): object {
@@ -224,13 +264,13 @@ function marks(figure: Figure, cell: Cell, frame: Frame, plan: Plan): object {
   return {
     markLine: {
       symbol: "none", silent: true, lineStyle: { color: frame.look.ink, type: [5, 4], width: 1.2 },
-      label: { color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, formatter: "{b}", distance: [2, 3] },
+      label: { color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, formatter: "{b}", lineHeight: LINE_PX, distance: [4, 2], textBorderColor: frame.look.surface, textBorderWidth: 3 },
       data: mine.map((mark) => {
         const isX = mark.axis === "x";
         const low = !isX && cell.scale.max > 0 && mark.value > cell.scale.min + (cell.scale.max - cell.scale.min) * 0.88;
         const name = `${mark.label} ${withUnit(compact(mark.value), isX ? figure.x.unit : cell.y.unit)}`;
         const right = isX && mark.value > (plan.x.min + plan.x.max) / 2;
-        const place = isX ? (right ? "insideEndTop" : "insideEndBottom") : low ? "insideStartBottom" : "insideStartTop";
+        const place = isX ? (right ? "insideEndTop" : "insideEndBottom") : `inside${figure.kind === "timeline" ? "End" : "Start"}${low ? "Bottom" : "Top"}`;
         return { name, [isX ? "xAxis" : "yAxis"]: mark.value, label: { position: place } };
       }),
     },

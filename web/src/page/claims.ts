@@ -1,6 +1,6 @@
 /** The first screen's table: claim, published, measured with its interval, verdict. */
 import { type IconName, h, icon } from "../dom";
-import { interval, plain, withUnit } from "../format";
+import { interval, plain, tie, withUnit } from "../format";
 import type { Claim, ClaimVerdict, Table } from "../report";
 import { tableView } from "./table";
 
@@ -15,12 +15,14 @@ export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean):
   const table: Table = {
     id: "claims", title: "",
     columns: [
-      { name: "Claim", numeric: false }, { name: "Published", numeric: true },
+      { name: "Claim", numeric: false }, { name: "Published", numeric: true }, { name: "Expected", numeric: true },
       { name: "Measured", numeric: true }, { name: "Verdict", numeric: false },
     ],
-    rows: claims.map((claim) => [claim.name, claim.published ?? null, claim.measured ?? null, claim.verdict]),
+    rows: claims.map((claim) => [
+      claim.name, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.verdict,
+    ]),
   };
-  const cells = [nameCell, publishedCell, measuredCell, (claim: Claim) => verdictMark(claim.verdict)];
+  const cells = [nameCell, publishedCell, expectedCell, measuredCell, (claim: Claim) => verdictMark(claim.verdict)];
   return tableView(
     table,
     (row, column) => cells[column]!(claims[row]!, hasFigure),
@@ -41,15 +43,18 @@ function nameCell(claim: Claim, hasFigure: (id: string) => boolean): Node {
 function publishedCell(claim: Claim): Node | string {
   const { published } = claim;
   if (published === null || published === undefined) return h("span", { class: "absent" }, "–");
-  return typeof published === "number" ? withUnit(plain(published), claim.unit) : published;
+  return typeof published === "number" ? withUnit(plain(published), claim.unit) : tie(published);
+}
+
+function expectedCell(claim: Claim): Node | string {
+  return claim.expected ? tie(claim.expected) : h("span", { class: "absent" }, "–");
 }
 
 function measuredCell(claim: Claim): Node {
   const text = interval(claim.measured, claim.low, claim.high);
   return h("div", { class: "measured" },
     h("span", { class: "value" }, withUnit(text.value, claim.unit)),
-    text.range ? h("span", { class: "range" }, ` (${text.range})`) : null,
-    claim.expected ? h("span", { class: "expected" }, `expected ${claim.expected}`) : null);
+    h("span", { class: "range" }, text.range ? ` (${text.range})` : ""));
 }
 
 export function verdictMark(verdict: ClaimVerdict): HTMLElement {

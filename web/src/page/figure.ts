@@ -4,6 +4,7 @@ import { saveFile, savePng, saveSvg } from "../charts/save";
 import { spanNotes } from "../charts/spans";
 import { figureCsv } from "../csv";
 import { h } from "../dom";
+import { tie } from "../format";
 import { hasData } from "../read";
 import type { Figure, Report } from "../report";
 import { LOOKS, type Mode, Slots } from "../theme";
@@ -32,10 +33,10 @@ export class Figures {
     const plot = h("div", { class: "plot", role: "img", "aria-label": `${figure.title}. ${figure.subtitle ?? ""}` });
     const notes = [...spanNotes(figure), ...(figure.note ? [figure.note] : [])];
     const element = h("figure", { class: `figure kind-${figure.kind}`, id: `figure-${figure.id}`, "data-figure": figure.id },
-      h("figcaption", {}, h(heading, {}, figure.title), figure.subtitle ? h("p", { class: "subtitle" }, figure.subtitle) : null),
+      h("figcaption", {}, h(heading, {}, tie(figure.title)), figure.subtitle ? h("p", { class: "subtitle" }, tie(figure.subtitle)) : null),
       hasData(figure) ? plot : h("p", { class: "no-data" }, "No data: this run did not record what the figure shows."),
       h("div", { class: "figure-foot" },
-        h("div", { class: "notes" }, ...notes.map((note) => h("p", {}, note))),
+        h("div", { class: "notes" }, ...notes.map((note) => h("p", {}, tie(note)))),
         hasData(figure) ? this.tools(figure) : null));
     this.charts.push(new Chart(figure, element, plot, this.slots, LOOKS[this.mode]));
     this.resized.observe(plot);
@@ -63,14 +64,24 @@ export class Figures {
   /** The first figure at once, each other in a turn of its own, so that the page can be read meanwhile. */
   drawAll(): void {
     const [first, ...rest] = this.charts;
-    first?.draw();
+    if (first) this.drawOne(first);
     const next = () => {
       const chart = rest.shift();
       if (!chart) return;
-      chart.draw();
+      this.drawOne(chart);
       setTimeout(next, 0);
     };
     setTimeout(next, 0);
+  }
+
+  /** A figure whose data cannot be drawn says so and does not take the others with it. */
+  private drawOne(chart: Chart): void {
+    try {
+      chart.draw();
+    } catch (error) {
+      chart.refuse("This figure could not be drawn from its data.");
+      console.error(`figure ${chart.figure.id}`, error);
+    }
   }
 
   show(mode: Mode): void {

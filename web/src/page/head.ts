@@ -1,6 +1,6 @@
 /** The first screen: the question, the answer with its verdict, what is in doubt. */
 import { type IconName, h, icon } from "../dom";
-import { time } from "../format";
+import { tie, time } from "../format";
 import type { Doubt, Report } from "../report";
 
 const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string; text: string }> = {
@@ -17,7 +17,7 @@ export function headView(report: Report): HTMLElement {
     h("p", { class: "question" }, report.title),
     h("div", { class: "answer" },
       h("span", { class: `badge ${verdict.kind}` }, icon(verdict.icon), verdict.text),
-      h("h1", {}, report.answer)),
+      h("h1", {}, tie(report.answer))),
     doubtsStrip(report.doubts));
 }
 
@@ -25,12 +25,12 @@ function doubtsStrip(doubts: Doubt[]): HTMLElement | null {
   const [first] = doubts;
   if (!first) return null;
   const more = doubts.length > 1 ? h("a", { href: "#doubts" }, `${doubts.length - 1} more`) : null;
-  return h("p", { class: "doubt-strip" }, icon("doubt"), h("span", {}, h("b", {}, "Doubt: "), first.text, more ? " " : null, more));
+  return h("p", { class: "doubt-strip" }, icon("doubt"), h("span", {}, h("b", {}, "Doubt: "), tie(first.text), more ? " " : null, more));
 }
 
 export function doubtsView(doubts: Doubt[]): HTMLElement | null {
   if (doubts.length === 0) return null;
   return h("section", { id: "doubts" }, h("h2", {}, "Doubts"),
     h("ul", { class: "doubts" }, ...doubts.map((doubt) =>
-      h("li", {}, h("span", {}, doubt.text), doubt.effect ? h("span", { class: "effect" }, doubt.effect) : null))));
+      h("li", {}, h("span", {}, tie(doubt.text)), doubt.effect ? h("span", { class: "effect" }, tie(doubt.effect)) : null))));
 }

@@ -7,7 +7,7 @@ import { copyButton } from "./table";
 export function methodView(method: Method, scenario: string, world: string): HTMLElement {
   return h("section", { id: "method" },
     h("h2", {}, "Method and conditions"),
-    method.command ? h("div", { class: "command" }, h("code", {}, method.command), copyButton("Copy", () => method.command)) : null,
+    method.command ? h("div", { class: "command" }, h("code", {}, ...words(method.command)), copyButton("Copy", () => method.command)) : null,
     h("div", { class: "columns" },
       facts("Run", [
         ["Scenario", scenario], ["World", world === "model" ? "model (virtual time)" : "real"], ["Seed", method.seed],
@@ -21,6 +21,11 @@ export function methodView(method: Method, scenario: string, world: string): HTM
       ? h("details", {}, h("summary", {}, "Scenario file"),
           h("div", { class: "scenario" }, copyButton("Copy", () => method.scenario_text ?? ""), h("pre", {}, method.scenario_text)))
       : null);
+}
+
+/** Breaks between words only: a line must not end inside an option. */
+function words(command: string): Child[] {
+  return command.split(" ").flatMap((word, index) => [index > 0 ? " " : null, h("span", {}, word)]);
 }
 
 function machineRows(machine: Machine): [string, string | null | undefined][] {

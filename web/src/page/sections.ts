@@ -32,5 +32,5 @@ function sectionView(section: Section, figures: Figures, tables: Map<string, Tab
     h("h2", {}, section.title),
     ...paragraphs.map((text) => h("p", { class: "prose" }, text.trim())),
     elsewhere.length > 0 ? h("div", { class: "elsewhere" }, h("span", {}, "Figures above:"), h("ul", {}, ...elsewhere)) : null,
-    ...shown, ...own);
+    shown.length > 0 ? h("div", { class: "figures" }, ...shown) : null, ...own);
 }
