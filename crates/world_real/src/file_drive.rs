@@ -1,0 +1,203 @@
+//! Drives below which there is a file or a block device: reads, writes, zeroing and flushes through the ring.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use io_uring::opcode;
+use io_uring::squeue::Entry;
+use io_uring::types::{Fd, FsyncFlags};
+use world::io::{Completer, Completions};
+use world::{Buf, Data, DriveBackend, DriveError, Filled, Io};
+
+use crate::operations::{Op, Reactor};
+
+/// Zeros are written in pieces of this size where the medium has no cheaper way.
+const ZEROS_LEN: usize = 1 << 20;
+
+/// How a range is made zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zeroing {
+    /// One `fallocate` in this mode.
+    Fallocate(i32),
+    /// Writes of zeros.
+    Writes,
+}
+
+/// An open file or device.
+pub(crate) struct Medium {
+    pub(crate) fd: OwnedFd,
+    pub(crate) name: String,
+    pub(crate) zeroing: Cell<Zeroing>,
+    /// Memory of an operation starts at a multiple of this.
+    pub(crate) memory_align: usize,
+}
+
+/// The back end of file drives and of block devices.
+pub(crate) struct FileDrive {
+    reactor: Rc<Reactor>,
+    medium: Rc<Medium>,
+    fills: Completions<Filled>,
+    outcomes: Completions<Result<(), DriveError>>,
+}
+
+impl FileDrive {
+    pub(crate) fn new(reactor: Rc<Reactor>, medium: Medium) -> FileDrive {
+        FileDrive { reactor, medium: Rc::new(medium), fills: Completions::default(), outcomes: Completions::default() }
+    }
+
+    fn start(&self, work: Work, at: u64) -> Io<Result<(), DriveError>> {
+        let (io, end) = self.outcomes.start();
+        let op = DriveOp { medium: self.medium.clone(), at, done: 0, work, end: End::Outcome(end) };
+        self.reactor.submit(Op::Drive(op));
+        io
+    }
+}
+
+impl DriveBackend for FileDrive {
+    fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
+        let (io, end) = self.fills.start();
+        let op = DriveOp { medium: self.medium.clone(), at, done: 0, work: Work::Read(buf), end: End::Filled(end) };
+        self.reactor.submit(Op::Drive(op));
+        io
+    }
+
+    fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
+        // O_DIRECT refuses memory that does not lie on the device's alignment: it goes through a buffer that does.
+        let data = if data.is_aligned_to(self.medium.memory_align) { data } else { Data::copy_of(&data) };
+        self.start(Work::Write(data), at)
+    }
+
+    fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
+        match self.medium.zeroing.get() {
+            Zeroing::Fallocate(mode) => self.start(Work::Fallocate { mode, len }, at),
+            Zeroing::Writes => self.start(zeros(len), at),
+        }
+    }
+
+    fn flush(&self) -> Io<Result<(), DriveError>> {
+        self.start(Work::Flush, 0)
+    }
+}
+
+fn zeros(len: u64) -> Work {
+    let piece = usize::try_from(len).unwrap_or(ZEROS_LEN).min(ZEROS_LEN);
+    Work::Zeros { piece: Buf::zeroed(piece).freeze(), len }
+}
+
+enum Work {
+    Read(Buf),
+    Write(Data),
+    Fallocate { mode: i32, len: u64 },
+    /// Writes of one piece of zeros, again and again.
+    Zeros { piece: Data, len: u64 },
+    Flush,
+}
+
+enum End {
+    Filled(Completer<Filled>),
+    Outcome(Completer<Result<(), DriveError>>),
+}
+
+/// One operation of a drive in flight.
+pub(crate) struct DriveOp {
+    medium: Rc<Medium>,
+    at: u64,
+    /// Bytes that earlier turns moved.
+    done: u64,
+    work: Work,
+    end: End,
+}
+
+impl DriveOp {
+    pub(crate) fn entry(&mut self) -> Entry {
+        let fd = Fd(self.medium.fd.as_raw_fd());
+        let (done, offset) = (self.done as usize, self.at + self.done);
+        // Buffers are at most 8 MiB, so that every length below fits 32 bits.
+        match &mut self.work {
+            Work::Read(buf) => {
+                let rest = &mut buf[done..];
+                opcode::Read::new(fd, rest.as_mut_ptr(), rest.len() as u32).offset(offset).build()
+            }
+            Work::Write(data) => {
+                let rest = &data[done..];
+                opcode::Write::new(fd, rest.as_ptr(), rest.len() as u32).offset(offset).build()
+            }
+            Work::Zeros { piece, len } => {
+                let now = (*len - self.done).min(piece.len() as u64);
+                opcode::Write::new(fd, piece.as_ptr(), now as u32).offset(offset).build()
+            }
+            Work::Fallocate { mode, len } => opcode::Fallocate::new(fd, *len).offset(offset).mode(*mode).build(),
+            Work::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match &self.work {
+            Work::Read(buf) => buf.len() as u64,
+            Work::Write(data) => data.len() as u64,
+            Work::Zeros { len, .. } => *len,
+            Work::Fallocate { .. } | Work::Flush => 0,
+        }
+    }
+
+    pub(crate) fn complete(mut self, result: i32) -> Option<DriveOp> {
+        match result {
+            r if r == -libc::EINTR || r == -libc::EAGAIN => Some(self),
+            r if r == -libc::EOPNOTSUPP && matches!(self.work, Work::Fallocate { .. }) => Some(self.zero_by_writes()),
+            r if r < 0 => {
+                let error = self.error(-r);
+                self.finish(Err(error));
+                None
+            }
+            0 if self.len() > 0 => {
+                let error = self.gone(format!("it ends at byte {}: it was cut while in use", self.at + self.done));
+                self.finish(Err(error));
+                None
+            }
+            r => {
+                self.done += u64::from(r.unsigned_abs());
+                if self.done < self.len() {
+                    return Some(self);
+                }
+                self.finish(Ok(()));
+                None
+            }
+        }
+    }
+
+    /// The medium turned out to have no cheap zeroing (the device's answer, not the file system's, decides).
+    fn zero_by_writes(mut self) -> DriveOp {
+        self.medium.zeroing.set(Zeroing::Writes);
+        if let Work::Fallocate { len, .. } = self.work {
+            self.work = zeros(len);
+        }
+        self
+    }
+
+    fn finish(self, result: Result<(), DriveError>) {
+        match (self.end, self.work) {
+            (End::Filled(end), Work::Read(buf)) => end.complete(Filled { buf, result }),
+            (End::Outcome(end), work) => {
+                drop(work);
+                end.complete(result);
+            }
+            (End::Filled(_), _) => unreachable!("only reads are filled"),
+        }
+    }
+
+    fn gone(&self, cause: String) -> DriveError {
+        DriveError::Gone { drive: self.medium.name.clone(), cause }
+    }
+
+    fn error(&self, errno: i32) -> DriveError {
+        let (drive, at) = (self.medium.name.clone(), self.at + self.done);
+        match errno {
+            // ENODATA and EILSEQ: how the block layer reports an unreadable sector and a failed integrity check.
+            libc::EIO | libc::ENODATA | libc::EILSEQ => DriveError::Medium { drive, at },
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DriveError::NoRoom { drive, at },
+            _ => self.gone(io::Error::from_raw_os_error(errno).to_string()),
+        }
+    }
+}

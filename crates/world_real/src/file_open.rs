@@ -1,0 +1,229 @@
+//! Opening files and block devices as drives: O_DIRECT, alignment, size, exclusive use; a refusal says what to do.
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::rc::Rc;
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, ioctl_blksszget};
+use world::{Buf, Drive, DriveInfo, OpenError};
+
+use crate::file_drive::{FileDrive, Medium, Zeroing};
+use crate::operations::Reactor;
+
+/// Buffers lie on this alignment; a medium that asks for more cannot be used.
+const MEMORY_ALIGN_MAX: usize = 4096;
+/// Blocks that the layers above can address.
+const BLOCK_BYTES: [u32; 2] = [512, 4096];
+
+struct Opening<'a> {
+    path: &'a Path,
+}
+
+impl Opening<'_> {
+    fn refuse(&self, cause: impl Into<String>) -> OpenError {
+        OpenError { name: self.path.display().to_string(), cause: cause.into() }
+    }
+
+    fn refuse_io(&self, what: &str, e: &io::Error) -> OpenError {
+        self.refuse(format!("{what}: {e}"))
+    }
+}
+
+/// Opens (or makes) a file as a drive.
+pub(crate) fn open_file(reactor: &Rc<Reactor>, path: &Path, create_len_bytes: Option<u64>) -> Result<Drive, OpenError> {
+    let opening = Opening { path };
+    let (file, is_new) = open_or_create(&opening, create_len_bytes)?;
+    match file_drive(&opening, file, is_new.then_some(create_len_bytes).flatten()) {
+        Ok((info, medium)) => Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium)))),
+        Err(error) => {
+            if is_new {
+                // What was made for nothing does not stay behind.
+                let _ = std::fs::remove_file(path);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn direct(path: &Path, flags: i32, create_new: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(create_new).mode(0o600).custom_flags(libc::O_DIRECT | flags).open(path)
+}
+
+/// The file, and whether it was made here.
+fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(File, bool), OpenError> {
+    let path = opening.path;
+    match direct(path, 0, false) {
+        Ok(file) => Ok((file, false)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if !folder.is_dir() {
+                return Err(opening.refuse(format!("the directory {} does not exist", folder.display())));
+            }
+            if create_len_bytes.is_none() {
+                return Err(opening.refuse("no such file"));
+            }
+            let made = direct(path, 0, true).map_err(|e| {
+                if e.raw_os_error() == Some(libc::EINVAL) {
+                    // Linux makes the file before it refuses O_DIRECT.
+                    let _ = std::fs::remove_file(path);
+                }
+                open_error(opening, &e)
+            })?;
+            Ok((made, true))
+        }
+        Err(e) => Err(open_error(opening, &e)),
+    }
+}
+
+fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
+    match e.raw_os_error() {
+        Some(libc::EINVAL) => no_direct(opening),
+        Some(libc::EACCES | libc::EPERM) => opening.refuse("no permission to read and write it"),
+        Some(libc::EROFS) => opening.refuse("the file system is mounted read-only"),
+        Some(libc::EISDIR) => opening.refuse("it is a directory: name a file in it"),
+        Some(libc::ENOSPC) => opening.refuse("no space left on the file system"),
+        Some(libc::EBUSY) => opening.refuse("in use by another program (mounted, or held by device-mapper or md)"),
+        Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => opening.refuse("there is no device behind it"),
+        _ => opening.refuse_io("cannot be opened", e),
+    }
+}
+
+fn no_direct(opening: &Opening) -> OpenError {
+    opening.refuse("its file system refuses O_DIRECT: put it on ext4, xfs or btrfs, or use a memory drive")
+}
+
+fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Result<(DriveInfo, Medium), OpenError> {
+    let kind = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.file_type();
+    if kind.is_block_device() {
+        return Err(opening.refuse("it is a block device: declare it as a device, not as a file"));
+    }
+    if !kind.is_file() {
+        return Err(opening.refuse("it is not a regular file"));
+    }
+    // On the open file, not on the process: a second opening in this process is refused, too.
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| opening.refuse("in use: another array has it open"))?;
+    if let Some(len) = set_len_bytes {
+        file.set_len(len).map_err(|e| opening.refuse_io(&format!("cannot be made {len} bytes long"), &e))?;
+    }
+    let len_bytes = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.len();
+    let (memory_align, block_bytes) = match direct_alignment(&file) {
+        Some(Alignment { memory: _, block: 0 }) => return Err(no_direct(opening)),
+        Some(Alignment { memory, block }) => (memory as usize, block),
+        None => (MEMORY_ALIGN_MAX, probe_block(opening, &file, len_bytes)?),
+    };
+    check_size(opening, len_bytes, block_bytes, memory_align)?;
+    let punches = punches_holes(&file, len_bytes);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let zeroing = if punches { Zeroing::Fallocate(mode) } else { Zeroing::Writes };
+    Ok(describe(opening, file.into(), len_bytes, block_bytes, memory_align, zeroing, punches))
+}
+
+fn describe(
+    opening: &Opening,
+    fd: OwnedFd,
+    len_bytes: u64,
+    block_bytes: u32,
+    memory_align: usize,
+    zeroing: Zeroing,
+    cheap_zero: bool,
+) -> (DriveInfo, Medium) {
+    let name = opening.path.display().to_string();
+    // Whether the device below caches is not told reliably (and a file system has metadata to write): flushes are needed.
+    let info = DriveInfo { name: name.clone(), len_bytes, block_bytes, volatile_cache: true, cheap_zero };
+    (info, Medium { fd, name, zeroing: Cell::new(zeroing), memory_align })
+}
+
+fn check_size(opening: &Opening, len_bytes: u64, block_bytes: u32, memory_align: usize) -> Result<(), OpenError> {
+    if !BLOCK_BYTES.contains(&block_bytes) {
+        return Err(opening.refuse(format!("its block of {block_bytes} bytes is neither 512 nor 4096 bytes")));
+    }
+    if !memory_align.is_power_of_two() || memory_align > MEMORY_ALIGN_MAX {
+        return Err(opening.refuse(format!("it asks for memory on {memory_align} bytes; {MEMORY_ALIGN_MAX} is the most")));
+    }
+    if len_bytes < u64::from(block_bytes) {
+        return Err(opening.refuse(format!("too small: {len_bytes} bytes hold no block of {block_bytes} bytes")));
+    }
+    if !len_bytes.is_multiple_of(block_bytes.into()) {
+        return Err(opening.refuse(format!("its size of {len_bytes} bytes is not a multiple of its block of {block_bytes} bytes")));
+    }
+    Ok(())
+}
+
+struct Alignment {
+    memory: u32,
+    /// Alignment of addresses and lengths; 0 when the file cannot be used with O_DIRECT.
+    block: u32,
+}
+
+/// What the file system says about O_DIRECT (`STATX_DIOALIGN`, Linux 6.1); `None` when it says nothing.
+fn direct_alignment(file: &File) -> Option<Alignment> {
+    let empty = CString::default();
+    let mut facts = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path is a C string, `facts` is room for a statx; both live through the call.
+    let failed = unsafe { libc::statx(file.as_raw_fd(), empty.as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, facts.as_mut_ptr()) };
+    // SAFETY: zeroed memory is a valid statx, whatever the call filled in.
+    let facts = unsafe { facts.assume_init() };
+    (failed == 0 && facts.stx_mask & libc::STATX_DIOALIGN != 0)
+        .then_some(Alignment { memory: facts.stx_dio_mem_align, block: facts.stx_dio_offset_align })
+}
+
+/// The smallest block that a direct read is accepted with, where the file system does not say.
+fn probe_block(opening: &Opening, file: &File, len_bytes: u64) -> Result<u32, OpenError> {
+    for block in BLOCK_BYTES {
+        if len_bytes < u64::from(block) * 2 {
+            return Ok(block);
+        }
+        let mut buf = Buf::new(block as usize);
+        match file.read_at(&mut buf, block.into()) {
+            Ok(_) => return Ok(block),
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(e) => return Err(opening.refuse_io("cannot be read", &e)),
+        }
+    }
+    Err(no_direct(opening))
+}
+
+/// Whether holes can be punched: asked past the end of the file, where there is nothing to lose.
+fn punches_holes(file: &File, len_bytes: u64) -> bool {
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, len_bytes, 4096).is_ok()
+}
+
+/// Opens a block device as a drive.
+pub(crate) fn open_device(reactor: &Rc<Reactor>, path: &Path) -> Result<Drive, OpenError> {
+    let opening = Opening { path };
+    let facts = std::fs::metadata(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => opening.refuse("no such device"),
+        _ => open_error(&opening, &e),
+    })?;
+    if !facts.file_type().is_block_device() {
+        return Err(opening.refuse("it is not a block device: declare it as a file"));
+    }
+    // O_EXCL: the kernel refuses when a file system or another array holds it.
+    let file = direct(path, libc::O_EXCL, false).map_err(|e| open_error(&opening, &e))?;
+    let size = (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("its size cannot be read", &e))?;
+    let block = ioctl_blksszget(&file).map_err(|e| opening.refuse_io("its block size cannot be read", &e.into()))?;
+    check_size(&opening, size, block, MEMORY_ALIGN_MAX)?;
+    // The kernel zeroes the range by the device's own command, or by writing where it has none.
+    let zeroing = Zeroing::Fallocate(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE);
+    let cheap = zeroes_by_command(&file);
+    let memory_align = direct_alignment(&file).map_or(MEMORY_ALIGN_MAX, |a| (a.memory as usize).clamp(1, MEMORY_ALIGN_MAX));
+    let (info, medium) = describe(&opening, file.into(), size, block, memory_align, zeroing, cheap);
+    Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium))))
+}
+
+/// Whether the device has a command of its own for zeroing.
+fn zeroes_by_command(file: &File) -> bool {
+    let Ok(facts) = rustix::fs::fstat(file) else { return false };
+    let (major, minor) = (rustix::fs::major(facts.st_rdev), rustix::fs::minor(facts.st_rdev));
+    // A partition's queue is its parent's.
+    [format!("/sys/dev/block/{major}:{minor}/queue"), format!("/sys/dev/block/{major}:{minor}/../queue")]
+        .iter()
+        .find_map(|folder| std::fs::read_to_string(format!("{folder}/write_zeroes_max_bytes")).ok())
+        .is_some_and(|text| text.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
+}

@@ -1,0 +1,137 @@
+//! Listening sockets.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::rc::Rc;
+
+use io_uring::opcode;
+use io_uring::squeue::Entry;
+use io_uring::types::Fd;
+use rustix::net::sockopt;
+use world::io::{Completer, Completions};
+use world::{Io, Listener, ListenerBackend, NetError, Stream, StreamOptions};
+
+use crate::operations::{Op, Reactor};
+use crate::{socket, tcp};
+
+/// Connections that wait to be accepted: a thousand hosts that come back at once after a restart, and as many again.
+/// The system cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 2048;
+
+/// A listening socket: what its handle and its accept in flight share.
+pub(crate) struct Listening {
+    reactor: Rc<Reactor>,
+    fd: OwnedFd,
+    local: SocketAddr,
+    options: StreamOptions,
+    closed: Cell<bool>,
+    accepts: Completions<Result<Stream, NetError>>,
+}
+
+struct TcpListener(Rc<Listening>);
+
+/// Listens on an address.
+pub(crate) fn listen(reactor: &Rc<Reactor>, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
+    let fd = bind(addr, options).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
+    let local = tcp::local_addr(&fd).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
+    let listening = Listening { reactor: reactor.clone(), fd, local, options, closed: Cell::new(false), accepts: Completions::default() };
+    Ok(Listener::new(Rc::new(TcpListener(Rc::new(listening)))))
+}
+
+fn bind(addr: SocketAddr, options: StreamOptions) -> io::Result<OwnedFd> {
+    let fd = tcp::stream_socket(&addr)?;
+    // A restart need not wait until the old connections' TIME_WAIT is over.
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    // Before listening: the segment size is agreed on in the handshake, before a connection is accepted.
+    tcp::apply(&fd, options)?;
+    rustix::net::bind(&fd, &addr)?;
+    rustix::net::listen(&fd, BACKLOG)?;
+    Ok(fd)
+}
+
+fn cause(e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::EADDRINUSE) => "the address is in use: another program (or another array) listens there".into(),
+        Some(libc::EADDRNOTAVAIL) => "this machine has no such address".into(),
+        Some(libc::EACCES) => "no permission: ports below 1024 need a privilege".into(),
+        _ => e.to_string(),
+    }
+}
+
+impl ListenerBackend for TcpListener {
+    fn accept(&self) -> Io<Result<Stream, NetError>> {
+        if self.0.closed.get() {
+            return Io::ready(Err(closed()));
+        }
+        let (io, end) = self.0.accepts.start();
+        self.0.reactor.submit(Op::Accept(AcceptOp { listening: self.0.clone(), end }));
+        io
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.0.local
+    }
+
+    fn close(&self) {
+        if !self.0.closed.replace(true) {
+            tcp::shut_down(&self.0.fd);
+        }
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn closed() -> NetError {
+    NetError::Closed("not listening any more".into())
+}
+
+/// An accept in flight.
+pub(crate) struct AcceptOp {
+    listening: Rc<Listening>,
+    end: Completer<Result<Stream, NetError>>,
+}
+
+impl AcceptOp {
+    pub(crate) fn entry(&mut self) -> Entry {
+        opcode::Accept::new(Fd(self.listening.fd.as_raw_fd()), ptr::null_mut(), ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
+    }
+
+    pub(crate) fn complete(self, result: i32) -> Option<AcceptOp> {
+        let outcome = match result {
+            // ECONNABORTED: the peer went away while it waited; the next one counts.
+            r if [-libc::EINTR, -libc::EAGAIN, -libc::ECONNABORTED].contains(&r) => return Some(self),
+            _ if self.listening.closed.get() => {
+                if result >= 0 {
+                    drop(take(result));
+                }
+                Err(closed())
+            }
+            r if r < 0 => Err(NetError::Closed(format!("cannot accept: {}", io::Error::from_raw_os_error(-r)))),
+            fd => match self.connected(take(fd)) {
+                Ok(stream) => Ok(stream),
+                // The peer is gone already: as if it had never come.
+                Err(_) => return Some(self),
+            },
+        };
+        self.end.complete(outcome);
+        None
+    }
+
+    fn connected(&self, fd: OwnedFd) -> io::Result<Stream> {
+        tcp::apply(&fd, self.listening.options)?;
+        socket::stream(self.listening.reactor.clone(), fd)
+    }
+}
+
+/// Takes the descriptor that an accept gave.
+fn take(fd: i32) -> OwnedFd {
+    // SAFETY: a successful accept returns a new descriptor, and nobody else has seen this result.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}

@@ -1,0 +1,171 @@
+//! Operations in flight: what each owns until the kernel is done with it, and the reactor that keeps them.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{CancelBuilder, Fd};
+use io_uring::opcode;
+
+use crate::connect::ConnectOp;
+use crate::file_drive::DriveOp;
+use crate::listener::AcceptOp;
+use crate::ring::{Ended, Ring, Sleep};
+use crate::socket::{RecvOp, SendOp};
+use crate::wake::Mailbox;
+
+/// What the kernel works on. Each owns the memory and the descriptor that its entry points to.
+pub(crate) enum Op {
+    Drive(DriveOp),
+    Recv(RecvOp),
+    Send(SendOp),
+    Accept(AcceptOp),
+    Connect(ConnectOp),
+    Bell(BellOp),
+    /// Asks for the end of everything else, when the world ends.
+    CancelAll,
+}
+
+impl Op {
+    /// The entry for the ring. What it points to lives in the operation's heap memory, not in the operation, which moves.
+    fn entry(&mut self) -> Entry {
+        match self {
+            Op::Drive(op) => op.entry(),
+            Op::Recv(op) => op.entry(),
+            Op::Send(op) => op.entry(),
+            Op::Accept(op) => op.entry(),
+            Op::Connect(op) => op.entry(),
+            Op::Bell(op) => op.entry(),
+            Op::CancelAll => opcode::AsyncCancel2::new(CancelBuilder::any()).build(),
+        }
+    }
+
+    /// Takes the kernel's result; gives an operation back when there is more to do.
+    fn complete(self, result: i32) -> Option<Op> {
+        match self {
+            Op::Drive(op) => op.complete(result).map(Op::Drive),
+            Op::Recv(op) => op.complete(result).map(Op::Recv),
+            Op::Send(op) => op.complete(result).map(Op::Send),
+            Op::Accept(op) => op.complete(result).map(Op::Accept),
+            Op::Connect(op) => op.complete(result).map(Op::Connect),
+            Op::Bell(op) => Some(Op::Bell(op)),
+            Op::CancelAll => None,
+        }
+    }
+}
+
+/// The wait for wakes of other threads: a read of the mailbox's event counter, always in flight.
+pub(crate) struct BellOp {
+    mailbox: Arc<Mailbox>,
+    count: Box<[u8; 8]>,
+}
+
+impl BellOp {
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> BellOp {
+        BellOp { mailbox, count: Box::new([0; 8]) }
+    }
+
+    fn entry(&mut self) -> Entry {
+        opcode::Read::new(Fd(self.mailbox.bell().as_raw_fd()), self.count.as_mut_ptr(), 8).build()
+    }
+}
+
+/// One thread's ring and what is in flight on it.
+pub(crate) struct Reactor {
+    ring: RefCell<Ring>,
+    /// In flight, by the number that the kernel gives back.
+    ops: RefCell<Vec<Option<Op>>>,
+    free: RefCell<Vec<u32>>,
+    in_flight: Cell<usize>,
+    ended: Cell<Vec<Ended>>,
+    closing: Cell<bool>,
+}
+
+/// How long the end of a world waits for operations that the kernel does not let go (a dead disk) before their memory is
+/// left behind.
+const DRAIN_TURNS_MAX: u32 = 50;
+const DRAIN_TURN: Duration = Duration::from_millis(100);
+
+impl Reactor {
+    pub(crate) fn new(ring: Ring) -> Reactor {
+        Reactor {
+            ring: RefCell::new(ring),
+            ops: RefCell::default(),
+            free: RefCell::default(),
+            in_flight: Cell::new(0),
+            ended: Cell::default(),
+            closing: Cell::new(false),
+        }
+    }
+
+    /// Puts an operation in flight: the kernel hears of it at the end of the turn.
+    pub(crate) fn submit(&self, mut op: Op) {
+        assert!(!self.closing.get(), "this world has ended: its drives and sockets cannot be used any more");
+        let entry = op.entry();
+        self.enter(op, entry);
+    }
+
+    fn enter(&self, op: Op, entry: Entry) {
+        let mut ops = self.ops.borrow_mut();
+        let id = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            ops.push(None);
+            u32::try_from(ops.len() - 1).expect("fewer than 2^32 operations are in flight")
+        });
+        ops[id as usize] = Some(op);
+        drop(ops);
+        self.in_flight.set(self.in_flight.get() + 1);
+        let entry = entry.user_data(u64::from(id));
+        // SAFETY: the entry points into heap memory that the operation owns; the operation stays in `ops` until its
+        // result is reaped, and is leaked rather than freed if that never happens (see `drain`).
+        unsafe { self.ring.borrow_mut().push(&entry) };
+    }
+
+    /// One turn of the ring: submit, sleep, reap, complete.
+    pub(crate) fn turn(&self, sleep: Sleep) -> io::Result<()> {
+        let mut ended = self.ended.take();
+        {
+            let mut ring = self.ring.borrow_mut();
+            ring.turn(sleep)?;
+            ring.take_ended(&mut ended);
+        }
+        for end in ended.drain(..) {
+            self.complete(end);
+        }
+        self.ended.set(ended);
+        Ok(())
+    }
+
+    fn complete(&self, end: Ended) {
+        let id = u32::try_from(end.id).expect("numbers are u32");
+        let op = self.ops.borrow_mut()[id as usize].take().expect("a result belongs to an operation in flight");
+        self.free.borrow_mut().push(id);
+        self.in_flight.set(self.in_flight.get() - 1);
+        // Completing wakes tasks and may drop handles; no borrow is held.
+        if let Some(mut again) = op.complete(end.result)
+            && !self.closing.get()
+        {
+            let entry = again.entry();
+            self.enter(again, entry);
+        }
+    }
+
+    /// Ends everything in flight and waits until the kernel has let go of the memory.
+    pub(crate) fn drain(&self) {
+        self.closing.set(true);
+        let entry = Op::CancelAll.entry();
+        self.enter(Op::CancelAll, entry);
+        for _ in 0..DRAIN_TURNS_MAX {
+            if self.in_flight.get() == 0 {
+                return;
+            }
+            if self.turn(Sleep::AtMost(DRAIN_TURN)).is_err() {
+                break;
+            }
+        }
+        // The kernel may still write into these buffers: their memory is never freed.
+        std::mem::forget(self.ops.take());
+    }
+}

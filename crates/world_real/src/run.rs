@@ -1,0 +1,229 @@
+//! Running a world: the loop of one thread.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use world::io::Completions;
+use world::{Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, World, WorldBackend};
+
+use crate::executor::{ROOT, Tasks};
+use crate::operations::{BellOp, Op, Reactor};
+use crate::ring::{Ring, Sleep};
+use crate::timers::Timers;
+use crate::wake::{Header, Mailbox};
+use crate::{clock, connect, file_open, listener, memory_drive};
+
+/// How a world runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of the random streams.
+    pub seed: u64,
+    /// The CPU that the thread is pinned to; `None`: wherever the system puts it.
+    pub cpu: Option<usize>,
+    /// Entries of the submission queue. A turn that submits more makes more system calls; nothing is lost.
+    pub ring_entries: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { seed: 0, cpu: None, ring_entries: 1024 }
+    }
+}
+
+/// Why a world cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// There is no usable io_uring.
+    #[error("io_uring: {cause}")]
+    Ring {
+        /// What is wrong and what to do.
+        cause: String,
+    },
+    /// The thread cannot be pinned.
+    #[error("cannot pin the thread to cpu {cpu}: {cause}")]
+    Pin {
+        /// The CPU.
+        cpu: usize,
+        /// What the system said.
+        cause: String,
+    },
+    /// One thread, one world.
+    #[error("a world runs on this thread already")]
+    Nested,
+    /// The system refused a thread or a descriptor.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system said.
+        cause: String,
+    },
+}
+
+/// Polls between two turns of the ring: enough to gather the submissions of a batch, few enough that the sockets are
+/// looked at when tasks keep each other busy.
+const POLLS_PER_TURN_MAX: usize = 512;
+
+/// Runs one world on this thread until the future that `f` makes has ended, and gives its output. Tasks that are still
+/// there then are dropped, and what is in flight is ended and waited for.
+pub fn run<T, F: Future<Output = T>>(options: Options, f: impl FnOnce(World) -> F) -> Result<T, RunError> {
+    if let Some(cpu) = options.cpu {
+        pin_to(cpu)?;
+    }
+    let system = |what, cause: String| RunError::System { what, cause };
+    let mailbox = Arc::new(Mailbox::new().map_err(|e| system("cannot make an event counter", e.to_string()))?);
+    let reactor = Rc::new(Reactor::new(Ring::new(options.ring_entries)?));
+    if !mailbox.move_in() {
+        return Err(RunError::Nested);
+    }
+    let backend = Rc::new(RealWorld {
+        seed: options.seed,
+        tasks: Tasks::new(mailbox.clone()),
+        timers: RefCell::default(),
+        reactor,
+        connects: Completions::default(),
+    });
+    // From here on its drop tidies up, also when a task panics.
+    let running = Running { backend: backend.clone(), mailbox: mailbox.clone() };
+    running.backend.reactor.submit(Op::Bell(BellOp::new(mailbox)));
+    running.until_ended(f(World::new(backend)))
+}
+
+/// Runs one world on a new thread.
+pub fn start<T, F>(name: &str, options: Options, f: impl FnOnce(World) -> F + Send + 'static) -> Result<JoinHandle<Result<T, RunError>>, RunError>
+where
+    T: Send + 'static,
+    F: Future<Output = T>,
+{
+    let builder = thread::Builder::new().name(name.to_owned());
+    let started = builder.spawn(move || run(options, f));
+    started.map_err(|e| RunError::System { what: "cannot start a thread", cause: e.to_string() })
+}
+
+fn pin_to(cpu: usize) -> Result<(), RunError> {
+    let refuse = |cause: String| RunError::Pin { cpu, cause };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refuse(format!("numbers go up to {}", CpuSet::MAX_CPU - 1)));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|e| refuse(e.to_string()))
+}
+
+struct RealWorld {
+    seed: u64,
+    tasks: Tasks,
+    timers: RefCell<Timers>,
+    reactor: Rc<Reactor>,
+    connects: Completions<Result<Stream, NetError>>,
+}
+
+impl WorldBackend for RealWorld {
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Io<()> {
+        if deadline <= clock::now() {
+            return Io::ready(());
+        }
+        self.timers.borrow_mut().set(deadline)
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>) {
+        self.tasks.spawn(task);
+    }
+
+    fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+        match spec {
+            DriveSpec::File { path, create_len_bytes } => file_open::open_file(&self.reactor, path, *create_len_bytes),
+            DriveSpec::Device { path } => file_open::open_device(&self.reactor, path),
+            DriveSpec::Memory { name, len_bytes } => memory_drive::open(name, *len_bytes),
+            DriveSpec::Modelled { name } => {
+                Err(OpenError { name: name.clone(), cause: "modelled drives exist in the model world only".into() })
+            }
+        }
+    }
+
+    fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
+        listener::listen(&self.reactor, addr, options)
+    }
+
+    fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {
+        connect::connect(&self.reactor, &self.connects, addr, options)
+    }
+}
+
+struct Running {
+    backend: Rc<RealWorld>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Running {
+    fn until_ended<T>(&self, root: impl Future<Output = T>) -> Result<T, RunError> {
+        let mut root = pin!(root);
+        let header = Header::new(ROOT, &self.mailbox);
+        let waker = Waker::from(header.clone());
+        waker.wake_by_ref();
+        loop {
+            self.mailbox.empty();
+            for _ in 0..POLLS_PER_TURN_MAX {
+                let Some(id) = Mailbox::next_ready() else { break };
+                if id != ROOT {
+                    self.backend.tasks.poll(id);
+                    continue;
+                }
+                header.begin_poll();
+                if let Poll::Ready(output) = root.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    header.retire();
+                    return Ok(output);
+                }
+            }
+            self.turn()?;
+        }
+    }
+
+    /// Submits what the tasks asked for, sleeps when none is ready, and wakes those whose operations or timers ended.
+    fn turn(&self) -> Result<(), RunError> {
+        let world = &self.backend;
+        let mut sleep = Sleep::No;
+        if Mailbox::ready_count() == 0 {
+            let next = world.timers.borrow_mut().next_in(clock::now());
+            sleep = match next {
+                Some(time) if time.is_zero() => Sleep::No,
+                _ if !self.mailbox.fall_asleep() => Sleep::No,
+                Some(time) => Sleep::AtMost(time),
+                None => Sleep::Forever,
+            };
+        }
+        let turned = world.reactor.turn(sleep);
+        self.mailbox.wake_up();
+        turned.map_err(|e| RunError::Ring { cause: e.to_string() })?;
+        let mut timers = world.timers.borrow_mut();
+        if !timers.is_empty() {
+            timers.fire(clock::now());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // First the tasks, whose handles end their connections; then what the kernel still works on; then the memory.
+        self.backend.tasks.clear();
+        self.backend.timers.borrow_mut().clear();
+        self.backend.reactor.drain();
+        self.mailbox.move_out();
+    }
+}
