@@ -10,12 +10,13 @@ use std::task::{Context, Poll, Waker};
 
 use world::io::Completions;
 use world::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, World, WorldBackend,
+    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, World,
+    WorldBackend,
 };
 
-use crate::disk::Disks;
 use crate::modelled_drive;
 use crate::net::Net;
+use crate::rack::Disks;
 use crate::ready::{Note, Ready};
 use crate::timers::{Event, Fire, Timers};
 use crate::trace::{Trace, digest_of};
@@ -63,7 +64,13 @@ pub(crate) fn stream(seed: u64, name: &str) -> Rng {
 }
 
 impl Core {
-    pub(crate) fn new(seed: u64, trace: Rc<Trace>, disks: Disks, net: Net, polls_at_one_time_max: u64) -> Rc<Core> {
+    pub(crate) fn new(
+        seed: u64,
+        trace: Rc<Trace>,
+        disks: Disks,
+        net: Net,
+        polls_at_one_time_max: u64,
+    ) -> Rc<Core> {
         Rc::new(Core {
             seed,
             trace,

@@ -28,17 +28,16 @@
 //!
 //! When a process ends without a power cut, the disks carry out what was submitted, and caches stay.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use world::{Data, Rng};
-
-use crate::core::{Core, stream};
-use crate::image::Image;
+use crate::core::Core;
 use crate::modelled_drive::Ops;
+use crate::rack::Power;
+use crate::store::Store;
 
 /// The unit in which a write is torn, and in which the medium fails: the smallest that any disk writes at once.
 pub(crate) const SECTOR_BYTES: u64 = 512;
@@ -92,45 +91,6 @@ impl DiskSpec {
     }
 }
 
-/// What a write puts on a disk.
-#[derive(Clone)]
-pub(crate) enum Content {
-    Bytes(Data),
-    Zeros(u64),
-}
-
-impl Content {
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Content::Bytes(data) => data.len() as u64,
-            Content::Zeros(len) => *len,
-        }
-    }
-
-    fn put(&self, image: &mut Image, at: u64) {
-        match self {
-            Content::Bytes(data) => image.write(at, data),
-            Content::Zeros(len) => image.zero(at, *len),
-        }
-    }
-
-    fn put_sector(&self, image: &mut Image, at: u64, sector: u64) {
-        let from = sector * SECTOR_BYTES;
-        match self {
-            Content::Bytes(data) => {
-                image.write(at + from, &data[from as usize..(from + SECTOR_BYTES) as usize]);
-            }
-            Content::Zeros(_) => image.zero(at + from, SECTOR_BYTES),
-        }
-    }
-}
-
-/// A write whose survival is open.
-pub(crate) struct Doubtful {
-    pub(crate) at: u64,
-    pub(crate) content: Content,
-}
-
 /// Whether a disk answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
@@ -149,79 +109,6 @@ pub(crate) struct Faults {
     pub(crate) flush_lies: bool,
 }
 
-/// Content and cache.
-pub(crate) struct Store {
-    current: Image,
-    /// Kept only with a cache; without one, `current` is durable.
-    durable: Image,
-    cache: VecDeque<Doubtful>,
-    /// The number of the oldest write in the cache.
-    cache_first: u64,
-    cache_used_bytes: u64,
-    cache_max_bytes: u64,
-}
-
-impl Store {
-    /// The number that the next completed write will have.
-    pub(crate) fn next_write(&self) -> u64 {
-        self.cache_first + self.cache.len() as u64
-    }
-
-    pub(crate) fn read(&self, at: u64, to: &mut [u8]) {
-        self.current.read(at, to);
-    }
-
-    /// A write completes.
-    pub(crate) fn put(&mut self, at: u64, content: Content) {
-        content.put(&mut self.current, at);
-        if self.cache_max_bytes == 0 {
-            return;
-        }
-        self.cache_used_bytes += content.len();
-        self.cache.push_back(Doubtful { at, content });
-        while self.cache_used_bytes > self.cache_max_bytes {
-            self.destage();
-        }
-    }
-
-    /// Makes all writes before `number` durable.
-    pub(crate) fn flush_before(&mut self, number: u64) {
-        while self.cache_first < number && !self.cache.is_empty() {
-            self.destage();
-        }
-    }
-
-    fn destage(&mut self) {
-        let Some(oldest) = self.cache.pop_front() else { return };
-        self.cache_first += 1;
-        self.cache_used_bytes -= oldest.content.len();
-        oldest.content.put(&mut self.durable, oldest.at);
-    }
-
-    /// The power goes; `in_flight` had been submitted.
-    fn cut(&mut self, in_flight: Vec<Doubtful>, rng: &mut Rng) {
-        let with_cache = self.cache_max_bytes > 0;
-        let medium = if with_cache { &mut self.durable } else { &mut self.current };
-        let way = rng.u8(..4);
-        let cached = self.cache.drain(..);
-        for write in cached.chain(in_flight) {
-            let sectors = write.content.len() / SECTOR_BYTES;
-            match way {
-                0 => {}
-                1 => write.content.put(medium, write.at),
-                2 if rng.bool() => write.content.put(medium, write.at),
-                2 => {}
-                _ => (0..sectors).filter(|_| rng.bool()).for_each(|s| write.content.put_sector(medium, write.at, s)),
-            }
-        }
-        self.cache_first = 0;
-        self.cache_used_bytes = 0;
-        if with_cache {
-            self.current = self.durable.clone();
-        }
-    }
-}
-
 /// A disk; the harness, its open drive and its events share it.
 pub(crate) struct Shared {
     pub(crate) name: String,
@@ -237,20 +124,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(name: &str, number: u64, spec: DiskSpec, power: Rc<Power>) -> Shared {
-        assert!(spec.len_bytes.is_multiple_of(spec.block_bytes.into()), "disk {name}: its size is not whole blocks");
+        assert!(
+            spec.len_bytes.is_multiple_of(spec.block_bytes.into()),
+            "disk {name}: its size is not whole blocks"
+        );
         Shared {
             name: name.to_owned(),
             number,
             spec,
             power,
-            store: RefCell::new(Store {
-                current: Image::default(),
-                durable: Image::default(),
-                cache: VecDeque::new(),
-                cache_first: 0,
-                cache_used_bytes: 0,
-                cache_max_bytes: spec.cache_bytes,
-            }),
+            store: RefCell::new(Store::new(spec.cache_bytes)),
             faults: RefCell::new(Faults {
                 health: Health::Well,
                 slow: 1,
@@ -283,15 +166,13 @@ impl Disk {
     /// The content that a read would see now; latent errors do not hinder it.
     pub fn peek(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        self.0.store.borrow().current.read(at, &mut bytes);
+        self.0.store.borrow().read(at, &mut bytes);
         bytes
     }
 
     /// Changes content on the medium and in the cache's view, behind everybody's back.
     pub fn poke(&self, at: u64, bytes: &[u8]) {
-        let store = &mut *self.0.store.borrow_mut();
-        store.current.write(at, bytes);
-        store.durable.write(at, bytes);
+        self.0.store.borrow_mut().poke(at, bytes);
     }
 
     /// Makes the 512-byte sectors that the byte range touches unreadable until they are written.
@@ -347,124 +228,6 @@ impl Disk {
         if let Some(core) = self.0.line.borrow().upgrade() {
             for token in parked {
                 core.arm(core.now_ns(), self.0.clone(), token);
-            }
-        }
-    }
-}
-
-/// The power of all disks, and the points at which it may be cut.
-pub(crate) struct Power {
-    on: Cell<bool>,
-    torn: Cell<bool>,
-    points: Cell<u64>,
-    cut_after: Cell<Option<u64>>,
-}
-
-impl Default for Power {
-    fn default() -> Power {
-        Power { on: Cell::new(true), torn: Cell::default(), points: Cell::default(), cut_after: Cell::default() }
-    }
-}
-
-impl Power {
-    pub(crate) fn is_on(&self) -> bool {
-        self.on.get()
-    }
-
-    /// Something persisted. Returns whether the power is still on.
-    pub(crate) fn pass_point(&self) -> bool {
-        let points = self.points.get() + 1;
-        self.points.set(points);
-        if self.cut_after.get() == Some(points) {
-            self.on.set(false);
-        }
-        self.on.get()
-    }
-}
-
-/// All disks of a model.
-#[derive(Clone)]
-pub struct Disks(Rc<Rack>);
-
-struct Rack {
-    list: RefCell<Vec<Disk>>,
-    power: Rc<Power>,
-    rng: RefCell<Rng>,
-}
-
-impl Disks {
-    pub(crate) fn new(seed: u64) -> Disks {
-        let rng = RefCell::new(stream(seed, "power"));
-        Disks(Rc::new(Rack { list: RefCell::default(), power: Rc::default(), rng }))
-    }
-
-    pub(crate) fn add(&self, name: &str, spec: DiskSpec) -> Disk {
-        assert!(self.get(name).is_none(), "there is a disk {name} already");
-        let mut list = self.0.list.borrow_mut();
-        let disk = Disk(Rc::new(Shared::new(name, list.len() as u64, spec, self.0.power.clone())));
-        list.push(disk.clone());
-        disk
-    }
-
-    /// The disk of this name.
-    pub fn get(&self, name: &str) -> Option<Disk> {
-        self.0.list.borrow().iter().find(|d| d.name() == name).cloned()
-    }
-
-    /// How many writes, zeros and flushes have completed in all disks since the model began.
-    pub fn persistence_points(&self) -> u64 {
-        self.0.power.points.get()
-    }
-
-    /// Cuts the power right after the persistence point of this number ([`Disks::persistence_points`] counts from 1).
-    pub fn cut_power_after(&self, point: u64) {
-        self.0.power.cut_after.set(Some(point));
-    }
-
-    /// No cut is to come any more.
-    pub fn keep_power(&self) {
-        self.0.power.cut_after.set(None);
-    }
-
-    /// Cuts the power now: of the code under test, nothing runs after the present step.
-    pub fn cut_power(&self) {
-        self.0.power.on.set(false);
-        self.tear();
-    }
-
-    /// Whether the disks have power.
-    pub fn is_powered(&self) -> bool {
-        self.0.power.is_on()
-    }
-
-    pub(crate) fn power_on(&self) {
-        self.0.power.on.set(true);
-        self.0.power.torn.set(false);
-        self.0.power.cut_after.set(None);
-    }
-
-    /// Once for each power cut, decides what survives.
-    pub(crate) fn tear(&self) {
-        if self.0.power.torn.replace(true) {
-            return;
-        }
-        let mut rng = self.0.rng.borrow_mut();
-        for disk in self.0.list.borrow().iter() {
-            let mut in_flight = disk.0.ops.borrow_mut().abandon();
-            if disk.0.faults.borrow().health == Health::Dead {
-                in_flight.clear();
-            }
-            disk.0.store.borrow_mut().cut(in_flight, &mut rng);
-        }
-    }
-
-    /// The process is gone and the power is on: what was submitted is carried out.
-    pub(crate) fn process_ended(&self) {
-        for disk in self.0.list.borrow().iter() {
-            let in_flight = disk.0.ops.borrow_mut().abandon();
-            if disk.0.faults.borrow().health == Health::Well {
-                let mut store = disk.0.store.borrow_mut();
-                in_flight.into_iter().for_each(|write| store.put(write.at, write.content));
             }
         }
     }

@@ -49,13 +49,16 @@ mod model;
 mod modelled_drive;
 pub mod net;
 mod pipe;
+mod rack;
 mod ready;
+mod store;
 mod timers;
 mod trace;
 
-pub use disk::{Disk, DiskSpec, Disks};
+pub use disk::{Disk, DiskSpec};
 pub use model::{Model, Outcome};
 pub use net::{Net, NetSpec};
+pub use rack::Disks;
 pub use trace::TraceEntry;
 
 #[cfg(test)]

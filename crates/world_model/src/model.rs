@@ -7,8 +7,9 @@ use std::rc::Rc;
 use world::World;
 
 use crate::core::{Core, Ended};
-use crate::disk::{Disk, DiskSpec, Disks};
+use crate::disk::{Disk, DiskSpec};
 use crate::net::Net;
+use crate::rack::Disks;
 use crate::trace::{Trace, TraceEntry};
 
 /// More polls than any honest step of the array makes while time stands still.
@@ -71,7 +72,9 @@ impl Model {
     pub fn run<T, F: Future<Output = T>>(&self, main: impl FnOnce(World) -> F) -> T {
         match self.run_until_crash(main) {
             Outcome::Finished(output) => output,
-            Outcome::PowerCut => panic!("the power was cut in a run that does not expect it (seed {})", self.seed),
+            Outcome::PowerCut => {
+                panic!("the power was cut in a run that does not expect it (seed {})", self.seed)
+            }
         }
     }
 

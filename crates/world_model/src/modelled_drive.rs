@@ -7,7 +7,8 @@ use world::io::{Completer, Completions};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, OpenError};
 
 use crate::core::Core;
-use crate::disk::{Content, DiskSpec, Doubtful, Health, SECTOR_BYTES, Shared};
+use crate::disk::{DiskSpec, Health, SECTOR_BYTES, Shared};
+use crate::store::{Content, Doubtful};
 use crate::timers::Fire;
 use crate::trace::digest_of;
 
@@ -92,7 +93,12 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
         volatile_cache: disk.spec.cache_bytes > 0,
         cheap_zero: true,
     };
-    let drive = ModelledDrive { disk, core: core.clone(), reads: Completions::default(), others: Completions::default() };
+    let drive = ModelledDrive {
+        disk,
+        core: core.clone(),
+        reads: Completions::default(),
+        others: Completions::default(),
+    };
     Ok(Drive::new(info, Box::new(drive)))
 }
 
@@ -116,7 +122,8 @@ impl ModelledDrive {
         };
         let latency_ns = u64::try_from(spec.latency.as_nanos()).unwrap_or(u64::MAX);
         let slow = u64::from(self.disk.faults.borrow().slow);
-        let at_ns = self.core.now_ns().saturating_add(latency_ns.saturating_add(jitter_ns).saturating_mul(slow));
+        let at_ns =
+            self.core.now_ns().saturating_add(latency_ns.saturating_add(jitter_ns).saturating_mul(slow));
         let token = self.disk.ops.borrow_mut().insert(op);
         self.core.arm(at_ns, self.disk.clone(), token);
     }
@@ -168,8 +175,12 @@ impl Fire for Shared {
         core.record("done", self.number, token);
         let gone = || DriveError::Gone { drive: self.name.clone(), cause: "the disk is dead".to_owned() };
         match op {
-            Op::Read { buf, done, .. } if health == Health::Dead => done.complete(Filled { buf, result: Err(gone()) }),
-            Op::Write { done, .. } | Op::Flush { done, .. } if health == Health::Dead => done.complete(Err(gone())),
+            Op::Read { buf, done, .. } if health == Health::Dead => {
+                done.complete(Filled { buf, result: Err(gone()) })
+            }
+            Op::Write { done, .. } | Op::Flush { done, .. } if health == Health::Dead => {
+                done.complete(Err(gone()))
+            }
             Op::Read { at, mut buf, done } => {
                 let result = self.read(at, &mut buf);
                 done.complete(Filled { buf, result });

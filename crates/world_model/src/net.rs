@@ -14,7 +14,9 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use world::io::{Completer, Completions};
-use world::{Batch, Buf, Io, Listener, ListenerBackend, NetError, Received, Sent, Stream, StreamBackend, TcpCounts};
+use world::{
+    Batch, Buf, Io, Listener, ListenerBackend, NetError, Received, Sent, Stream, StreamBackend, TcpCounts,
+};
 
 use crate::core::Core;
 use crate::pipe::Pipe;
@@ -144,7 +146,11 @@ impl Net {
         self.0.dial_next.set(number + 1);
         self.0.dials.borrow_mut().insert(number, Dial { client, server, stream: None, done });
         let spec = self.0.spec.get();
-        core.arm(core.now_ns() + latency_ns(&spec), Rc::new(Dialling { net: self.clone(), core: core.clone() }), number);
+        core.arm(
+            core.now_ns() + latency_ns(&spec),
+            Rc::new(Dialling { net: self.clone(), core: core.clone() }),
+            number,
+        );
         io
     }
 
@@ -333,7 +339,11 @@ impl StreamBackend for End {
 
     fn tcp_counts(&self) -> TcpCounts {
         // There are no segments in the model: their counts stay zero.
-        TcpCounts { bytes_out: self.outgoing.carried(), bytes_in: self.incoming.carried(), ..TcpCounts::default() }
+        TcpCounts {
+            bytes_out: self.outgoing.carried(),
+            bytes_in: self.incoming.carried(),
+            ..TcpCounts::default()
+        }
     }
 }
 

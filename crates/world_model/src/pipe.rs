@@ -89,7 +89,9 @@ impl Sending {
         let n = max.min(len - self.offset);
         let range = self.offset..self.offset + n;
         let taken = match piece {
-            Piece::Head { from, .. } => Data::copy_of(&self.batch.heads[from + range.start..from + range.end]),
+            Piece::Head { from, .. } => {
+                Data::copy_of(&self.batch.heads[from + range.start..from + range.end])
+            }
             Piece::Data(data) => data.slice(range),
         };
         self.offset += n;
@@ -211,7 +213,9 @@ impl Pipe {
     /// Gives a waiting receive what has arrived.
     fn serve(&self, state: &mut State) {
         if state.arrived == 0 {
-            if state.ended && let Some(receiving) = state.receiving.take() {
+            if state.ended
+                && let Some(receiving) = state.receiving.take()
+            {
                 receiving.complete(Ok(0));
             }
             return;

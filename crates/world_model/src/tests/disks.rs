@@ -78,7 +78,10 @@ fn check_survivors(disk: &Disk, shadow: &mut [Sector]) {
         let bytes = disk.peek((i * BLOCK) as u64, BLOCK);
         let value = bytes[0];
         assert!(bytes.iter().all(|b| *b == value), "sector {i} is a mixture");
-        assert!(value == sector.durable || sector.open.contains(&value), "sector {i} holds what it never could");
+        assert!(
+            value == sector.durable || sector.open.contains(&value),
+            "sector {i} holds what it never could"
+        );
         *sector = Sector { durable: value, open: Vec::new() };
     }
 }
@@ -302,7 +305,8 @@ fn disks_that_lie_are_found_out_by_content_only() {
 #[test]
 fn what_is_not_there_is_refused_with_its_name() {
     Model::new(1).run(async |world| {
-        let missing = world.open_drive(&DriveSpec::Modelled { name: "x".into() }).err().expect("no such disk");
+        let missing =
+            world.open_drive(&DriveSpec::Modelled { name: "x".into() }).err().expect("no such disk");
         assert_eq!(missing.to_string(), "drive x: the model has no disk of this name");
         let memory = DriveSpec::Memory { name: "m".into(), len_bytes: 8192 };
         let drive = world.open_drive(&memory).expect("memory is always there");

@@ -66,7 +66,10 @@ fn one_way(seed: u64) -> u64 {
         });
         let (received, sizes) = receive_all(&server, 8192).await;
         assert!(received == sent, "{} bytes sent, {} received, or not the same", sent.len(), received.len());
-        assert!(sizes.iter().any(|n| *n < 512) && sizes.contains(&8189), "receives are cut, and not all of them");
+        assert!(
+            sizes.iter().any(|n| *n < 512) && sizes.contains(&8189),
+            "receives are cut, and not all of them"
+        );
         assert_eq!(server.tcp_counts().bytes_in, sent.len() as u64);
     });
     model.digest()

@@ -1,0 +1,139 @@
+//! The content of a disk: what is on the medium, what is in the cache, and what a power cut leaves.
+
+use std::collections::VecDeque;
+
+use world::{Data, Rng};
+
+use crate::disk::SECTOR_BYTES;
+use crate::image::Image;
+
+/// What a write puts on a disk.
+#[derive(Clone)]
+pub(crate) enum Content {
+    Bytes(Data),
+    Zeros(u64),
+}
+
+impl Content {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Content::Bytes(data) => data.len() as u64,
+            Content::Zeros(len) => *len,
+        }
+    }
+
+    fn put(&self, image: &mut Image, at: u64) {
+        match self {
+            Content::Bytes(data) => image.write(at, data),
+            Content::Zeros(len) => image.zero(at, *len),
+        }
+    }
+
+    fn put_sector(&self, image: &mut Image, at: u64, sector: u64) {
+        let from = sector * SECTOR_BYTES;
+        match self {
+            Content::Bytes(data) => {
+                image.write(at + from, &data[from as usize..(from + SECTOR_BYTES) as usize]);
+            }
+            Content::Zeros(_) => image.zero(at + from, SECTOR_BYTES),
+        }
+    }
+}
+
+/// A write whose survival is open.
+pub(crate) struct Doubtful {
+    pub(crate) at: u64,
+    pub(crate) content: Content,
+}
+
+/// Content and cache.
+pub(crate) struct Store {
+    current: Image,
+    /// Kept only with a cache; without one, `current` is durable.
+    durable: Image,
+    cache: VecDeque<Doubtful>,
+    /// The number of the oldest write in the cache.
+    cache_first: u64,
+    cache_used_bytes: u64,
+    cache_max_bytes: u64,
+}
+
+impl Store {
+    pub(crate) fn new(cache_max_bytes: u64) -> Store {
+        Store {
+            current: Image::default(),
+            durable: Image::default(),
+            cache: VecDeque::new(),
+            cache_first: 0,
+            cache_used_bytes: 0,
+            cache_max_bytes,
+        }
+    }
+
+    /// Changes what is on the medium and what is read.
+    pub(crate) fn poke(&mut self, at: u64, bytes: &[u8]) {
+        self.current.write(at, bytes);
+        self.durable.write(at, bytes);
+    }
+
+    /// The number that the next completed write will have.
+    pub(crate) fn next_write(&self) -> u64 {
+        self.cache_first + self.cache.len() as u64
+    }
+
+    pub(crate) fn read(&self, at: u64, to: &mut [u8]) {
+        self.current.read(at, to);
+    }
+
+    /// A write completes.
+    pub(crate) fn put(&mut self, at: u64, content: Content) {
+        content.put(&mut self.current, at);
+        if self.cache_max_bytes == 0 {
+            return;
+        }
+        self.cache_used_bytes += content.len();
+        self.cache.push_back(Doubtful { at, content });
+        while self.cache_used_bytes > self.cache_max_bytes {
+            self.destage();
+        }
+    }
+
+    /// Makes all writes before `number` durable.
+    pub(crate) fn flush_before(&mut self, number: u64) {
+        while self.cache_first < number && !self.cache.is_empty() {
+            self.destage();
+        }
+    }
+
+    fn destage(&mut self) {
+        let Some(oldest) = self.cache.pop_front() else { return };
+        self.cache_first += 1;
+        self.cache_used_bytes -= oldest.content.len();
+        oldest.content.put(&mut self.durable, oldest.at);
+    }
+
+    /// The power goes; `in_flight` had been submitted.
+    pub(crate) fn cut(&mut self, in_flight: Vec<Doubtful>, rng: &mut Rng) {
+        let with_cache = self.cache_max_bytes > 0;
+        let medium = if with_cache { &mut self.durable } else { &mut self.current };
+        let way = rng.u8(..4);
+        let cached = self.cache.drain(..);
+        for write in cached.chain(in_flight) {
+            let sectors = write.content.len() / SECTOR_BYTES;
+            match way {
+                0 => {}
+                1 => write.content.put(medium, write.at),
+                2 if rng.bool() => write.content.put(medium, write.at),
+                2 => {}
+                _ => (0..sectors)
+                    .filter(|_| rng.bool())
+                    .for_each(|s| write.content.put_sector(medium, write.at, s)),
+            }
+        }
+        self.cache_first = 0;
+        self.cache_used_bytes = 0;
+        if with_cache {
+            self.current = self.durable.clone();
+        }
+    }
+}
