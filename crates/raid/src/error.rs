@@ -1,0 +1,108 @@
+//! What can be wrong when a group is created or opened: one line that names the drive and both identities.
+
+use block::BlockError;
+
+/// Why a group cannot be created or opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// The declaration makes no sense.
+    #[error("group {group}: {cause}")]
+    Spec {
+        /// The group.
+        group: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A drive is too small.
+    #[error("group {group}: drive {drive} has {len_bytes} bytes, at least {needed_bytes} are needed")]
+    TooSmall {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// Its size.
+        len_bytes: u64,
+        /// The size that would do.
+        needed_bytes: u64,
+    },
+    /// Creation would overwrite another group.
+    #[error("group {group}: drive {drive} already belongs to {found}; it is overwritten only when forced")]
+    InUse {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// What its label says.
+        found: String,
+    },
+    /// The drive carries no label.
+    #[error("group {group}: drive {drive} carries no label; expected one of {expected}")]
+    Unlabelled {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// The identity that was expected.
+        expected: String,
+    },
+    /// The drive belongs to something else.
+    #[error("group {group}: drive {drive} belongs to {found}, not to {expected}")]
+    Foreign {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// What its label says.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// The drive missed changes that the others have.
+    #[error("group {group}: drive {drive} is stale: it carries {found}, the others {expected}")]
+    Stale {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// What its label says.
+        found: String,
+        /// What the others say.
+        expected: String,
+    },
+    /// Drives that the group needs were not given.
+    #[error("group {group}: the drive at position {position} of {width} is missing: {cause}")]
+    Missing {
+        /// The group.
+        group: String,
+        /// The first position without a drive.
+        position: u32,
+        /// How many drives the group has.
+        width: u32,
+        /// What follows from it.
+        cause: String,
+    },
+    /// The mirrors were used apart from each other and both have changes.
+    #[error("group {group}: drives {drive} and {other} were used apart and differ; give one of them alone")]
+    Diverged {
+        /// The group.
+        group: String,
+        /// One drive.
+        drive: String,
+        /// The other drive.
+        other: String,
+    },
+    /// The creation of the group did not come to its end.
+    #[error("group {group}: its creation was interrupted; create it again")]
+    Unfinished {
+        /// The group.
+        group: String,
+    },
+    /// A drive failed.
+    #[error("group {group}: {cause}")]
+    Io {
+        /// The group.
+        group: String,
+        /// What failed.
+        cause: BlockError,
+    },
+}

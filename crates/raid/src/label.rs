@@ -1,0 +1,199 @@
+//! The label on the first MiB of every drive: two copies, written one after the other, each with its checksum.
+//!
+//! docs/on_disk_format.md describes it byte by byte.
+
+use std::fmt;
+
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use world::{Buf, Drive, DriveError};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::spec::NAME_LEN_MAX;
+use crate::{ArrayId, GroupId, Level, DRIVES_MAX};
+
+/// The first byte of data on a drive: the label region is the first MiB.
+pub(crate) const DATA_OFFSET: u64 = 1 << 20;
+/// The two copies lie apart, so that one bad spot on the medium does not take both.
+pub(crate) const COPIES_AT: [u64; 2] = [0, 512 << 10];
+/// A copy is one block of the largest block size.
+pub(crate) const LABEL_LEN: usize = 4096;
+
+const MAGIC: [u8; 8] = *b"MASULABL";
+const VERSION: u32 = 1;
+const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Format {
+    magic: [u8; 8],
+    version: U32,
+    crc32c: U32,
+    array_id: [u8; 16],
+    group_id: [u8; 16],
+    level: U32,
+    stripe_unit_bytes: U32,
+    position: U32,
+    width: U32,
+    name: [u8; NAME_LEN_MAX],
+    epoch: U64,
+    in_sync: U32,
+    flags: U32,
+    data_offset: U64,
+    data_len: U64,
+    block_bytes: U32,
+    reserved: [u8; LABEL_LEN - 164],
+}
+
+const _: () = assert!(size_of::<Format>() == LABEL_LEN);
+
+/// What a label says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The array that owns the group.
+    pub array_id: ArrayId,
+    /// The group.
+    pub group_id: GroupId,
+    /// The group's name.
+    pub group_name: String,
+    /// Its level.
+    pub level: Level,
+    /// Its stripe unit.
+    pub stripe_unit_bytes: u32,
+    /// The drive's place in the group.
+    pub position: u32,
+    /// How many drives the group has.
+    pub width: u32,
+    /// Counts the changes of membership: 0 while the group is being created.
+    pub epoch: u64,
+    /// The positions whose drives hold all data, as bits.
+    pub in_sync: u32,
+    /// Set while a mirrored group is in use: after a power cut, mirrors may differ where writes were not flushed.
+    pub mirrors_may_differ: bool,
+    /// First byte of data on the drive.
+    pub data_offset: u64,
+    /// Bytes of data on the drive.
+    pub data_len: u64,
+    /// The group's block size.
+    pub block_bytes: u32,
+}
+
+impl Label {
+    /// The label as it lies on the drive.
+    pub(crate) fn encode(&self) -> Buf {
+        let mut name = [0; NAME_LEN_MAX];
+        name[..self.group_name.len()].copy_from_slice(self.group_name.as_bytes());
+        let mut format = Format {
+            magic: MAGIC,
+            version: VERSION.into(),
+            crc32c: 0.into(),
+            array_id: self.array_id.0,
+            group_id: self.group_id.0,
+            level: self.level.code().into(),
+            stripe_unit_bytes: self.stripe_unit_bytes.into(),
+            position: self.position.into(),
+            width: self.width.into(),
+            name,
+            epoch: self.epoch.into(),
+            in_sync: self.in_sync.into(),
+            flags: if self.mirrors_may_differ { FLAG_MIRRORS_MAY_DIFFER } else { 0 }.into(),
+            data_offset: self.data_offset.into(),
+            data_len: self.data_len.into(),
+            block_bytes: self.block_bytes.into(),
+            reserved: [0; LABEL_LEN - 164],
+        };
+        format.crc32c = checksum(format.as_bytes()).into();
+        Buf::copy_of(format.as_bytes())
+    }
+
+    /// The label in these bytes, if they hold one that is whole and makes sense.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Label> {
+        let (format, _) = Format::ref_from_prefix(bytes).ok()?;
+        if format.magic != MAGIC || format.version.get() != VERSION {
+            return None;
+        }
+        let mut unsummed = bytes[..LABEL_LEN].to_vec();
+        unsummed[12..16].fill(0);
+        if checksum(&unsummed) != format.crc32c.get() {
+            return None;
+        }
+        let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
+        let label = Label {
+            array_id: ArrayId(format.array_id),
+            group_id: GroupId(format.group_id),
+            group_name: String::from_utf8(format.name[..name_len].to_vec()).ok()?,
+            level: Level::from_code(format.level.get())?,
+            stripe_unit_bytes: format.stripe_unit_bytes.get(),
+            position: format.position.get(),
+            width: format.width.get(),
+            epoch: format.epoch.get(),
+            in_sync: format.in_sync.get(),
+            mirrors_may_differ: format.flags.get() & FLAG_MIRRORS_MAY_DIFFER != 0,
+            data_offset: format.data_offset.get(),
+            data_len: format.data_len.get(),
+            block_bytes: format.block_bytes.get(),
+        };
+        label.makes_sense().then_some(label)
+    }
+
+    fn makes_sense(&self) -> bool {
+        let unit = self.stripe_unit_bytes;
+        let block = self.block_bytes;
+        self.position < self.width
+            && self.width as usize <= DRIVES_MAX
+            && self.width as usize >= self.level.drives_min()
+            && unit.is_power_of_two()
+            && (4096..=4 << 20).contains(&unit)
+            && (block == 512 || block == 4096)
+            && self.data_offset == DATA_OFFSET
+            && self.data_len > 0
+            && self.data_len.is_multiple_of(unit.into())
+            && self.data_len < 1 << 56
+    }
+
+    /// Whether position `p` holds all data.
+    pub(crate) fn is_in_sync(&self, position: u32) -> bool {
+        self.in_sync & (1 << position) != 0
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "group {} ({}) of array {}, position {} of {}, epoch {}",
+            self.group_name, self.group_id, self.array_id, self.position, self.width, self.epoch
+        )
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(Crc32Iscsi, bytes) as u32
+}
+
+/// The label of a drive, or `None` when it carries none. Of two copies that differ the later one counts.
+pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
+    if drive.info().len_bytes < DATA_OFFSET {
+        return Ok(None);
+    }
+    let copies = COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN)));
+    let mut newest: Option<Label> = None;
+    let mut failure = None;
+    for copy in copies {
+        let filled = copy.await;
+        match filled.result {
+            Ok(()) => {
+                let label = Label::decode(&filled.buf);
+                if label.as_ref().map(|l| l.epoch) > newest.as_ref().map(|l| l.epoch) || newest.is_none() {
+                    newest = label.or(newest);
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    match (newest, failure) {
+        (Some(label), _) => Ok(Some(label)),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(None),
+    }
+}

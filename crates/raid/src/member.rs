@@ -1,0 +1,67 @@
+//! One drive in its place in a group.
+
+use std::cell::{Cell, RefCell};
+
+use world::{Drive, DriveCounts};
+
+/// What a drive does in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It holds all its data and serves.
+    Active,
+    /// No drive was given for this position.
+    Missing,
+    /// The drive missed writes while it was away; it is left out until it is rebuilt.
+    Stale,
+    /// The drive failed while the group was in use; it was dropped.
+    Failed,
+}
+
+/// A member as a person sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its place.
+    pub position: u32,
+    /// The drive's name, when there is one.
+    pub drive: Option<String>,
+    /// What it does.
+    pub state: MemberState,
+    /// Why it was dropped, when it was.
+    pub cause: Option<String>,
+    /// How often the drive was used since it was opened.
+    pub counts: DriveCounts,
+}
+
+/// A place in the group.
+pub(crate) struct Member {
+    pub(crate) drive: Option<Drive>,
+    pub(crate) state: Cell<MemberState>,
+    pub(crate) cause: RefCell<Option<String>>,
+    /// Reads in flight, for choosing the least loaded mirror.
+    pub(crate) reads_in_flight: Cell<u32>,
+}
+
+impl Member {
+    pub(crate) fn new(drive: Option<Drive>, state: MemberState) -> Member {
+        assert!(drive.is_some() || state == MemberState::Missing, "only a missing member has no drive");
+        Member { drive, state: Cell::new(state), cause: RefCell::default(), reads_in_flight: Cell::new(0) }
+    }
+
+    /// The drive, while it serves.
+    pub(crate) fn active(&self) -> Option<&Drive> {
+        match self.state.get() {
+            MemberState::Active => self.drive.as_ref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn status(&self, position: u32) -> MemberStatus {
+        MemberStatus {
+            position,
+            drive: self.drive.as_ref().map(|d| d.info().name.clone()),
+            state: self.state.get(),
+            cause: self.cause.borrow().clone(),
+            counts: self.drive.as_ref().map(Drive::counts).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Changes of membership: a drive is dropped in memory at once, and acknowledged only when the survivors' labels say so.
+
+use block::BlockError;
+use smallvec::SmallVec;
+use world::{Drive, DriveError, Io};
+
+use crate::group::Inner;
+use crate::label::{Label, COPIES_AT};
+use crate::member::MemberState;
+
+impl Inner {
+    /// Takes a drive out of service. The last one stays in its label: without it there is nothing to be newer than.
+    pub(crate) fn mark_failed(&self, m: usize, error: &DriveError) {
+        let member = &self.members[m];
+        if member.state.get() != MemberState::Active {
+            return;
+        }
+        member.state.set(MemberState::Failed);
+        *member.cause.borrow_mut() = Some(error.to_string());
+        let in_sync = self.in_sync.get() & !(1 << m);
+        if in_sync != 0 {
+            self.in_sync.set(in_sync);
+            self.epoch.set(self.epoch.get() + 1);
+        }
+    }
+
+    /// Drops a drive and returns when the survivors' labels are durable.
+    pub(crate) async fn drop_member(&self, m: usize, error: &DriveError) -> Result<(), BlockError> {
+        self.mark_failed(m, error);
+        self.relabel().await
+    }
+
+    /// Says on the labels that mirrors may differ, before the first write since the group was opened.
+    pub(crate) async fn mirrors_begin_to_differ(&self) -> Result<(), BlockError> {
+        if self.marked.get() {
+            return Ok(());
+        }
+        if !self.may_differ.replace(true) {
+            self.version.set(self.version.get() + 1);
+        }
+        self.relabel().await?;
+        self.marked.set(true);
+        Ok(())
+    }
+
+    /// Returns when the labels on all serving drives say what is true now. One writer at a time; the others wait.
+    pub(crate) async fn relabel(&self) -> Result<(), BlockError> {
+        loop {
+            let wanted = (self.epoch.get(), self.version.get());
+            if self.labelled.get() == wanted {
+                return Ok(());
+            }
+            if self.labelling.get() {
+                self.label_written.wait_for(|| (!self.labelling.get()).then_some(())).await;
+                continue;
+            }
+            self.labelling.set(true);
+            let outcome = self.write_labels().await;
+            self.labelling.set(false);
+            match outcome {
+                Ok(()) => self.labelled.set(wanted),
+                Err((m, error)) => self.mark_failed(m, &error),
+            }
+            self.label_written.wake_all();
+            if self.members.iter().all(|member| member.active().is_none()) {
+                return Err(self.failure());
+            }
+        }
+    }
+
+    async fn write_labels(&self) -> Result<(), (usize, DriveError)> {
+        let labels: SmallVec<[(usize, Drive, Label); 4]> = (self.members.iter().enumerate())
+            .filter_map(|(m, member)| member.active().map(|drive| (m, drive.clone(), self.label(m as u32))))
+            .collect();
+        let to = labels.iter().map(|(_, drive, label)| (drive, label));
+        write_all(to).await.map_err(|(i, error)| (labels[i].0, error))
+    }
+}
+
+/// Writes labels, one copy after the other on all drives at once: whatever is torn, each drive has one whole label.
+/// The index of the first drive that failed comes with its error.
+pub(crate) async fn write_all<'a>(
+    labels: impl Iterator<Item = (&'a Drive, &'a Label)> + Clone,
+) -> Result<(), (usize, DriveError)> {
+    for at in COPIES_AT {
+        let writes = labels.clone().map(|(drive, label)| drive.write(at, label.encode().freeze())).collect();
+        all(writes).await?;
+        all(labels.clone().map(|(drive, _)| drive.flush()).collect()).await?;
+    }
+    Ok(())
+}
+
+/// Waits for all operations; the first failure counts.
+pub(crate) async fn all(operations: SmallVec<[Io<Result<(), DriveError>>; 4]>) -> Result<(), (usize, DriveError)> {
+    let mut outcome = Ok(());
+    for (i, io) in operations.into_iter().enumerate() {
+        if let Err(error) = io.await {
+            outcome = outcome.and(Err((i, error)));
+        }
+    }
+    outcome
+}

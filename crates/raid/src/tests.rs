@@ -1,0 +1,218 @@
+//! Groups on modelled disks: conformance, labels, failing drives, exact drive operations.
+
+use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
+use block::{Buf, Device, Pieces};
+use world::{Drive, DriveSpec, World};
+use world_model::{Disk, DiskSpec, Model, Outcome};
+
+use crate::{ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, inspect};
+
+const DISK_LEN: u64 = 9 << 20;
+
+struct Rack {
+    model: Model,
+    disks: Vec<Disk>,
+}
+
+fn rack(seed: u64, disks: usize) -> Rack {
+    let model = Model::new(seed);
+    let disks = (0..disks).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(DISK_LEN))).collect();
+    Rack { model, disks }
+}
+
+fn drives(world: &World, which: impl IntoIterator<Item = usize>) -> Vec<Drive> {
+    let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
+    which.into_iter().map(open).collect()
+}
+
+fn spec(level: Level) -> GroupSpec {
+    GroupSpec::new("g", level, ArrayId([7; 16]))
+}
+
+fn pattern(len: usize, salt: u8) -> Pieces {
+    let mut buf = Buf::new(len);
+    (0..len).for_each(|i| buf[i] = (i / 512) as u8 ^ salt);
+    buf.freeze().into()
+}
+
+async fn read(group: &Group, at: u64, len: usize) -> Vec<u8> {
+    let mut out = Pieces::new();
+    group.read(at, len, &mut out).await.expect("read");
+    out.joined().to_vec()
+}
+
+#[test]
+fn groups_conform() {
+    for (level, n) in [(Level::Raid0, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3)] {
+        let rack = rack(n as u64, n);
+        rack.model.run(async |world| {
+            let group = Group::create(world.clone(), spec(level), drives(&world, 0..n)).await.expect("create");
+            random_against_shadow(&group, &mut world.random("test"), 300).await;
+            refuses_what_is_out_of_range(&group).await;
+            if level == Level::Raid1 {
+                rack.disks[0].kill();
+                random_against_shadow(&group, &mut world.random("degraded"), 200).await;
+                assert_eq!(group.status().state, GroupState::Degraded);
+                assert_eq!(group.status().members[0].state, MemberState::Failed);
+            }
+        });
+    }
+}
+
+#[test]
+fn blocks_are_those_of_the_coarsest_drive() {
+    let model = Model::new(1);
+    model.disk("d0", DiskSpec::new(DISK_LEN));
+    model.disk("d1", DiskSpec::new(DISK_LEN).with_block_bytes(4096));
+    model.run(async |world| {
+        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        assert_eq!(group.geometry().block_bytes, 4096);
+        random_against_shadow(&group, &mut world.random("test"), 100).await;
+    });
+}
+
+#[test]
+fn every_drive_gets_one_read_of_a_long_range_and_one_write_of_a_unit() {
+    let rack = rack(1, 4);
+    rack.model.run(async |world| {
+        let group = Group::create(world.clone(), spec(Level::Raid0), drives(&world, 0..4)).await.expect("create");
+        let counts = |group: &Group| group.drives().iter().map(|d| (d.counts().reads, d.counts().writes)).collect::<Vec<_>>();
+        let before = counts(&group);
+        read(&group, 65536 * 3, 16 * 65536).await;
+        group.write(65536, &pattern(65536, 1)).await.expect("write");
+        let did: Vec<_> = counts(&group).iter().zip(before).map(|(a, b)| (a.0 - b.0, a.1 - b.1)).collect();
+        assert_eq!(did, [(1, 0), (1, 1), (1, 0), (1, 0)]);
+    });
+}
+
+#[test]
+fn foreign_unlabelled_and_missing_drives_are_refused_by_name() {
+    let rack = rack(2, 5);
+    rack.model.run(async |world| {
+        let other = GroupSpec::new("other", Level::Raid0, ArrayId([7; 16]));
+        Group::create(world.clone(), spec(Level::Raid0), drives(&world, 0..2)).await.expect("create");
+        Group::create(world.clone(), other.clone(), drives(&world, 2..4)).await.expect("create");
+        let check = async |which: &[usize], words: &[&str]| {
+            let opened = Group::open(world.clone(), spec(Level::Raid0), drives(&world, which.iter().copied())).await;
+            let text = opened.err().expect("refused").to_string();
+            words.iter().for_each(|w| assert!(text.contains(w), "{text:?} lacks {w:?}"));
+        };
+        check(&[0, 2], &["drive d2", "group other", "group g"]).await;
+        check(&[0, 4], &["drive d4", "no label", "group g"]).await;
+        check(&[0], &["position 1 of 2 is missing"]).await;
+        check(&[0, 0], &["drive d0"]).await;
+        check(&[1, 0, 3], &["drive d3"]).await;
+        let again = Group::create(world.clone(), other.clone(), drives(&world, [2, 1])).await.err().expect("in use");
+        assert!(again.to_string().contains("drive d2 already belongs to group other"), "{again}");
+        Group::create_forced(world.clone(), other, drives(&world, [2, 1])).await.expect("forced");
+        check(&[0, 1], &["drive d1", "group other"]).await;
+    });
+}
+
+#[test]
+fn a_mirror_that_was_away_is_left_out_and_diverged_mirrors_are_refused() {
+    let rack = rack(3, 2);
+    let (a, b) = (pattern(8192, 1), pattern(8192, 2));
+    rack.model.run(async |world| {
+        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        group.write(0, &a).await.expect("write");
+        group.flush().await.expect("flush");
+        rack.disks[1].kill();
+        group.write(0, &b).await.expect("one drive is enough");
+        group.flush().await.expect("flush");
+    });
+    rack.disks[1].resume();
+    rack.model.run(async |world| {
+        let group = Group::open(world.clone(), spec(Level::Raid1), drives(&world, [1, 0])).await.expect("open");
+        assert_eq!(group.status().members[1].state, MemberState::Stale);
+        for _ in 0..4 {
+            assert_eq!(read(&group, 0, 8192).await, b.joined().to_vec());
+        }
+    });
+    rack.model.run(async |world| {
+        let open = Group::open(world.clone(), spec(Level::Raid1), drives(&world, [1])).await;
+        assert!(matches!(open, Err(GroupError::Missing { position: 0, .. })), "its label calls for the other one");
+        Group::open_degraded(world.clone(), spec(Level::Raid1), drives(&world, [1])).await.expect("vouched for");
+        let both = Group::open(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await;
+        assert!(matches!(both, Err(GroupError::Diverged { .. })), "both were used alone");
+    });
+}
+
+#[test]
+fn a_latent_error_is_read_from_the_other_mirror_and_written_again() {
+    let rack = rack(4, 2);
+    rack.model.run(async |world| {
+        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        let data = pattern(65536, 3);
+        group.write(65536, &data).await.expect("write");
+        for disk in &rack.disks {
+            disk.add_latent_errors((1 << 20) + 70_000..(1 << 20) + 71_000);
+            for _ in 0..2 {
+                assert_eq!(read(&group, 65536, 65536).await, data.joined().to_vec());
+            }
+            assert_eq!(disk.latent_errors(), 0);
+        }
+        assert_eq!(group.status().repairs, 2);
+        rack.disks.iter().for_each(|d| d.add_latent_errors((2 << 20)..(2 << 20) + 512));
+        let lost = group.read(1 << 20, 4096, &mut Pieces::new()).await;
+        assert!(matches!(lost, Err(block::BlockError::Unreadable { at, .. }) if at == 1 << 20), "{lost:?}");
+    });
+}
+
+/// A power cut after every persistence point of creation, writes, a drive's death and the writes after it: what was
+/// flushed reads back, and a block that was read once reads the same again.
+#[test]
+fn mirrors_survive_a_cut_at_every_point() {
+    let mut point = 1;
+    while check_cut(point) {
+        point += 1;
+    }
+    assert!(point > 40, "only {point} points");
+}
+
+fn check_cut(point: u64) -> bool {
+    let rack = rack(point, 3);
+    rack.model.disks().cut_power_after(point);
+    let flushed = std::cell::Cell::new(0_u8);
+    let created = std::cell::Cell::new(false);
+    let outcome = rack.model.run_until_crash(async |world| {
+        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..3)).await.expect("create");
+        created.set(true);
+        for round in 1..=5 {
+            if round % 2 == 0 {
+                rack.disks[round as usize / 2].kill();
+            }
+            group.write(0, &pattern(4096, round)).await.expect("write");
+            group.flush().await.expect("flush");
+            flushed.set(round);
+        }
+    });
+    if outcome != Outcome::PowerCut {
+        return false;
+    }
+    rack.model.reboot();
+    rack.disks.iter().for_each(Disk::resume);
+    rack.model.run(async |world| {
+        let all = drives(&world, 0..3);
+        let group = match Group::open(world.clone(), spec(Level::Raid1), all.clone()).await {
+            Ok(group) => group,
+            Err(error) => {
+                assert!(!created.get(), "point {point}: {error}");
+                return drop(Group::create(world.clone(), spec(Level::Raid1), all).await.expect("create again"));
+            }
+        };
+        let first = read(&group, 0, 4096).await;
+        for (i, byte) in first.iter().enumerate() {
+            let written = |round: u8| if round == 0 { 0 } else { (i / 512) as u8 ^ round };
+            let allowed = [written(flushed.get()), written(flushed.get() + 1)];
+            assert!(allowed.contains(byte), "point {point}: byte {i} is {byte}, not one of {allowed:?}");
+        }
+        for _ in 0..3 {
+            assert_eq!(read(&group, 0, 4096).await, first, "point {point}");
+        }
+        for drive in all {
+            assert!(inspect(&drive).await.expect("readable").is_some());
+        }
+    });
+    true
+}
