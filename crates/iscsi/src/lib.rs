@@ -1,6 +1,30 @@
 //! iSCSI (RFC 7143, error recovery level 0): PDUs, login, sessions; a target and an initiator.
 //!
-//! The target serves whatever implements [`Target`] (the array); it knows sessions, sequence numbers and data transfer, and
-//! nothing of what a command means.
+//! ```text
+//!             pdu, text, keys, negotiation, chap, frame        pure: bytes in, verdicts out
+//!                 |                           |
+//!   initiator ── wire (receive, digests) ── wire ── target ── Target (the array)
+//! ```
+//!
+//! The target serves whatever implements [`target::Target`] (the array); it knows sessions, sequence numbers and data
+//! transfer, and nothing of what a command means. What a peer sends never panics: everything that is read from the wire is
+//! checked, and everything that is kept for a peer has a limit ([`target::Limits`]). `docs/iscsi.md` says key by key and PDU by PDU
+//! what is done and what is refused.
+#![forbid(unsafe_code)]
 
+mod chap;
+mod chunks;
+mod digest;
+mod frame;
+// pub mod initiator;
+pub mod keys;
+mod negotiation;
+pub mod pdu;
+mod receive;
+mod serial;
 pub mod target;
+mod text;
+
+pub use chap::ChapError;
+pub use negotiation::{NegotiationError, Offer, Params};
+pub use text::TextError;

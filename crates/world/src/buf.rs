@@ -101,6 +101,14 @@ impl Buf {
         self.len = self.len.min(len);
     }
 
+    /// Changes the length within the memory that the buffer has (its size class); what lies beyond the old length is
+    /// unspecified. Panics past that memory: the caller's bug.
+    pub fn set_len(&mut self, len: usize) {
+        let class = self.memory.as_ref().expect("memory is only taken by freeze and drop").class;
+        assert!(len <= CLASS_LEN_MIN << class, "a length of {len} bytes is over the buffer's memory");
+        self.len = len;
+    }
+
     /// Makes the buffer immutable and shareable, without a copy.
     pub fn freeze(mut self) -> Data {
         Data { memory: self.memory.take(), from: 0, len: self.len }

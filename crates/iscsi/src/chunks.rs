@@ -1,0 +1,117 @@
+//! The data of one command while it arrives: page-aligned buffers of at most 1 MiB, taken as they are needed.
+
+use block::Pieces;
+use smallvec::SmallVec;
+use world::Buf;
+
+/// Length of every chunk but the last. Bursts never cross a chunk, and commands up to this length have their data in one piece.
+pub(crate) const CHUNK_LEN: usize = 1 << 20;
+
+/// A transfer of a known length that is filled from the front.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    len: usize,
+    list: SmallVec<[Option<Buf>; 1]>,
+}
+
+impl Chunks {
+    /// A transfer of `len` bytes; no memory is taken yet.
+    pub(crate) fn new(len: usize) -> Chunks {
+        Chunks { len, list: SmallVec::new() }
+    }
+
+    fn chunk_len(&self, index: usize) -> usize {
+        (self.len - index * CHUNK_LEN).min(CHUNK_LEN)
+    }
+
+    fn chunk(&mut self, index: usize) -> &mut Option<Buf> {
+        while self.list.len() <= index {
+            let len = self.chunk_len(self.list.len());
+            self.list.push(Some(Buf::new(len)));
+        }
+        &mut self.list[index]
+    }
+
+    /// Copies bytes in at `at`. What passes the transfer's end is left out.
+    pub(crate) fn write(&mut self, mut at: usize, mut bytes: &[u8]) {
+        bytes = &bytes[..bytes.len().min(self.len.saturating_sub(at))];
+        while !bytes.is_empty() {
+            let (index, from) = (at / CHUNK_LEN, at % CHUNK_LEN);
+            let n = bytes.len().min(CHUNK_LEN - from);
+            if let Some(buf) = self.chunk(index) {
+                buf[from..from + n].copy_from_slice(&bytes[..n]);
+            }
+            at += n;
+            bytes = &bytes[n..];
+        }
+    }
+
+    /// Lends the buffer in which `at..at + len` lies, cut off at its end, and where `at` lies in it; `None` when the range crosses a
+    /// chunk, passes the end, or the chunk is lent already. It comes back through [`Chunks::give_back`].
+    pub(crate) fn lend(&mut self, at: usize, len: usize) -> Option<(Buf, usize)> {
+        let (index, from) = (at / CHUNK_LEN, at % CHUNK_LEN);
+        if len == 0 || at + len > self.len || from + len > CHUNK_LEN {
+            return None;
+        }
+        let mut buf = self.chunk(index).take()?;
+        buf.truncate(from + len);
+        Some((buf, from))
+    }
+
+    /// Takes a lent buffer back.
+    pub(crate) fn give_back(&mut self, at: usize, mut buf: Buf) {
+        let index = at / CHUNK_LEN;
+        buf.set_len(self.chunk_len(index));
+        *self.chunk(index) = Some(buf);
+    }
+
+    /// The first `len` bytes.
+    pub(crate) fn into_pieces(mut self, len: usize) -> Pieces {
+        let mut pieces = Pieces::new();
+        let mut left = len.min(self.len);
+        let mut index = 0;
+        while left > 0 {
+            let n = left.min(CHUNK_LEN);
+            if let Some(mut buf) = self.chunk(index).take() {
+                buf.truncate(n);
+                pieces.push(buf.freeze());
+            }
+            left -= n;
+            index += 1;
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_land_where_they_belong() {
+        let len = 2 * CHUNK_LEN + 100;
+        let want: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        let mut chunks = Chunks::new(len);
+        chunks.write(0, &want[..CHUNK_LEN - 7]);
+        assert!(chunks.lend(CHUNK_LEN - 7, 14).is_none(), "a range over two chunks cannot be lent");
+        chunks.write(CHUNK_LEN - 7, &want[CHUNK_LEN - 7..CHUNK_LEN + 7]);
+        let (mut buf, from) = chunks.lend(CHUNK_LEN + 7, 1000).unwrap();
+        assert_eq!((buf.len(), from), (1007, 7));
+        buf[from..].copy_from_slice(&want[CHUNK_LEN + 7..CHUNK_LEN + 1007]);
+        assert!(chunks.lend(CHUNK_LEN + 7, 1).is_none(), "the chunk is lent");
+        chunks.give_back(CHUNK_LEN + 7, buf);
+        chunks.write(CHUNK_LEN + 1007, &want[CHUNK_LEN + 1007..]);
+        chunks.write(len - 1, &[want[len - 1], 1, 2, 3]);
+        let pieces = chunks.into_pieces(len);
+        assert_eq!(pieces.len(), len);
+        assert_eq!(&pieces.joined()[..], &want[..]);
+    }
+
+    #[test]
+    fn a_short_transfer_gives_its_front() {
+        let mut chunks = Chunks::new(10);
+        chunks.write(0, b"0123456789");
+        assert_eq!(&chunks.into_pieces(4).joined()[..], b"0123");
+        assert!(Chunks::new(0).into_pieces(0).is_empty());
+    }
+}

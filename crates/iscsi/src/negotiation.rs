@@ -1,0 +1,346 @@
+//! The negotiation of operational keys (RFC 7143 6.2 and clause 13), for both sides: text in, parameters and text out.
+
+use crate::keys::{self, Key, Rule, RECV_SEGMENT_LEN_DEFAULT};
+use crate::text::{number, Text};
+
+/// Which digests a side takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digests {
+    /// None only.
+    Never,
+    /// CRC32C or none; as an initiator, none is preferred.
+    Allowed,
+    /// CRC32C or none; as an initiator, CRC32C is preferred.
+    Preferred,
+    /// CRC32C only.
+    Required,
+}
+
+impl Digests {
+    fn list(self) -> &'static str {
+        match self {
+            Digests::Never => "None",
+            Digests::Allowed => "None,CRC32C",
+            Digests::Preferred => "CRC32C,None",
+            Digests::Required => "CRC32C",
+        }
+    }
+
+    /// Whether the value is taken, and what it means.
+    fn judge(self, value: &str) -> Option<bool> {
+        match value {
+            "CRC32C" if self != Digests::Never => Some(true),
+            "None" if self != Digests::Required => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// What one side brings to the negotiation.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// HeaderDigest.
+    pub header_digest: Digests,
+    /// DataDigest.
+    pub data_digest: Digests,
+    /// InitialR2T: `true` insists on R2T before all but immediate data.
+    pub initial_r2t: bool,
+    /// ImmediateData.
+    pub immediate_data: bool,
+    /// This side's MaxRecvDataSegmentLength.
+    pub recv_segment_len_max: u32,
+    /// MaxBurstLength.
+    pub max_burst_len: u32,
+    /// FirstBurstLength.
+    pub first_burst_len: u32,
+    /// MaxOutstandingR2T.
+    pub max_outstanding_r2t: u32,
+    /// DefaultTime2Wait in seconds.
+    pub time2wait_s: u32,
+    /// DefaultTime2Retain in seconds.
+    pub time2retain_s: u32,
+}
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// CRC32C over headers.
+    pub header_digest: bool,
+    /// CRC32C over data.
+    pub data_digest: bool,
+    /// Whether unsolicited data is immediate data only.
+    pub initial_r2t: bool,
+    /// Whether a command may carry data.
+    pub immediate_data: bool,
+    /// The longest data segment that this side takes.
+    pub recv_segment_len_max: u32,
+    /// The longest data segment that the other side takes.
+    pub send_segment_len_max: u32,
+    /// The longest sequence of data PDUs.
+    pub max_burst_len: u32,
+    /// The most data that a command may bring without an R2T.
+    pub first_burst_len: u32,
+    /// R2Ts of one command in flight at once.
+    pub max_outstanding_r2t: u32,
+    /// DefaultTime2Wait in seconds.
+    pub time2wait_s: u32,
+    /// DefaultTime2Retain in seconds.
+    pub time2retain_s: u32,
+}
+
+/// Why a negotiation fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NegotiationError {
+    /// A key came twice (6.2: once per negotiation).
+    #[error("{0} was sent twice")]
+    Twice(String),
+    /// A key came from the wrong side or in the wrong phase.
+    #[error("{0} does not belong here")]
+    Misplaced(String),
+    /// The answer to a key breaks the key's rule.
+    #[error("{key}={value} is no answer to what was offered")]
+    BadAnswer {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+}
+
+/// One side's state while keys go back and forth.
+#[derive(Clone, Debug)]
+pub(crate) struct Negotiation {
+    offer: Offer,
+    params: Params,
+    is_discovery: bool,
+    is_full_feature: bool,
+    seen: Vec<&'static str>,
+    declared: bool,
+}
+
+impl Negotiation {
+    /// Begins with the standard's defaults (clause 13).
+    pub(crate) fn new(offer: Offer) -> Negotiation {
+        let params = Params {
+            header_digest: false,
+            data_digest: false,
+            initial_r2t: true,
+            immediate_data: true,
+            recv_segment_len_max: RECV_SEGMENT_LEN_DEFAULT,
+            send_segment_len_max: RECV_SEGMENT_LEN_DEFAULT,
+            max_burst_len: 262_144,
+            first_burst_len: 65_536,
+            max_outstanding_r2t: 1,
+            time2wait_s: 2,
+            time2retain_s: 20,
+        };
+        Negotiation { offer, params, is_discovery: false, is_full_feature: false, seen: Vec::new(), declared: false }
+    }
+
+    pub(crate) fn set_discovery(&mut self) {
+        self.is_discovery = true;
+    }
+
+    /// A text exchange in the full feature phase begins: keys may come once more.
+    pub(crate) fn full_feature(&mut self) {
+        self.is_full_feature = true;
+        self.seen.clear();
+    }
+
+    /// What is agreed on so far, made consistent: the first burst never exceeds a burst (13.14).
+    pub(crate) fn params(&self) -> Params {
+        let p = self.params;
+        Params { first_burst_len: p.first_burst_len.min(p.max_burst_len), ..p }
+    }
+
+    fn see(&mut self, key: &'static Key) -> Result<(), NegotiationError> {
+        if self.seen.contains(&key.name) {
+            return Err(NegotiationError::Twice(key.name.into()));
+        }
+        if self.is_full_feature && !key.full_feature {
+            return Err(NegotiationError::Misplaced(key.name.into()));
+        }
+        self.seen.push(key.name);
+        Ok(())
+    }
+
+    /// The target's part: takes what the initiator offers or declares, and appends the answer.
+    pub(crate) fn answer(&mut self, name: &str, value: &str, out: &mut Text) -> Result<(), NegotiationError> {
+        let Some(key) = keys::find(name) else {
+            // An answer to a question that nobody asked is not answered again (6.2).
+            if !matches!(value, "NotUnderstood" | "Reject" | "Irrelevant") {
+                out.put(name, "NotUnderstood");
+            }
+            return Ok(());
+        };
+        self.see(key)?;
+        if self.is_discovery && key.normal_only {
+            out.put(name, "Irrelevant");
+            return Ok(());
+        }
+        let refused = |out: &mut Text| out.put(name, "Reject");
+        match key.rule {
+            Rule::Text => {}
+            Rule::OneWay => return Err(NegotiationError::Misplaced(name.into())),
+            Rule::Marker => out.put(name, "No"),
+            Rule::MarkerInterval => refused(out),
+            Rule::OnlyOf(only) => match value.split(',').any(|v| v == only) {
+                true => out.put(name, only),
+                false => refused(out),
+            },
+            Rule::Digests => {
+                let mine = if name == "HeaderDigest" { self.offer.header_digest } else { self.offer.data_digest };
+                match value.split(',').find_map(|v| mine.judge(v).map(|on| (v, on))) {
+                    Some((chosen, on)) => {
+                        out.put(name, chosen);
+                        self.set_digest(name, on);
+                    }
+                    None => refused(out),
+                }
+            }
+            Rule::And | Rule::Or => match value {
+                "Yes" | "No" => {
+                    let (theirs, mine) = (value == "Yes", self.my_bool(name));
+                    let result = if key.rule == Rule::And { theirs && mine } else { theirs || mine };
+                    out.put(name, if result { "Yes" } else { "No" });
+                    self.set_bool(name, result);
+                }
+                _ => refused(out),
+            },
+            Rule::Min { low, high } | Rule::Max { low, high } => match number(value) {
+                Some(theirs) if (low..=high).contains(&theirs) => {
+                    let mine = self.my_number(name);
+                    let result = if matches!(key.rule, Rule::Min { .. }) { theirs.min(mine) } else { theirs.max(mine) };
+                    out.put(name, &result.to_string());
+                    self.set_number(name, result);
+                }
+                _ => refused(out),
+            },
+            Rule::Declared { low, high } => match number(value) {
+                Some(n) if (low..=high).contains(&n) => self.params.send_segment_len_max = n,
+                _ => refused(out),
+            },
+        }
+        Ok(())
+    }
+
+    /// Declares what this side has to declare, once: its MaxRecvDataSegmentLength.
+    pub(crate) fn declare(&mut self, out: &mut Text) {
+        if !self.declared {
+            self.declared = true;
+            self.params.recv_segment_len_max = self.offer.recv_segment_len_max;
+            out.put("MaxRecvDataSegmentLength", &self.offer.recv_segment_len_max.to_string());
+        }
+    }
+
+    /// The initiator's part: offers every key.
+    pub(crate) fn propose(&mut self, out: &mut Text) {
+        self.declare(out);
+        let offer = self.offer;
+        out.put("HeaderDigest", offer.header_digest.list());
+        out.put("DataDigest", offer.data_digest.list());
+        for key in keys::KEYS {
+            if self.is_discovery && key.normal_only || key.name == "iSCSIProtocolLevel" {
+                continue;
+            }
+            match key.rule {
+                Rule::And | Rule::Or => out.put(key.name, if self.my_bool(key.name) { "Yes" } else { "No" }),
+                Rule::Min { .. } | Rule::Max { .. } => out.put(key.name, &self.my_number(key.name).to_string()),
+                _ => {}
+            }
+        }
+    }
+
+    /// The initiator's part: takes the target's answer, or what it declares.
+    pub(crate) fn accept(&mut self, name: &str, value: &str) -> Result<(), NegotiationError> {
+        let bad = || NegotiationError::BadAnswer { key: name.into(), value: value.into() };
+        let Some(key) = keys::find(name) else { return Ok(()) };
+        self.see(key)?;
+        match (key.rule, value) {
+            (Rule::Digests, _) => {
+                let mine = if name == "HeaderDigest" { self.offer.header_digest } else { self.offer.data_digest };
+                let on = mine.judge(value).ok_or_else(bad)?;
+                self.set_digest(name, on);
+            }
+            // The key's default stays.
+            (_, "NotUnderstood" | "Irrelevant" | "Reject") => {}
+            (Rule::And | Rule::Or, _) => {
+                let (result, mine) = (value == "Yes", self.my_bool(name));
+                let possible = if key.rule == Rule::And { mine || !result } else { result || !mine };
+                if !matches!(value, "Yes" | "No") || !possible {
+                    return Err(bad());
+                }
+                self.set_bool(name, result);
+            }
+            (Rule::Min { low, .. }, _) => {
+                let n = number(value).filter(|n| (low..=self.my_number(name)).contains(n)).ok_or_else(bad)?;
+                self.set_number(name, n);
+            }
+            (Rule::Max { high, .. }, _) => {
+                let n = number(value).filter(|n| (self.my_number(name)..=high).contains(n)).ok_or_else(bad)?;
+                self.set_number(name, n);
+            }
+            (Rule::Declared { low, high }, _) => {
+                let n = number(value).filter(|n| (low..=high).contains(n)).ok_or_else(bad)?;
+                self.params.send_segment_len_max = n;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_digest(&mut self, name: &str, on: bool) {
+        if name == "HeaderDigest" {
+            self.params.header_digest = on;
+        } else {
+            self.params.data_digest = on;
+        }
+    }
+
+    fn my_bool(&self, name: &str) -> bool {
+        match name {
+            "InitialR2T" => self.offer.initial_r2t,
+            "ImmediateData" => self.offer.immediate_data,
+            // Data in order, within and between sequences: error recovery level 0 gains nothing from another.
+            _ => true,
+        }
+    }
+
+    fn set_bool(&mut self, name: &str, value: bool) {
+        match name {
+            "InitialR2T" => self.params.initial_r2t = value,
+            "ImmediateData" => self.params.immediate_data = value,
+            _ => {}
+        }
+    }
+
+    fn my_number(&self, name: &str) -> u32 {
+        let o = &self.offer;
+        match name {
+            "MaxBurstLength" => o.max_burst_len,
+            "FirstBurstLength" => o.first_burst_len,
+            "MaxOutstandingR2T" => o.max_outstanding_r2t,
+            "DefaultTime2Wait" => o.time2wait_s,
+            "DefaultTime2Retain" => o.time2retain_s,
+            "ErrorRecoveryLevel" => 0,
+            // MaxConnections, iSCSIProtocolLevel.
+            _ => 1,
+        }
+    }
+
+    fn set_number(&mut self, name: &str, value: u32) {
+        let p = &mut self.params;
+        match name {
+            "MaxBurstLength" => p.max_burst_len = value,
+            "FirstBurstLength" => p.first_burst_len = value,
+            "MaxOutstandingR2T" => p.max_outstanding_r2t = value,
+            "DefaultTime2Wait" => p.time2wait_s = value,
+            "DefaultTime2Retain" => p.time2retain_s = value,
+            // MaxConnections, ErrorRecoveryLevel and iSCSIProtocolLevel can only come out as they are here.
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
