@@ -7,16 +7,16 @@ use crate::nexus::{InitiatorPort, Nexus};
 
 /// An I_T nexus as reservations know it: it is the same one when the host logs in again (SPC-5 5.14.5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ItNexus {
+pub(crate) struct ItNexus {
     /// The initiator port.
-    pub initiator: Rc<InitiatorPort>,
+    pub(crate) initiator: Rc<InitiatorPort>,
     /// The relative target port identifier.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl ItNexus {
     /// The identity behind a nexus that is logged in.
-    pub fn of(nexus: &Nexus) -> ItNexus {
+    pub(crate) fn of(nexus: &Nexus) -> ItNexus {
         ItNexus { initiator: nexus.initiator.clone(), port: nexus.port.relative_id }
     }
 }

@@ -3,7 +3,7 @@
 /// The type of a persistent reservation (SPC-5 6.16.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// 1h.
     WriteExclusive = 1,
     /// 3h.
@@ -20,7 +20,7 @@ pub enum Kind {
 
 impl Kind {
     /// The type of that code.
-    pub fn of_code(code: u8) -> Option<Kind> {
+    pub(crate) fn of_code(code: u8) -> Option<Kind> {
         Some(match code {
             1 => Kind::WriteExclusive,
             3 => Kind::ExclusiveAccess,
@@ -33,22 +33,25 @@ impl Kind {
     }
 
     /// The code of this type.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         self as u8
     }
 
     /// Every registered nexus holds the reservation.
-    pub fn all_registrants(self) -> bool {
+    pub(crate) fn all_registrants(self) -> bool {
         matches!(self, Kind::WriteExclusiveAllRegistrants | Kind::ExclusiveAccessAllRegistrants)
     }
 
     /// Every registered nexus has access: the registrants only and all registrants types.
-    pub fn admits_registrants(self) -> bool {
+    pub(crate) fn admits_registrants(self) -> bool {
         !matches!(self, Kind::WriteExclusive | Kind::ExclusiveAccess)
     }
 
     /// Reading is for everybody.
-    pub fn admits_reads(self) -> bool {
-        matches!(self, Kind::WriteExclusive | Kind::WriteExclusiveRegistrantsOnly | Kind::WriteExclusiveAllRegistrants)
+    pub(crate) fn admits_reads(self) -> bool {
+        matches!(
+            self,
+            Kind::WriteExclusive | Kind::WriteExclusiveRegistrantsOnly | Kind::WriteExclusiveAllRegistrants
+        )
     }
 }

@@ -7,7 +7,7 @@ use crate::error::CommandError;
 impl State {
     /// RESERVE(6), RESERVE(10). A persistent reservation stays what it is: for a nexus that has access by it RESERVE is a GOOD
     /// without effect, for any other one a conflict.
-    pub fn reserve(&mut self, nexus: &ItNexus) -> Result<(), CommandError> {
+    pub(crate) fn reserve(&mut self, nexus: &ItNexus) -> Result<(), CommandError> {
         if self.is_exempt(nexus)? {
             return Ok(());
         }
@@ -21,7 +21,7 @@ impl State {
     }
 
     /// RELEASE(6), RELEASE(10). Releasing what another nexus holds is a GOOD without effect (SPC-2 7.16).
-    pub fn release(&mut self, nexus: &ItNexus) -> Result<(), CommandError> {
+    pub(crate) fn release(&mut self, nexus: &ItNexus) -> Result<(), CommandError> {
         if self.is_exempt(nexus)? {
             return Ok(());
         }
@@ -32,14 +32,14 @@ impl State {
     }
 
     /// The nexus is gone (logout, connection lost): its RESERVE goes with it; persistent state stays (SPC-5 5.14.1).
-    pub fn nexus_lost(&mut self, nexus: &ItNexus) {
+    pub(crate) fn nexus_lost(&mut self, nexus: &ItNexus) {
         if self.legacy.as_ref() == Some(nexus) {
             self.legacy = None;
         }
     }
 
     /// Logical unit reset, target reset: RESERVE is gone, persistent state stays.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.legacy = None;
     }
 
@@ -48,7 +48,12 @@ impl State {
         if self.registrants.is_empty() {
             return Ok(false);
         }
-        let registrant_admitted = self.held.as_ref().is_some_and(|h| h.kind.admits_registrants()) && self.registrants.contains_key(nexus);
-        if self.holds(nexus) || registrant_admitted { Ok(true) } else { Err(CommandError::ReservationConflict) }
+        let registrant_admitted = self.held.as_ref().is_some_and(|h| h.kind.admits_registrants())
+            && self.registrants.contains_key(nexus);
+        if self.holds(nexus) || registrant_admitted {
+            Ok(true)
+        } else {
+            Err(CommandError::ReservationConflict)
+        }
     }
 }

@@ -14,22 +14,22 @@ pub(super) const LIST_LEN: usize = 24;
 
 /// What the logical unit does after a PERSISTENT RESERVE OUT that succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// Unit attentions to raise; a nexus occurs once. Never the one that sent the command.
-    pub attentions: Vec<(ItNexus, Attention)>,
+    pub(crate) attentions: Vec<(ItNexus, Attention)>,
     /// PREEMPT AND ABORT: the nexuses whose tasks are aborted; never the one that sent the command.
-    pub abort: Vec<ItNexus>,
+    pub(crate) abort: Vec<ItNexus>,
     /// The record to save before the new state takes effect.
-    pub save: Option<Vec<u8>>,
+    pub(crate) save: Option<Vec<u8>>,
 }
 
 /// What a registration needs to know of the target besides the command.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a> {
     /// The relative identifiers of all target ports of the target (ALL_TG_PT).
-    pub ports: &'a [u16],
+    pub(crate) ports: &'a [u16],
     /// The initiator ports that are logged in (a TransportID may name a whole initiator device).
-    pub initiators: &'a [Rc<InitiatorPort>],
+    pub(crate) initiators: &'a [Rc<InitiatorPort>],
 }
 
 /// The fields of the basic parameter list.
@@ -57,7 +57,13 @@ impl Basic {
 impl State {
     /// Carries out PERSISTENT RESERVE OUT from `nexus`; nothing changes when it is refused. `list` is the data-out, cut to
     /// the PARAMETER LIST LENGTH of the CDB.
-    pub fn persistent_out(&mut self, nexus: &ItNexus, cdb: &[u8; 16], list: &[u8], around: Surroundings<'_>) -> Result<Verdict, CommandError> {
+    pub(crate) fn persistent_out(
+        &mut self,
+        nexus: &ItNexus,
+        cdb: &[u8; 16],
+        list: &[u8],
+        around: Surroundings<'_>,
+    ) -> Result<Verdict, CommandError> {
         let action = cdb[1] & 0x1F;
         // 08h, REPLACE LOST RESERVATION, is for devices that can lose what they were told to keep (SPC-5 5.14.11.6).
         if action > 0x07 {
@@ -93,11 +99,20 @@ impl State {
 
     /// The command is refused unless it comes from a registered nexus with its own key (SPC-5 5.14.6).
     pub(super) fn check_key(&self, nexus: &ItNexus, key: u64) -> Result<(), CommandError> {
-        if self.registrants.get(nexus) == Some(&key) { Ok(()) } else { Err(CommandError::ReservationConflict) }
+        if self.registrants.get(nexus) == Some(&key) {
+            Ok(())
+        } else {
+            Err(CommandError::ReservationConflict)
+        }
     }
 
     /// SPC-5 5.14.9.
-    fn reserve_persistently(&mut self, nexus: &ItNexus, cdb: &[u8; 16], basic: &Basic) -> Result<Verdict, CommandError> {
+    fn reserve_persistently(
+        &mut self,
+        nexus: &ItNexus,
+        cdb: &[u8; 16],
+        basic: &Basic,
+    ) -> Result<Verdict, CommandError> {
         self.check_key(nexus, basic.key)?;
         let kind = scope_and_type(cdb)?;
         match &self.held {
@@ -109,7 +124,12 @@ impl State {
     }
 
     /// SPC-5 5.14.11.2.
-    fn release_persistently(&mut self, nexus: &ItNexus, cdb: &[u8; 16], basic: &Basic) -> Result<Verdict, CommandError> {
+    fn release_persistently(
+        &mut self,
+        nexus: &ItNexus,
+        cdb: &[u8; 16],
+        basic: &Basic,
+    ) -> Result<Verdict, CommandError> {
         self.check_key(nexus, basic.key)?;
         let mut verdict = Verdict::default();
         let Some(held) = self.held.as_ref().filter(|_| self.holds(nexus)) else {

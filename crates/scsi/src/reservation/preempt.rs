@@ -1,7 +1,7 @@
 //! PREEMPT and PREEMPT AND ABORT: taking a reservation, or a registration, from somebody else (SPC-5 5.14.11.4).
 
 use super::it_nexus::ItNexus;
-use super::out::{scope_and_type, Basic, Verdict};
+use super::out::{Basic, Verdict, scope_and_type};
 use super::state::{Held, State};
 use crate::attention::Attention;
 use crate::error::CommandError;
@@ -9,7 +9,12 @@ use crate::error::CommandError;
 impl State {
     /// Either preempts the reservation (its holder's key was named, or key zero for the all registrants types) or removes the
     /// registrations of the named key. The verdict names the preempted nexuses for PREEMPT AND ABORT.
-    pub(super) fn preempt(&mut self, nexus: &ItNexus, cdb: &[u8; 16], basic: &Basic) -> Result<Verdict, CommandError> {
+    pub(super) fn preempt(
+        &mut self,
+        nexus: &ItNexus,
+        cdb: &[u8; 16],
+        basic: &Basic,
+    ) -> Result<Verdict, CommandError> {
         self.check_key(nexus, basic.key)?;
         let takes_reservation = match &self.held {
             Some(held) if held.kind.all_registrants() => basic.action_key == 0,
@@ -25,11 +30,17 @@ impl State {
         self.preempt_registrations(nexus, basic)
     }
 
-    fn preempt_reservation(&mut self, nexus: &ItNexus, cdb: &[u8; 16], basic: &Basic) -> Result<Verdict, CommandError> {
+    fn preempt_reservation(
+        &mut self,
+        nexus: &ItNexus,
+        cdb: &[u8; 16],
+        basic: &Basic,
+    ) -> Result<Verdict, CommandError> {
         let kind = scope_and_type(cdb)?;
         let kind_before = self.kind();
         // Key zero, for the all registrants types, means everybody else. The sender keeps its own registration in any case.
-        let gone = self.select(|other, key| other != nexus && (basic.action_key == 0 || key == basic.action_key));
+        let gone =
+            self.select(|other, key| other != nexus && (basic.action_key == 0 || key == basic.action_key));
         let mut verdict = self.expel(nexus, gone);
         self.held = Some(Held { kind, by: nexus.clone() });
         if kind_before != Some(kind) {
@@ -54,7 +65,11 @@ impl State {
     }
 
     fn select(&self, wanted: impl Fn(&ItNexus, u64) -> bool) -> Vec<ItNexus> {
-        self.registrants.iter().filter(|(nexus, key)| wanted(nexus, **key)).map(|(nexus, _)| nexus.clone()).collect()
+        self.registrants
+            .iter()
+            .filter(|(nexus, key)| wanted(nexus, **key))
+            .map(|(nexus, _)| nexus.clone())
+            .collect()
     }
 
     /// Removes the registrations; their nexuses are told, and their tasks are aborted if the command says so.

@@ -19,12 +19,12 @@ use std::rc::Rc;
 
 use super::it_nexus::ItNexus;
 use super::kind::Kind;
-use super::state::{Held, State, REGISTRANTS_MAX};
+use super::state::{Held, REGISTRANTS_MAX, State};
 use super::transport_id::{self, ISCSI_NAME_LEN_MAX};
 use crate::nexus::InitiatorPort;
 
 /// Under which name the record is saved with the medium.
-pub const RECORD_NAME: &str = "reservations";
+pub(crate) const RECORD_NAME: &str = "reservations";
 
 const MAGIC: [u8; 8] = *b"masu-pr\x01";
 const HEAD_LEN: usize = 14;
@@ -36,7 +36,7 @@ pub(super) const ENTRY_FIXED_LEN: usize = 8 + 6 + 2 + 1;
 
 /// Why a record was not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
+pub(crate) enum RecordError {
     /// Too short, or not our magic and version.
     #[error("not a reservation record of this version")]
     Foreign,
@@ -56,7 +56,8 @@ impl State {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let held = self.held.as_ref().filter(|_| self.survives_power_loss);
-        let by = held.and_then(|held| self.registrants.keys().position(|nexus| *nexus == held.by)).unwrap_or(0);
+        let by =
+            held.and_then(|held| self.registrants.keys().position(|nexus| *nexus == held.by)).unwrap_or(0);
         let count = if self.survives_power_loss { self.registrants.len() } else { 0 };
         out.push(held.map_or(0, |held| held.kind.code()));
         out.push(0);
@@ -76,7 +77,7 @@ impl State {
     }
 
     /// The state that a record holds, as it is after power on.
-    pub fn restore(record: &[u8]) -> Result<State, RecordError> {
+    pub(crate) fn restore(record: &[u8]) -> Result<State, RecordError> {
         if record.len() < FRAME_LEN || record[..8] != MAGIC {
             return Err(RecordError::Foreign);
         }
@@ -131,7 +132,9 @@ fn entry(bytes: &[u8]) -> Option<(ItNexus, u64)> {
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Makes the checksum of a changed record right again.

@@ -3,15 +3,20 @@
 use std::rc::Rc;
 
 use super::it_nexus::ItNexus;
-use super::out::{Basic, Surroundings, Verdict, LIST_LEN};
-use super::state::{Held, State, REGISTRANTS_MAX};
+use super::out::{Basic, LIST_LEN, Surroundings, Verdict};
+use super::state::{Held, REGISTRANTS_MAX, State};
 use super::transport_id::{self, Named};
 use crate::error::CommandError;
 
-
 impl State {
     /// REGISTER: the table of SPC-5 5.14.7, row by row.
-    pub(super) fn register(&mut self, nexus: &ItNexus, basic: &Basic, list: &[u8], around: Surroundings<'_>) -> Result<Verdict, CommandError> {
+    pub(super) fn register(
+        &mut self,
+        nexus: &ItNexus,
+        basic: &Basic,
+        list: &[u8],
+        around: Surroundings<'_>,
+    ) -> Result<Verdict, CommandError> {
         let key_now = self.registrants.get(nexus).copied();
         if key_now.unwrap_or(0) != basic.key {
             return Err(CommandError::ReservationConflict);
@@ -37,7 +42,12 @@ impl State {
     }
 
     /// REGISTER AND IGNORE EXISTING KEY.
-    pub(super) fn register_ignoring_key(&mut self, nexus: &ItNexus, basic: &Basic, around: Surroundings<'_>) -> Result<Verdict, CommandError> {
+    pub(super) fn register_ignoring_key(
+        &mut self,
+        nexus: &ItNexus,
+        basic: &Basic,
+        around: Surroundings<'_>,
+    ) -> Result<Verdict, CommandError> {
         if basic.action_key == 0 {
             if !self.registrants.contains_key(nexus) {
                 return Ok(Verdict::default());
@@ -49,13 +59,20 @@ impl State {
     }
 
     /// REGISTER AND MOVE: the holder hands the reservation to another nexus.
-    pub(super) fn register_and_move(&mut self, nexus: &ItNexus, list: &[u8], around: Surroundings<'_>) -> Result<Verdict, CommandError> {
+    pub(super) fn register_and_move(
+        &mut self,
+        nexus: &ItNexus,
+        list: &[u8],
+        around: Surroundings<'_>,
+    ) -> Result<Verdict, CommandError> {
         let head = list.first_chunk::<LIST_LEN>().ok_or(CommandError::ParameterListLength)?;
         let key = u64::from_be_bytes(head[..8].try_into().expect("eight bytes"));
         let action_key = u64::from_be_bytes(head[8..16].try_into().expect("eight bytes"));
         let (unregister, survives_power_loss) = (head[17] & 0x02 != 0, head[17] & 0x01 != 0);
         let port = u16::from_be_bytes([head[18], head[19]]);
-        if u64::from(u32::from_be_bytes(head[20..24].try_into().expect("four bytes"))) != (list.len() - LIST_LEN) as u64 {
+        if u64::from(u32::from_be_bytes(head[20..24].try_into().expect("four bytes")))
+            != (list.len() - LIST_LEN) as u64
+        {
             return Err(CommandError::ParameterListLength);
         }
         self.check_key(nexus, key)?;
@@ -71,7 +88,9 @@ impl State {
         }
         let to = match transport_id::decode(&list[LIST_LEN..]) {
             // A device has many ports, and a reservation moves to one.
-            Some((Named::Port(initiator), len)) if len == list.len() - LIST_LEN => ItNexus { initiator: Rc::new(initiator), port },
+            Some((Named::Port(initiator), len)) if len == list.len() - LIST_LEN => {
+                ItNexus { initiator: Rc::new(initiator), port }
+            }
             _ => return Err(CommandError::parameter(24)),
         };
         if to == *nexus {
@@ -133,7 +152,9 @@ impl State {
         if !basic.all_target_ports {
             return nexuses.to_vec();
         }
-        let all = nexuses.iter().flat_map(|n| around.ports.iter().map(|&port| ItNexus { initiator: n.initiator.clone(), port }));
+        let all = nexuses
+            .iter()
+            .flat_map(|n| around.ports.iter().map(|&port| ItNexus { initiator: n.initiator.clone(), port }));
         all.chain(nexuses.iter().cloned()).collect()
     }
 }
@@ -151,7 +172,9 @@ fn specified(nexus: &ItNexus, list: &[u8], around: Surroundings<'_>) -> Result<V
         let (named, len) = transport_id::decode(ids).ok_or_else(|| CommandError::parameter(byte))?;
         ids = &ids[len..];
         match named {
-            Named::Port(initiator) => nexuses.push(ItNexus { initiator: Rc::new(initiator), port: nexus.port }),
+            Named::Port(initiator) => {
+                nexuses.push(ItNexus { initiator: Rc::new(initiator), port: nexus.port })
+            }
             Named::Device(name) => {
                 let known = around.initiators.iter().filter(|port| port.name == name);
                 nexuses.extend(known.map(|port| ItNexus { initiator: port.clone(), port: nexus.port }));

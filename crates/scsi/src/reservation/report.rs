@@ -12,7 +12,7 @@ const TYPE_MASK: [u8; 2] = [0xEA, 0x01];
 
 impl State {
     /// Carries out PERSISTENT RESERVE IN: the whole answer, which the caller cuts to the allocation length.
-    pub fn persistent_in(&self, cdb: &[u8; 16]) -> Result<Vec<u8>, CommandError> {
+    pub(crate) fn persistent_in(&self, cdb: &[u8; 16]) -> Result<Vec<u8>, CommandError> {
         // SPC-2 7.12: nothing persistent while RESERVE is in force.
         if self.legacy.is_some() {
             return Err(CommandError::ReservationConflict);
@@ -35,7 +35,11 @@ impl State {
         let mut body = Vec::new();
         if let Some(held) = &self.held {
             // An all registrants reservation belongs to no key.
-            let key = if held.kind.all_registrants() { 0 } else { self.registrants.get(&held.by).copied().unwrap_or(0) };
+            let key = if held.kind.all_registrants() {
+                0
+            } else {
+                self.registrants.get(&held.by).copied().unwrap_or(0)
+            };
             body.extend(key.to_be_bytes());
             body.extend([0; 5]);
             body.push(held.kind.code());

@@ -9,8 +9,11 @@ use crate::opcode::Access;
 
 /// How many nexuses may be registered with one logical unit. 256 records of the largest size stay under the 64 KiB of a saved
 /// record; with eight paths per host these are 32 hosts.
-pub const REGISTRANTS_MAX: usize = 256;
-const _: () = assert!(REGISTRANTS_MAX * (super::record::ENTRY_FIXED_LEN + ISCSI_NAME_LEN_MAX) + super::record::FRAME_LEN <= 64 << 10);
+pub(crate) const REGISTRANTS_MAX: usize = 256;
+const _: () = assert!(
+    REGISTRANTS_MAX * (super::record::ENTRY_FIXED_LEN + ISCSI_NAME_LEN_MAX) + super::record::FRAME_LEN
+        <= 64 << 10
+);
 
 /// A persistent reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub(super) struct Held {
 
 /// Registrations and reservations of one logical unit. Pure: no I/O, no clock.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     /// Reservation keys by nexus.
     pub(super) registrants: BTreeMap<ItNexus, u64>,
     pub(super) held: Option<Held>,
@@ -35,13 +38,8 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing registered, nothing reserved.
-    pub fn new() -> State {
-        State::default()
-    }
-
     /// Whether a command of class `access` from `nexus` ends with RESERVATION CONFLICT.
-    pub fn conflicts(&self, nexus: &ItNexus, access: Access) -> bool {
+    pub(crate) fn conflicts(&self, nexus: &ItNexus, access: Access) -> bool {
         if self.legacy.is_none() && self.held.is_none() {
             return false;
         }
@@ -58,17 +56,18 @@ impl State {
     }
 
     /// Whether a reservation of any kind is in force.
-    pub fn is_reserved(&self) -> bool {
+    pub(crate) fn is_reserved(&self) -> bool {
         self.legacy.is_some() || self.held.is_some()
     }
 
     /// The registered nexuses with their keys.
-    pub fn registrants(&self) -> impl Iterator<Item = (&ItNexus, u64)> {
+    #[cfg(test)]
+    pub(crate) fn registrants(&self) -> impl Iterator<Item = (&ItNexus, u64)> {
         self.registrants.iter().map(|(nexus, key)| (nexus, *key))
     }
 
     /// The type of the persistent reservation, if there is one.
-    pub fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<Kind> {
         self.held.as_ref().map(|held| held.kind)
     }
 

@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use super::*;
+use super::it_nexus::ItNexus;
+use super::out::{Surroundings, Verdict};
+use super::record;
+use super::state::{REGISTRANTS_MAX, State};
 use crate::attention::Attention;
 use crate::error::CommandError;
 use crate::nexus::InitiatorPort;
@@ -11,7 +14,13 @@ use crate::opcode::Access;
 const PORTS: [u16; 2] = [1, 2];
 
 fn host(n: u8) -> ItNexus {
-    ItNexus { initiator: Rc::new(InitiatorPort { name: format!("iqn.2026-01.test:h{n}"), isid: [0x80, 0, 0, 0, 0, n] }), port: 1 }
+    ItNexus {
+        initiator: Rc::new(InitiatorPort {
+            name: format!("iqn.2026-01.test:h{n}"),
+            isid: [0x80, 0, 0, 0, 0, n],
+        }),
+        port: 1,
+    }
 }
 
 /// One target and what its hosts have sent so far.
@@ -21,17 +30,29 @@ struct Script {
 
 impl Script {
     fn new() -> Script {
-        Script { state: State::new() }
+        Script { state: State::default() }
     }
 
     fn raw(&mut self, n: u8, action: u8, kind: u8, list: &[u8]) -> Result<Verdict, CommandError> {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2]) = (0x5F, action, kind);
         let initiators: Vec<_> = (1..9).map(|n| host(n).initiator).collect();
-        self.state.persistent_out(&host(n), &cdb, list, Surroundings { ports: &PORTS, initiators: &initiators })
+        self.state.persistent_out(
+            &host(n),
+            &cdb,
+            list,
+            Surroundings { ports: &PORTS, initiators: &initiators },
+        )
     }
 
-    fn out(&mut self, n: u8, action: u8, kind: u8, key: u64, action_key: u64) -> Result<Verdict, CommandError> {
+    fn out(
+        &mut self,
+        n: u8,
+        action: u8,
+        kind: u8,
+        key: u64,
+        action_key: u64,
+    ) -> Result<Verdict, CommandError> {
         self.raw(n, action, kind, &list(key, action_key, 0))
     }
 
@@ -100,7 +121,11 @@ fn every_type_gives_the_access_that_the_table_says() {
     for (kind, registered, unregistered) in table {
         let mut s = Script::registered(2);
         s.out(1, 1, kind, key(1), 0).expect("reserving succeeds");
-        assert_eq!((s.access(1), s.access(2), s.access(3)), ((true, true), registered, unregistered), "type {kind}");
+        assert_eq!(
+            (s.access(1), s.access(2), s.access(3)),
+            ((true, true), registered, unregistered),
+            "type {kind}"
+        );
         for free in [Access::Free, Access::Query, Access::Own] {
             assert!(!s.state.conflicts(&host(3), free));
         }
@@ -123,7 +148,11 @@ fn registering_follows_the_table() {
     assert_eq!((s.keys(), s.generation()), (vec![8], 3));
     s.out(1, 0, 0, 8, 0).expect("unregisters");
     assert_eq!((s.keys(), s.generation()), (vec![], 4));
-    assert_eq!(s.out(1, 1, 1, 8, 0), Err(CommandError::ReservationConflict), "unregistered hosts reserve nothing");
+    assert_eq!(
+        s.out(1, 1, 1, 8, 0),
+        Err(CommandError::ReservationConflict),
+        "unregistered hosts reserve nothing"
+    );
 }
 
 #[test]
@@ -133,7 +162,11 @@ fn lists_have_one_length_and_fields_that_are_known() {
         let mut bytes = list(key(1), 0, 0);
         bytes.resize(len, 0);
         for action in 0..8 {
-            assert_eq!(s.raw(1, action, 1, &bytes), Err(CommandError::ParameterListLength), "action {action}, {len} bytes");
+            assert_eq!(
+                s.raw(1, action, 1, &bytes),
+                Err(CommandError::ParameterListLength),
+                "action {action}, {len} bytes"
+            );
         }
     }
     for action in 8..0x20 {
@@ -165,8 +198,13 @@ fn only_the_holder_releases_and_the_registrants_are_told() {
         }
         let by = if kind < 7 { 1 } else { 2 };
         let verdict = s.out(by, 2, kind, key(by), 0).expect("releases");
-        let expected: Vec<_> = (1..=3).filter(|&n| n != by && kind >= 5).map(|n| (n, Attention::ReservationsReleased)).collect();
-        assert_eq!((told(&verdict), s.reservation(), s.generation()), (expected, None, generation), "type {kind}");
+        let expected: Vec<_> =
+            (1..=3).filter(|&n| n != by && kind >= 5).map(|n| (n, Attention::ReservationsReleased)).collect();
+        assert_eq!(
+            (told(&verdict), s.reservation(), s.generation()),
+            (expected, None, generation),
+            "type {kind}"
+        );
     }
 }
 
@@ -176,7 +214,8 @@ fn a_holder_that_unregisters_releases_unless_all_registrants_hold() {
         let mut s = Script::registered(2);
         s.out(1, 1, kind, key(1), 0).expect("reserves");
         let verdict = s.out(1, 0, 0, key(1), 0).expect("unregisters");
-        let expected = if matches!(kind, 5 | 6) { vec![(2, Attention::ReservationsReleased)] } else { vec![] };
+        let expected =
+            if matches!(kind, 5 | 6) { vec![(2, Attention::ReservationsReleased)] } else { vec![] };
         assert_eq!((told(&verdict), s.reservation().is_some()), (expected, kind >= 7), "type {kind}");
         let verdict = s.out(2, 6, 0, 0, 0).expect("unregisters");
         assert_eq!((told(&verdict), s.reservation()), (vec![], None));
@@ -189,7 +228,10 @@ fn clear_removes_everything_and_tells_everybody_else() {
     s.out(1, 1, 5, key(1), 0).expect("reserves");
     assert_eq!(s.out(4, 3, 0, 0, 0), Err(CommandError::ReservationConflict));
     let verdict = s.out(2, 3, 0, key(2), 0).expect("clears");
-    assert_eq!(told(&verdict), vec![(1, Attention::ReservationsPreempted), (3, Attention::ReservationsPreempted)]);
+    assert_eq!(
+        told(&verdict),
+        vec![(1, Attention::ReservationsPreempted), (3, Attention::ReservationsPreempted)]
+    );
     assert_eq!((s.keys(), s.reservation(), s.generation()), (vec![], None, 4));
 }
 
@@ -202,10 +244,17 @@ fn preempt_takes_registrations_or_the_reservation() {
     assert_eq!((s.keys(), s.generation()), (vec![key(1), key(3)], 4));
 
     s.out(3, 1, 5, key(3), 0).expect("reserves");
-    assert_eq!(s.out(1, 4, 3, key(1), 0), Err(CommandError::parameter(8)), "zero is only for the all registrants types");
+    assert_eq!(
+        s.out(1, 4, 3, key(1), 0),
+        Err(CommandError::parameter(8)),
+        "zero is only for the all registrants types"
+    );
     s.out(2, 6, 0, 0, key(2)).expect("comes back");
     let verdict = s.out(1, 5, 3, key(1), key(3)).expect("takes the reservation");
-    assert_eq!(told(&verdict), vec![(3, Attention::RegistrationsPreempted), (2, Attention::ReservationsReleased)]);
+    assert_eq!(
+        told(&verdict),
+        vec![(3, Attention::RegistrationsPreempted), (2, Attention::ReservationsReleased)]
+    );
     assert_eq!(verdict.abort, vec![host(3)]);
     assert_eq!((s.reservation(), s.keys()), (Some((key(1), 3)), vec![key(1), key(2)]));
     assert_eq!(s.access(3), (false, false));
@@ -219,9 +268,15 @@ fn preempt_of_all_registrants_needs_key_zero() {
     let mut s = Script::registered(3);
     s.out(1, 1, 7, key(1), 0).expect("reserves");
     let verdict = s.out(2, 4, 1, key(2), key(3)).expect("removes a registration");
-    assert_eq!((told(&verdict), s.reservation()), (vec![(3, Attention::RegistrationsPreempted)], Some((0, 7))));
+    assert_eq!(
+        (told(&verdict), s.reservation()),
+        (vec![(3, Attention::RegistrationsPreempted)], Some((0, 7)))
+    );
     let verdict = s.out(2, 5, 1, key(2), 0).expect("takes all");
-    assert_eq!((told(&verdict), verdict.abort), (vec![(1, Attention::RegistrationsPreempted)], vec![host(1)]));
+    assert_eq!(
+        (told(&verdict), verdict.abort),
+        (vec![(1, Attention::RegistrationsPreempted)], vec![host(1)])
+    );
     assert_eq!((s.keys(), s.reservation()), (vec![key(2)], Some((key(2), 1))));
 }
 
@@ -237,12 +292,19 @@ fn a_reservation_moves_to_another_nexus() {
         bytes
     };
     let id = host(2).initiator.transport_id();
-    assert_eq!(s.raw(1, 7, 0, &to(2, id.clone(), 0, 9)), Err(CommandError::ReservationConflict), "it holds nothing");
+    assert_eq!(
+        s.raw(1, 7, 0, &to(2, id.clone(), 0, 9)),
+        Err(CommandError::ReservationConflict),
+        "it holds nothing"
+    );
     s.out(1, 1, 3, key(1), 0).expect("reserves");
     assert_eq!(s.raw(1, 7, 0, &to(2, id.clone(), 0, 0)), Err(CommandError::parameter(8)));
     assert_eq!(s.raw(1, 7, 0, &to(7, id.clone(), 0, 9)), Err(CommandError::parameter(18)));
     assert_eq!(s.raw(1, 7, 0, &to(2, vec![0; 24], 0, 9)), Err(CommandError::parameter(24)));
-    assert_eq!(s.raw(1, 7, 0, &to(1, host(1).initiator.transport_id(), 0, 9)), Err(CommandError::parameter(24)));
+    assert_eq!(
+        s.raw(1, 7, 0, &to(1, host(1).initiator.transport_id(), 0, 9)),
+        Err(CommandError::parameter(24))
+    );
     s.raw(1, 7, 0, &to(2, id, 2, 9)).expect("moves");
     assert_eq!((s.reservation(), s.keys()), (Some((9, 3)), vec![9]));
     let there = ItNexus { port: 2, ..host(2) };
@@ -264,20 +326,29 @@ fn one_command_registers_other_initiators_and_ports() {
     s.raw(1, 0, 0, &with_ids(&ids, 0x0C)).expect("registers");
     assert_eq!((s.keys(), s.generation()), (vec![7; 6], 1), "three hosts through two ports");
     assert_eq!(s.view(3).len(), 8 + 6 * (24 + 44));
-    assert_eq!(s.raw(1, 0, 0, &with_ids(&ids, 0x08)), Err(CommandError::ReservationConflict), "the key is 7 now");
+    assert_eq!(
+        s.raw(1, 0, 0, &with_ids(&ids, 0x08)),
+        Err(CommandError::ReservationConflict),
+        "the key is 7 now"
+    );
 
     let mut device = vec![0u8; 24];
     (device[0], device[3]) = (0x05, 20);
     device[4..22].copy_from_slice(b"iqn.2026-01.test:h");
     let mut s = Script::new();
-    s.raw(1, 0, 0, &with_ids(std::slice::from_ref(&device), 0x08)).expect("a device that is not logged in has no ports");
+    s.raw(1, 0, 0, &with_ids(std::slice::from_ref(&device), 0x08))
+        .expect("a device that is not logged in has no ports");
     assert_eq!(s.keys(), vec![7]);
     device[22] = b'5';
     assert_eq!(Script::new().raw(1, 0, 0, &with_ids(&[vec![5; 24]], 0x08)), Err(CommandError::parameter(28)));
     let mut s = Script::new();
     s.raw(1, 0, 0, &with_ids(&[device], 0x08)).expect("registers every known port of the device");
     assert_eq!(s.keys(), vec![7, 7]);
-    assert_eq!(s.raw(1, 6, 0, &list(0, 7, 8)), Err(CommandError::parameter(20)), "only REGISTER names others");
+    assert_eq!(
+        s.raw(1, 6, 0, &list(0, 7, 8)),
+        Err(CommandError::parameter(20)),
+        "only REGISTER names others"
+    );
     let mut cut = with_ids(&ids, 8);
     cut.pop();
     assert_eq!(Script::new().raw(1, 0, 0, &cut), Err(CommandError::ParameterListLength));
@@ -315,7 +386,11 @@ fn reserve_and_release_follow_the_old_rules_and_yield_to_the_new() {
     assert!(!s.state.is_reserved());
 
     let mut s = Script::registered(2);
-    assert_eq!(s.state.reserve(&host(1)), Err(CommandError::ReservationConflict), "keys are registered, nothing is held");
+    assert_eq!(
+        s.state.reserve(&host(1)),
+        Err(CommandError::ReservationConflict),
+        "keys are registered, nothing is held"
+    );
     s.out(1, 1, 1, key(1), 0).expect("reserves");
     s.state.reserve(&host(1)).expect("the holder is exempt");
     assert_eq!(s.state.reserve(&host(2)), Err(CommandError::ReservationConflict));
@@ -364,7 +439,9 @@ fn hostile_records_and_lists_are_answered() {
         if let Ok(state) = State::restore(&bytes) {
             restored += 1;
             assert!(state.registrants().count() <= REGISTRANTS_MAX);
-            state.persistent_in(&[0x5E, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).expect("every state can be shown");
+            state
+                .persistent_in(&[0x5E, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+                .expect("every state can be shown");
         }
     }
     assert!(restored > 0);

@@ -11,6 +11,7 @@
 //! succeeded, and then raises what the verdict says. So a reservation that was acknowledged with APTPL survives a power loss,
 //! and one that could not be saved was never there.
 
+mod execute;
 mod it_nexus;
 mod kind;
 mod legacy;
@@ -24,8 +25,4 @@ mod state;
 mod tests;
 mod transport_id;
 
-pub use it_nexus::ItNexus;
-pub use kind::Kind;
-pub use out::{Surroundings, Verdict};
-pub use record::{RecordError, RECORD_NAME};
-pub use state::{State, REGISTRANTS_MAX};
+pub(crate) use execute::{Reservations, persistent_in, persistent_out, release, reserve};

@@ -1,0 +1,127 @@
+//! The reservation commands on a logical unit: the pure state in its place, saved before it takes effect.
+
+use std::cell::RefCell;
+
+use block::Pieces;
+use world::sync::{Permits, Signal};
+
+use super::it_nexus::ItNexus;
+use super::out::{Surroundings, Verdict};
+use super::record::RECORD_NAME;
+use super::state::State;
+use crate::dispatch::{Context, cut};
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::nexus::Nexus;
+use crate::opcode::Access;
+
+/// The reservations and registrations of one logical unit.
+pub(crate) struct Reservations {
+    state: RefCell<State>,
+    /// One permit: reservation commands change the state one after the other, for saving it takes a while.
+    turn: Permits,
+}
+
+impl Reservations {
+    /// The state as it was last saved with the medium (APTPL). A record that cannot be understood is no reservation: nobody
+    /// could name its holder, and a logical unit that refuses everybody for ever helps nobody.
+    pub(crate) fn load<M: Medium>(medium: &M) -> Reservations {
+        let state = medium
+            .load_record(RECORD_NAME)
+            .and_then(|record| State::restore(&record).ok())
+            .unwrap_or_default();
+        Reservations { state: RefCell::new(state), turn: Permits::new(1) }
+    }
+
+    /// Whether the nexus may give a command of this class. On the hot path: no allocation, and one compare when nothing is reserved.
+    pub(crate) fn check(&self, nexus: &Nexus, access: Access) -> Result<(), CommandError> {
+        let state = self.state.borrow();
+        if state.is_reserved() && state.conflicts(&ItNexus::of(nexus), access) {
+            return Err(CommandError::ReservationConflict);
+        }
+        Ok(())
+    }
+
+    /// The nexus has ended: a RESERVE of it is released, registrations stay.
+    pub(crate) fn nexus_ended(&self, nexus: &Nexus) {
+        self.state.borrow_mut().nexus_lost(&ItNexus::of(nexus));
+    }
+
+    /// LOGICAL UNIT RESET or target reset: RESERVE is released, persistent reservations stay.
+    pub(crate) fn reset(&self) {
+        self.state.borrow_mut().reset();
+    }
+}
+
+/// PERSISTENT RESERVE IN (SPC-5 6.16).
+pub(crate) async fn persistent_in<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let data = ctx.lu().reservations.state.borrow().persistent_in(&ctx.cdb.0)?;
+    Ok(cut(&data, u64::from(ctx.cdb.u16(7))))
+}
+
+/// PERSISTENT RESERVE OUT (SPC-5 6.17).
+pub(crate) async fn persistent_out<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let lu = ctx.lu();
+    let list = ctx.list()?;
+    let turn = lu.reservations.turn.take(1).await;
+    ctx.go_on()?;
+    // RESERVE waits for its turn as well, and nothing else sets what a clone could miss.
+    let mut next = lu.reservations.state.borrow().clone();
+    let ports: Vec<u16> = ctx.view.ports.iter().map(|port| port.relative_id).collect();
+    let initiators: Vec<_> = lu.nexuses().iter().map(|nexus| nexus.initiator.clone()).collect();
+    let around = Surroundings { ports: &ports, initiators: &initiators };
+    let verdict = next.persistent_out(&ItNexus::of(&ctx.seat.nexus), &ctx.cdb.0, &list, around)?;
+    if let Some(record) = &verdict.save {
+        lu.medium.save_record(RECORD_NAME, record).await?;
+    }
+    *lu.reservations.state.borrow_mut() = next;
+    drop(turn);
+    carry_out(ctx, &verdict).await;
+    Ok(Pieces::new())
+}
+
+/// Tells and aborts whom the verdict names, of those who are logged in.
+async fn carry_out<M: Medium>(ctx: &Context<'_, M>, verdict: &Verdict) {
+    let lu = ctx.lu();
+    for (whom, attention) in &verdict.attentions {
+        lu.raise_for(*attention, |nexus| ItNexus::of(nexus) == *whom);
+    }
+    if verdict.abort.is_empty() {
+        return;
+    }
+    let doomed: Vec<_> =
+        lu.nexuses().iter().filter(|n| verdict.abort.contains(&ItNexus::of(n))).map(|n| n.id).collect();
+    let aborted = lu.tasks.abort(Some(ctx.seat.nexus.id), Some(&ctx.task), |id| doomed.contains(&id));
+    if aborted > 0 {
+        // The command may be aborted itself while it waits; then it must not wait for its own end.
+        let mut ended = std::pin::pin!(lu.tasks.aborted_ended());
+        let never = Signal::default();
+        let mut own_end = std::pin::pin!(ctx.task.wait_for(&never, || None::<()>));
+        std::future::poll_fn(|cx| {
+            if ended.as_mut().poll(cx).is_ready() {
+                std::task::Poll::Ready(())
+            } else {
+                own_end.as_mut().poll(cx).map(drop)
+            }
+        })
+        .await;
+    }
+}
+
+/// RESERVE(6), RESERVE(10).
+pub(crate) async fn reserve<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let reservations = &ctx.lu().reservations;
+    let _turn = reservations.turn.take(1).await;
+    ctx.go_on()?;
+    reservations.state.borrow_mut().reserve(&ItNexus::of(&ctx.seat.nexus))?;
+    Ok(Pieces::new())
+}
+
+/// RELEASE(6), RELEASE(10).
+pub(crate) async fn release<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let reservations = &ctx.lu().reservations;
+    let _turn = reservations.turn.take(1).await;
+    ctx.go_on()?;
+    reservations.state.borrow_mut().release(&ItNexus::of(&ctx.seat.nexus))?;
+    Ok(Pieces::new())
+}
