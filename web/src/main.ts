@@ -76,8 +76,17 @@ function printing(figures: Figures): void {
 function start(): void {
   const page = document.getElementById("report")!;
   const read = readReport(document.getElementById("masu-report")?.textContent ?? "null");
-  if ("report" in read) show(read.report, page);
-  else page.append(h("p", { class: "no-report" }, read.sentence));
+  if ("sentence" in read) {
+    page.append(h("p", { class: "no-report" }, read.sentence));
+    return;
+  }
+  try {
+    show(read.report, page);
+  } catch (error) {
+    const sentence = `This report cannot be shown: its data does not have the form that the viewer expects (${String(error)}).`;
+    page.replaceChildren(h("p", { class: "no-report" }, sentence));
+    console.error(error);
+  }
 }
 
 start();

@@ -7,6 +7,8 @@ export interface Scale {
   /** Distance of the ticks; absent on a logarithmic axis, where they are the powers of ten. */
   step?: number;
   ticks: number[];
+  /** Of a logarithmic axis, when it is not ten. */
+  base?: number;
 }
 
 /** Lines start at zero unless that would squeeze them into less than this share of the height. */
@@ -26,7 +28,9 @@ export function linearScale(values: number[], axis: Axis, count: number, fromZer
   if (!Number.isFinite(low) || !Number.isFinite(high)) [low, high] = [0, 1];
   if (fromZero || (axis.min == null && low > 0 && (high - low) / high > 1 - ZERO_SQUEEZE)) low = Math.min(0, low);
   if (fromZero) high = Math.max(0, high);
-  if (high <= low) high = low + (Math.abs(low) || 1);
+  // one value stands in the middle, and nothing but zero gets some room above
+  if (high <= low && low !== 0) [low, high] = fromZero ? [low, high] : [low - Math.abs(low) / 2, high + Math.abs(high) / 2];
+  if (high <= low) high = low + 1;
   const step = roundStep(high - low, count);
   const min = axis.min != null && !fromZero ? axis.min : Math.floor(low / step + 1e-9) * step;
   const max = axis.max != null && !fromZero ? axis.max : Math.ceil(high / step - 1e-9) * step;
@@ -45,6 +49,17 @@ export function timeScale(min: number, max: number, count: number): Scale {
   const ticks: number[] = [];
   for (let i = Math.ceil(min / step - 1e-9); i * step <= max + step * 1e-9; i++) ticks.push(Number((i * step).toPrecision(12)));
   return { min, max: min + span, step, ticks };
+}
+
+/** Powers of two (queue depths, block sizes, servers) get an axis of their own, or nothing when some value is none. */
+export function powersOfTwo(values: number[]): Scale | null {
+  const powers = values.map((value) => Math.log2(value));
+  if (values.length === 0 || !powers.every(Number.isInteger)) return null;
+  const from = powers.reduce((a, b) => Math.min(a, b));
+  const to = Math.max(from + 1, powers.reduce((a, b) => Math.max(a, b)));
+  const step = Math.ceil((to - from) / 10);
+  const ticks = Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => 2 ** (from + i * step));
+  return { min: 2 ** from, max: 2 ** to, step, ticks, base: 2 };
 }
 
 /** Whole decades around the positive values; bars must not end on the axis, where they would look like none. */

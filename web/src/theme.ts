@@ -23,7 +23,8 @@ export interface Slot {
 }
 
 export const NAMES = ["blue", "orange", "green", "vermillion", "purple", "sky", "grey", "yellow"];
-const OKABE_ITO = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#4D5560", "#F0E442"];
+/** Their yellow is made darker on white, where it could not be seen as a line. */
+const OKABE_ITO = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#4D5560", "#C2B200"];
 const OKABE_ITO_ON_DARK = ["#2C93D4", "#E69F00", "#00B184", "#E8702A", "#D58DB4", "#7CC7F0", "#A9B1BB", "#F0E442"];
 /** On paper in grey: neighbours are as far apart in lightness as eight greys allow; the patterns do the rest. */
 const GREYS = ["#333333", "#a6a6a6", "#6b6b6b", "#c9c9c9", "#8a8a8a", "#555555", "#bdbdbd", "#dddddd"];

@@ -35,7 +35,8 @@ export function buildBars(figure: Figure, frame: Frame): Built {
   const keys = legendKeys(figure, frame);
   const key = keys.length > 0 ? legend(keys, frame, false) : null;
   const top = frame.top + (key ? key.height + 6 : 0);
-  const plot = layout.upright ? upright(figure, frame, layout, top) : lying(figure, frame, layout, top);
+  const headroom = (figure.marks ?? []).some((mark) => !mark.category) ? LINE_PX + 3 : 0;
+  const plot = layout.upright ? upright(figure, frame, layout, top) : lying(figure, frame, layout, top + headroom);
   const option = {
     ...baseOption(frame), ...plot.option,
     ...(key ? { legend: key.option } : {}),
@@ -103,7 +104,7 @@ function lying(figure: Figure, frame: Frame, layout: Layout, top: number): Built
   const grid = { left, right: labelRoom(figure, layout, frame.width - left), top, height: plotHeight, outerBoundsMode: "none" };
   const value = {
     ...valueAxis(figure.y, layout.scale, frame.look, true), position: "bottom",
-    name: axisTitle(figure.y), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX },
+    name: axisTitle(figure.y), nameLocation: "middle", nameGap: 26, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX },
   };
   return { option: { grid, xAxis: value, yAxis: categoryAxis(layout, frame) }, height: top + plotHeight + 48 };
 }
@@ -192,7 +193,8 @@ function fullMarks(figure: Figure, frame: Frame, layout: Layout): object {
   return {
     markLine: {
       symbol: "none", silent: true, lineStyle: { color: frame.look.ink, type: [4, 3], width: 1 },
-      label: { position: "insideEndTop", color: frame.look.ink, fontSize: TEXT_PX, lineHeight: LINE_PX, formatter: "{b}", textBorderColor: frame.look.surface, textBorderWidth: 3 },
+      // across lying bars the line stands upright, and its label on top of it
+      label: { position: layout.upright ? "insideEndTop" : "start", distance: layout.upright ? [2, 2] : [0, 3], color: frame.look.ink, fontSize: TEXT_PX, lineHeight: LINE_PX, formatter: "{b}", textBorderColor: frame.look.surface, textBorderWidth: 3 },
       data: marks.map((mark) => ({
         name: `${mark.label} ${compact(mark.value)}`, [layout.upright ? "yAxis" : "xAxis"]: mark.value,
       })),

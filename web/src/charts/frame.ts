@@ -70,13 +70,13 @@ export interface Key {
 export function legend(keys: Key[], frame: Frame, selectable: boolean): { option: Option; height: number } {
   let [rows, used] = [1, 0];
   for (const key of keys) {
-    const wide = LEGEND_ICON_PX + 6 + textWidth(key.name) + LEGEND_GAP_PX;
+    const wide = LEGEND_ICON_PX + 6 + Math.min(textWidth(key.name), frame.width - LEGEND_ICON_PX - 8) + LEGEND_GAP_PX;
     if (used > 0 && used + wide - LEGEND_GAP_PX > frame.width) [rows, used] = [rows + 1, 0];
     used += wide;
   }
   const option = {
     data: keys, left: 0, top: frame.top, padding: 0, itemGap: LEGEND_GAP_PX, itemWidth: LEGEND_ICON_PX, itemHeight: 11,
-    selectedMode: selectable, inactiveColor: frame.look.rule, width: frame.width + LEGEND_GAP_PX,
+    formatter: (name: string) => fit(name, frame.width - LEGEND_ICON_PX - 8), selectedMode: selectable, inactiveColor: frame.look.rule, width: frame.width + LEGEND_GAP_PX,
     textStyle: { color: frame.look.ink, fontSize: TEXT_PX, fontFamily: FONT, padding: [0, 0, 0, 2] },
   };
   return { option, height: rows * LEGEND_ROW_PX };
@@ -90,7 +90,7 @@ export function tickWidth(scale: Scale): number {
 export function valueAxis(axis: Axis, scale: Scale, look: Look, gridLines: boolean): Option {
   return {
     type: axis.log ? "log" : "value", min: scale.min, max: scale.max, ...(scale.step ? { interval: scale.step } : {}),
-    ...(axis.log ? { startValue: scale.min, logBase: 10 } : {}),
+    ...(axis.log ? { startValue: scale.min, logBase: scale.base ?? 10 } : {}),
     axisLine: { show: false }, axisTick: { show: false }, minorTick: { show: false },
     splitLine: { show: gridLines, lineStyle: { color: look.rule, width: 1 } },
     axisLabel: { color: look.muted, fontSize: TEXT_PX, fontFamily: FONT, formatter: compact, hideOverlap: true },

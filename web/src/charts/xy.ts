@@ -2,7 +2,7 @@
 import { compact, intervalText, named, plain, withUnit } from "../format";
 import { decimate } from "../decimate";
 import type { Axis, Figure, Panel, Point, Series } from "../report";
-import { type Scale, linearScale, logScale, timeScale } from "../scale";
+import { type Scale, linearScale, logScale, powersOfTwo, timeScale } from "../scale";
 import type { DrawApi, Option } from "./echarts";
 import {
   type Built, FONT, type Frame, LINE_PX, TEXT_PX, axisTitle, baseOption, colorOf, legend, slotOf, textWidth, tickWidth, valueAxis,
@@ -94,7 +94,7 @@ function xScale(figure: Figure, width: number): Scale {
   const marks = (figure.marks ?? []).filter((mark) => mark.axis === "x").map((mark) => mark.value);
   const spans = figure.kind === "timeline" ? (figure.phases ?? []).flatMap((span) => [span.from, span.to]) : [];
   const all = values.concat(marks, spans);
-  if (figure.x.log) return logScale(all, figure.x, false);
+  if (figure.x.log) return powersOfTwo(all) ?? logScale(all, figure.x, false);
   const least = all.reduce((a, b) => Math.min(a, b), Infinity);
   const most = all.reduce((a, b) => Math.max(a, b), -Infinity);
   // time and ranks end where the data ends, not at the next round number
@@ -157,7 +157,7 @@ function xAxis(figure: Figure, plan: Plan, cell: Cell, index: number, frame: Fra
     axisTick: { show: withLabels, length: 4, lineStyle: { color: frame.look.muted } },
     axisLabel: { ...(base.axisLabel as object), show: withLabels, showMaxLabel: isTick(plan.x, plan.x.max), showMinLabel: isTick(plan.x, plan.x.min) },
     ...(cell.isBottom && !short
-      ? { name: axisTitle(figure.x), nameLocation: "middle", nameGap: 28, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX } }
+      ? { name: axisTitle(figure.x), nameLocation: "middle", nameGap: 26, nameTextStyle: { color: frame.look.muted, fontSize: TEXT_PX, lineHeight: LINE_PX } }
       : {}),
   };
 }
@@ -258,6 +258,9 @@ function band(name: string, points: Point[], color: string, axes: object, y: Axi
   return { type: "custom", name, ...axes, z: 3, silent: true, clip: true, data: [[points[0]![0], 0]], renderItem: draw, tooltip: { show: false } };
 }
 
+/** The label of an upright line: level, beside its upper end. */
+const BESIDE_TOP = { position: "end", distance: [0, 0], verticalAlign: "top", padding: [3, 6] };
+
 function marks(figure: Figure, cell: Cell, frame: Frame, plan: Plan): object {
   const mine = (figure.marks ?? []).filter((mark) => !mark.panel || !cell.panel || mark.panel === cell.panel.id);
   if (mine.length === 0) return {};
@@ -270,8 +273,9 @@ function marks(figure: Figure, cell: Cell, frame: Frame, plan: Plan): object {
         const low = !isX && cell.scale.max > 0 && mark.value > cell.scale.min + (cell.scale.max - cell.scale.min) * 0.88;
         const name = `${mark.label} ${withUnit(compact(mark.value), isX ? figure.x.unit : cell.y.unit)}`;
         const right = isX && mark.value > (plan.x.min + plan.x.max) / 2;
-        const place = isX ? (right ? "insideEndTop" : "insideEndBottom") : `inside${figure.kind === "timeline" ? "End" : "Start"}${low ? "Bottom" : "Top"}`;
-        return { name, [isX ? "xAxis" : "yAxis"]: mark.value, label: { position: place } };
+        if (isX) return { name, xAxis: mark.value, label: { ...BESIDE_TOP, align: right ? "right" : "left" } };
+        const place = `inside${figure.kind === "timeline" ? "End" : "Start"}${low ? "Bottom" : "Top"}`;
+        return { name, yAxis: mark.value, label: { position: place } };
       }),
     },
   };

@@ -11,6 +11,9 @@ const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
   "not judged": { icon: "none", kind: "open" },
 };
 
+/** A text up to this length stands on one line; a longer one may break. */
+const SHORT = 14;
+
 export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean): HTMLElement {
   const table: Table = {
     id: "claims", title: "",
@@ -43,10 +46,12 @@ function nameCell(claim: Claim, hasFigure: (id: string) => boolean): Node {
 function publishedCell(claim: Claim): Node | string {
   const { published } = claim;
   if (published === null || published === undefined) return h("span", { class: "absent" }, "–");
-  return typeof published === "number" ? withUnit(plain(published), claim.unit) : tie(published);
+  if (typeof published === "number") return withUnit(plain(published), claim.unit);
+  return published.length <= SHORT ? tie(published) : h("span", { class: "long" }, published);
 }
 
 function expectedCell(claim: Claim): Node | string {
+  if (claim.expected && claim.expected.length > SHORT) return h("span", { class: "long" }, claim.expected);
   return claim.expected ? tie(claim.expected) : h("span", { class: "absent" }, "–");
 }
 
