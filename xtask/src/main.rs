@@ -1,3 +1,37 @@
-//! The project's own tools: tidy, sim, bench.
+//! The project's own tools: `cargo xtask tidy` holds the rules of the house, `cargo xtask sim` runs the array in virtual time.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+/// The project's own tools.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    /// Checks the tree against the rules of the house: layers, file and function lengths, orphans, unused dependencies.
+    Tidy,
+}
+
+/// The root of the repository: the folder above this crate.
+fn root() -> anyhow::Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(Path::to_path_buf).context("this crate lies in the repository")
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Arguments::parse().tool {
+        Tool::Tidy => tidy::run(&root()?),
+    }
+}

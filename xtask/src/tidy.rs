@@ -1,0 +1,43 @@
+//! The rules of the house as a program: one finding, one line.
+
+mod finding;
+mod functions;
+mod layers;
+mod marks;
+mod modules;
+mod packages;
+mod source;
+mod tracked;
+mod unused;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use finding::{Finding, Severity};
+use packages::Package;
+use source::Source;
+
+/// Runs all checks, prints what they found, and fails when an error is among it.
+pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
+    let files = tracked::list(root)?;
+    let packages = packages::of_workspace(root)?;
+    let mut findings = Vec::new();
+    let sources = source::read_all(root, &files, &mut findings)?;
+    tracked::check(root, &files, &mut findings)?;
+    layers::check(&packages, &mut findings);
+    modules::check(root, &packages, &sources, &mut findings);
+    unused::check(root, &packages, &sources, &mut findings);
+    functions::check(root, &sources, &mut findings)?;
+    for source in &sources {
+        source::check(source, &mut findings);
+        marks::check(source, &mut findings);
+    }
+    findings.sort();
+    findings.dedup();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
+    println!("tidy: {} files, {errors} errors, {} warnings", sources.len(), findings.len() - errors);
+    Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

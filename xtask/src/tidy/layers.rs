@@ -1,0 +1,116 @@
+//! Who may know whom: the layer table of ARCHITECTURE.md.
+
+use super::{Finding, Package};
+
+/// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
+const LAYERS: [(&str, &[&str]); 13] = [
+    ("world", &[]),
+    ("world_real", &["world"]),
+    ("world_model", &["world"]),
+    ("block", &["world"]),
+    ("raid", &["world", "block"]),
+    ("pool", &["world", "block", "raid"]),
+    ("scsi", &["world", "block"]),
+    ("iscsi", &["world", "block", "scsi"]),
+    ("array", &["world", "block", "raid", "pool", "scsi", "iscsi"]),
+    ("lab", &["world", "world_real", "world_model", "block", "raid", "pool", "scsi", "iscsi", "array"]),
+    ("admin", &["world", "array"]),
+    ("masu", ALL),
+    ("xtask", ALL),
+];
+
+const ALL: &[&str] = &[
+    "world",
+    "world_real",
+    "world_model",
+    "block",
+    "raid",
+    "pool",
+    "scsi",
+    "iscsi",
+    "array",
+    "lab",
+    "admin",
+    "masu",
+];
+
+/// What tests may use besides: both worlds, and the conformance suite.
+const FOR_TESTS: [&str; 3] = ["world_real", "world_model", "block"];
+
+/// Crates of the registry that only the edge knows: text formats, HTTP, command lines, runtimes with threads.
+const EDGE: [&str; 10] = [
+    "serde",
+    "serde_json",
+    "toml",
+    "clap",
+    "axum",
+    "hyper",
+    "hyper-util",
+    "utoipa",
+    "tokio",
+    "tracing-subscriber",
+];
+
+/// The edge.
+const AT_THE_EDGE: [&str; 4] = ["admin", "lab", "masu", "xtask"];
+
+/// System calls are made in one place; the laboratory and the binary measure with them.
+const SYSTEM: [(&str, &[&str]); 3] = [
+    ("io-uring", &["world_real"]),
+    ("libc", &["world_real"]),
+    ("rustix", &["world_real", "lab", "admin", "masu", "xtask"]),
+];
+
+/// Checks the dependencies of all packages.
+pub(super) fn check(packages: &[Package], findings: &mut Vec<Finding>) {
+    for package in packages {
+        let place = format!("package {}", package.name);
+        let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == package.name) else {
+            let text = "is not in the layer table of ARCHITECTURE.md and xtask";
+            findings.push(Finding::error(&place, 0, text));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let for_tests = dependency.kind.as_deref() == Some("dev");
+            if let Some(text) = fault(&package.name, allowed, &dependency.name, for_tests) {
+                findings.push(Finding::error(&place, 0, text));
+            }
+        }
+    }
+}
+
+/// Why `package` may not use `dependency`.
+fn fault(package: &str, allowed: &[&str], dependency: &str, for_tests: bool) -> Option<String> {
+    if LAYERS.iter().any(|(name, _)| *name == dependency) {
+        let fine = allowed.contains(&dependency) || (for_tests && FOR_TESTS.contains(&dependency));
+        return (!fine).then(|| format!("knows {dependency}, which the layer table does not allow"));
+    }
+    if !for_tests && EDGE.contains(&dependency) && !AT_THE_EDGE.contains(&package) {
+        return Some(format!("knows {dependency}, which only {} may", AT_THE_EDGE.join(", ")));
+    }
+    let (_, users) = SYSTEM.iter().find(|(name, _)| *name == dependency)?;
+    let fine = for_tests || users.contains(&package);
+    (!fine).then(|| format!("knows {dependency}, which only {} may", users.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_that_the_table_does_not_have_are_found() {
+        let allowed = |name: &str| LAYERS.iter().find(|(n, _)| *n == name).expect("a layer").1;
+        let check = |package: &str, dependency: &str, for_tests: bool| {
+            fault(package, allowed(package), dependency, for_tests)
+        };
+        assert_eq!(check("raid", "block", false), None);
+        assert_eq!(check("raid", "world_model", true), None);
+        assert_eq!(check("raid", "thiserror", false), None);
+        assert!(check("raid", "world_model", false).is_some());
+        assert!(check("raid", "scsi", true).is_some());
+        assert!(check("scsi", "pool", false).is_some());
+        assert!(check("pool", "serde", false).is_some());
+        assert!(check("world_model", "libc", false).is_some());
+        assert_eq!(check("admin", "axum", false), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! What git holds: no big files, no path of the machine that it was written on.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use super::Finding;
+
+/// A file over this size is a product, not a source.
+const FILE_BYTES_MAX: u64 = 300_000;
+/// Lists of pinned versions: long, and written by the package managers.
+const MAY_BE_BIG: [&str; 2] = ["Cargo.lock", "package-lock.json"];
+
+/// All files that git tracks or would track, relative to the root.
+pub(super) fn list(root: &Path) -> anyhow::Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .current_dir(root)
+        .output()
+        .context("git ls-files")?;
+    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    let mut files: Vec<String> = names.split_terminator('\0').map(str::to_owned).collect();
+    // What git still knows and somebody has just deleted is not there to be checked.
+    files.retain(|f| root.join(f).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// Checks sizes and content of all files.
+pub(super) fn check(root: &Path, files: &[String], findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+    let checkout = root.to_str().context("the path of the checkout is not UTF-8")?;
+    for file in files {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        let bytes = std::fs::read(root.join(file)).with_context(|| file.clone())?;
+        if bytes.len() as u64 > FILE_BYTES_MAX && !MAY_BE_BIG.contains(&name) {
+            let text = format!("{} bytes, the limit is {FILE_BYTES_MAX}", bytes.len());
+            findings.push(Finding::error(file, 0, text));
+        }
+        let Ok(text) = std::str::from_utf8(&bytes) else {
+            findings.push(Finding::error(file, 0, "not text: products of a build do not belong here"));
+            continue;
+        };
+        for line in lines_with_path(text, checkout) {
+            findings.push(Finding::error(file, line, "names the folder of this checkout"));
+        }
+    }
+    Ok(())
+}
+
+/// The lines that name `path`. The root folder of a machine is in every path, and no finding.
+fn lines_with_path(text: &str, path: &str) -> Vec<usize> {
+    if path.matches('/').count() < 2 {
+        return Vec::new();
+    }
+    text.lines().enumerate().filter(|(_, l)| l.contains(path)).map(|(i, _)| i + 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkout_is_found_by_line() {
+        let text = "one\ncd /home/x/tree && make\n";
+        assert_eq!(lines_with_path(text, "/home/x/tree"), [2]);
+        assert_eq!(lines_with_path(text, "/home/y/tree"), [0; 0]);
+        assert_eq!(lines_with_path(text, "/"), [0; 0]);
+    }
+}
