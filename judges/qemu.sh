@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # QEMU's block layer as a client: qemu-io and qemu-img over iscsi://, on a logical unit that IS OVERWRITTEN.
 #
-#   judges/qemu.sh [--chap URL] URL
+#   judges/qemu.sh [--chap URL] [URL]
 #
 #   URL         iscsi://host:port/target/lun, at least 64 MiB
 #   --chap URL  iscsi://user%password@host:port/target/lun: a logical unit that asks for CHAP; everything is
@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
     *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
-[ -n "$url" ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+[ -n "$url$chap" ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 for tool in qemu-img qemu-io; do
   command -v "$tool" >/dev/null || { echo "qemu: $tool is missing (Debian packages qemu-utils and qemu-block-extra)" >&2; exit 2; }
 done
@@ -102,7 +102,7 @@ judge() {
   step "the change is noticed" fails qemu-img compare -f qcow2 -F raw "$image" "$on"
 }
 
-judge "$url"
+[ -z "$url" ] || judge "$url"
 if [ -n "$chap" ]; then
   label="chap: "
   bare=iscsi://${chap#*@}; user=${chap#iscsi://}; user=${user%%%*}

@@ -1,0 +1,105 @@
+# make help lists what there is. Steps print their name before and their time after.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+STEP := judges/step.sh
+MASU := target/release/masu
+WITH := judges/with_masu.sh
+# Longer with: make soak SOAK_MINUTES=600
+SOAK_MINUTES ?= 60
+FUZZ_SECONDS ?= 10
+# The first seeds of every run; a failure names its seed and is then repeated with it.
+SIM_SEEDS ?= 1 2 3 4
+
+WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
+
+.PHONY: verify
+verify: tools build ## the main job: verify the offloads (needs Rust and Node, no root); says where the report lies
+	@$(STEP) "verify vaai" $(MASU) verify vaai --out target/verify
+
+.PHONY: setup
+setup: ## get what the judges need: other people's clients (Debian packages), a kernel for the guest
+	@$(STEP) "setup" judges/setup.sh
+
+.PHONY: build
+build: tools web/dist/report.html ## the report viewer and the release binary
+	@$(STEP) "release build" cargo build --release --locked --package masu
+
+.PHONY: test
+test: setup check unit build judges browser fuzz sim ## everything, as the continuous integration runs it
+	@echo "make test: everything passed"
+
+.PHONY: check
+check: tools web/dist/report.html ## format, lints, the repository's own rules
+	@$(STEP) "rustfmt" cargo fmt --all --check
+	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked -- --deny warnings
+	@$(STEP) "tidy" cargo xtask tidy
+	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init
+
+.PHONY: unit
+unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
+	@$(STEP) "cargo test" cargo test --workspace --locked --quiet
+	@$(STEP) "web tests" npm --prefix web test --silent
+
+.PHONY: judges
+judges: conformance qemu guest ## other people's clients against the array
+
+.PHONY: conformance
+conformance: build ## iscsi-test-cu, test by test, skips counted as skips
+	@$(STEP) "iscsi-test-cu" $(WITH) bash -c 'judges/conformance.sh --second-path "$$MASU_URL_2" "$$MASU_URL"'
+
+.PHONY: qemu
+qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP
+	@$(STEP) "qemu" $(WITH) bash -c 'judges/qemu.sh "$$MASU_URL"'
+	@$(STEP) "qemu with CHAP" $(WITH) --chap bash -c 'judges/qemu.sh --chap "$$MASU_URL"'
+
+.PHONY: guest
+guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck
+	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_CHAP'
+
+.PHONY: browser
+browser: build ## a quick run's report, opened in a browser that checks every figure
+	@$(STEP) "verify vaai" $(MASU) verify vaai --quick --out target/verify-quick
+	@$(STEP) "report in a browser" node web/test/browser.mjs target/verify-quick/report.html
+
+.PHONY: fuzz
+fuzz: tools ## every fuzz target for FUZZ_SECONDS (10)
+	@$(STEP) "fuzz" judges/fuzz.sh $(FUZZ_SECONDS)
+
+.PHONY: sim
+sim: tools ## random workloads on the array in virtual time, seeds SIM_SEEDS
+	@for seed in $(SIM_SEEDS); do $(STEP) "sim seed $$seed" cargo xtask sim --seed $$seed; done
+
+.PHONY: bench
+bench: build ## masu beside tgt in one run: IOPS, MiB/s and ratios
+	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'judges/bench.sh masu="$$MASU_URL"'
+
+.PHONY: soak
+soak: setup build ## simulation with fresh seeds and long fuzzing for SOAK_MINUTES (60), then the judges
+	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
+	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" cargo xtask sim --seed $$seed; done
+	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(cargo +nightly fuzz list | wc -l)))
+	@$(MAKE) --no-print-directory judges
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf target web/dist web/node_modules fuzz/target
+
+.PHONY: tools
+tools:
+	@command -v cargo >/dev/null || { echo "make: Rust is missing: https://rustup.rs" >&2; exit 2; }
+	@command -v npm >/dev/null || { echo "make: Node is missing (20.19 or later): https://nodejs.org" >&2; exit 2; }
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@$(STEP) "npm ci" npm --prefix web ci --no-audit --no-fund --silent
+	@touch $@
+
+web/dist/report.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
+	@$(STEP) "report viewer" npm --prefix web run build --silent
+	@touch $@

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Gets what the judges need and is not here yet: other people's programs (Debian packages, as root only), Debian's
+# kernel for the guest (unpacked, not installed) and the fuzzer. Prints a line for each thing it does, nothing
+# when nothing is missing. What it cannot get it names, and goes on: `make verify` needs none of it.
+#   judges/setup.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly KERNEL_DIR=target/judges/kernel
+readonly CARGO_FUZZ_VERSION=0.13.1
+# What each is for: iscsi-test-cu, iscsi-perf | qemu-img, qemu-io over iscsi:// | tgt, the peer | the guest's emulator,
+# firmware, tools and initiator | the report's browser test |
+# these scripts' own check.
+readonly PACKAGES="libiscsi-bin qemu-utils qemu-block-extra tgt qemu-system-x86 seabios busybox-static kmod cpio open-iscsi e2fsprogs util-linux sg3-utils fio chromium shellcheck"
+
+say() { echo "setup: $*"; }
+
+missing_packages() {
+  local package
+  for package in $PACKAGES; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || echo "$package"
+  done
+}
+
+get_packages() {
+  local missing
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say "this is no Debian: get these yourself for make test, conformance and bench: $PACKAGES"; return
+  fi
+  mapfile -t missing < <(missing_packages)
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    say "missing, and only root can install them: apt-get install ${missing[*]}"; return
+  fi
+  say "installing ${missing[*]}"
+  apt-get update -q >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >target/judges/apt.log 2>&1 ||
+    { say "apt-get failed: see target/judges/apt.log"; return; }
+}
+
+get_kernel() {
+  local package
+  [ -z "$(find "$KERNEL_DIR" -name 'linux-image-*.deb' 2>/dev/null)" ] || return 0
+  command -v apt-get >/dev/null || { say "no apt-get: no kernel for the guest"; return; }
+  package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/^ *Depends: //p' | head -n 1)
+  [ -n "$package" ] || { say "apt knows no linux-image-cloud-amd64: no kernel for the guest (apt-get update?)"; return; }
+  say "downloading $package"
+  mkdir -p "$KERNEL_DIR"
+  (cd "$KERNEL_DIR" && apt-get download -q -o APT::Sandbox::User=root "$package" >/dev/null) || say "apt-get download failed: no kernel for the guest"
+}
+
+get_fuzzer() {
+  [ -d fuzz ] || return 0
+  command -v rustup >/dev/null || { say "no rustup: the fuzz targets need its nightly toolchain"; return; }
+  if ! rustup toolchain list | grep -q '^nightly'; then
+    say "installing Rust's nightly toolchain for the fuzzer"
+    rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || { say "rustup failed: no nightly toolchain"; return; }
+  fi
+  cargo fuzz --version >/dev/null 2>&1 || {
+    say "installing cargo-fuzz $CARGO_FUZZ_VERSION"
+    cargo install -q --locked cargo-fuzz --version "$CARGO_FUZZ_VERSION" || say "cargo install failed: no fuzzer"
+  }
+}
+
+mkdir -p target/judges
+get_packages
+get_kernel
+get_fuzzer
