@@ -88,7 +88,7 @@ fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
         Some(libc::EROFS) => opening.refuse("the file system is mounted read-only"),
         Some(libc::EISDIR) => opening.refuse("it is a directory: name a file in it"),
         Some(libc::ENOSPC) => opening.refuse("no space left on the file system"),
-        Some(libc::EBUSY) => opening.refuse("in use by another program (mounted, or held by device-mapper or md)"),
+        Some(libc::EBUSY) => opening.refuse("in use: mounted, held by device-mapper or md, or open in another array"),
         Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => opening.refuse("there is no device behind it"),
         _ => opening.refuse_io("cannot be opened", e),
     }

@@ -1,0 +1,216 @@
+//! Drives of the real world: round trips, refusals, abandoned operations.
+
+#![expect(clippy::disallowed_types, reason = "the test prepares the files that it then opens as drives")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use world::{Buf, Data, Drive, DriveError, DriveSpec, OpenError, Rng, World};
+use world_real::{Options, run};
+
+const LEN_BYTES: u64 = 8 << 20;
+
+fn folder() -> TempDir {
+    // Below the build's own folder: it lies on a disk, where a temporary folder may lie in memory.
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+fn file(path: &Path) -> DriveSpec {
+    DriveSpec::File { path: path.to_owned(), create_len_bytes: Some(LEN_BYTES) }
+}
+
+/// Opens, or says why this machine cannot and gives `None`.
+fn open(world: &World, spec: &DriveSpec) -> Option<Drive> {
+    match world.open_drive(spec) {
+        Ok(drive) => Some(drive),
+        Err(e) if e.cause.contains("O_DIRECT") => {
+            println!("skipped: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn check_refused(spec: &DriveSpec, cause: &str) {
+    let error = run(Options::default(), |world| async move { world.open_drive(spec).err() }).expect("runs");
+    let OpenError { name, cause: found } = error.expect("refused");
+    assert!(found.contains(cause), "{name}: {found}");
+}
+
+async fn check_round_trips(drive: &Drive) {
+    let block = u64::from(drive.info().block_bytes);
+    let mut plain = vec![0u8; LEN_BYTES as usize];
+    let mut rng = Rng::with_seed(11);
+    for step in 0..120u32 {
+        let at = rng.u64(0..LEN_BYTES / block) * block;
+        let len = (rng.u64(1..=256) * block).min(LEN_BYTES - at);
+        let (from, to) = (at as usize, (at + len) as usize);
+        match rng.u8(0..5) {
+            0 => {
+                assert_eq!(drive.zero(at, len).await, Ok(()));
+                plain[from..to].fill(0);
+            }
+            1 => {
+                // Memory that does not lie on the device's alignment.
+                let mut long = Buf::new(len as usize + 7);
+                long.fill(step as u8);
+                assert_eq!(drive.write(at, long.freeze().slice(7..)).await, Ok(()));
+                plain[from..to].fill(step as u8);
+            }
+            2 => assert_eq!(drive.flush().await, Ok(())),
+            3 => {
+                let got = drive.read(at, Buf::new(len as usize)).await;
+                assert_eq!(got.result, Ok(()));
+                assert!(got.buf[..] == plain[from..to], "step {step}: {len} bytes at {at}");
+            }
+            _ => {
+                let data = Data::copy_of(&vec![!step as u8; len as usize]);
+                assert_eq!(drive.write(at, data).await, Ok(()));
+                plain[from..to].fill(!step as u8);
+            }
+        }
+    }
+    let all = drive.read(0, Buf::new(LEN_BYTES as usize)).await;
+    assert!(all.result.is_ok() && all.buf[..] == plain[..]);
+}
+
+#[test]
+fn memory_and_file_drives_keep_what_is_written() {
+    let folder = folder();
+    run(Options::default(), |world| async move {
+        let memory = DriveSpec::Memory { name: "memory".into(), len_bytes: LEN_BYTES };
+        for spec in [memory, file(&folder.path().join("drive"))] {
+            let Some(drive) = open(&world, &spec) else { continue };
+            assert_eq!(drive.info().len_bytes, LEN_BYTES);
+            check_round_trips(&drive).await;
+        }
+    })
+    .expect("runs");
+}
+
+#[test]
+fn a_file_drive_is_there_after_the_world_has_ended() {
+    let folder = folder();
+    let spec = file(&folder.path().join("drive"));
+    let written = run(Options::default(), |world| async move {
+        let drive = open(&world, &spec)?;
+        // Nobody waits for this write: the world's end does.
+        drop(drive.write(4096, Data::copy_of(&[6; 4096])));
+        assert_eq!(drive.write(0, Data::copy_of(&[5; 4096])).await, Ok(()));
+        Some(spec)
+    });
+    let Ok(Some(spec)) = written else { return };
+    run(Options::default(), |world| async move {
+        let DriveSpec::File { path, .. } = spec else { unreachable!() };
+        let drive = world.open_drive(&DriveSpec::File { path, create_len_bytes: None }).expect("opens again");
+        assert_eq!(drive.read(0, Buf::new(4096)).await.buf[..], [5; 4096]);
+        assert!(drive.info().volatile_cache && drive.info().block_bytes >= 512);
+    })
+    .expect("runs");
+}
+
+#[test]
+fn abandoned_operations_keep_their_memory_until_they_end() {
+    let folder = folder();
+    run(Options::default(), |world| async move {
+        let Some(drive) = open(&world, &file(&folder.path().join("drive"))) else { return };
+        assert_eq!(drive.write(0, Data::copy_of(&vec![9; 1 << 20])).await, Ok(()));
+        for round in 0..200u64 {
+            drop(drive.read(0, Buf::new(1 << 20)));
+            // Had the abandoned read lost its buffer, this one would get it, and the kernel would write 9s into it.
+            let mut mine = Buf::new(1 << 20);
+            mine.fill(round as u8);
+            world::yield_now().await;
+            assert!(mine.iter().all(|b| *b == round as u8));
+        }
+        // 64 at once, awaited in the wrong order.
+        let mut reads: Vec<_> = (0..64).map(|i| drive.read(i * 4096, Buf::new(4096))).collect();
+        while let Some(read) = reads.pop() {
+            assert!(read.await.buf.iter().all(|b| *b == 9));
+        }
+    })
+    .expect("runs");
+}
+
+#[test]
+fn what_cannot_be_a_drive_is_refused_with_its_cause() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let existing = |name: &str, len: u64| {
+        fs::File::create(path(name)).and_then(|f| f.set_len(len)).expect("a file");
+        DriveSpec::File { path: path(name), create_len_bytes: None }
+    };
+    check_refused(&existing("small", 100), "too small");
+    check_refused(&existing("odd", 8192 + 17), "not a multiple");
+    check_refused(&DriveSpec::File { path: path("absent"), create_len_bytes: None }, "no such file");
+    check_refused(&file(&path("none/drive")), "does not exist");
+    check_refused(&DriveSpec::File { path: folder.path().to_owned(), create_len_bytes: None }, "directory");
+    check_refused(&DriveSpec::Device { path: path("small") }, "not a block device");
+    check_refused(&DriveSpec::Device { path: path("absent") }, "no such device");
+    check_refused(&DriveSpec::Memory { name: "m".into(), len_bytes: 1000 }, "multiple");
+    check_refused(&DriveSpec::Modelled { name: "m".into() }, "model world");
+    // What was made only to be refused does not stay.
+    check_refused(&DriveSpec::File { path: path("new"), create_len_bytes: Some(100) }, "too small");
+    assert!(!path("new").exists());
+    let closed = existing("closed", LEN_BYTES);
+    fs::set_permissions(path("closed"), fs::Permissions::from_mode(0o000)).expect("permissions");
+    if rustix::process::geteuid().is_root() {
+        println!("skipped: root may read and write every file");
+    } else {
+        check_refused(&closed, "no permission");
+    }
+}
+
+#[test]
+fn a_file_system_without_direct_io_is_named() {
+    // File systems that refuse O_DIRECT on many kernels; none of them may be here.
+    let candidates = ["/sys/kernel/notes", "/proc/version", "/dev/shm"];
+    let mut refused = 0;
+    for candidate in candidates {
+        let path = PathBuf::from(candidate);
+        let path = if path.is_dir() { path.join(format!("masu-test-{}", std::process::id())) } else { path };
+        let shown = path.clone();
+        let result = run(Options::default(), |world| async move { world.open_drive(&file(&path)).err() }).expect("runs");
+        let _ = candidate.starts_with("/dev/shm").then(|| fs::remove_file(&shown));
+        match result {
+            Some(e) if e.cause.contains("O_DIRECT") => {
+                assert_eq!(e.name, shown.display().to_string());
+                refused += 1;
+            }
+            other => println!("{}: {other:?}", shown.display()),
+        }
+    }
+    if refused == 0 {
+        println!("skipped: no file system here refuses O_DIRECT");
+    }
+}
+
+#[test]
+fn a_file_has_one_user() {
+    let folder = folder();
+    let spec = file(&folder.path().join("drive"));
+    run(Options::default(), |world| async move {
+        let Some(first) = open(&world, &spec) else { return };
+        let error = world.open_drive(&spec).err().expect("locked");
+        assert!(error.cause.contains("in use"), "{error}");
+        drop(first);
+        assert!(world.open_drive(&spec).is_ok());
+    })
+    .expect("runs");
+}
+
+#[test]
+fn a_file_that_is_cut_while_in_use_is_a_drive_that_is_gone() {
+    let folder = folder();
+    let path = folder.path().join("drive");
+    run(Options::default(), |world| async move {
+        let Some(drive) = open(&world, &file(&path)) else { return };
+        fs::OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(4096)).expect("cuts");
+        let got = drive.read(1 << 20, Buf::new(4096)).await;
+        assert!(matches!(got.result, Err(DriveError::Gone { .. })), "{:?}", got.result);
+        assert_eq!(got.buf.len(), 4096, "the buffer comes back");
+    })
+    .expect("runs");
+}
