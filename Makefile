@@ -64,9 +64,8 @@ guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system,
 	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_CHAP'
 
 .PHONY: browser
-browser: build ## a quick run's report, opened in a browser that checks every figure
-	@$(STEP) "verify vaai" $(MASU) verify vaai --quick --out target/verify-quick
-	@$(STEP) "report in a browser" node web/test/browser.mjs target/verify-quick/report.html
+browser: verify ## the main job's report, opened in a browser that checks every figure
+	@$(STEP) "report in a browser" node web/test/browser.mjs target/verify/report.html
 
 .PHONY: fuzz
 fuzz: tools ## every fuzz target for FUZZ_SECONDS (10)
