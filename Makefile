@@ -52,7 +52,7 @@ judges: conformance qemu guest ## other people's clients against the array
 
 .PHONY: conformance
 conformance: build ## iscsi-test-cu, test by test, skips counted as skips
-	@$(STEP) "iscsi-test-cu" $(WITH) bash -c 'judges/conformance.sh --second-path "$$MASU_URL_2" "$$MASU_URL"'
+	@$(STEP) "iscsi-test-cu" $(WITH) bash -c 'judges/conformance.sh --second-path "$$MASU_URL_2" --lu "GetLBAStatus.UnmapSingle=$$MASU_URL_512" --lu "ReadOnly.*=$$MASU_URL_RO" "$$MASU_URL"'
 
 .PHONY: qemu
 qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP

@@ -11,6 +11,7 @@
 #
 # The command finds in its environment
 #   MASU_URL, MASU_URL_2     the volume at the first and at the second portal (with user and password under --chap)
+#   MASU_URL_512, MASU_URL_RO  a volume with 512-byte physical blocks, and one that hosts may only read
 #   MASU_PORT, MASU_TARGET   the first portal on 127.0.0.1, and the target's name
 #   MASU_CHAP                under --chap: USER PASSWORD USER_IN PASSWORD_IN
 # MASU names another binary than target/release/masu.
@@ -28,11 +29,11 @@ while [ $# -gt 0 ]; do
     --memory) drive="memory"; shift ;;
     --pin) pin=(taskset -c "${2:?}"); shift 2 ;;
     --size) size=${2:?}; shift 2 ;;
-    -*) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) break ;;
   esac
 done
-[ $# -gt 0 ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2; }
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "with_masu: $masu is missing; run make build" >&2; exit 2; }
 
@@ -74,7 +75,9 @@ while [ "$port_2" = "$port" ]; do port_2=$(free_port); done
   printf '[[group]]\nname = "g0"\nlevel = "raid0"\ndrives = ["d0"]\n'
   printf '[[pool]]\nname = "p0"\ngroups = ["g0"]\n'
   printf '[[volume]]\nname = "v0"\npool = "p0"\nsize = "%s"\n' "$size"
-  printf '[[host]]\nname = "any"\ninitiator = "*"\nluns = { 0 = "v0" }\n'
+  printf '[[volume]]\nname = "physical512"\npool = "p0"\nsize = "64MiB"\nphysical_block = 512\n'
+  printf '[[volume]]\nname = "read_only"\npool = "p0"\nsize = "64MiB"\nread_only = true\n'
+  printf '[[host]]\nname = "any"\ninitiator = "*"\nluns = { 0 = "v0", 1 = "physical512", 2 = "read_only" }\n'
   if [ -n "$chap" ]; then
     echo "chap = { name = \"$USER_NAME\", secret = \"$PASSWORD\" }"
     echo "mutual_chap = { name = \"$USER_IN\", secret = \"$PASSWORD_IN\" }"
@@ -93,6 +96,7 @@ done
 prefix="${chap:+$USER_NAME%$PASSWORD@}"
 export MASU_PORT=$port MASU_TARGET=$TARGET
 export MASU_URL="iscsi://${prefix}127.0.0.1:$port/$TARGET/0" MASU_URL_2="iscsi://${prefix}127.0.0.1:$port_2/$TARGET/0"
+export MASU_URL_512="${MASU_URL%0}1" MASU_URL_RO="${MASU_URL%0}2"
 export MASU_CHAP="${chap:+$USER_NAME $PASSWORD $USER_IN $PASSWORD_IN}"
 rc=0
 "$@" || rc=$?

@@ -1,1 +1,21 @@
-//! Administration: API types, server, client, array.toml.
+//! Administration: `array.toml`, the API's types, its server and its client.
+//!
+//! serde and HTTP live here and nowhere below; what crosses into `array` is its own plain [`array::Config`].
+
+#![expect(clippy::disallowed_methods, reason = "the control plane lives on its own threads, with files and the time of day")]
+
+mod api;
+mod change;
+mod client;
+mod declaration;
+mod metrics;
+mod server;
+mod size;
+mod store;
+
+pub use api::*;
+pub use client::{Client, ClientError, Endpoint};
+pub use declaration::{Declaration, DeclarationError};
+pub use server::{serve, ArrayOwner, Server, ServerError, ServerOptions};
+pub use size::{format_bytes, parse_bytes};
+pub use store::{Store, StoreError};

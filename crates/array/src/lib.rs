@@ -1,1 +1,31 @@
-//! The array: assembly of all layers, hosts, mapping, controllers, counters.
+//! The array: the only crate that knows every layer of the data path, and puts them together.
+//!
+//! ```text
+//!  control plane (any thread)                 controller 0 (one thread)            controller 1
+//!  Array ──Control──> Mailbox ──────────────> Controller ── ports, pools, LUs      …
+//!                                                 ^  └────── Execute ─────────────────┘
+//!                                          hosts at its ports, and commands that crossed
+//! ```
+//!
+//! * [`Array`] is what administration holds: the declaration, and handles to the controllers.
+//! * A controller ([`run_controller`]) is one thread with a `World`: it owns ports, drives, groups, pools and the LUs on them.
+//! * [`Disk`] is a volume as SCSI sees it ([`scsi::Medium`]); `port` is the array as iSCSI sees it.
+
+mod apply;
+mod array;
+pub mod config;
+mod control;
+mod controller;
+mod crossing;
+mod disk;
+mod hosts;
+mod port;
+pub mod status;
+
+pub use array::Array;
+pub use config::Config;
+pub use control::{Control, ControlError, ControllerHandle, Mailbox, Reply};
+pub use controller::run_controller;
+pub use disk::Disk;
+pub use scsi::Lun;
+pub use world::DriveSpec;

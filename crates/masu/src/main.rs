@@ -1,3 +1,54 @@
-//! masu: a storage array for virtual machines that proves what it does.
+//! masu: a storage array for virtual machines that proves what it does. The command line.
 
-fn main() {}
+mod daemon;
+mod manage;
+mod table;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A storage array for virtual machines that proves what it does.
+///
+/// The same program serves block storage over iSCSI, and verifies storage: its own or anyone's.
+#[derive(Parser)]
+#[command(name = "masu", version, after_help = "\
+To begin:
+  masu verify vaai                        measure what the offloads save, and write a report
+  masu serve --data ./data                an array on files under ./data
+  masu volume create v1 --size 10GiB      a thin volume on it
+  masu host set kvm1 iqn.2004-10.com.example:kvm1
+  masu host map kvm1 v1                   the host sees v1 as LUN 0
+
+Exit status: 0 done (and every check held), 1 a check did not hold, 2 bad input or failure.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Verify(verify::Verify),
+    Serve(daemon::Serve),
+    #[command(flatten)]
+    Manage(manage::Manage),
+    /// One load alone, against an iscsi:// URL.
+    Load(lab::cli::Load),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Verify(verify) => verify::run(&verify),
+        Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
+        Command::Manage(manage) => manage::run(&manage).map(|()| ExitCode::SUCCESS),
+        Command::Load(load) => lab::cli::run_load(&load).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|error| {
+        // One line: what failed, then why, from the outside in.
+        let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+        eprintln!("masu: {}", chain.join(": "));
+        ExitCode::from(2)
+    })
+}

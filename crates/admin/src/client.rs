@@ -1,0 +1,123 @@
+//! The API's client, as the command line uses it.
+
+use std::path::PathBuf;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::api::{Change, Done, Refused, Status};
+
+/// Where an array's API is.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A TCP address with its token.
+    Tcp {
+        /// `host:port`.
+        addr: String,
+        /// The token.
+        token: String,
+    },
+}
+
+/// Why a request failed, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers.
+    #[error("no array answers at {place}: {cause} (is `masu serve` running with this data directory?)")]
+    Unreachable {
+        /// Socket or address.
+        place: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// The array refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer makes no sense.
+    #[error("the array at {place} answered something else: {cause}")]
+    Protocol {
+        /// Socket or address.
+        place: String,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+/// A client of one array.
+pub struct Client(Endpoint);
+
+impl Client {
+    /// A client of the array there.
+    pub fn new(endpoint: Endpoint) -> Client {
+        Client(endpoint)
+    }
+
+    /// How the array stands.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        self.request::<(), Status>(Method::GET, "/v1/status", None).await
+    }
+
+    /// Makes a change.
+    pub async fn change(&self, change: &Change) -> Result<Vec<String>, ClientError> {
+        Ok(self.request::<Change, Done>(Method::POST, "/v1/change", Some(change)).await?.done)
+    }
+
+    fn place(&self) -> String {
+        match &self.0 {
+            Endpoint::Unix(path) => path.display().to_string(),
+            Endpoint::Tcp { addr, .. } => addr.clone(),
+        }
+    }
+
+    fn strange(&self, cause: impl std::fmt::Display) -> ClientError {
+        ClientError::Protocol { place: self.place(), cause: cause.to_string() }
+    }
+
+    async fn request<B: Serialize, T: DeserializeOwned>(
+        &self, method: Method, path: &str, body: Option<&B>,
+    ) -> Result<T, ClientError> {
+        let body = match body {
+            Some(body) => serde_json::to_vec(body).map_err(|e| self.strange(e))?,
+            None => vec![],
+        };
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "masu");
+        request = request.header(header::CONTENT_TYPE, "application/json");
+        if let Endpoint::Tcp { token, .. } = &self.0 {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|e| self.strange(e))?;
+        let (code, answer) = match &self.0 {
+            Endpoint::Unix(path) => self.exchange(UnixStream::connect(path).await, request).await?,
+            Endpoint::Tcp { addr, .. } => self.exchange(TcpStream::connect(addr).await, request).await?,
+        };
+        if code.is_success() {
+            return serde_json::from_slice(&answer).map_err(|e| self.strange(e));
+        }
+        let refused: Option<Refused> = serde_json::from_slice(&answer).ok();
+        Err(ClientError::Refused(refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |r| r.error)))
+    }
+
+    async fn exchange<S>(
+        &self, connected: std::io::Result<S>, request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), ClientError>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let unreachable = |e: std::io::Error| ClientError::Unreachable { place: self.place(), cause: e.to_string() };
+        let stream = connected.map_err(unreachable)?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await.map_err(|e| self.strange(e))?;
+        let code = response.status();
+        let body = response.into_body().collect().await.map_err(|e| self.strange(e))?;
+        Ok((code, body.to_bytes()))
+    }
+}

@@ -1,0 +1,519 @@
+//! `array.toml`: the declaration of an array as a person writes it, converted to [`array::Config`] at the edge.
+//!
+//! ```toml
+//! target = "iqn.2026-11.net.example:masu"
+//!
+//! [[portal]]
+//! listen = "127.0.0.1:3260"
+//!
+//! [[drive]]
+//! name = "d0"
+//! file = "d0.img"          # or device = "/dev/sdb", or memory = true
+//! size = "64GiB"
+//!
+//! [[group]]
+//! name = "g0"
+//! level = "raid0"
+//! drives = ["d0"]
+//!
+//! [[pool]]
+//! name = "p0"
+//! groups = ["g0"]
+//!
+//! [[volume]]
+//! name = "v0"
+//! pool = "p0"
+//! size = "10GiB"
+//!
+//! [[host]]
+//! name = "kvm1"
+//! initiator = "iqn.2004-10.com.example:kvm1"
+//! chap = { name = "kvm1", secret = "twelve bytes or more" }
+//! luns = { 0 = "v0" }
+//! ```
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use array::config::{
+    ArrayId, ChapConfig, Config, ConfigError, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig,
+};
+use array::{DriveSpec, Lun};
+use serde::{Deserialize, Serialize};
+
+use crate::size::parse_bytes;
+
+/// What is wrong with a declaration, with file, line and key.
+#[derive(Debug, thiserror::Error)]
+pub enum DeclarationError {
+    /// The file cannot be read.
+    #[error("{path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// The text is no such TOML.
+    #[error("{path}:{line}: {cause}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The declaration does not hold together.
+    #[error("{path}: {cause}")]
+    Wrong {
+        /// The file.
+        path: String,
+        /// What is wrong and where.
+        cause: ConfigError,
+    },
+}
+
+/// The declaration as TOML.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declaration {
+    /// The array's identity on its drives' labels, 32 hexadecimal digits; chosen at random when it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// iSCSI name of the target.
+    #[serde(default = "default_target")]
+    pub target: String,
+    /// Controllers (threads).
+    #[serde(default = "one")]
+    pub controllers: usize,
+    #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
+    portals: Vec<Portal>,
+    #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
+    drives: Vec<Drive>,
+    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Group>,
+    #[serde(default, rename = "pool", skip_serializing_if = "Vec::is_empty")]
+    pools: Vec<Pool>,
+    #[serde(default, rename = "volume", skip_serializing_if = "Vec::is_empty")]
+    volumes: Vec<Volume>,
+    #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<Host>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Portal {
+    listen: SocketAddr,
+    #[serde(default)]
+    controller: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    segment_bytes_max: Option<u16>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drive {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    memory: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size: Option<Size>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    name: String,
+    level: LevelName,
+    drives: Vec<String>,
+    #[serde(default = "default_stripe_unit")]
+    stripe_unit: Size,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum LevelName {
+    Raid0,
+    Raid1,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pool {
+    name: String,
+    groups: Vec<String>,
+    #[serde(default = "default_page")]
+    page: Size,
+    #[serde(default = "default_threshold")]
+    soft_threshold_percent: u8,
+    #[serde(default)]
+    controller: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ProvisioningName {
+    #[default]
+    Thin,
+    Thick,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Volume {
+    name: String,
+    pool: String,
+    size: Size,
+    #[serde(default)]
+    provisioning: ProvisioningName,
+    #[serde(default = "default_block")]
+    block: u32,
+    #[serde(default = "default_physical_block")]
+    physical_block: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    read_only: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    name: String,
+    initiator: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chap: Option<Chap>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mutual_chap: Option<Chap>,
+    #[serde(default)]
+    luns: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chap {
+    name: String,
+    secret: String,
+}
+
+/// A size in bytes, written as a number or as text with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size(u64);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Size, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(d)? {
+            Written::Number(n) => Ok(Size(n)),
+            Written::Text(text) => parse_bytes(&text).map(Size).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(self.0)
+    }
+}
+
+fn default_target() -> String {
+    "iqn.2026-11.net.masu:array".into()
+}
+fn one() -> usize {
+    1
+}
+fn default_stripe_unit() -> Size {
+    Size(64 << 10)
+}
+fn default_page() -> Size {
+    Size(1 << 20)
+}
+fn default_threshold() -> u8 {
+    80
+}
+fn default_block() -> u32 {
+    512
+}
+fn default_physical_block() -> u32 {
+    4096
+}
+
+impl Declaration {
+    /// Reads a file. Relative drive files are taken from `data_dir`.
+    pub fn read(path: &Path, data_dir: &Path) -> Result<Config, DeclarationError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| DeclarationError::Read { path: shown.clone(), cause: e.to_string() })?;
+        Declaration::parse(&text, &shown, data_dir)
+    }
+
+    /// Reads a text; `path` is how it is called in messages.
+    pub fn parse(text: &str, path: &str, data_dir: &Path) -> Result<Config, DeclarationError> {
+        let declaration: Declaration = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            let cause = e.message().replace('\n', " ");
+            DeclarationError::Syntax { path: path.into(), line, cause }
+        })?;
+        let config = declaration.to_config(data_dir);
+        let config = config.and_then(|c| c.check().map(|()| c));
+        config.map_err(|cause| DeclarationError::Wrong { path: path.into(), cause })
+    }
+
+    /// The declaration of a configuration, to be kept or shown.
+    pub fn of(config: &Config) -> Declaration {
+        Declaration {
+            id: (config.id != ArrayId::default()).then(|| config.id.to_string()),
+            target: config.target.clone(),
+            controllers: config.controllers,
+            portals: config.portals.iter().map(Portal::of).collect(),
+            drives: config.drives.iter().map(Drive::of).collect(),
+            groups: config.groups.iter().map(Group::of).collect(),
+            pools: config.pools.iter().map(Pool::of).collect(),
+            volumes: config.volumes.iter().map(Volume::of).collect(),
+            hosts: config.hosts.iter().map(Host::of).collect(),
+        }
+    }
+
+    /// The TOML text.
+    pub fn to_text(&self) -> String {
+        toml::to_string_pretty(self).expect("a declaration has only plain values")
+    }
+
+    fn to_config(&self, data_dir: &Path) -> Result<Config, ConfigError> {
+        Ok(Config {
+            id: self.id.as_deref().map(parse_id).transpose()?.unwrap_or_default(),
+            target: self.target.clone(),
+            controllers: self.controllers,
+            portals: self
+                .portals
+                .iter()
+                .map(|p| PortalConfig {
+                    listen: p.listen,
+                    controller: p.controller,
+                    segment_bytes_max: p.segment_bytes_max,
+                })
+                .collect(),
+            drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
+            groups: self.groups.iter().map(Group::to_config).collect(),
+            pools: self.pools.iter().map(Pool::to_config).collect(),
+            volumes: self.volumes.iter().map(Volume::to_config).collect(),
+            hosts: self.hosts.iter().map(Host::to_config).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn parse_id(text: &str) -> Result<ArrayId, ConfigError> {
+    let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let value = u128::from_str_radix(text, 16).ok().filter(|_| digits);
+    let value = value.ok_or(ConfigError { place: "id".into(), cause: "32 hexadecimal digits are needed".into() })?;
+    Ok(ArrayId(value.to_be_bytes()))
+}
+
+impl Portal {
+    fn of(p: &PortalConfig) -> Portal {
+        Portal { listen: p.listen, controller: p.controller, segment_bytes_max: p.segment_bytes_max }
+    }
+}
+
+impl Drive {
+    fn to_config(&self, data_dir: &Path) -> Result<DriveConfig, ConfigError> {
+        let refuse = |cause: &str| ConfigError { place: format!("drive {:?}", self.name), cause: cause.into() };
+        let len = self.size.map(|s| s.0);
+        let spec = match (&self.file, &self.device, self.memory) {
+            (Some(file), None, false) => DriveSpec::File { path: data_dir.join(file), create_len_bytes: len },
+            (None, Some(path), false) => DriveSpec::Device { path: path.clone() },
+            (None, None, true) => DriveSpec::Memory {
+                name: self.name.clone(),
+                len_bytes: len.ok_or_else(|| refuse("a memory drive needs a size"))?,
+            },
+            _ => return Err(refuse("needs exactly one of file, device and memory = true")),
+        };
+        Ok(DriveConfig { name: self.name.clone(), spec })
+    }
+
+    fn of(d: &DriveConfig) -> Drive {
+        let mut drive = Drive { name: d.name.clone(), file: None, device: None, memory: false, size: None };
+        match &d.spec {
+            DriveSpec::File { path, create_len_bytes } => {
+                drive.file = Some(path.clone());
+                drive.size = create_len_bytes.map(Size);
+            }
+            DriveSpec::Device { path } => drive.device = Some(path.clone()),
+            DriveSpec::Memory { len_bytes, .. } => {
+                drive.memory = true;
+                drive.size = Some(Size(*len_bytes));
+            }
+            // A modelled drive is declared by a scenario, never by array.toml.
+            DriveSpec::Modelled { name } => drive.name.clone_from(name),
+        }
+        drive
+    }
+}
+
+impl Group {
+    fn to_config(&self) -> GroupConfig {
+        let level = match self.level {
+            LevelName::Raid0 => Level::Raid0,
+            LevelName::Raid1 => Level::Raid1,
+        };
+        GroupConfig {
+            name: self.name.clone(),
+            level,
+            drives: self.drives.clone(),
+            stripe_unit_bytes: u32::try_from(self.stripe_unit.0).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn of(g: &GroupConfig) -> Group {
+        let level = match g.level {
+            Level::Raid0 => LevelName::Raid0,
+            Level::Raid1 => LevelName::Raid1,
+        };
+        Group { name: g.name.clone(), level, drives: g.drives.clone(), stripe_unit: Size(g.stripe_unit_bytes.into()) }
+    }
+}
+
+impl Pool {
+    fn to_config(&self) -> PoolConfig {
+        PoolConfig {
+            name: self.name.clone(),
+            groups: self.groups.clone(),
+            page_bytes: self.page.0,
+            soft_threshold_percent: self.soft_threshold_percent,
+            controller: self.controller,
+        }
+    }
+
+    fn of(p: &PoolConfig) -> Pool {
+        Pool {
+            name: p.name.clone(),
+            groups: p.groups.clone(),
+            page: Size(p.page_bytes),
+            soft_threshold_percent: p.soft_threshold_percent,
+            controller: p.controller,
+        }
+    }
+}
+
+impl Volume {
+    fn to_config(&self) -> VolumeConfig {
+        VolumeConfig {
+            name: self.name.clone(),
+            pool: self.pool.clone(),
+            len_bytes: self.size.0,
+            provisioning: match self.provisioning {
+                ProvisioningName::Thin => Provisioning::Thin,
+                ProvisioningName::Thick => Provisioning::Thick,
+            },
+            block_bytes: self.block,
+            physical_block_bytes: self.physical_block,
+            read_only: self.read_only,
+        }
+    }
+
+    fn of(v: &VolumeConfig) -> Volume {
+        Volume {
+            name: v.name.clone(),
+            pool: v.pool.clone(),
+            size: Size(v.len_bytes),
+            provisioning: match v.provisioning {
+                Provisioning::Thin => ProvisioningName::Thin,
+                Provisioning::Thick => ProvisioningName::Thick,
+            },
+            block: v.block_bytes,
+            physical_block: v.physical_block_bytes,
+            read_only: v.read_only,
+        }
+    }
+}
+
+impl Host {
+    fn to_config(&self) -> Result<HostConfig, ConfigError> {
+        let chap = |c: &Chap| ChapConfig { name: c.name.clone(), secret: c.secret.clone() };
+        let mut luns = BTreeMap::new();
+        for (number, volume) in &self.luns {
+            let lun = number.parse::<u16>().map_err(|_| ConfigError {
+                place: format!("host {:?}: luns", self.name),
+                cause: format!("{number:?} is no LUN: a number from 0 to 255"),
+            })?;
+            luns.insert(Lun(lun), volume.clone());
+        }
+        Ok(HostConfig {
+            name: self.name.clone(),
+            initiator: self.initiator.clone(),
+            chap: self.chap.as_ref().map(chap),
+            mutual_chap: self.mutual_chap.as_ref().map(chap),
+            luns,
+        })
+    }
+
+    fn of(h: &HostConfig) -> Host {
+        let chap = |c: &ChapConfig| Chap { name: c.name.clone(), secret: c.secret.clone() };
+        Host {
+            name: h.name.clone(),
+            initiator: h.initiator.clone(),
+            chap: h.chap.as_ref().map(chap),
+            mutual_chap: h.mutual_chap.as_ref().map(chap),
+            luns: h.luns.iter().map(|(lun, volume)| (lun.0.to_string(), volume.clone())).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        [[drive]]
+        name = "d0"
+        memory = true
+        size = "1GiB"
+        [[group]]
+        name = "g0"
+        level = "raid0"
+        drives = ["d0"]
+        [[pool]]
+        name = "p0"
+        groups = ["g0"]
+        [[volume]]
+        name = "v0"
+        pool = "p0"
+        size = "10GiB"
+        [[host]]
+        name = "h"
+        initiator = "iqn.2004-10.com.example:h"
+        luns = { 0 = "v0" }
+    "#;
+
+    fn check(text: &str, expected: &str) {
+        let error = Declaration::parse(text, "array.toml", Path::new("/data")).expect_err("must be refused").to_string();
+        assert!(error.contains(expected), "{error:?} does not say {expected:?}");
+        assert!(!error.contains('\n'), "one line: {error:?}");
+    }
+
+    #[test]
+    fn a_declaration_survives_being_kept() {
+        let config = Declaration::parse(GOOD, "array.toml", Path::new("/data")).expect("good");
+        let kept = Declaration::of(&config).to_text();
+        assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown field `syze`");
+        check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
+        check(&GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"), "pool \"p0\": no group \"g9\" is declared");
+        check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume \"v7\"");
+        check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "is no LUN");
+        check(&format!("{GOOD}chap = {{ name = \"n\", secret = \"short\" }}"), "12 to 255 bytes");
+    }
+}

@@ -1,0 +1,193 @@
+//! The API's server: HTTP with JSON, on a unix socket that only its owner may open; on TCP only with a token.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use array::Array;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Mutex, oneshot};
+
+use crate::api::{Change, Done, Refused, Status};
+use crate::change;
+use crate::store::{Store, StoreError};
+
+/// The largest request body: no change comes near it.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Where the API is served.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The unix socket.
+    pub socket: PathBuf,
+    /// TCP address and the token that every request must carry (`Authorization: Bearer …`).
+    pub tcp: Option<(SocketAddr, String)>,
+}
+
+/// Why the API cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// An address is not to be had.
+    #[error("cannot serve the API on {place}: {cause}")]
+    Bind {
+        /// Socket or address.
+        place: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// The token is no protection.
+    #[error("the API token has {0} characters: at least 16 are needed")]
+    WeakToken(usize),
+}
+
+/// A running API.
+pub struct Server {
+    stop: Vec<oneshot::Sender<()>>,
+    socket: PathBuf,
+}
+
+struct Served {
+    array: Mutex<Array>,
+    store: Store,
+    started: Instant,
+}
+
+/// Serves the API on the current tokio runtime until [`Server::stop`].
+pub async fn serve(options: ServerOptions, array: Array, store: Store) -> Result<(Server, ArrayOwner), ServerError> {
+    let served = Arc::new(Served { array: Mutex::new(array), store, started: Instant::now() });
+    let routes = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/change", post(apply))
+        .route("/metrics", get(metrics))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(served.clone());
+    let mut server = Server { stop: vec![], socket: options.socket.clone() };
+    let listener = bind_unix(&options.socket)?;
+    let app = routes.clone();
+    let stopped = server.stop_signal();
+    tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(stopped).await });
+    if let Some((addr, token)) = options.tcp {
+        if token.len() < 16 {
+            return Err(ServerError::WeakToken(token.len()));
+        }
+        let bind = TcpListener::bind(addr).await;
+        let listener = bind.map_err(|e| ServerError::Bind { place: addr.to_string(), cause: e.to_string() })?;
+        let guarded = routes.layer(middleware::from_fn_with_state(Arc::<str>::from(token), require_token));
+        let stopped = server.stop_signal();
+        tokio::spawn(async move { axum::serve(listener, guarded).with_graceful_shutdown(stopped).await });
+    }
+    Ok((server, ArrayOwner(served)))
+}
+
+/// Keeps the array that the API serves reachable for the daemon itself.
+pub struct ArrayOwner(Arc<Served>);
+
+impl ArrayOwner {
+    /// Stops the array in order.
+    pub async fn stop_array(&self) -> Result<(), array::ControlError> {
+        self.0.array.lock().await.stop().await
+    }
+}
+
+impl Server {
+    /// Stops serving and removes the socket.
+    pub fn stop(self) {
+        for stop in self.stop {
+            let _ = stop.send(());
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+
+    fn stop_signal(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let (send, receive) = oneshot::channel();
+        self.stop.push(send);
+        async move {
+            let _ = receive.await;
+        }
+    }
+}
+
+fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
+    let failed = |cause: String| ServerError::Bind { place: path.display().to_string(), cause };
+    if path.exists() {
+        // A socket that nobody answers on is left from a crash; one that answers is another array's.
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(failed("another masu serves this data directory".into()));
+        }
+        std::fs::remove_file(path).map_err(|e| failed(e.to_string()))?;
+    }
+    let listener = UnixListener::bind(path).map_err(|e| failed(e.to_string()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|e| failed(e.to_string()))?;
+    Ok(listener)
+}
+
+async fn require_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let good = given.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|t| same(t.as_bytes(), token.as_bytes()));
+    if good { next.run(request).await } else { refused(StatusCode::UNAUTHORIZED, "the token is missing or wrong") }
+}
+
+/// Compares in a time that does not tell where the difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
+}
+
+fn refused(code: StatusCode, error: impl Into<String>) -> Response {
+    (code, Json(Refused { error: error.into() })).into_response()
+}
+
+async fn current(served: &Served) -> Result<Status, Response> {
+    let array = served.array.lock().await;
+    match array.status().await {
+        Ok(parts) => Ok(Status::of(array.config(), parts, served.started.elapsed().as_secs())),
+        Err(e) => Err(refused(StatusCode::SERVICE_UNAVAILABLE, e.to_string())),
+    }
+}
+
+async fn status(State(served): State<Arc<Served>>) -> Response {
+    match current(&served).await {
+        Ok(status) => Json(status).into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn metrics(State(served): State<Arc<Served>>) -> Response {
+    match current(&served).await {
+        Ok(status) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], crate::metrics::text(&status)).into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn apply(State(served): State<Arc<Served>>, Json(change): Json<Change>) -> Response {
+    let mut array = served.array.lock().await;
+    match make(&mut array, &change, &served.store).await {
+        Ok(done) => {
+            tracing::info!(?done, "changed");
+            Json(Done { done }).into_response()
+        }
+        Err(error) => refused(StatusCode::CONFLICT, error),
+    }
+}
+
+/// Makes a change and keeps it. What was made before a failure stays and is shown by the status.
+async fn make(array: &mut Array, change: &Change, store: &Store) -> Result<Vec<String>, String> {
+    let done = match change {
+        Change::VolumeDelete { name } => array.delete_volume(name).await,
+        Change::SnapshotCreate { volume, name } => array.clone_volume(volume, name).await,
+        declared => {
+            let next = change::next(array.config(), declared, store.dir())?;
+            array.apply(next).await
+        }
+    };
+    let done = done.map_err(|e| e.to_string())?;
+    store.save(array.config()).map_err(|e: StoreError| e.to_string())?;
+    Ok(done)
+}

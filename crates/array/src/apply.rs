@@ -1,0 +1,258 @@
+//! Making a declaration so, on one controller: what is declared and not there is opened or created, from the drives up.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pool::{Pool, PoolEvent, PoolSpec};
+use raid::{Group, GroupSpec};
+use scsi::{Identity, LogicalUnit};
+use world::{Drive, StreamOptions};
+
+use crate::Disk;
+use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, PortalConfig, VolumeConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+use crate::port::{Port, Portal};
+
+/// Applies a declaration; gives a line for each thing made or changed.
+pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> Result<Vec<String>, ControlError> {
+    let mut done = Vec::new();
+    release_what_others_own(controller, &config);
+    for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
+        open_group(controller, &config, group, &mut done).await?;
+    }
+    for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
+        open_pool(controller, pool, &mut done).await?;
+    }
+    for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {
+        open_volume(controller, &config, volume, &mut done).await?;
+    }
+    let undeclared: Vec<String> = {
+        let state = controller.state();
+        state.lus.keys().filter(|name| config.volume(name).is_none()).cloned().collect()
+    };
+    {
+        let mut state = controller.state.borrow_mut();
+        state.config = config.clone();
+        undeclared.iter().for_each(|name| {
+            state.lus.remove(name);
+        });
+    }
+    controller.update_views();
+    close_ports(controller, &config, &mut done);
+    for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
+        open_port(controller, portal, i as u16 + 1, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// The controller of the pool that a group is in; controller 0 keeps those that are in none.
+fn owner_of_group(config: &Config, group: &str) -> usize {
+    let pool = config.pools.iter().find(|p| p.groups.iter().any(|g| g == group));
+    pool.map_or(0, |p| p.controller)
+}
+
+/// A group that waited for a pool may now belong to another controller: its drives are closed here first.
+fn release_what_others_own(controller: &Controller, config: &Config) {
+    let mut state = controller.state.borrow_mut();
+    let elsewhere = |name: &String| owner_of_group(config, name) != controller.index;
+    let gone: Vec<String> = state.groups.keys().filter(|g| elsewhere(g)).cloned().collect();
+    for group in gone {
+        state.groups.remove(&group);
+        if let Some(declared) = config.groups.iter().find(|g| g.name == group) {
+            declared.drives.iter().for_each(|d| {
+                state.drives.remove(d);
+            });
+        }
+    }
+}
+
+async fn open_group(
+    controller: &Controller, config: &Config, group: &GroupConfig, done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    if controller.state().groups.contains_key(&group.name) {
+        return Ok(());
+    }
+    let mut drives = Vec::new();
+    for name in &group.drives {
+        let declared = config.drives.iter().find(|d| d.name == *name);
+        drives.push(open_drive(controller, declared.expect("the declaration was checked"))?);
+    }
+    let place = || ControlError::at(format!("group {:?}", group.name));
+    let mut labelled = false;
+    for drive in &drives {
+        labelled |= raid::inspect(drive).await.map_err(|e| place()(&e))?.is_some();
+    }
+    let spec = GroupSpec {
+        name: group.name.clone(),
+        level: group.level,
+        stripe_unit_bytes: group.stripe_unit_bytes,
+        array_id: config.id,
+    };
+    let opened = if labelled {
+        Group::open(controller.world.clone(), spec, drives).await
+    } else {
+        Group::create(controller.world.clone(), spec, drives).await
+    };
+    let opened = opened.map_err(|e| place()(&e))?;
+    done.push(format!("group {}: {} {}", group.name, if labelled { "opened" } else { "created" }, opened.status()));
+    controller.state.borrow_mut().groups.insert(group.name.clone(), opened);
+    Ok(())
+}
+
+fn open_drive(controller: &Controller, declared: &DriveConfig) -> Result<Drive, ControlError> {
+    if let Some(drive) = controller.state().drives.get(&declared.name) {
+        return Ok(drive.clone());
+    }
+    let place = ControlError::at(format!("drive {:?}", declared.name));
+    let drive = controller.world.open_drive(&declared.spec).map_err(|e| place(&e))?;
+    controller.state.borrow_mut().drives.insert(declared.name.clone(), drive.clone());
+    Ok(drive)
+}
+
+async fn open_pool(
+    controller: &Rc<Controller>, declared: &PoolConfig, done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("pool {:?}", declared.name));
+    let known = controller.state().pools.get(&declared.name).cloned();
+    if let Some(pool) = known {
+        pool.set_soft_threshold(declared.soft_threshold_percent);
+        return Ok(());
+    }
+    let groups: Vec<Group> = {
+        let state = controller.state();
+        declared.groups.iter().map(|g| state.groups[g].clone()).collect()
+    };
+    let spec = PoolSpec {
+        name: declared.name.clone(),
+        page_bytes: declared.page_bytes,
+        soft_threshold_percent: declared.soft_threshold_percent,
+    };
+    let there = pool::is_there(&groups).await.map_err(|e| place()(&e))?;
+    let opened = if there {
+        Pool::open(controller.world.clone(), groups).await
+    } else {
+        Pool::create(controller.world.clone(), spec, groups).await
+    };
+    let pool = opened.map_err(|e| place()(&e))?;
+    pool.set_soft_threshold(declared.soft_threshold_percent);
+    done.push(format!("pool {}: {}", declared.name, if there { "opened" } else { "created" }));
+    controller.world.spawn(watch_pool_task(controller.clone(), declared.name.clone(), pool.clone()));
+    controller.state.borrow_mut().pools.insert(declared.name.clone(), pool);
+    Ok(())
+}
+
+/// Passes on what a pool says: an event for the status, a unit attention for the hosts.
+async fn watch_pool_task(controller: Rc<Controller>, name: String, pool: Pool) {
+    while let Some(event) = pool.next_event().await {
+        controller.note(format!("pool {name}: {event}"));
+        if matches!(event, PoolEvent::ThresholdCrossed { .. }) {
+            let state = controller.state();
+            let on_pool = |volume: &str| state.config.volume(volume).is_some_and(|v| v.pool == name);
+            state.lus.iter().filter(|(volume, _)| on_pool(volume)).for_each(|(_, lu)| lu.threshold_reached());
+        }
+    }
+}
+
+async fn open_volume(
+    controller: &Controller, config: &Config, declared: &VolumeConfig, done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("volume {:?}", declared.name));
+    let pool = controller.state().pools[&declared.pool].clone();
+    let known = pool.volume(&declared.name);
+    let volume = match known {
+        Some(volume) => volume,
+        None => {
+            let made = pool.create_volume(&declared.name, declared.len_bytes, declared.provisioning).await;
+            done.push(format!("volume {}: created", declared.name));
+            made.map_err(|e| place()(&e))?
+        }
+    };
+    let len = block::Device::geometry(&volume).len_bytes;
+    if declared.len_bytes < len {
+        return Err(place()(&format!("has {len} bytes and is declared with {}: a volume does not shrink", declared.len_bytes)));
+    }
+    if declared.len_bytes > len {
+        pool.grow_volume(&declared.name, declared.len_bytes).await.map_err(|e| place()(&e))?;
+        done.push(format!("volume {}: grown to {} bytes", declared.name, declared.len_bytes));
+    }
+    let lu = controller.state().lus.get(&declared.name).cloned();
+    match lu {
+        Some(lu) if declared.len_bytes > len => lu.capacity_changed(),
+        Some(_) => {}
+        None => {
+            let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+            let identity = Identity {
+                physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
+                read_only: declared.read_only,
+                ..Identity::of(array, volume.id())
+            };
+            let disk = Disk::new(volume, declared.block_bytes);
+            let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
+            controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a volume that is declared no longer.
+pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at(format!("volume {name:?}"));
+    if controller.state().config.volume(name).is_some() {
+        return Err(place()(&"it is declared"));
+    }
+    let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
+    let pool = pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&"there is none"))?;
+    pool.delete_volume(name).await.map_err(|e| place()(&e))?;
+    Ok(vec![format!("volume {name}: deleted")])
+}
+
+/// Makes a volume that shares the pages of another; its LU is made when it is declared.
+pub(crate) async fn clone_volume(controller: &Controller, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at(format!("volume {from:?}"));
+    let pool = {
+        let state = controller.state();
+        let declared = state.config.volume(from).ok_or_else(|| place()(&"there is none"))?;
+        state.pools[&declared.pool].clone()
+    };
+    pool.clone_volume(from, to).await.map_err(|e| place()(&e))?;
+    Ok(vec![format!("volume {to}: shares the pages of {from}")])
+}
+
+fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
+    let mut state = controller.state.borrow_mut();
+    state.ports.retain(|(port, stop)| {
+        let stays = config.portals.get(usize::from(port.portal_group) - 1) == Some(&port.config);
+        if !stays {
+            stop.stop();
+            done.push(format!("port {}: closed", port.listen.get()));
+        }
+        stays
+    });
+}
+
+fn open_port(
+    controller: &Rc<Controller>, portal: &PortalConfig, portal_group: u16, done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    if controller.state().ports.iter().any(|(p, _)| p.portal_group == portal_group) {
+        return Ok(());
+    }
+    let options = StreamOptions { segment_bytes_max: portal.segment_bytes_max };
+    let place = ControlError::at(format!("portal {}", portal.listen));
+    let listener = controller.world.listen_with(portal.listen, options).map_err(|e| place(&e))?;
+    let port = Rc::new(Port {
+        controller: controller.clone(),
+        config: portal.clone(),
+        portal_group,
+        listen: listener.local().into(),
+        counts: Default::default(),
+    });
+    let stop = iscsi::target::Stop::default();
+    done.push(format!("port {}: open", listener.local()));
+    let target = Rc::new(Portal(port.clone()));
+    let serving = iscsi::target::serve(controller.world.clone(), listener, target, iscsi::target::Limits::default(), stop.clone());
+    controller.world.spawn(serving);
+    controller.state.borrow_mut().ports.push((port, stop));
+    Ok(())
+}

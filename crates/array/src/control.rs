@@ -1,0 +1,116 @@
+//! The control plane's way in: messages to controllers, whatever thread or runtime they come from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
+
+use crate::config::{Config, ConfigError};
+use crate::crossing::RemoteNexus;
+use crate::status::ControllerStatus;
+
+/// Messages that wait at a controller before the sender waits.
+const QUEUE_LEN: usize = 1024;
+
+/// What a controller is asked to do.
+#[derive(Clone, Debug)]
+pub enum Control {
+    /// Make what is declared and not there: drives, groups and pools opened (or created on blank drives), volumes
+    /// created or grown, hosts and mappings changed, ports opened. What is there and not declared stays.
+    Apply(Arc<Config>),
+    /// Delete a volume and everything on it.
+    DeleteVolume(String),
+    /// Make a volume that shares the pages of another.
+    CloneVolume {
+        /// The existing volume.
+        from: String,
+        /// The new one.
+        to: String,
+    },
+    /// Say what is there and how it was used.
+    Status,
+    /// Tell the hosts, let running commands end for at most this long, make everything durable, stop.
+    Stop {
+        /// How long hosts get to log out.
+        grace: Duration,
+    },
+}
+
+/// What a controller answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Done; one line for each thing that was made or changed.
+    Done(Vec<String>),
+    /// How things stand.
+    Status(Box<ControllerStatus>),
+}
+
+/// Why a controller could not do what it was asked: one line with cause and place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// The declaration does not hold together.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Something could not be opened, made or deleted.
+    #[error("{place}: {cause}")]
+    Failed {
+        /// Which object.
+        place: String,
+        /// Why.
+        cause: String,
+    },
+    /// The controller has stopped.
+    #[error("controller {0} has stopped")]
+    Stopped(usize),
+}
+
+impl ControlError {
+    pub(crate) fn at(place: impl Into<String>) -> impl FnOnce(&dyn std::fmt::Display) -> ControlError {
+        let place = place.into();
+        move |cause| ControlError::Failed { place, cause: cause.to_string() }
+    }
+}
+
+/// What reaches a controller from other threads.
+pub(crate) enum Message {
+    Control(Control, oneshot::Sender<Result<Reply, ControlError>>),
+    Execute { nexus: RemoteNexus, lun: Option<Lun>, request: Request, reply: oneshot::Sender<Response> },
+    Manage { nexus: RemoteNexus, function: TaskFunction, reply: oneshot::Sender<TaskOutcome> },
+    Close { nexus: RemoteNexus },
+}
+
+/// The sending end of a controller; cheap to clone, usable from every thread.
+#[derive(Clone)]
+pub struct ControllerHandle {
+    /// The controller's number.
+    pub index: usize,
+    sender: async_channel::Sender<Message>,
+}
+
+/// The receiving end, given to the controller's thread.
+pub struct Mailbox(pub(crate) async_channel::Receiver<Message>);
+
+impl ControllerHandle {
+    /// A controller's two ends.
+    pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
+        let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
+        (ControllerHandle { index, sender }, Mailbox(receiver))
+    }
+
+    /// Asks for something and waits for the answer.
+    pub async fn ask(&self, control: Control) -> Result<Reply, ControlError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Control(control, reply)).await?;
+        answer.await.map_err(|_| ControlError::Stopped(self.index))?
+    }
+
+    pub(crate) async fn send(&self, message: Message) -> Result<(), ControlError> {
+        self.sender.send(message).await.map_err(|_| ControlError::Stopped(self.index))
+    }
+
+    /// For a sender that cannot wait (a drop): whether there was room.
+    pub(crate) fn try_send(&self, message: Message) -> bool {
+        self.sender.try_send(message).is_ok()
+    }
+}

@@ -1,0 +1,341 @@
+//! A controller: one thread that owns its ports, drives, groups, pools and LUs.
+
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iscsi::target::LoginRefusal;
+use pool::Pool;
+use raid::Group;
+use scsi::{LogicalUnit, Lun, TargetPort, Tokens, View, ViewSpec};
+use world::{Drive, World};
+
+use crate::Disk;
+use crate::apply;
+use crate::config::Config;
+use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
+use crate::crossing::RemoteNexus;
+use crate::hosts::{Nexuses, Seen, initiator_port, target_port};
+use crate::port::Port;
+use crate::status::{ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus};
+
+/// Events kept for the status.
+const EVENTS_MAX: usize = 200;
+
+/// One controller. Everything in it lives on its thread.
+pub(crate) struct Controller {
+    pub(crate) world: World,
+    pub(crate) index: usize,
+    handles: Vec<ControllerHandle>,
+    tokens: Rc<Tokens<Disk>>,
+    pub(crate) state: RefCell<State>,
+    stopping: Cell<bool>,
+}
+
+/// What a controller owns.
+pub(crate) struct State {
+    pub(crate) config: Arc<Config>,
+    pub(crate) drives: BTreeMap<String, Drive>,
+    pub(crate) groups: BTreeMap<String, Group>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    /// By volume name.
+    pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
+    pub(crate) ports: Vec<(Rc<Port>, iscsi::target::Stop)>,
+    pub(crate) nexuses: Nexuses,
+    events: VecDeque<String>,
+}
+
+/// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
+pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
+    let state = State {
+        config: Arc::new(Config::empty("")),
+        drives: BTreeMap::new(),
+        groups: BTreeMap::new(),
+        pools: BTreeMap::new(),
+        lus: BTreeMap::new(),
+        ports: Vec::new(),
+        nexuses: Nexuses::default(),
+        events: VecDeque::new(),
+    };
+    let controller = Rc::new(Controller {
+        tokens: Rc::new(Tokens::new(world.clone())),
+        world,
+        index,
+        handles,
+        state: RefCell::new(state),
+        stopping: Cell::new(false),
+    });
+    while let Ok(message) = mailbox.0.recv().await {
+        match message {
+            Message::Control(Control::Stop { grace }, reply) => {
+                let stopped = controller.stop(grace).await;
+                mailbox.0.close();
+                let _ = reply.send(stopped);
+                break;
+            }
+            Message::Control(control, reply) => {
+                let controller = controller.clone();
+                controller.world.clone().spawn(async move {
+                    let _ = reply.send(controller.perform(control).await);
+                });
+            }
+            Message::Execute { nexus, lun, request, reply } => {
+                let seen = controller.remote_nexus(&nexus);
+                controller.world.spawn(async move {
+                    let _ = reply.send(seen.view.execute(lun, request).await);
+                });
+            }
+            Message::Manage { nexus, function, reply } => {
+                let seen = controller.remote_nexus(&nexus);
+                controller.world.spawn(async move {
+                    let _ = reply.send(seen.view.manage(function).await);
+                });
+            }
+            Message::Close { nexus } => {
+                controller.state.borrow_mut().nexuses.remove(nexus.id);
+            }
+        }
+    }
+}
+
+impl Controller {
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.state.borrow().config.clone()
+    }
+
+    pub(crate) fn handle(&self, index: usize) -> &ControllerHandle {
+        &self.handles[index]
+    }
+
+    pub(crate) fn others(&self) -> impl Iterator<Item = &ControllerHandle> {
+        self.handles.iter().filter(|h| h.index != self.index)
+    }
+
+    /// Notes an event for the status.
+    pub(crate) fn note(&self, event: String) {
+        let events = &mut self.state.borrow_mut().events;
+        if events.len() == EVENTS_MAX {
+            events.pop_front();
+        }
+        events.push_back(event);
+    }
+
+    async fn perform(self: &Rc<Self>, control: Control) -> Result<Reply, ControlError> {
+        match control {
+            Control::Apply(config) => apply::apply(self, config).await.map(Reply::Done),
+            Control::DeleteVolume(name) => apply::delete_volume(self, &name).await.map(Reply::Done),
+            Control::CloneVolume { from, to } => apply::clone_volume(self, &from, &to).await.map(Reply::Done),
+            Control::Status => Ok(Reply::Status(Box::new(self.status()))),
+            Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
+        }
+    }
+
+    /// Opens the nexus of a session at one of this controller's ports.
+    pub(crate) fn open_nexus(&self, initiator: &str, isid: [u8; 6], portal_group: u16) -> Result<Rc<Seen>, LoginRefusal> {
+        if self.stopping.get() {
+            return Err(LoginRefusal::ServiceUnavailable);
+        }
+        let id = self.state.borrow_mut().nexuses.fresh_id(self.index);
+        let target = self.config().target.clone();
+        let nexus =
+            RemoteNexus { id, initiator: initiator_port(initiator, isid), port: target_port(&target, portal_group) };
+        self.admit(nexus, true).ok_or(LoginRefusal::NotAllowed)
+    }
+
+    /// The nexus of a session at another controller's port, made when its first command crosses.
+    fn remote_nexus(&self, nexus: &RemoteNexus) -> Rc<Seen> {
+        let known = self.state.borrow().nexuses.get(nexus.id);
+        known.unwrap_or_else(|| {
+            // A host that was removed a moment ago sees nothing.
+            self.admit(nexus.clone(), false).unwrap_or_else(|| self.empty_view(nexus.clone()))
+        })
+    }
+
+    fn admit(&self, nexus: RemoteNexus, local: bool) -> Option<Rc<Seen>> {
+        let config = self.config();
+        let host = config.host_of(&nexus.initiator.name)?;
+        let seen = Rc::new(Seen::new(nexus.clone(), host.name.clone(), self.view_of(nexus), local));
+        let mut state = self.state.borrow_mut();
+        let (here, elsewhere) = what_host_sees(&state, host, self.index);
+        seen.update(&here, elsewhere);
+        state.nexuses.insert(seen.clone());
+        Some(seen)
+    }
+
+    fn empty_view(&self, nexus: RemoteNexus) -> Rc<Seen> {
+        Rc::new(Seen::new(nexus.clone(), String::new(), self.view_of(nexus), false))
+    }
+
+    fn view_of(&self, nexus: RemoteNexus) -> View<Disk> {
+        let config = self.config();
+        let ports = (1..=config.portals.len().max(1) as u16).map(|g| target_port(&config.target, g));
+        View::new(ViewSpec {
+            nexus: nexus.id,
+            initiator: nexus.initiator,
+            port: Rc::new(nexus.port),
+            ports: ports.collect::<Vec<TargetPort>>().into(),
+            tokens: self.tokens.clone(),
+        })
+    }
+
+    /// Ends a nexus here, and at the controllers that may have made a view for it.
+    pub(crate) fn close_nexus(&self, nexus: &RemoteNexus) {
+        self.state.borrow_mut().nexuses.remove(nexus.id);
+        for other in self.others() {
+            // A full mailbox is the only failure besides a stopped controller; then the view waits for the array's end.
+            let _ = other.try_send(Message::Close { nexus: nexus.clone() });
+        }
+    }
+
+    /// Makes every view what the configuration says.
+    pub(crate) fn update_views(&self) {
+        let state = self.state.borrow();
+        for seen in state.nexuses.iter() {
+            let (here, elsewhere) = match state.config.host_of(&seen.nexus.initiator.name) {
+                Some(host) => what_host_sees(&state, host, self.index),
+                None => (BTreeMap::new(), Vec::new()),
+            };
+            seen.update(&here, elsewhere);
+        }
+    }
+
+    async fn stop(&self, grace: Duration) -> Result<Reply, ControlError> {
+        self.stopping.set(true);
+        let stops: Vec<_> = self.state.borrow().ports.iter().map(|(_, stop)| stop.clone()).collect();
+        for stop in &stops {
+            stop.stop();
+        }
+        let deadline = self.world.now() + grace;
+        while self.state.borrow().nexuses.iter().any(|seen| seen.local) && self.world.now() < deadline {
+            self.world.sleep(Duration::from_millis(10)).await;
+        }
+        let pools: Vec<Pool> = self.state.borrow().pools.values().cloned().collect();
+        for pool in pools {
+            let place = ControlError::at(format!("pool {:?}", pool.name()));
+            pool.close().await.map_err(|e| place(&e))?;
+        }
+        Ok(Reply::Done(vec![]))
+    }
+
+    fn status(&self) -> ControllerStatus {
+        let state = self.state.borrow();
+        ControllerStatus {
+            index: self.index,
+            drives: state.drives.iter().map(|(name, drive)| drive_status(name, drive)).collect(),
+            groups: groups_status(&state),
+            pools: pools_status(&state),
+            volumes: volumes_status(&state),
+            sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
+            ports: state.ports.iter().map(|(port, _)| port_status(port)).collect(),
+            events: state.events.iter().cloned().collect(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+}
+
+type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
+
+/// The LUs of this controller that a host sees, and who serves its others.
+fn what_host_sees(state: &State, host: &crate::config::HostConfig, index: usize) -> (Here, Vec<(Lun, usize)>) {
+    let mut here = BTreeMap::new();
+    let mut elsewhere = Vec::new();
+    for (lun, volume) in &host.luns {
+        match state.lus.get(volume) {
+            Some(lu) => {
+                here.insert(*lun, lu.clone());
+            }
+            None => elsewhere.extend(state.config.owner_of(volume).filter(|o| *o != index).map(|owner| (*lun, owner))),
+        }
+    }
+    (here, elsewhere)
+}
+
+fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
+    DriveStatus {
+        name: name.into(),
+        medium: drive.info().name.clone(),
+        len_bytes: drive.info().len_bytes,
+        counts: drive.counts(),
+    }
+}
+
+fn groups_status(state: &State) -> Vec<GroupStatus> {
+    let declared = |name: &str| state.config.groups.iter().find(|g| g.name == name);
+    let group = |(name, group): (&String, &Group)| {
+        let declared = declared(name)?;
+        Some(GroupStatus {
+            name: name.clone(),
+            level: declared.level,
+            drives: declared.drives.clone(),
+            len_bytes: block::Device::geometry(group).len_bytes,
+            state: group.status().to_string(),
+        })
+    };
+    state.groups.iter().filter_map(group).collect()
+}
+
+fn pools_status(state: &State) -> Vec<PoolStatus> {
+    let pool = |(name, pool): (&String, &Pool)| {
+        let space = pool.space();
+        let declared = state.config.pool(name)?;
+        let volumes = state.config.volumes.iter().filter(|v| v.pool == *name);
+        Some(PoolStatus {
+            name: name.clone(),
+            groups: declared.groups.clone(),
+            page_bytes: pool.page_bytes(),
+            len_bytes: space.total_bytes,
+            used_bytes: space.used_bytes,
+            promised_bytes: volumes.map(|v| v.len_bytes).sum(),
+            soft_threshold_percent: declared.soft_threshold_percent,
+        })
+    };
+    state.pools.iter().filter_map(pool).collect()
+}
+
+fn volumes_status(state: &State) -> Vec<VolumeStatus> {
+    let volume = |(name, lu): (&String, &Rc<LogicalUnit<Disk>>)| {
+        let declared = state.config.volume(name)?;
+        let space = lu.medium().volume().space();
+        let seers = state.config.hosts.iter();
+        let mapped = seers.flat_map(|h| h.luns.iter().filter(|(_, v)| *v == name).map(|(l, _)| (h.name.clone(), *l)));
+        Some(VolumeStatus {
+            name: name.clone(),
+            pool: declared.pool.clone(),
+            len_bytes: lu.geometry().len_bytes,
+            used_bytes: space.used_bytes,
+            shared_bytes: space.shared_bytes,
+            provisioning: declared.provisioning,
+            block_bytes: declared.block_bytes,
+            naa: lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect(),
+            mapped_to: mapped.collect(),
+            counters: lu.counters(),
+        })
+    };
+    state.lus.iter().filter_map(volume).collect()
+}
+
+fn session_status(seen: &Seen) -> SessionStatus {
+    SessionStatus {
+        host: seen.host.clone(),
+        initiator: seen.nexus.initiator.name.clone(),
+        isid: seen.nexus.initiator.isid.iter().map(|b| format!("{b:02x}")).collect(),
+        commands: seen.commands.get(),
+        bytes: seen.bytes.get(),
+    }
+}
+
+fn port_status(port: &Port) -> PortStatus {
+    PortStatus {
+        listen: port.listen.get(),
+        portal_group: port.portal_group,
+        sessions: port.counts.sessions.get(),
+        commands: port.counts.commands.get(),
+        bytes_in: port.counts.bytes_in.get(),
+        bytes_out: port.counts.bytes_out.get(),
+    }
+}

@@ -1,0 +1,48 @@
+//! Commands that cross to the controller that owns the LU.
+//!
+//! The port's controller sends the request with its data; the owner executes it on a view of its own for that nexus and sends
+//! the response back. Both are plain values; buffers are shared memory and are not copied.
+
+use futures::channel::oneshot;
+use scsi::{InitiatorPort, Lun, NexusId, Request, Response, Status, TargetPort, TaskFunction, TaskOutcome};
+
+use crate::control::{ControllerHandle, Message};
+
+/// A nexus as another controller knows it: enough to build a view for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemoteNexus {
+    /// Unique in the array.
+    pub(crate) id: NexusId,
+    /// The host's end.
+    pub(crate) initiator: InitiatorPort,
+    /// The array's end.
+    pub(crate) port: TargetPort,
+}
+
+/// Executes a command at its owner. When the owner has stopped, the host is told to try again.
+pub(crate) async fn execute(owner: &ControllerHandle, nexus: RemoteNexus, lun: Option<Lun>, request: Request) -> Response {
+    let (reply, answer) = oneshot::channel();
+    if owner.send(Message::Execute { nexus, lun, request, reply }).await.is_err() {
+        return busy();
+    }
+    answer.await.unwrap_or_else(|_| busy())
+}
+
+/// Performs a task management function at another controller.
+pub(crate) async fn manage(owner: &ControllerHandle, nexus: RemoteNexus, function: TaskFunction) -> TaskOutcome {
+    let (reply, answer) = oneshot::channel();
+    if owner.send(Message::Manage { nexus, function, reply }).await.is_err() {
+        return TaskOutcome::NoSuchLun;
+    }
+    answer.await.unwrap_or(TaskOutcome::NoSuchLun)
+}
+
+fn busy() -> Response {
+    Response {
+        status: Status::Busy,
+        sense: Vec::new(),
+        data_in: block::Pieces::new(),
+        data_out_wanted: 0,
+        aborted: false,
+    }
+}

@@ -1,0 +1,114 @@
+//! Who is logged in at a controller: sessions with what each sees, and the names they are known by.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use scsi::{InitiatorPort, LogicalUnit, Lun, NexusId, TargetPort, View};
+
+use crate::Disk;
+use crate::crossing::RemoteNexus;
+
+/// What one nexus sees from this controller, whether the session is at one of its own ports or at another controller's.
+pub(crate) struct Seen {
+    /// Which nexus.
+    pub(crate) nexus: RemoteNexus,
+    /// The host's name in the array.
+    pub(crate) host: String,
+    /// The LUs of this controller that the host sees, and the numbers of those of others.
+    pub(crate) view: View<Disk>,
+    /// Commands executed.
+    pub(crate) commands: Cell<u64>,
+    /// Bytes of data both ways.
+    pub(crate) bytes: Cell<u64>,
+    /// Whether the session is at a port of this controller.
+    pub(crate) local: bool,
+    /// The LUNs that other controllers serve.
+    elsewhere: Elsewhere,
+}
+
+impl Seen {
+    /// A nexus that sees nothing yet.
+    pub(crate) fn new(nexus: RemoteNexus, host: String, view: View<Disk>, local: bool) -> Seen {
+        let (commands, bytes) = (Cell::new(0), Cell::new(0));
+        Seen { nexus, host, view, commands, bytes, local, elsewhere: Elsewhere::default() }
+    }
+
+    /// The controller that serves a LUN when it is another one.
+    pub(crate) fn owner_elsewhere(&self, lun: Option<Lun>) -> Option<usize> {
+        self.elsewhere.owner(lun)
+    }
+
+    /// Makes the view what it should be: maps what is new, unmaps what is gone, touches nothing else.
+    pub(crate) fn update(&self, here: &BTreeMap<Lun, Rc<LogicalUnit<Disk>>>, elsewhere: Vec<(Lun, usize)>) {
+        for (lun, lu) in self.view.mapped() {
+            if !here.get(&lun).is_some_and(|new| Rc::ptr_eq(new, &lu)) {
+                self.view.unmap(lun);
+            }
+        }
+        let mapped: Vec<Lun> = self.view.mapped().into_iter().map(|(lun, _)| lun).collect();
+        for (lun, lu) in here {
+            if !mapped.contains(lun) {
+                self.view.map(*lun, lu.clone());
+            }
+        }
+        self.view.set_elsewhere(elsewhere.iter().map(|(lun, _)| *lun).collect());
+        self.elsewhere.set(elsewhere);
+    }
+}
+
+/// Which LUNs of a nexus are served by other controllers; empty with one controller.
+#[derive(Default)]
+struct Elsewhere(RefCell<Vec<(Lun, usize)>>);
+
+impl Elsewhere {
+    fn set(&self, routes: Vec<(Lun, usize)>) {
+        *self.0.borrow_mut() = routes;
+    }
+
+    fn owner(&self, lun: Option<Lun>) -> Option<usize> {
+        let routes = self.0.borrow();
+        routes.iter().find(|(l, _)| Some(*l) == lun).map(|(_, owner)| *owner)
+    }
+}
+
+/// All nexuses that this controller serves.
+#[derive(Default)]
+pub(crate) struct Nexuses {
+    by_id: BTreeMap<NexusId, Rc<Seen>>,
+    next: u64,
+}
+
+impl Nexuses {
+    /// An identifier that no other nexus of the array has: the controller's number and a count.
+    pub(crate) fn fresh_id(&mut self, controller: usize) -> NexusId {
+        self.next += 1;
+        NexusId((controller as u64) << 48 | self.next)
+    }
+
+    pub(crate) fn get(&self, id: NexusId) -> Option<Rc<Seen>> {
+        self.by_id.get(&id).cloned()
+    }
+
+    pub(crate) fn insert(&mut self, seen: Rc<Seen>) {
+        self.by_id.insert(seen.nexus.id, seen);
+    }
+
+    pub(crate) fn remove(&mut self, id: NexusId) -> Option<Rc<Seen>> {
+        self.by_id.remove(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<Seen>> {
+        self.by_id.values()
+    }
+}
+
+/// A target port as SCSI names it: each portal is a group of its own.
+pub(crate) fn target_port(target: &str, portal_group: u16) -> TargetPort {
+    TargetPort { target: target.into(), portal_group, relative_id: portal_group, group: portal_group }
+}
+
+/// The host's end of a nexus.
+pub(crate) fn initiator_port(name: &str, isid: [u8; 6]) -> InitiatorPort {
+    InitiatorPort { name: name.into(), isid }
+}

@@ -1,0 +1,137 @@
+//! A port: the array as an iSCSI portal sees it.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Secret, Target};
+use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
+
+use crate::config::{ChapConfig, PortalConfig};
+use crate::controller::Controller;
+use crate::crossing;
+use crate::hosts::Seen;
+
+/// One port of a controller.
+pub(crate) struct Port {
+    pub(crate) controller: Rc<Controller>,
+    pub(crate) config: PortalConfig,
+    /// Portal group tag: one group for each portal, from 1 in the order of the declaration.
+    pub(crate) portal_group: u16,
+    /// Where it really listens.
+    pub(crate) listen: Cell<SocketAddr>,
+    pub(crate) counts: PortCounts,
+}
+
+/// What went through a port.
+#[derive(Default)]
+pub(crate) struct PortCounts {
+    pub(crate) sessions: Cell<usize>,
+    pub(crate) commands: Cell<u64>,
+    pub(crate) bytes_in: Cell<u64>,
+    pub(crate) bytes_out: Cell<u64>,
+}
+
+/// One host's session at a port. Dropping it ends the nexus at every controller.
+pub(crate) struct HostSession {
+    port: Rc<Port>,
+    seen: Rc<Seen>,
+}
+
+impl Drop for HostSession {
+    fn drop(&mut self) {
+        let sessions = &self.port.counts.sessions;
+        sessions.set(sessions.get() - 1);
+        self.port.controller.close_nexus(&self.seen.nexus);
+    }
+}
+
+/// The port as iSCSI's `Target`: a local type around the shared port.
+#[derive(Clone)]
+pub(crate) struct Portal(pub(crate) Rc<Port>);
+
+fn secret(chap: &ChapConfig) -> Secret {
+    Secret { name: chap.name.clone(), secret: chap.secret.clone() }
+}
+
+impl Target for Portal {
+    type Nexus = HostSession;
+
+    fn discover(&self, initiator: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
+        let config = self.0.controller.config();
+        if config.host_of(initiator).is_none() {
+            return Vec::new();
+        }
+        // A portal that listens on every address is reached at the one the initiator came by.
+        let reached = |(i, portal): (usize, &PortalConfig)| {
+            let own = i + 1 == usize::from(self.0.portal_group);
+            let port = if own { self.0.listen.get().port() } else { portal.listen.port() };
+            let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
+            (SocketAddr::new(ip, port), i as u16 + 1)
+        };
+        vec![(config.target.clone(), config.portals.iter().enumerate().map(reached).collect())]
+    }
+
+    fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal> {
+        let config = self.0.controller.config();
+        if target.is_some_and(|t| t != config.target) {
+            return Err(LoginRefusal::NotFound);
+        }
+        let host = config.host_of(initiator).ok_or(LoginRefusal::NotAllowed)?;
+        Ok(host.chap.as_ref().map(|own| Chap { host: secret(own), target: host.mutual_chap.as_ref().map(secret) }))
+    }
+
+    fn portal_group(&self) -> u16 {
+        self.0.portal_group
+    }
+
+    fn open(&self, initiator: &InitiatorPort, target: &str) -> Result<HostSession, LoginRefusal> {
+        if target != self.0.controller.config().target {
+            return Err(LoginRefusal::NotFound);
+        }
+        let seen = self.0.controller.open_nexus(&initiator.name, initiator.isid, self.0.portal_group)?;
+        let sessions = &self.0.counts.sessions;
+        sessions.set(sessions.get() + 1);
+        Ok(HostSession { port: self.0.clone(), seen })
+    }
+
+    fn data_out_len(&self, nexus: &HostSession, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
+        nexus.seen.view.data_out_len(lun, cdb)
+    }
+
+    async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {
+        let bytes_in = request.data_out.len() as u64;
+        let seen = &nexus.seen;
+        let response = match seen.owner_elsewhere(lun) {
+            None => seen.view.execute(lun, request).await,
+            Some(owner) => {
+                let owner = self.0.controller.handle(owner);
+                crossing::execute(owner, seen.nexus.clone(), lun, request).await
+            }
+        };
+        let counts = &self.0.counts;
+        let bytes_out = response.data_in.len() as u64;
+        counts.commands.set(counts.commands.get() + 1);
+        counts.bytes_in.set(counts.bytes_in.get() + bytes_in);
+        counts.bytes_out.set(counts.bytes_out.get() + bytes_out);
+        seen.commands.set(seen.commands.get() + 1);
+        seen.bytes.set(seen.bytes.get() + bytes_in + bytes_out);
+        response
+    }
+
+    async fn manage(&self, nexus: &HostSession, function: TaskFunction) -> TaskOutcome {
+        let controller = &self.0.controller;
+        let (TaskFunction::AbortTaskSet(lun) | TaskFunction::ClearTaskSet(lun) | TaskFunction::LunReset(lun)) = function
+        else {
+            // A target reset reaches every controller.
+            for other in controller.others() {
+                crossing::manage(other, nexus.seen.nexus.clone(), function).await;
+            }
+            return nexus.seen.view.manage(function).await;
+        };
+        match nexus.seen.owner_elsewhere(Some(lun)) {
+            None => nexus.seen.view.manage(function).await,
+            Some(owner) => crossing::manage(controller.handle(owner), nexus.seen.nexus.clone(), function).await,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! How things stand: plain values for the API, the terminal and the laboratory.
+
+use scsi::{Counters, Lun};
+use world::DriveCounts;
+
+use crate::config::{Level, Provisioning};
+
+/// One controller's part of the array.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerStatus {
+    /// Its number.
+    pub index: usize,
+    /// Drives.
+    pub drives: Vec<DriveStatus>,
+    /// RAID groups.
+    pub groups: Vec<GroupStatus>,
+    /// Pools.
+    pub pools: Vec<PoolStatus>,
+    /// Volumes, each with its LU's counters.
+    pub volumes: Vec<VolumeStatus>,
+    /// Sessions of hosts at this controller's ports.
+    pub sessions: Vec<SessionStatus>,
+    /// Ports.
+    pub ports: Vec<PortStatus>,
+    /// Events since the start, oldest first, bounded.
+    pub events: Vec<String>,
+}
+
+/// A drive.
+#[derive(Clone, Debug)]
+pub struct DriveStatus {
+    /// Its name in the array.
+    pub name: String,
+    /// The path or kind.
+    pub medium: String,
+    /// Size in bytes.
+    pub len_bytes: u64,
+    /// How often it was used since the start.
+    pub counts: DriveCounts,
+}
+
+/// A RAID group.
+#[derive(Clone, Debug)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: String,
+    /// RAID level.
+    pub level: Level,
+    /// Names of its drives.
+    pub drives: Vec<String>,
+    /// Usable size in bytes.
+    pub len_bytes: u64,
+    /// `optimal`, `degraded`, …
+    pub state: String,
+}
+
+/// A pool.
+#[derive(Clone, Debug)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// Names of its groups.
+    pub groups: Vec<String>,
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// Bytes for data.
+    pub len_bytes: u64,
+    /// Bytes in pages that are taken.
+    pub used_bytes: u64,
+    /// Bytes that volumes promise to hosts.
+    pub promised_bytes: u64,
+    /// Soft threshold in percent.
+    pub soft_threshold_percent: u8,
+}
+
+/// A volume and its LU.
+#[derive(Clone, Debug)]
+pub struct VolumeStatus {
+    /// Its name.
+    pub name: String,
+    /// Its pool.
+    pub pool: String,
+    /// Size in bytes.
+    pub len_bytes: u64,
+    /// Bytes in pages that it uses.
+    pub used_bytes: u64,
+    /// Of these, bytes in pages that others use, too.
+    pub shared_bytes: u64,
+    /// Thin or thick.
+    pub provisioning: Provisioning,
+    /// Logical block length.
+    pub block_bytes: u32,
+    /// NAA identifier, 32 hexadecimal digits (SPC-5 7.7.6.6.5).
+    pub naa: String,
+    /// Which hosts see it, as which LUN.
+    pub mapped_to: Vec<(String, Lun)>,
+    /// What was done with it since the start.
+    pub counters: Counters,
+}
+
+/// A session of a host.
+#[derive(Clone, Debug)]
+pub struct SessionStatus {
+    /// The host's name in the array.
+    pub host: String,
+    /// The initiator's iSCSI name.
+    pub initiator: String,
+    /// ISID in hexadecimal.
+    pub isid: String,
+    /// Commands executed in this session.
+    pub commands: u64,
+    /// Bytes in both directions.
+    pub bytes: u64,
+}
+
+/// A port.
+#[derive(Clone, Debug)]
+pub struct PortStatus {
+    /// Where it listens, with the port number that the system chose.
+    pub listen: std::net::SocketAddr,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Sessions logged in now.
+    pub sessions: usize,
+    /// Commands executed.
+    pub commands: u64,
+    /// Bytes of data from hosts.
+    pub bytes_in: u64,
+    /// Bytes of data to hosts.
+    pub bytes_out: u64,
+}
