@@ -11,17 +11,20 @@ use crate::request::{Request, Response, Status, TaskAttribute};
 use crate::task::Task;
 use crate::unit::LogicalUnit;
 use crate::view::{respond_failed, Seat, View};
-use crate::{extended_copy, odx, read_write, reservation};
+use crate::{
+    capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write, report, reservation,
+    sanitize, unmap, verify, write_same,
+};
 
 /// The longest transfer of one command (MAXIMUM TRANSFER LENGTH of VPD page B0h): 65,536 blocks of 512 bytes.
-pub const TRANSFER_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const TRANSFER_BYTES_MAX: u64 = 32 << 20;
 /// The longest data-out that any command takes.
-pub const DATA_OUT_BYTES_MAX: u64 = TRANSFER_BYTES_MAX;
+pub(crate) const DATA_OUT_BYTES_MAX: u64 = TRANSFER_BYTES_MAX;
 /// The longest parameter list: the largest that a 16-bit length can say, which also holds the longest EXTENDED COPY list.
-pub const LIST_BYTES_MAX: usize = 0xffff;
+pub(crate) const LIST_BYTES_MAX: usize = 0xffff;
 
 /// What a handler works with.
-pub struct Context<'a, M: Medium> {
+pub(crate) struct Context<'a, M: Medium> {
     /// What the asking host sees.
     pub view: &'a View<M>,
     /// The logical unit in its place, and the nexus.
@@ -38,7 +41,7 @@ pub struct Context<'a, M: Medium> {
 
 /// A range of a medium, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// First byte.
     pub at: u64,
     /// Bytes.
@@ -47,18 +50,18 @@ pub struct Span {
 
 impl<'a, M: Medium> Context<'a, M> {
     /// The logical unit.
-    pub fn lu(&self) -> &'a LogicalUnit<M> {
+    pub(crate) fn lu(&self) -> &'a LogicalUnit<M> {
         &self.seat.lu
     }
 
     /// The bytes of `blocks` blocks at `lba`, or LBA OUT OF RANGE.
-    pub fn span(&self, lba: u64, blocks: u64) -> Result<Span, CommandError> {
+    pub(crate) fn span(&self, lba: u64, blocks: u64) -> Result<Span, CommandError> {
         span(self.lu(), lba, blocks)
     }
 
     /// Locks a range of the asking LU for this command. An ORDERED command locks everything, which puts it after all that is
     /// older and before all that is younger (SAM-5 8.7).
-    pub async fn lock(&self, span: Span, mode: Mode) -> Result<Guard<'a>, CommandError> {
+    pub(crate) async fn lock(&self, span: Span, mode: Mode) -> Result<Guard<'a>, CommandError> {
         let lu = self.lu();
         let guard = match self.request.attribute {
             TaskAttribute::Ordered => lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await,
@@ -69,12 +72,12 @@ impl<'a, M: Medium> Context<'a, M> {
     }
 
     /// Stops a command that was aborted: looked at after every wait that can be long.
-    pub fn go_on(&self) -> Result<(), CommandError> {
+    pub(crate) fn go_on(&self) -> Result<(), CommandError> {
         if self.task.is_aborted() { Err(CommandError::Aborted) } else { Ok(()) }
     }
 
     /// The parameter list: as much of the data-out as the CDB asks for.
-    pub fn list(&self) -> Result<Data, CommandError> {
+    pub(crate) fn list(&self) -> Result<Data, CommandError> {
         let wanted = self.command.data_out_len(&self.cdb, self.lu().block_bytes());
         let len = wanted.min(self.request.data_out.len() as u64) as usize;
         if wanted > LIST_BYTES_MAX as u64 {
@@ -152,7 +155,8 @@ fn admit<M: Medium>(
     if let Some((byte, bit)) = command.reserved_set(cdb) {
         return Err(CommandError::field_bit(byte, bit));
     }
-    if command.needs >= Needs::Ready {
+    // SANITIZE looks itself: it leads out of a sanitize operation that failed.
+    if command.needs >= Needs::Ready && command.handler != Handler::Sanitize {
         lu.check_ready()?;
     }
     if command.needs >= Needs::Writable {
@@ -196,6 +200,39 @@ async fn run<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
 
 async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     match ctx.command.handler {
+        Handler::Read => read_write::read(ctx).await,
+        Handler::Write => read_write::write(ctx).await,
+        Handler::CompareAndWrite => compare_and_write::compare_and_write(ctx).await,
+        Handler::OrWrite => compare_and_write::or_write(ctx).await,
+        Handler::WriteAtomic => compare_and_write::write_atomic(ctx).await,
+        Handler::WriteSame => write_same::write_same(ctx).await,
+        Handler::Unmap => unmap::unmap(ctx).await,
+        Handler::Verify => verify::verify(ctx).await,
+        Handler::WriteAndVerify => verify::write_and_verify(ctx).await,
+        Handler::PreFetch => verify::pre_fetch(ctx),
+        Handler::SynchronizeCache => verify::synchronize_cache(ctx).await,
+        Handler::Sanitize => sanitize::sanitize(ctx).await,
+        Handler::Inquiry => inquiry::inquiry(ctx),
+        Handler::TestUnitReady => Ok(Pieces::new()),
+        Handler::RequestSense => Ok(condition::request_sense(ctx)),
+        Handler::StartStop => condition::start_stop(ctx).await,
+        Handler::PreventAllow => Ok(condition::prevent_allow()),
+        Handler::SendDiagnostic => condition::send_diagnostic(ctx).await,
+        Handler::ReceiveDiagnostic => condition::receive_diagnostic(ctx),
+        Handler::ModeSense => mode::sense(ctx),
+        Handler::ModeSelect => mode::select(ctx).await,
+        Handler::LogSense => log::sense(ctx),
+        Handler::LogSelect => log::select(ctx),
+        Handler::ReadCapacity10 => Ok(capacity::read_capacity_10(ctx)),
+        Handler::ReadCapacity16 => Ok(capacity::read_capacity_16(ctx)),
+        Handler::GetLbaStatus => capacity::get_lba_status(ctx),
+        Handler::ReadDefectData => Ok(capacity::read_defect_data(ctx)),
+        Handler::ReportLuns => report::report_luns(ctx.view, &ctx.cdb),
+        Handler::ReportOpcodes => report::report_opcodes(ctx),
+        Handler::ReportTaskFunctions => Ok(report::report_task_functions(ctx)),
+        Handler::ReportTargetPortGroups => report::report_target_port_groups(ctx),
+        Handler::ReportIdentifyingInformation => report::report_identifying_information(ctx),
+        Handler::ReportTimestamp => Ok(report::report_timestamp(ctx)),
         Handler::PersistentReserveIn => reservation::persistent_in(ctx).await,
         Handler::PersistentReserveOut => reservation::persistent_out(ctx).await,
         Handler::Reserve => reservation::reserve(ctx).await,
@@ -205,11 +242,19 @@ async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandErro
         Handler::PopulateToken => odx::populate_token(ctx).await,
         Handler::WriteUsingToken => odx::write_using_token(ctx).await,
         Handler::ReceiveRodTokenInformation => odx::receive_rod_token_information(ctx).await,
-        _ => Err(CommandError::InvalidOpcode),
     }
 }
 
-/// Where no logical unit is.
-pub(crate) fn without_unit<M: Medium>(_view: &View<M>, _cdb: &Cdb) -> Result<Pieces, CommandError> {
-    Err(CommandError::LunNotSupported)
+/// Where no logical unit is (SPC-5 4.2, SAM-5 4.7.4): the three commands that every host may ask of any number.
+pub(crate) fn without_unit<M: Medium>(view: &View<M>, cdb: &Cdb) -> Result<Pieces, CommandError> {
+    let command = opcode::find(cdb).filter(|c| c.access == Access::Free).ok_or(CommandError::LunNotSupported)?;
+    if let Some((byte, bit)) = command.reserved_set(cdb) {
+        return Err(CommandError::field_bit(byte, bit));
+    }
+    match command.handler {
+        Handler::Inquiry => inquiry::without_unit(cdb),
+        Handler::ReportLuns => report::report_luns(view, cdb),
+        Handler::RequestSense => Ok(condition::request_sense_without_unit(cdb)),
+        _ => Err(CommandError::LunNotSupported),
+    }
 }

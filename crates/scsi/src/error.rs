@@ -87,9 +87,6 @@ pub enum CommandError {
     /// The last sanitize operation failed, and nobody has left the failure mode.
     #[error("sanitize command failed")]
     SanitizeFailed,
-    /// START STOP UNIT has stopped the LU.
-    #[error("stopped, initializing command required")]
-    Stopped,
     /// Told instead of executing the command.
     #[error("unit attention {0:?}")]
     Attention(Attention),

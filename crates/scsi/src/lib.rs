@@ -13,11 +13,17 @@
 #![forbid(unsafe_code)]
 
 pub mod attention;
+mod capacity;
 pub mod cdb;
+mod compare_and_write;
+mod condition;
 pub mod counters;
 mod dispatch;
 pub mod error;
 mod extended_copy;
+mod inquiry;
+pub mod limits;
+mod log;
 mod medium;
 mod mode;
 mod nexus;
@@ -25,12 +31,18 @@ mod odx;
 pub mod opcode;
 pub mod ranges;
 mod read_write;
+mod report;
 mod request;
 mod reservation;
+mod sanitize;
 pub mod sense;
 mod task;
 mod unit;
+mod unmap;
+mod verify;
 mod view;
+mod vpd;
+mod write_same;
 
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
@@ -40,3 +52,8 @@ pub use odx::Tokens;
 pub use request::{Lun, NexusId, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec};
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;

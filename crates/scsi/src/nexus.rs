@@ -16,7 +16,7 @@ pub struct InitiatorPort {
 }
 
 /// Protocol identifier of iSCSI (SPC-5 7.6.1).
-pub const PROTOCOL_ISCSI: u8 = 5;
+pub(crate) const PROTOCOL_ISCSI: u8 = 5;
 
 /// The longest iSCSI name (RFC 7143 4.2.7.2).
 const ISCSI_NAME_BYTES_MAX: usize = 223;
@@ -61,7 +61,7 @@ impl TargetPort {
 
 /// One nexus as one logical unit knows it.
 #[derive(Debug)]
-pub struct Nexus {
+pub(crate) struct Nexus {
     /// Which.
     pub id: NexusId,
     /// The host's end.

@@ -8,7 +8,7 @@ use world::sync::Signal;
 use crate::request::NexusId;
 
 /// How many commands may run on one LU at once before TASK SET FULL: 64 sessions with a window of 128.
-pub const TASKS_MAX: usize = 8192;
+pub(crate) const TASKS_MAX: usize = 8192;
 
 #[derive(Clone, Copy, Debug)]
 struct Running {
@@ -22,7 +22,7 @@ struct Running {
 
 /// The commands that run.
 #[derive(Default)]
-pub struct TaskSet {
+pub(crate) struct TaskSet {
     slots: RefCell<Vec<Option<Running>>>,
     free: RefCell<Vec<usize>>,
     turns: Cell<u64>,
@@ -33,14 +33,14 @@ pub struct TaskSet {
 }
 
 /// A command in the task set, until it is dropped.
-pub struct Task<'a> {
+pub(crate) struct Task<'a> {
     set: &'a TaskSet,
     slot: usize,
 }
 
 impl TaskSet {
     /// Enters a command, unless there are too many.
-    pub fn enter(&self, nexus: NexusId) -> Option<Task<'_>> {
+    pub(crate) fn enter(&self, nexus: NexusId) -> Option<Task<'_>> {
         self.turns.set(self.turns.get() + 1);
         let running = Running { nexus, turn: self.turns.get(), aborted: false, by_other: false };
         let mut slots = self.slots.borrow_mut();
@@ -60,7 +60,7 @@ impl TaskSet {
 
     /// Marks the commands of the nexuses that `of` selects as aborted, but not the one that asks (`except`), and gives
     /// how many.
-    pub fn abort(&self, by: Option<NexusId>, except: Option<&Task<'_>>, of: impl Fn(NexusId) -> bool) -> usize {
+    pub(crate) fn abort(&self, by: Option<NexusId>, except: Option<&Task<'_>>, of: impl Fn(NexusId) -> bool) -> usize {
         let mut count = 0;
         for (slot, running) in self.slots.borrow_mut().iter_mut().enumerate() {
             let Some(running) = running else { continue };
@@ -76,7 +76,7 @@ impl TaskSet {
     }
 
     /// Waits until no command that was aborted before the call runs any more.
-    pub async fn aborted_ended(&self) {
+    pub(crate) async fn aborted_ended(&self) {
         let last = self.turns.get();
         self.changed
             .wait_for(|| {
@@ -86,36 +86,21 @@ impl TaskSet {
             })
             .await;
     }
-
-    /// Whether a nexus other than `except` has commands here.
-    pub fn others_run(&self, except: NexusId) -> bool {
-        self.slots.borrow().iter().flatten().any(|r| r.nexus != except)
-    }
-
-    /// How many commands run.
-    pub fn len(&self) -> usize {
-        self.slots.borrow().len() - self.free.borrow().len()
-    }
-
-    /// Whether none runs.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 impl Task<'_> {
     /// Whether the command was aborted: it should end soon, and what it answers goes nowhere.
-    pub fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.set.dying.get() > 0 && self.set.slots.borrow()[self.slot].is_some_and(|r| r.aborted)
     }
 
     /// Whether it was another nexus that aborted the command.
-    pub fn is_aborted_by_other(&self) -> bool {
+    pub(crate) fn is_aborted_by_other(&self) -> bool {
         self.set.dying.get() > 0 && self.set.slots.borrow()[self.slot].is_some_and(|r| r.by_other)
     }
 
     /// Waits for `ready`, which is looked at when the task set or `signal` changes, or until the command is aborted (`None`).
-    pub async fn wait_for<T>(&self, signal: &Signal, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    pub(crate) async fn wait_for<T>(&self, signal: &Signal, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         let mut either = std::pin::pin!(self.set.changed.wait_for(|| self.is_aborted().then_some(())));
         let mut done = std::pin::pin!(signal.wait_for(&mut ready));
         std::future::poll_fn(|cx| {

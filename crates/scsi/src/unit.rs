@@ -15,6 +15,7 @@ use crate::nexus::Nexus;
 use crate::ranges::Ranges;
 use crate::request::NexusId;
 use crate::reservation::Reservations;
+use crate::sanitize::Sanitizing;
 use crate::sense::Format;
 use crate::task::TaskSet;
 
@@ -65,6 +66,7 @@ pub struct LogicalUnit<M: Medium> {
     pub(crate) counting: Counting,
     pub(crate) modes: Modes,
     pub(crate) reservations: Reservations,
+    pub(crate) sanitizing: Sanitizing,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
 }
@@ -80,6 +82,7 @@ impl<M: Medium> LogicalUnit<M> {
             counting: Counting::default(),
             modes: Modes::default(),
             reservations: Reservations::load(&medium),
+            sanitizing: Sanitizing::load(&medium),
             geometry: Cell::new(medium.geometry()),
             nexuses: RefCell::default(),
             medium,
@@ -166,13 +169,14 @@ impl<M: Medium> LogicalUnit<M> {
         self.nexuses.borrow_mut().retain(|n| n.id != nexus.id);
     }
 
-    /// LOGICAL UNIT RESET (SAM-5 7.7): commands end, RESERVE and mode parameters go back, every nexus is told.
-    pub(crate) async fn reset(&self, by: NexusId) {
+    /// LOGICAL UNIT RESET (SAM-5 7.7), or what a target reset does to one LU: commands end, RESERVE and mode parameters go
+    /// back, every nexus is told with `attention`.
+    pub(crate) async fn reset(&self, by: NexusId, attention: Attention) {
         self.tasks.abort(Some(by), None, |_| true);
         self.tasks.aborted_ended().await;
         self.reservations.reset();
         self.modes.reset();
-        self.raise_for_all(Attention::DeviceReset);
+        self.raise_for_all(attention);
     }
 
     /// CLEAR TASK SET (SAM-5 7.5): the commands of all nexuses end; those who lost some are told.
@@ -199,6 +203,6 @@ impl<M: Medium> LogicalUnit<M> {
 
     /// Whether the LU is ready for commands that need its medium.
     pub(crate) fn check_ready(&self) -> Result<(), CommandError> {
-        Ok(())
+        self.sanitizing.check()
     }
 }

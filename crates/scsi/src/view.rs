@@ -34,7 +34,7 @@ pub struct ViewSpec<M: Medium> {
 }
 
 /// A logical unit in its place within a view.
-pub struct Seat<M: Medium> {
+pub(crate) struct Seat<M: Medium> {
     /// Its number here.
     pub lun: Lun,
     /// The logical unit.
@@ -188,12 +188,12 @@ impl<M: Medium> View<M> {
             }
             TaskFunction::LunReset(lun) => {
                 let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
-                seat.lu.reset(self.nexus).await;
+                seat.lu.reset(self.nexus, Attention::DeviceReset).await;
             }
             TaskFunction::TargetReset => {
                 let seats: Vec<_> = self.seats.borrow().values().cloned().collect();
                 for seat in seats {
-                    seat.lu.reset(self.nexus).await;
+                    seat.lu.reset(self.nexus, Attention::PowerOn).await;
                 }
             }
         }

@@ -1,42 +1,103 @@
-//! Mode pages.
+//! Mode parameters: MODE SENSE and MODE SELECT (SPC-5 6.13 to 6.16, 7.5).
+
+mod page;
+mod select;
 
 use std::cell::Cell;
 
-/// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared").
+use block::Pieces;
+pub(crate) use select::select;
+
+use crate::dispatch::{cut, Context};
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::unit::LogicalUnit;
+use page::Which;
+
+/// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared"), and not saved: a reset
+/// brings back the defaults.
 #[derive(Default)]
-pub struct Modes {
-    d_sense: Cell<bool>,
-    swp: Cell<bool>,
-    tas: Cell<bool>,
-    write_through: Cell<bool>,
+pub(crate) struct Modes(Cell<Changeable>);
+
+/// What MODE SELECT can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Changeable {
+    d_sense: bool,
+    swp: bool,
+    tas: bool,
+    write_through: bool,
 }
 
 impl Modes {
     /// D_SENSE of the control mode page.
     pub(crate) fn descriptor_sense(&self) -> bool {
-        self.d_sense.get()
+        self.0.get().d_sense
     }
 
     /// SWP of the control mode page.
     pub(crate) fn software_write_protect(&self) -> bool {
-        self.swp.get()
+        self.0.get().swp
     }
 
     /// TAS of the control mode page: commands that another nexus aborted end with TASK ABORTED.
     pub(crate) fn task_aborted_status(&self) -> bool {
-        self.tas.get()
+        self.0.get().tas
     }
 
     /// WCE = 0 in the caching mode page: every write is flushed before it ends.
     pub(crate) fn write_through(&self) -> bool {
-        self.write_through.get()
+        self.0.get().write_through
     }
 
     /// Back to the defaults, as after power on.
     pub(crate) fn reset(&self) {
-        self.d_sense.set(false);
-        self.swp.set(false);
-        self.tas.set(false);
-        self.write_through.set(false);
+        self.0.set(Changeable::default());
     }
+}
+
+/// DEVICE-SPECIFIC PARAMETER (SBC-4 6.5.1): WP and DPOFUA.
+fn device_specific<M: Medium>(lu: &LogicalUnit<M>) -> u8 {
+    u8::from(lu.check_writable().is_err()) << 7 | 0x10
+}
+
+/// The mode parameter block descriptor (SBC-4 6.5.2), short or long.
+fn block_descriptor<M: Medium>(lu: &LogicalUnit<M>, long: bool) -> Vec<u8> {
+    let block = lu.block_bytes().to_be_bytes();
+    let mut out = Vec::with_capacity(16);
+    if long {
+        out.extend(lu.blocks().to_be_bytes());
+        out.extend([0; 4]);
+    } else {
+        out.extend(u32::try_from(lu.blocks()).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    // The short form has three bytes of block length behind a reserved one, which a length under 16 MiB leaves 0.
+    out.extend(block);
+    out
+}
+
+/// MODE SENSE(6) and (10).
+pub(crate) fn sense<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let (cdb, lu) = (&ctx.cdb, ctx.lu());
+    let ten = cdb.opcode() == 0x5a;
+    let which = match cdb.u8(2) >> 6 {
+        0 => Which::Current,
+        1 => Which::Changeable,
+        2 => Which::Default,
+        _ => return Err(CommandError::SavingNotSupported),
+    };
+    let pages = page::pages(lu, cdb.u8(2) & 0x3f, cdb.u8(3), which)?;
+    let long = ten && cdb.bit(1, 0x10);
+    let descriptor = if cdb.bit(1, 0x08) { Vec::new() } else { block_descriptor(lu, long) };
+    let mut out = Vec::with_capacity(256);
+    if ten {
+        out.extend(((6 + descriptor.len() + pages.len()) as u16).to_be_bytes());
+        out.extend([0, device_specific(lu), u8::from(long), 0]);
+        out.extend((descriptor.len() as u16).to_be_bytes());
+    } else {
+        let len = u8::try_from(3 + descriptor.len() + pages.len()).unwrap_or(u8::MAX);
+        out.extend([len, 0, device_specific(lu), descriptor.len() as u8]);
+    }
+    out.extend(descriptor);
+    out.extend(pages);
+    Ok(cut(&out, if ten { cdb.uint(7, 2) } else { cdb.uint(4, 1) }))
 }

@@ -13,8 +13,8 @@ const DPO_FUA: u8 = 0x18;
 const GROUP: u8 = 0x3f;
 /// VERIFY: DPO and BYTCHK; FUA is not a bit of it.
 const DPO_BYTCHK: u8 = 0x16;
-/// WRITE SAME(10): ANCHOR and UNMAP.
-const ANCHOR_UNMAP: u8 = 0x18;
+/// WRITE SAME(10): UNMAP. ANCHOR is refused: there are no anchored blocks (ANC_SUP = 0).
+const UNMAP: u8 = 0x08;
 /// Time-outs of the commands that may touch a whole LU: nominal and recommended, in seconds.
 const LONG_S: [u32; 2] = [1, 300];
 /// Time-outs of SANITIZE.
@@ -46,7 +46,7 @@ pub static TABLE: &[Command] = &[
         .access(Access::Write)
         .needs(Needs::Ready),
     cmd(0x1e, "PREVENT ALLOW MEDIUM REMOVAL", H::PreventAllow, &[0, 0, 0, 0x03, 0]).needs(Needs::Ready),
-    cmd(0x25, "READ CAPACITY(10)", H::ReadCapacity10, &[0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0x01, 0]).gives(),
+    cmd(0x25, "READ CAPACITY(10)", H::ReadCapacity10, &[0, 0, 0, 0, 0, 0, 0, 0, 0]).gives(),
     cmd(0x28, "READ(10)", H::Read, &[DPO_FUA, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
         .gives()
         .reads()
@@ -67,12 +67,12 @@ pub static TABLE: &[Command] = &[
         .access(Access::Write)
         .needs(Needs::Ready),
     cmd(0x37, "READ DEFECT DATA(10)", H::ReadDefectData, &[0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0]).gives().reads(),
-    cmd(0x41, "WRITE SAME(10)", H::WriteSame, &[ANCHOR_UNMAP, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
+    cmd(0x41, "WRITE SAME(10)", H::WriteSame, &[UNMAP, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
         .takes(DataOut::OneBlock { ndob: false })
         .writes()
         .class(OpClass::Zero)
         .lasts(LONG_S[0], LONG_S[1]),
-    cmd(0x42, "UNMAP", H::Unmap, &[0x01, 0, 0, 0, 0, GROUP, 0xff, 0xff, 0])
+    cmd(0x42, "UNMAP", H::Unmap, &[0, 0, 0, 0, 0, GROUP, 0xff, 0xff, 0])
         .list(7, 2)
         .writes()
         .class(OpClass::Unmap)
@@ -84,7 +84,7 @@ pub static TABLE: &[Command] = &[
         .list(7, 2)
         .access(Access::Write)
         .needs(Needs::Ready),
-    cmd(0x4d, "LOG SENSE", H::LogSense, &[0x01, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0]).gives(),
+    cmd(0x4d, "LOG SENSE", H::LogSense, &[0, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0]).gives(),
     cmd(0x55, "MODE SELECT(10)", H::ModeSelect, &[0x11, 0, 0, 0, 0, 0, 0xff, 0xff, 0])
         .list(7, 2)
         .access(Access::Write)
@@ -156,7 +156,7 @@ pub static TABLE: &[Command] = &[
     cmd(0x8f, "VERIFY(16)", H::Verify, &sixteen(DPO_BYTCHK)).takes(DataOut::Verified { at: 10, width: 4 }).reads(),
     cmd(0x90, "PRE-FETCH(16)", H::PreFetch, &sixteen(0x02)).reads(),
     cmd(0x91, "SYNCHRONIZE CACHE(16)", H::SynchronizeCache, &sixteen(0x02)).access(Access::Write).needs(Needs::Ready),
-    cmd(0x93, "WRITE SAME(16)", H::WriteSame, &sixteen(ANCHOR_UNMAP | 0x01))
+    cmd(0x93, "WRITE SAME(16)", H::WriteSame, &sixteen(UNMAP | 0x01))
         .takes(DataOut::OneBlock { ndob: true })
         .writes()
         .class(OpClass::Zero)
@@ -165,7 +165,7 @@ pub static TABLE: &[Command] = &[
         0x9c,
         "WRITE ATOMIC(16)",
         H::WriteAtomic,
-        &[DPO_FUA, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, GROUP, 0],
+        &[DPO_FUA, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, GROUP, 0],
     )
     .blocks(12, 2)
     .writes()
@@ -174,7 +174,7 @@ pub static TABLE: &[Command] = &[
         0x9e,
         "READ CAPACITY(16)",
         H::ReadCapacity16,
-        &[0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0],
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
     )
     .action(0x10)
     .gives(),

@@ -1,0 +1,84 @@
+//! READ CAPACITY(10) and (16), GET LBA STATUS, READ DEFECT DATA: what the medium is, without its data.
+
+use block::Pieces;
+
+use crate::dispatch::{cut, Context};
+use crate::error::CommandError;
+use crate::medium::Medium;
+
+/// READ CAPACITY(10), SBC-4 5.20.
+pub(crate) fn read_capacity_10<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+    let lu = ctx.lu();
+    let last = u32::try_from(lu.blocks().saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&last.to_be_bytes());
+    out[4..].copy_from_slice(&lu.block_bytes().to_be_bytes());
+    Pieces::copy_of(&out)
+}
+
+/// READ CAPACITY(16), SBC-4 5.21.
+pub(crate) fn read_capacity_16<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+    let lu = ctx.lu();
+    let mut out = [0; 32];
+    out[..8].copy_from_slice(&lu.blocks().saturating_sub(1).to_be_bytes());
+    out[8..12].copy_from_slice(&lu.block_bytes().to_be_bytes());
+    out[13] = lu.identity.physical_block_exponent & 0x0f;
+    if lu.medium.page_bytes().is_some() {
+        // LBPME, LBPRZ.
+        out[14] = 0xc0;
+    }
+    cut(&out, ctx.cdb.uint(10, 4))
+}
+
+/// More descriptors than this are not looked for: the answer of one command stays under 64 KiB.
+const DESCRIPTORS_MAX: u64 = 4095;
+/// Nor is the state asked more often than this: runs that alternate page by page are cut, and the host asks again.
+const EXTENTS_MAX: usize = 65_536;
+
+/// GET LBA STATUS, SBC-4 5.6: runs of equal state from the asked LBA on.
+pub(crate) fn get_lba_status<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let lu = ctx.lu();
+    let (start, allocation_len) = (ctx.cdb.u64(2), ctx.cdb.uint(10, 4));
+    if start >= lu.blocks() {
+        return Err(CommandError::LbaOutOfRange);
+    }
+    let block = u64::from(lu.block_bytes());
+    let room = (allocation_len.saturating_sub(8) / 16).clamp(1, DESCRIPTORS_MAX) as usize;
+    // (LBA, blocks, mapped)
+    let mut runs: Vec<(u64, u64, bool)> = Vec::new();
+    let mut lba = start;
+    for _ in 0..EXTENTS_MAX {
+        if lba >= lu.blocks() {
+            break;
+        }
+        let extent = lu.medium.extent(lba * block);
+        let blocks = (extent.len_bytes / block).clamp(1, lu.blocks() - lba);
+        let full = runs.len() == room;
+        match runs.last_mut() {
+            Some(run) if run.2 == extent.mapped && run.1 + blocks <= u64::from(u32::MAX) => run.1 += blocks,
+            _ if full => break,
+            _ => runs.push((lba, blocks.min(u64::from(u32::MAX)), extent.mapped)),
+        }
+        lba = runs.last().map_or(lba, |r| r.0 + r.1);
+    }
+    let mut out = Vec::with_capacity(8 + runs.len() * 16);
+    out.extend((4 + runs.len() as u32 * 16).to_be_bytes());
+    out.extend([0; 4]);
+    for (lba, blocks, mapped) in runs {
+        out.extend(lba.to_be_bytes());
+        out.extend((blocks as u32).to_be_bytes());
+        // PROVISIONING STATUS: 0 mapped, 1 deallocated.
+        out.extend([u8::from(!mapped), 0, 0, 0]);
+    }
+    Ok(cut(&out, allocation_len))
+}
+
+/// READ DEFECT DATA(10) and (12), SBC-4 5.22: the array hides the defects of its drives; both lists are valid and empty.
+pub(crate) fn read_defect_data<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+    let cdb = &ctx.cdb;
+    if cdb.opcode() == 0x37 {
+        cut(&[0, cdb.u8(2) & 0x1f, 0, 0], cdb.uint(7, 2))
+    } else {
+        cut(&[0, cdb.u8(1) & 0x1f, 0, 0, 0, 0, 0, 0], cdb.uint(6, 4))
+    }
+}

@@ -1,0 +1,98 @@
+//! COMPARE AND WRITE, ORWRITE, WRITE ATOMIC: what must see its blocks alone (SBC-4 5.2, 5.15, 5.46).
+
+use block::{Buf, Pieces};
+
+use crate::dispatch::{Context, Span};
+use crate::error::CommandError;
+use crate::limits::{ATOMIC_BYTES_MAX, COMPARE_AND_WRITE_BLOCKS_MAX};
+use crate::medium::Medium;
+use crate::ranges::Mode;
+use crate::read_write::{flush_if_asked, transfer, write_blocks, STEP_BYTES};
+use crate::write_same::steps;
+
+/// FUA of the commands here.
+fn force_unit_access<M: Medium>(ctx: &Context<'_, M>) -> bool {
+    ctx.cdb.bit(1, 0x08)
+}
+
+/// Reads a range step by step.
+pub(crate) async fn read_span<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<Pieces, CommandError> {
+    let mut out = Pieces::new();
+    for step in steps(span, STEP_BYTES) {
+        ctx.lu().medium.read(step.at, step.len as usize, &mut out).await?;
+    }
+    Ok(out)
+}
+
+/// COMPARE AND WRITE. The range is exclusive from before the comparison until after the write (and its flush), against every
+/// other command that reads or writes one of its blocks, and against none that does not.
+pub(crate) async fn compare_and_write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let (lba, blocks) = (ctx.cdb.u64(2), u64::from(ctx.cdb.u8(13)));
+    let data = &ctx.request.data_out;
+    if blocks > COMPARE_AND_WRITE_BLOCKS_MAX || blocks == 0 && !data.is_empty() {
+        return Err(CommandError::field(13));
+    }
+    let span = ctx.span(lba, blocks)?;
+    if data.len() as u64 != 2 * span.len {
+        return Err(CommandError::DataOutLength);
+    }
+    if blocks == 0 {
+        return Ok(Pieces::new());
+    }
+    let half = span.len as usize;
+    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    let stored = read_span(ctx, span).await?;
+    if let Some(offset) = stored.first_difference(data) {
+        return Err(CommandError::Miscompare { offset: offset as u64 });
+    }
+    let new = data.slice(half, half);
+    ctx.lu().medium.write(span.at, &new).await?;
+    flush_if_asked(ctx, force_unit_access(ctx)).await?;
+    ctx.lu().counting.written_bytes.add(span.len);
+    Ok(Pieces::new())
+}
+
+/// ORWRITE(16): the bits that are set in either.
+pub(crate) async fn or_write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let span = transfer(ctx)?;
+    let data = &ctx.request.data_out;
+    if (data.len() as u64) < span.len {
+        return Err(CommandError::DataOutLength);
+    }
+    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    for step in steps(span, STEP_BYTES) {
+        let stored = read_span(ctx, step).await?;
+        let given = data.slice((step.at - span.at) as usize, step.len as usize);
+        ctx.lu().medium.write(step.at, &or(&stored, &given)).await?;
+    }
+    flush_if_asked(ctx, force_unit_access(ctx)).await?;
+    ctx.lu().counting.written_bytes.add(span.len);
+    Ok(Pieces::new())
+}
+
+fn or(a: &Pieces, b: &Pieces) -> Pieces {
+    let mut out = Buf::new(a.len());
+    a.copy_to(&mut out);
+    let mut at = 0;
+    for piece in b.iter() {
+        out[at..].iter_mut().zip(piece.iter()).for_each(|(to, from)| *to |= from);
+        at += piece.len();
+    }
+    Pieces::from(out.freeze())
+}
+
+/// WRITE ATOMIC(16): no command sees a part of it.
+pub(crate) async fn write_atomic<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let span = ctx.span(ctx.cdb.u64(2), ctx.cdb.uint(12, 2))?;
+    if span.len > ATOMIC_BYTES_MAX {
+        return Err(CommandError::field(12));
+    }
+    if (ctx.request.data_out.len() as u64) < span.len {
+        return Err(CommandError::DataOutLength);
+    }
+    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    write_blocks(ctx, span).await?;
+    flush_if_asked(ctx, force_unit_access(ctx)).await?;
+    ctx.lu().counting.written_bytes.add(span.len);
+    Ok(Pieces::new())
+}

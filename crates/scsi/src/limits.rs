@@ -1,0 +1,28 @@
+//! The limits of one command, as the block limits VPD page states them and the handlers keep them.
+
+use crate::dispatch::TRANSFER_BYTES_MAX;
+
+/// MAXIMUM COMPARE AND WRITE LENGTH in blocks. A hypervisor's lock is one block; 128 let a host compare a whole page of
+/// metadata and still bound the time that the range is held.
+pub const COMPARE_AND_WRITE_BLOCKS_MAX: u64 = 128;
+
+/// The most that one WRITE SAME may cover. 4 GiB: metadata work on a thin medium, and below the 23-bit block count that Linux
+/// puts into one WRITE SAME of 512-byte blocks only by one block.
+pub const WRITE_SAME_BYTES_MAX: u64 = 4 << 30;
+
+/// MAXIMUM UNMAP LBA COUNT, over all descriptors of a command.
+pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
+
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
+pub const UNMAP_DESCRIPTORS_MAX: u64 = 256;
+
+/// The most that one WRITE ATOMIC(16) may write.
+pub const ATOMIC_BYTES_MAX: u64 = 1 << 20;
+
+/// OPTIMAL TRANSFER LENGTH: one step of the data path.
+pub const OPTIMAL_TRANSFER_BYTES: u64 = 1 << 20;
+
+/// How much of a long command on metadata (WRITE SAME of zeros, UNMAP) is done between two looks at whether it was aborted.
+pub const METADATA_STEP_BYTES: u64 = 256 << 20;
+
+const _: () = assert!(ATOMIC_BYTES_MAX <= TRANSFER_BYTES_MAX && OPTIMAL_TRANSFER_BYTES <= TRANSFER_BYTES_MAX);

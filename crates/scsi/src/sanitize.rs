@@ -1,0 +1,203 @@
+//! SANITIZE: every block gone for good (SBC-4 4.11, 5.30).
+//!
+//! The operation is a task of its own, which no reset, abort or lost session ends. While it runs, and after it has failed,
+//! commands that need the medium are refused. That it was begun is recorded with the medium first: after a power loss in the
+//! middle the LU is in the failed state, never half-sanitized and readable.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{BlockError, Data, Pieces};
+use world::sync::Signal;
+
+use crate::dispatch::{Context, Span};
+use crate::error::CommandError;
+use crate::limits::METADATA_STEP_BYTES;
+use crate::medium::Medium;
+use crate::ranges::Mode;
+use crate::read_write::STEP_BYTES;
+use crate::unit::LogicalUnit;
+use crate::write_same::{repeat, steps};
+
+/// Service actions (SBC-4 table of SANITIZE service actions).
+const OVERWRITE: u8 = 0x01;
+const EXIT_FAILURE_MODE: u8 = 0x1f;
+
+/// The record of a sanitize operation that was begun and not ended.
+const RECORD: &str = "sanitize";
+const RECORD_RESTRICTED: &[u8] = &[1];
+const RECORD_UNRESTRICTED: &[u8] = &[2];
+
+/// How fast one LU is overwritten: slow enough to leave the drives to the other LUs, fast enough for a terabyte in hours.
+const OVERWRITE_BYTES_PER_S: u64 = 48 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Running { done: u16 },
+    /// `restricted`: AUSE was 0, so only another SANITIZE leads out.
+    Failed { restricted: bool },
+}
+
+/// Where the LU stands.
+pub(crate) struct Sanitizing {
+    state: Cell<State>,
+    changed: Signal,
+}
+
+impl Sanitizing {
+    /// The state after power on.
+    pub(crate) fn load<M: Medium>(medium: &M) -> Sanitizing {
+        let state = match medium.load_record(RECORD).as_deref() {
+            Some([]) | None => State::Idle,
+            Some(record) => State::Failed { restricted: record != RECORD_UNRESTRICTED },
+        };
+        Sanitizing { state: Cell::new(state), changed: Signal::default() }
+    }
+
+    /// Why the medium cannot be used now.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        match self.state.get() {
+            State::Idle => Ok(()),
+            State::Running { done } => Err(CommandError::SanitizeInProgress { done }),
+            State::Failed { .. } => Err(CommandError::SanitizeFailed),
+        }
+    }
+
+    fn set(&self, state: State) {
+        self.state.set(state);
+        self.changed.wake_all();
+    }
+}
+
+/// What is written over the medium.
+#[derive(Clone)]
+enum Method {
+    /// Every page released.
+    Erase,
+    Overwrite { pattern: Data, passes: u8, invert: bool },
+}
+
+/// SANITIZE.
+pub(crate) async fn sanitize<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let lu = &ctx.seat.lu;
+    if let State::Running { done } = lu.sanitizing.state.get() {
+        return Err(CommandError::SanitizeInProgress { done });
+    }
+    let action = ctx.cdb.u8(1) & 0x1f;
+    let (immediate, unrestricted) = (ctx.cdb.bit(1, 0x80), ctx.cdb.bit(1, 0x20));
+    let method = match action {
+        OVERWRITE => parse_overwrite(&ctx.list()?, ctx.cdb.uint(7, 2), lu.block_bytes() as usize)?,
+        _ if ctx.cdb.uint(7, 2) != 0 => return Err(CommandError::field(7)),
+        EXIT_FAILURE_MODE => return exit_failure_mode(ctx).await,
+        _ => Method::Erase,
+    };
+    // From here on nobody else gets to the medium; those who are on it end first, for the operation locks all of it.
+    lu.sanitizing.set(State::Running { done: 0 });
+    lu.world.spawn(sanitize_task(lu.clone(), method, unrestricted));
+    if immediate {
+        return Ok(Pieces::new());
+    }
+    let ended = || (!matches!(lu.sanitizing.state.get(), State::Running { .. })).then_some(());
+    ctx.task.wait_for(&lu.sanitizing.changed, ended).await.ok_or(CommandError::Aborted)?;
+    lu.sanitizing.check()?;
+    Ok(Pieces::new())
+}
+
+/// The overwrite parameter list (SBC-4 5.30.2.2).
+fn parse_overwrite(list: &[u8], list_len: u64, block: usize) -> Result<Method, CommandError> {
+    // The list length of the CDB says how long the pattern can be; a transport may have padded the data.
+    if list_len < 5 || list_len > block as u64 + 4 {
+        return Err(CommandError::field(7));
+    }
+    let list = list.get(..list_len as usize).ok_or(CommandError::ParameterListLength)?;
+    let (passes, pattern_len) = (list[0] & 0x1f, usize::from(u16::from_be_bytes([list[2], list[3]])));
+    if list[0] & 0x60 != 0 {
+        return Err(CommandError::parameter_bit(0, 6));
+    }
+    if passes == 0 {
+        return Err(CommandError::parameter_bit(0, 4));
+    }
+    if pattern_len == 0 || pattern_len > block || pattern_len > list.len() - 4 {
+        return Err(CommandError::parameter(2));
+    }
+    // The pattern begins again with every block.
+    let pattern = repeat(&list[4..4 + pattern_len], block).freeze();
+    Ok(Method::Overwrite { pattern, passes, invert: list[0] & 0x80 != 0 })
+}
+
+/// SANITIZE with EXIT FAILURE MODE (SBC-4 5.30.2.5): only after an operation that allowed an unrestricted exit.
+async fn exit_failure_mode<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let lu = ctx.lu();
+    match lu.sanitizing.state.get() {
+        State::Failed { restricted: true } => return Err(CommandError::SanitizeFailed),
+        State::Failed { restricted: false } => {
+            lu.medium.save_record(RECORD, &[]).await?;
+            lu.sanitizing.set(State::Idle);
+        }
+        State::Idle | State::Running { .. } => {}
+    }
+    Ok(Pieces::new())
+}
+
+async fn sanitize_task<M: Medium>(lu: Rc<LogicalUnit<M>>, method: Method, unrestricted: bool) {
+    let result = run(&lu, method, unrestricted).await;
+    lu.sanitizing.set(match result {
+        Ok(()) => State::Idle,
+        Err(_) => State::Failed { restricted: !unrestricted },
+    });
+}
+
+async fn run<M: Medium>(lu: &LogicalUnit<M>, method: Method, unrestricted: bool) -> Result<(), BlockError> {
+    let record = if unrestricted { RECORD_UNRESTRICTED } else { RECORD_RESTRICTED };
+    lu.medium.save_record(RECORD, record).await?;
+    let _guard = lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await;
+    let whole = Span { at: 0, len: lu.blocks() * u64::from(lu.block_bytes()) };
+    match method {
+        Method::Erase => erase(lu, whole).await?,
+        Method::Overwrite { pattern, passes, invert } => {
+            for pass in 0..passes {
+                // SBC-4 5.30.2.2: with INVERT every second pass writes the complement; the last one writes the pattern.
+                let inverted = invert && (passes - 1 - pass) % 2 == 1;
+                overwrite(lu, whole, &pattern, inverted, (pass, passes)).await?;
+            }
+        }
+    }
+    lu.medium.flush().await?;
+    lu.medium.save_record(RECORD, &[]).await
+}
+
+async fn erase<M: Medium>(lu: &LogicalUnit<M>, whole: Span) -> Result<(), BlockError> {
+    for step in steps(whole, METADATA_STEP_BYTES) {
+        lu.medium.unmap(step.at, step.len).await?;
+        progress(lu, step.at + step.len, whole.len);
+    }
+    Ok(())
+}
+
+async fn overwrite<M: Medium>(
+    lu: &LogicalUnit<M>,
+    whole: Span,
+    pattern: &[u8],
+    inverted: bool,
+    (pass, passes): (u8, u8),
+) -> Result<(), BlockError> {
+    let mut buf = repeat(pattern, whole.len.min(STEP_BYTES) as usize);
+    if inverted {
+        buf.iter_mut().for_each(|b| *b = !*b);
+    }
+    let data = Pieces::from(buf.freeze());
+    for step in steps(whole, STEP_BYTES) {
+        let next = lu.world.now() + Duration::from_nanos(step.len * 1_000_000_000 / OVERWRITE_BYTES_PER_S);
+        lu.medium.write(step.at, &data.slice(0, step.len as usize)).await?;
+        progress(lu, u64::from(pass) * whole.len + step.at + step.len, u64::from(passes) * whole.len);
+        lu.world.sleep_until(next).await;
+    }
+    Ok(())
+}
+
+fn progress<M: Medium>(lu: &LogicalUnit<M>, done: u64, total: u64) {
+    let done = u128::from(done) * 65_536 / u128::from(total.max(1));
+    lu.sanitizing.state.set(State::Running { done: u16::try_from(done).unwrap_or(u16::MAX) });
+}

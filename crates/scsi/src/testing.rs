@@ -1,0 +1,289 @@
+//! A thin medium in memory, for tests of this crate and fuzzing: pages in a map, a pool that can be full, faults on demand.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use block::{BlockError, Buf, Geometry, Pieces};
+
+use crate::medium::{Copied, Extent, Medium, Space};
+
+/// A page's bytes, shared by clones and ROD.
+type Page = Rc<Vec<u8>>;
+
+/// A thin medium in memory: a handle.
+#[derive(Clone)]
+pub struct ThinMemory(Rc<Inner>);
+
+struct Inner {
+    pages: RefCell<BTreeMap<u64, Page>>,
+    records: RefCell<BTreeMap<String, Vec<u8>>>,
+    block_bytes: u32,
+    page_bytes: u64,
+    thin: bool,
+    len_bytes: Cell<u64>,
+    pool: Rc<Pool>,
+    flushes: Cell<u64>,
+    /// The next operations that fail, and how.
+    fault: RefCell<Option<BlockError>>,
+}
+
+/// The pool behind one or several media: how many pages it has, and how many are in use.
+#[derive(Debug)]
+pub struct Pool {
+    /// Pages in all.
+    pub pages: Cell<u64>,
+    /// Pages in use.
+    pub used: Cell<u64>,
+}
+
+/// Point-in-time data: offset of each page, and what it held.
+pub struct MemoryRod {
+    from: u64,
+    pages: BTreeMap<u64, Page>,
+}
+
+impl ThinMemory {
+    /// A medium of `len_bytes` without a page in use.
+    pub fn new(len_bytes: u64, block_bytes: u32, page_bytes: u64) -> ThinMemory {
+        let pool = Rc::new(Pool { pages: Cell::new(1 << 40), used: Cell::new(0) });
+        ThinMemory::in_pool(pool, len_bytes, block_bytes, page_bytes, true)
+    }
+
+    /// The same, fully provisioned: it answers as a thick volume.
+    pub fn thick(len_bytes: u64, block_bytes: u32) -> ThinMemory {
+        let pool = Rc::new(Pool { pages: Cell::new(1 << 40), used: Cell::new(0) });
+        ThinMemory::in_pool(pool, len_bytes, block_bytes, 1 << 16, false)
+    }
+
+    /// A medium in a pool.
+    pub fn in_pool(pool: Rc<Pool>, len_bytes: u64, block_bytes: u32, page_bytes: u64, thin: bool) -> ThinMemory {
+        ThinMemory(Rc::new(Inner {
+            pages: RefCell::default(),
+            records: RefCell::default(),
+            block_bytes,
+            page_bytes,
+            thin,
+            len_bytes: Cell::new(len_bytes),
+            pool,
+            flushes: Cell::new(0),
+            fault: RefCell::default(),
+        }))
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// Makes the medium larger.
+    pub fn grow(&self, len_bytes: u64) {
+        self.0.len_bytes.set(len_bytes);
+    }
+
+    /// How often it was flushed.
+    pub fn flushes(&self) -> u64 {
+        self.0.flushes.get()
+    }
+
+    /// Every read and write fails with this from now on; `None`: none does.
+    pub fn fail_with(&self, fault: Option<BlockError>) {
+        *self.0.fault.borrow_mut() = fault;
+    }
+
+    /// Pages in use by this medium.
+    pub fn pages_used(&self) -> usize {
+        self.0.pages.borrow().len()
+    }
+
+    fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        let block = u64::from(self.0.block_bytes);
+        assert!(at.is_multiple_of(block) && len.is_multiple_of(block), "whole blocks: {at}+{len}");
+        self.geometry().check(at, len)?;
+        self.0.fault.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// The pieces of a range by page: page number, offset within the page, length.
+    fn parts(&self, at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> + use<> {
+        let page = self.0.page_bytes;
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let here = at + done;
+            let n = (page - here % page).min(len - done);
+            done += n;
+            (n > 0).then_some((here / page, (here % page) as usize, n as usize))
+        })
+    }
+
+    /// Changes a part of a page, which gets a copy of its own.
+    fn change(&self, page: u64, edit: impl FnOnce(&mut [u8])) -> Result<(), BlockError> {
+        let mut pages = self.0.pages.borrow_mut();
+        if !pages.contains_key(&page) {
+            let pool = &self.0.pool;
+            if pool.used.get() >= pool.pages.get() {
+                return Err(BlockError::NoSpace { pool: "memory".into() });
+            }
+            pool.used.set(pool.used.get() + 1);
+            pages.insert(page, Rc::new(vec![0; self.0.page_bytes as usize]));
+        }
+        edit(Rc::make_mut(pages.get_mut(&page).expect("inserted above")));
+        Ok(())
+    }
+
+    fn bytes(&self, at: u64, len: usize) -> Buf {
+        let mut buf = Buf::zeroed(len);
+        let mut done = 0;
+        for (page, from, n) in self.parts(at, len as u64) {
+            if let Some(bytes) = self.0.pages.borrow().get(&page) {
+                buf[done..done + n].copy_from_slice(&bytes[from..from + n]);
+            }
+            done += n;
+        }
+        buf
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<(), BlockError> {
+        let mut done = 0;
+        for (page, from, n) in self.parts(at, bytes.len() as u64) {
+            self.change(page, |p| p[from..from + n].copy_from_slice(&bytes[done..done + n]))?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Zeros a range; whole pages are dropped. Gives the bytes that came free.
+    fn clear(&self, at: u64, len: u64) -> Result<u64, BlockError> {
+        let mut freed = 0;
+        for (page, from, n) in self.parts(at, len) {
+            if n as u64 == self.0.page_bytes {
+                if self.0.pages.borrow_mut().remove(&page).is_some() {
+                    self.0.pool.used.set(self.0.pool.used.get() - 1);
+                    freed += n as u64;
+                }
+            } else if self.0.pages.borrow().contains_key(&page) {
+                self.change(page, |p| p[from..from + n].fill(0))?;
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Shares a page of somebody else's (`None`: nothing there).
+    fn adopt(&self, page: u64, bytes: Option<Page>) {
+        let mut pages = self.0.pages.borrow_mut();
+        let used = &self.0.pool.used;
+        used.set(used.get() - u64::from(pages.contains_key(&page)) + u64::from(bytes.is_some()));
+        match bytes {
+            Some(bytes) => pages.insert(page, bytes),
+            None => pages.remove(&page),
+        };
+    }
+}
+
+impl Medium for ThinMemory {
+    type Rod = MemoryRod;
+
+    fn geometry(&self) -> Geometry {
+        Geometry { len_bytes: self.0.len_bytes.get(), block_bytes: self.0.block_bytes }
+    }
+
+    fn page_bytes(&self) -> Option<u64> {
+        self.0.thin.then_some(self.0.page_bytes)
+    }
+
+    fn space(&self) -> Space {
+        let (pool, page) = (&self.0.pool, self.0.page_bytes);
+        Space {
+            used_bytes: self.pages_used() as u64 * page,
+            pool_free_bytes: (pool.pages.get() - pool.used.get()) * page,
+            pool_bytes: pool.pages.get() * page,
+            soft_threshold_percent: 80,
+        }
+    }
+
+    fn extent(&self, at: u64) -> Extent {
+        let page = self.0.page_bytes;
+        let mapped = !self.0.thin || self.0.pages.borrow().contains_key(&(at / page));
+        Extent { len_bytes: (page - at % page).min(self.0.len_bytes.get() - at), mapped }
+    }
+
+    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+        self.check(at, len as u64)?;
+        world::yield_now().await;
+        out.push(self.bytes(at, len).freeze());
+        Ok(())
+    }
+
+    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        self.check(at, data.len() as u64)?;
+        let mut done = 0;
+        for piece in data.iter() {
+            // Between two pieces others may run, so that what is not atomic shows.
+            world::yield_now().await;
+            self.put(at + done, piece)?;
+            done += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.unmap(at, len).await.map(|_| ())
+    }
+
+    async fn unmap(&self, at: u64, len: u64) -> Result<u64, BlockError> {
+        self.check(at, len)?;
+        world::yield_now().await;
+        self.clear(at, len)
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        world::yield_now().await;
+        self.0.flushes.set(self.0.flushes.get() + 1);
+        Ok(())
+    }
+
+    async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+        source.check(from, len)?;
+        let rod = source.take_rod(from, len).await?;
+        self.copy_from_rod(&rod, 0, at, len).await
+    }
+
+    async fn take_rod(&self, at: u64, len: u64) -> Result<MemoryRod, BlockError> {
+        self.check(at, len)?;
+        let pages = self.0.pages.borrow();
+        let here = self.parts(at, len).filter_map(|(p, ..)| pages.get(&p).map(|bytes| (p, bytes.clone())));
+        Ok(MemoryRod { from: at, pages: here.collect() })
+    }
+
+    async fn copy_from_rod(&self, rod: &MemoryRod, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+        self.check(at, len)?;
+        world::yield_now().await;
+        let (start, page) = (rod.from + from, self.0.page_bytes);
+        let mut copied = Copied::default();
+        let mut done = 0;
+        for (to, offset, n) in self.parts(at, len) {
+            let source = start + done;
+            if n as u64 == page && source.is_multiple_of(page) {
+                self.adopt(to, rod.pages.get(&(source / page)).cloned());
+                copied.shared_bytes += page;
+            } else {
+                let bytes: Vec<u8> = (source..source + n as u64)
+                    .map(|b| rod.pages.get(&(b / page)).map_or(0, |p| p[(b % page) as usize]))
+                    .collect();
+                self.change(to, |p| p[offset..offset + n].copy_from_slice(&bytes))?;
+                copied.moved_bytes += n as u64;
+            }
+            done += n as u64;
+        }
+        Ok(copied)
+    }
+
+    async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
+        world::yield_now().await;
+        self.0.records.borrow_mut().insert(name.into(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn load_record(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.records.borrow().get(name).cloned()
+    }
+}

@@ -1,0 +1,1 @@
+//! Commands as hosts send them: CDB in; status, sense and data out.

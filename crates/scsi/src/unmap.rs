@@ -1,0 +1,61 @@
+//! UNMAP: the host gives blocks back (SBC-4 5.34).
+
+use block::Pieces;
+
+use crate::dispatch::{Context, Span};
+use crate::error::CommandError;
+use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
+use crate::medium::Medium;
+use crate::ranges::Mode;
+use crate::read_write::flush_if_asked;
+use crate::write_same::steps;
+
+/// The header of the parameter list, and of each descriptor behind it.
+const HEADER_LEN: usize = 8;
+const DESCRIPTOR_LEN: usize = 16;
+
+/// UNMAP. The whole list is checked before the first block is given back.
+pub(crate) async fn unmap<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let lu = ctx.lu();
+    if lu.medium.page_bytes().is_none() {
+        return Err(CommandError::InvalidOpcode);
+    }
+    let list = ctx.list()?;
+    if ctx.cdb.uint(7, 2) == 0 {
+        return Ok(Pieces::new());
+    }
+    let spans = parse(ctx, &list)?;
+    for step in spans.into_iter().flat_map(|s| steps(s, METADATA_STEP_BYTES)) {
+        let _guard = ctx.lock(step, Mode::Shared).await?;
+        lu.counting.reclaimed_bytes.add(lu.medium.unmap(step.at, step.len).await?);
+    }
+    flush_if_asked(ctx, false).await?;
+    Ok(Pieces::new())
+}
+
+/// The ranges of the list. Descriptors of no blocks are dropped once their LBA was checked; an incomplete last descriptor is
+/// no descriptor (SBC-4 5.34.2).
+fn parse<M: Medium>(ctx: &Context<'_, M>, list: &[u8]) -> Result<Vec<Span>, CommandError> {
+    let header = list.get(..HEADER_LEN).ok_or(CommandError::ParameterListLength)?;
+    let said = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let descriptors = &list[HEADER_LEN..];
+    let descriptors = &descriptors[..descriptors.len().min(said)];
+    let mut spans = Vec::with_capacity(descriptors.len() / DESCRIPTOR_LEN);
+    let mut total = 0;
+    for (i, descriptor) in descriptors.chunks_exact(DESCRIPTOR_LEN).enumerate() {
+        let number = |from: usize, to: usize| descriptor[from..to].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
+        let (lba, blocks) = (number(0, 8), number(8, 12));
+        let span = ctx.span(lba, blocks)?;
+        total += blocks;
+        if i as u64 >= UNMAP_DESCRIPTORS_MAX {
+            return Err(CommandError::parameter(2));
+        }
+        if total > UNMAP_BLOCKS_MAX {
+            return Err(CommandError::parameter(HEADER_LEN + i * DESCRIPTOR_LEN + 8));
+        }
+        if blocks > 0 {
+            spans.push(span);
+        }
+    }
+    Ok(spans)
+}

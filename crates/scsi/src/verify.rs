@@ -1,0 +1,124 @@
+//! VERIFY, WRITE AND VERIFY, PRE-FETCH, SYNCHRONIZE CACHE (SBC-4 5.36, 5.56, 5.16, 5.33).
+
+use block::Pieces;
+
+use crate::compare_and_write::read_span;
+use crate::dispatch::{Context, Span};
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::ranges::Mode;
+use crate::read_write::{cut_to_data, lba_and_blocks, transfer, write_blocks, STEP_BYTES};
+use crate::write_same::{repeat, steps};
+
+/// BYTCHK: what the medium is compared with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    /// With nothing: it must be readable.
+    Medium,
+    /// With the data-out.
+    Data,
+    /// Every block with the one block of the data-out.
+    OneBlock,
+}
+
+fn check_of<M: Medium>(ctx: &Context<'_, M>) -> Result<Check, CommandError> {
+    match ctx.cdb.u8(1) >> 1 & 3 {
+        0 => Ok(Check::Medium),
+        1 => Ok(Check::Data),
+        3 => Ok(Check::OneBlock),
+        _ => Err(CommandError::field_bit(1, 2)),
+    }
+}
+
+/// VERIFY(10), (12), (16). Without data it is bounded by the medium only, so it reads step by step and keeps nothing.
+pub(crate) async fn verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let check = check_of(ctx)?;
+    let (lba, blocks) = lba_and_blocks(&ctx.cdb);
+    match check {
+        Check::Medium => {
+            let span = ctx.span(lba, blocks)?;
+            for step in steps(span, STEP_BYTES) {
+                let _guard = ctx.lock(step, Mode::Shared).await?;
+                read_span(ctx, step).await?;
+            }
+        }
+        Check::Data => {
+            let span = transfer(ctx)?;
+            if (ctx.request.data_out.len() as u64) < span.len {
+                return Err(CommandError::DataOutLength);
+            }
+            let _guard = ctx.lock(span, Mode::Shared).await?;
+            compare(ctx, span).await?;
+        }
+        Check::OneBlock => verify_one_block(ctx, ctx.span(lba, blocks)?).await?,
+    }
+    Ok(Pieces::new())
+}
+
+async fn verify_one_block<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), CommandError> {
+    let block = ctx.lu().block_bytes() as usize;
+    if span.len == 0 {
+        return Ok(());
+    }
+    if ctx.request.data_out.len() < block {
+        return Err(CommandError::DataOutLength);
+    }
+    let pattern = ctx.request.data_out.slice(0, block).joined();
+    let repeated = Pieces::from(repeat(&pattern, span.len.min(STEP_BYTES) as usize).freeze());
+    for step in steps(span, STEP_BYTES) {
+        let _guard = ctx.lock(step, Mode::Shared).await?;
+        if let Some(offset) = read_span(ctx, step).await?.first_difference(&repeated) {
+            return Err(CommandError::Miscompare { offset: (offset % block) as u64 });
+        }
+    }
+    Ok(())
+}
+
+/// Compares a range with the front of the data-out.
+async fn compare<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), CommandError> {
+    for step in steps(span, STEP_BYTES) {
+        let from = (step.at - span.at) as usize;
+        let given = ctx.request.data_out.slice(from, step.len as usize);
+        if let Some(offset) = read_span(ctx, step).await?.first_difference(&given) {
+            return Err(CommandError::Miscompare { offset: (from + offset) as u64 });
+        }
+    }
+    Ok(())
+}
+
+/// WRITE AND VERIFY(10), (12), (16): durable, then read back. Shared like a write: another write to the same blocks at the same
+/// time may show as a miscompare, as on any disk, so the range is exclusive here.
+pub(crate) async fn write_and_verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let check = check_of(ctx)?;
+    if check == Check::OneBlock {
+        return Err(CommandError::field_bit(1, 2));
+    }
+    let span = cut_to_data(ctx, transfer(ctx)?)?;
+    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    write_blocks(ctx, span).await?;
+    ctx.lu().medium.flush().await?;
+    match check {
+        Check::Data => compare(ctx, span).await?,
+        _ => {
+            for step in steps(span, STEP_BYTES) {
+                read_span(ctx, step).await?;
+            }
+        }
+    }
+    ctx.lu().counting.written_bytes.add(span.len);
+    Ok(Pieces::new())
+}
+
+/// PRE-FETCH(10) and (16): the blocks must be on the medium; there is no cache to fill, so GOOD rather than CONDITION MET.
+pub(crate) fn pre_fetch<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let (lba, blocks) = lba_and_blocks(&ctx.cdb);
+    ctx.span(lba, blocks).map(|_| Pieces::new())
+}
+
+/// SYNCHRONIZE CACHE(10) and (16): the whole cache is written, whatever the range, and IMMED does not make it return earlier.
+pub(crate) async fn synchronize_cache<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let (lba, blocks) = lba_and_blocks(&ctx.cdb);
+    ctx.span(lba, blocks)?;
+    ctx.lu().medium.flush().await?;
+    Ok(Pieces::new())
+}

@@ -1,0 +1,155 @@
+//! Vital product data pages (SPC-5 7.7, SBC-4 6.6).
+
+use crate::dispatch::{Context, TRANSFER_BYTES_MAX};
+use crate::error::CommandError;
+use crate::extended_copy;
+use crate::inquiry::text;
+use crate::limits;
+use crate::medium::Medium;
+use crate::nexus::PROTOCOL_ISCSI;
+use crate::unit::LogicalUnit;
+
+/// The pages, in ascending order as page 00h lists them.
+const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2];
+
+/// A VPD page, whole.
+pub(crate) fn page<M: Medium>(ctx: &Context<'_, M>, code: u8) -> Result<Vec<u8>, CommandError> {
+    let lu = ctx.lu();
+    let body = match code {
+        0x00 => PAGES.to_vec(),
+        0x80 => serial(lu).to_vec(),
+        0x83 => identification(ctx),
+        0x86 => extended_inquiry(),
+        0x8f => extended_copy::third_party_copy_descriptors(lu.block_bytes()),
+        0xb0 => block_limits(lu).to_vec(),
+        0xb1 => characteristics(),
+        0xb2 => provisioning(lu).to_vec(),
+        _ => return Err(CommandError::field(2)),
+    };
+    let mut out = vec![0, code];
+    out.extend((body.len() as u16).to_be_bytes());
+    out.extend(body);
+    Ok(out)
+}
+
+/// 80h: unit serial number.
+fn serial<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 32] {
+    let mut out = [0; 32];
+    text(&mut out, &lu.identity.serial);
+    out
+}
+
+/// Where a designator belongs to (SPC-5 7.7.6).
+#[derive(Clone, Copy)]
+enum Association {
+    Unit = 0x00,
+    Port = 0x10,
+    Device = 0x20,
+}
+
+/// One designation descriptor. Code sets: 1 binary, 2 ASCII, 3 UTF-8.
+fn designator(out: &mut Vec<u8>, association: Association, kind: u8, code_set: u8, value: &[u8]) {
+    let protocol = match association {
+        Association::Unit => 0,
+        Association::Port | Association::Device => 0x80,
+    };
+    let code_set = if protocol == 0 { code_set } else { PROTOCOL_ISCSI << 4 | code_set };
+    out.extend([code_set, protocol | association as u8 | kind, 0, value.len() as u8]);
+    out.extend(value);
+}
+
+/// A SCSI name string ends with a zero byte and is padded to four bytes (SPC-5 7.7.6.11); at most 256 bytes do not fit the
+/// one-byte length, so 252.
+fn name_string(name: &str) -> Vec<u8> {
+    let mut value = name.as_bytes()[..name.len().min(251)].to_vec();
+    value.push(0);
+    value.resize(value.len().next_multiple_of(4), 0);
+    value
+}
+
+/// 83h: device identification. The logical unit first, so that a host with a short buffer finds what it needs.
+fn identification<M: Medium>(ctx: &Context<'_, M>) -> Vec<u8> {
+    let (identity, port) = (&ctx.lu().identity, &ctx.seat.nexus.port);
+    let mut out = Vec::with_capacity(256);
+    designator(&mut out, Association::Unit, 3, 1, &identity.naa);
+    let mut t10 = [b' '; 8 + 32];
+    text(&mut t10[..8], &identity.vendor);
+    text(&mut t10[8..], &identity.serial);
+    designator(&mut out, Association::Unit, 1, 2, &t10);
+    let [high, low] = port.relative_id.to_be_bytes();
+    designator(&mut out, Association::Port, 4, 1, &[0, 0, high, low]);
+    let [high, low] = port.group.to_be_bytes();
+    designator(&mut out, Association::Port, 5, 1, &[0, 0, high, low]);
+    let naa: String = identity.naa.iter().map(|b| format!("{b:02x}")).collect();
+    designator(&mut out, Association::Unit, 8, 3, &name_string(&format!("naa.{naa}")));
+    designator(&mut out, Association::Port, 8, 3, &name_string(&port.name()));
+    designator(&mut out, Association::Device, 8, 3, &name_string(&port.target));
+    out
+}
+
+/// 86h: extended INQUIRY data.
+fn extended_inquiry() -> Vec<u8> {
+    let mut out = vec![0; 60];
+    // HEADSUP, ORDSUP, SIMPSUP.
+    out[1] = 0x07;
+    // V_SUP: there may be a volatile cache.
+    out[2] = 0x01;
+    // LUICLR: REPORT LUNS clears its unit attention on every LU of the nexus.
+    out[3] = 0x01;
+    out
+}
+
+/// B0h: block limits (SBC-4 6.6.4).
+fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
+    let block = u64::from(lu.block_bytes());
+    let blocks = |bytes: u64| (bytes / block) as u32;
+    let mut out = [0; 60];
+    let mut put = |at: usize, value: u32| out[at - 4..at].copy_from_slice(&value.to_be_bytes());
+    // Offsets below are of the page; the body begins at byte 4. WSNZ = 0: WRITE SAME of 0 blocks goes to the end.
+    put(4, limits::COMPARE_AND_WRITE_BLOCKS_MAX as u32 * 0x1_0000 | 1 << lu.identity.physical_block_exponent.min(15));
+    put(8, blocks(TRANSFER_BYTES_MAX));
+    put(12, blocks(limits::OPTIMAL_TRANSFER_BYTES));
+    put(16, blocks(TRANSFER_BYTES_MAX));
+    if let Some(page) = lu.medium.page_bytes() {
+        put(20, limits::UNMAP_BLOCKS_MAX as u32);
+        put(24, limits::UNMAP_DESCRIPTORS_MAX as u32);
+        put(28, blocks(page).max(1));
+        // UGAVALID, alignment 0.
+        put(32, 0x8000_0000);
+    }
+    put(40, blocks(limits::WRITE_SAME_BYTES_MAX));
+    put(44, blocks(limits::ATOMIC_BYTES_MAX));
+    out
+}
+
+/// B1h: block device characteristics (SBC-4 6.6.2).
+fn characteristics() -> Vec<u8> {
+    let mut out = vec![0; 60];
+    // Non-rotating medium.
+    out[1] = 0x01;
+    // WABEREQ = 01b: after a block erase every block can be read (as zeros).
+    out[3] = 0x40;
+    // VBULS: VERIFY compares unmapped blocks, too.
+    out[4] = 0x01;
+    out
+}
+
+/// The threshold exponent: one threshold set is one page (SBC-4 6.6.6), or more where a pool has more than 2^32 pages.
+pub(crate) fn threshold_exponent<M: Medium>(lu: &LogicalUnit<M>) -> u8 {
+    let Some(page) = lu.medium.page_bytes() else { return 0 };
+    let blocks = (page / u64::from(lu.block_bytes())).max(1);
+    let mut exponent = blocks.ilog2().max(1);
+    while lu.medium.space().pool_bytes / u64::from(lu.block_bytes()) >> exponent > u64::from(u32::MAX) {
+        exponent += 1;
+    }
+    exponent as u8
+}
+
+/// B2h: logical block provisioning (SBC-4 6.6.6).
+fn provisioning<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 4] {
+    if lu.medium.page_bytes().is_none() {
+        return [0; 4];
+    }
+    // LBPU, LBPWS, LBPWS10, LBPRZ = 001b (unmapped blocks read as zeros); no anchoring; thin.
+    [threshold_exponent(lu), 0x80 | 0x40 | 0x20 | 0x04, 0x02, 0]
+}

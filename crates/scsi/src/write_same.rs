@@ -1,0 +1,96 @@
+//! WRITE SAME(10) and (16): one block many times, or nothing at all (SBC-4 5.50, 5.51).
+
+use block::{Buf, Pieces};
+
+use crate::dispatch::{Context, Span};
+use crate::error::CommandError;
+use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
+use crate::medium::Medium;
+use crate::ranges::Mode;
+use crate::read_write::{flush_if_asked, lba_and_blocks, length_field, STEP_BYTES};
+
+/// WRITE SAME. Zeros are metadata work: the medium forgets the range. Anything else is written, also under UNMAP = 1, for
+/// unmapped blocks would not read as what the host gave (LBPRZ).
+pub(crate) async fn write_same<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let (cdb, lu) = (&ctx.cdb, ctx.lu());
+    let (unmap, no_data) = (cdb.bit(1, 0x08), cdb.opcode() == 0x93 && cdb.bit(1, 0x01));
+    let thin = lu.medium.page_bytes().is_some();
+    if unmap && !thin {
+        return Err(CommandError::field_bit(1, 3));
+    }
+    let span = blocks(ctx)?;
+    let block = lu.block_bytes() as usize;
+    let data = &ctx.request.data_out;
+    if !no_data && data.len() != block {
+        return Err(CommandError::DataOutLength);
+    }
+    let pattern = if no_data { None } else { Some(data.joined()).filter(|d| d.iter().any(|&b| b != 0)) };
+    match pattern {
+        Some(pattern) => fill(ctx, span, &pattern).await?,
+        None => zero(ctx, span, unmap).await?,
+    }
+    flush_if_asked(ctx, false).await?;
+    Ok(Pieces::new())
+}
+
+/// The blocks of the command: 0 means to the end of the medium (WSNZ = 0), and no more than the block limits page says.
+fn blocks<M: Medium>(ctx: &Context<'_, M>) -> Result<Span, CommandError> {
+    let (lba, blocks) = lba_and_blocks(&ctx.cdb);
+    let mut span = ctx.span(lba, blocks)?;
+    if blocks == 0 {
+        span.len = ctx.lu().blocks() * u64::from(ctx.lu().block_bytes()) - span.at;
+    }
+    if span.len > WRITE_SAME_BYTES_MAX {
+        return Err(CommandError::field(length_field(&ctx.cdb)));
+    }
+    Ok(span)
+}
+
+/// Zeros, step by step: each step locks its own range, so that a command on another part waits for one step at most.
+async fn zero<M: Medium>(ctx: &Context<'_, M>, span: Span, unmap: bool) -> Result<(), CommandError> {
+    let lu = ctx.lu();
+    for step in steps(span, METADATA_STEP_BYTES) {
+        let _guard = ctx.lock(step, Mode::Shared).await?;
+        if unmap {
+            lu.counting.reclaimed_bytes.add(lu.medium.unmap(step.at, step.len).await?);
+        } else {
+            lu.medium.zero(step.at, step.len).await?;
+        }
+        lu.counting.zeroed_bytes.add(step.len);
+    }
+    Ok(())
+}
+
+/// The pattern, from one buffer that is written again and again.
+async fn fill<M: Medium>(ctx: &Context<'_, M>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
+    let repeated = Pieces::from(repeat(pattern, span.len.min(STEP_BYTES) as usize).freeze());
+    for step in steps(span, STEP_BYTES) {
+        let _guard = ctx.lock(step, Mode::Shared).await?;
+        if step.len == repeated.len() as u64 {
+            ctx.lu().medium.write(step.at, &repeated).await?;
+        } else {
+            ctx.lu().medium.write(step.at, &repeated.slice(0, step.len as usize)).await?;
+        }
+        ctx.lu().counting.patterned_bytes.add(step.len);
+    }
+    Ok(())
+}
+
+/// `len` bytes of `pattern`, again and again.
+pub(crate) fn repeat(pattern: &[u8], len: usize) -> Buf {
+    let mut buf = Buf::new(len);
+    for chunk in buf.chunks_mut(pattern.len().max(1)) {
+        let n = chunk.len();
+        chunk.copy_from_slice(&pattern[..n]);
+    }
+    buf
+}
+
+/// A range in steps of at most `step` bytes.
+pub(crate) fn steps(span: Span, step: u64) -> impl Iterator<Item = Span> {
+    let end = span.at + span.len;
+    (0..span.len.div_ceil(step)).map(move |i| {
+        let at = span.at + i * step;
+        Span { at, len: step.min(end - at) }
+    })
+}
