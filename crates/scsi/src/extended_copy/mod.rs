@@ -1,19 +1,27 @@
-//! EXTENDED COPY (LID1) and RECEIVE COPY RESULTS.
+//! Copies inside the array at a host's word: EXTENDED COPY and RECEIVE COPY RESULTS with one-byte list identifiers (SPC-4 6.4,
+//! 6.18; obsolete in SPC-5, and what hypervisors send).
+//!
+//! ```text
+//!   parameter list ──> list: targets and segments ──> each target looked up in the asking host's view, nowhere else
+//!                                                 ──> each segment: Medium::copy_from, piece by piece
+//!                                                 ──> operations: what RECEIVE COPY RESULTS tells, per nexus
+//! ```
+//!
+//! A copy manager that looked a target up in the whole array would let any host read any volume (CVE-2020-28374). The
+//! view of the nexus is the only place where `execute` can find one.
 
-use block::Pieces;
+mod copy;
+mod execute;
+mod limits;
+mod list;
+mod operations;
+mod results;
+mod segment;
+mod target;
+#[cfg(test)]
+mod tests;
+mod vpd;
 
-use crate::dispatch::Context;
-use crate::error::CommandError;
-use crate::medium::Medium;
-
-/// The copy lists of one nexus, by list identifier.
-#[derive(Default)]
-pub struct CopyLists;
-
-pub(crate) async fn extended_copy<M: Medium>(_ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    Err(CommandError::InvalidOpcode)
-}
-
-pub(crate) async fn receive_copy_results<M: Medium>(_ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    Err(CommandError::InvalidOpcode)
-}
+pub(crate) use execute::{extended_copy, receive_copy_results, sense_of};
+pub(crate) use operations::{Operation, Operations, Operations as CopyLists, Running, Stage};
+pub(crate) use vpd::third_party_copy_descriptors;

@@ -1,39 +1,32 @@
-//! Offloaded data transfer: POPULATE TOKEN, WRITE USING TOKEN, RECEIVE ROD TOKEN INFORMATION.
+//! Offloaded data transfer: POPULATE TOKEN, WRITE USING TOKEN, RECEIVE ROD TOKEN INFORMATION (SBC-4 5.10, 5.53; SPC-5 6.31).
+//!
+//! ```text
+//!   POPULATE TOKEN on the source ──> Medium::take_rod ──> Tokens: 512 bytes that stand for the data as it was then
+//!   RECEIVE ROD TOKEN INFORMATION <── the token               │
+//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> Medium::copy_from_rod
+//! ```
+//!
+//! **Who may use a token.** The standard lets any application client present a token that it has (SPC-4 5.17.6): the token
+//! is the permission, so it must be impossible to guess. Here it must be both: known, and its source mapped to the
+//! host that presents it. A host reaches only what is mapped to it; and the hosts of a cluster, which do hand tokens to each
+//! other, see the same logical units. To any other host the token is unknown (23h/04h).
 
-use std::marker::PhantomData;
+mod information;
+mod limits;
+mod populate;
+mod ranges;
+mod store;
+#[cfg(test)]
+mod tests;
+mod token;
+mod write;
 
-use block::Pieces;
-
-use crate::dispatch::Context;
-use crate::error::CommandError;
-use crate::medium::Medium;
-
-/// The tokens of all logical units of a controller: a token made on one LU is used on another, by any host that knows it.
-pub struct Tokens<M: Medium>(PhantomData<M>);
-
-impl<M: Medium> Default for Tokens<M> {
-    fn default() -> Tokens<M> {
-        Tokens(PhantomData)
-    }
-}
-
-/// The token operations of one nexus, by list identifier.
-#[derive(Default)]
-pub struct TokenLists;
-
-/// The descriptors of the third-party copy VPD page 8Fh, whole (each with its type and length).
-pub(crate) fn vpd_descriptors(_block_bytes: u32) -> Vec<u8> {
-    Vec::new()
-}
-
-pub(crate) async fn populate_token<M: Medium>(_ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    Err(CommandError::InvalidOpcode)
-}
-
-pub(crate) async fn write_using_token<M: Medium>(_ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    Err(CommandError::InvalidOpcode)
-}
-
-pub(crate) async fn receive_rod_token_information<M: Medium>(_ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    Err(CommandError::InvalidOpcode)
-}
+pub(crate) use crate::extended_copy::Operations as TokenLists;
+pub(crate) use information::receive_rod_token_information;
+pub(crate) use limits::{
+    INACTIVITY_S_DEFAULT, INACTIVITY_S_MAX, RANGES_MAX, TOKEN_BYTES_MAX, TOKEN_BYTES_OPTIMAL,
+};
+pub(crate) use populate::populate_token;
+pub use store::Tokens;
+pub(crate) use token::RodType;
+pub(crate) use write::write_using_token;

@@ -1,0 +1,84 @@
+//! Copying one range from a logical unit to another, or within one: in pieces, each under its locks.
+
+use std::rc::Rc;
+
+use block::Pieces;
+
+use super::limits::{OVERLAP_PIECE_BYTES_MAX, PIECE_BYTES_MAX};
+use crate::error::CommandError;
+use crate::medium::{Copied, Medium};
+use crate::ranges::{Guard, Mode};
+use crate::unit::LogicalUnit;
+
+/// A range to copy, in bytes, within both logical units.
+pub(crate) struct Copy<'a, M: Medium> {
+    pub(crate) source: &'a Rc<LogicalUnit<M>>,
+    pub(crate) from: u64,
+    pub(crate) destination: &'a Rc<LogicalUnit<M>>,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+}
+
+impl<M: Medium> Copy<'_, M> {
+    /// Copies; `each` is told the bytes of every piece that is done and says whether to go on.
+    pub(crate) async fn run(
+        &self,
+        mut each: impl FnMut(u64) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let within_one = self.is_within_one();
+        if within_one && self.from == self.at {
+            return each(self.len);
+        }
+        let overlaps = within_one && self.from.abs_diff(self.at) < self.len;
+        let piece = if overlaps { OVERLAP_PIECE_BYTES_MAX } else { PIECE_BYTES_MAX };
+        // A range that moves towards the end over itself is copied from its end.
+        let backward = overlaps && self.at > self.from;
+        let mut done = 0;
+        while done < self.len {
+            let len = piece.min(self.len - done);
+            let offset = if backward { self.len - done - len } else { done };
+            {
+                let _locked = self.lock(offset, len).await;
+                each(0)?;
+                let copied = self.copy_piece(offset, len, overlaps).await?;
+                self.destination.counting.moved_bytes.add(copied.moved_bytes);
+                self.destination.counting.shared_bytes.add(copied.shared_bytes);
+            }
+            done += len;
+            each(len)?;
+        }
+        Ok(())
+    }
+
+    fn is_within_one(&self) -> bool {
+        Rc::ptr_eq(self.source, self.destination)
+    }
+
+    async fn copy_piece(&self, offset: u64, len: u64, overlaps: bool) -> Result<Copied, CommandError> {
+        let (from, at) = (self.from + offset, self.at + offset);
+        if !overlaps {
+            return Ok(self.destination.medium.copy_from(&self.source.medium, from, at, len).await?);
+        }
+        // The whole piece is read before any of it is overwritten.
+        let mut data = Pieces::new();
+        self.source.medium.read(from, len as usize, &mut data).await?;
+        self.destination.medium.write(at, &data).await?;
+        Ok(Copied { shared_bytes: 0, moved_bytes: len })
+    }
+
+    /// Locks both ranges as readers and writers do, against COMPARE AND WRITE. Two copies in opposite directions must not
+    /// wait for each other behind a third command: within one logical unit both places in the queue are taken at once; of two,
+    /// the one with the smaller identity is locked first by everybody.
+    async fn lock(&self, offset: u64, len: u64) -> (Guard<'_>, Guard<'_>) {
+        let of_source = || self.source.ranges.lock(self.from + offset, len, Mode::Shared);
+        let of_destination = || self.destination.ranges.lock(self.at + offset, len, Mode::Shared);
+        if self.is_within_one() {
+            let (first, second) = (of_source(), of_destination());
+            (first.await, second.await)
+        } else if self.source.identity.naa <= self.destination.identity.naa {
+            (of_source().await, of_destination().await)
+        } else {
+            (of_destination().await, of_source().await)
+        }
+    }
+}

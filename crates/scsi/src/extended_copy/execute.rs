@@ -1,0 +1,168 @@
+//! EXTENDED COPY and RECEIVE COPY RESULTS on a logical unit.
+
+use std::rc::Rc;
+
+use block::Pieces;
+
+use super::copy::Copy;
+use super::list::{List, Results};
+use super::operations::{Operations, Running, Stage};
+use super::results::{copy_status, failed_segment_details, operating_parameters};
+use super::segment::{Segment, TARGET_ITSELF};
+use super::target::Target;
+use crate::dispatch::{Context, cut, span};
+use crate::error::CommandError;
+use crate::medium::Medium;
+use crate::opcode::Access;
+use crate::ranges::Mode;
+use crate::request::TaskAttribute;
+use crate::sense::{Asc, failure_of};
+use crate::unit::LogicalUnit;
+use crate::view::Seat;
+
+/// 00h/00h: nothing that the standard has a code for; here: a range past the end of its logical unit.
+const NO_ADDITIONAL_SENSE: Asc = Asc(0x0000);
+/// 08h/04h UNREACHABLE COPY TARGET: a segment names a target that the list does not have.
+const UNREACHABLE_COPY_TARGET: Asc = Asc(0x0804);
+/// 0Dh/01h THIRD PARTY DEVICE FAILURE: the target would have refused the host itself.
+const THIRD_PARTY_DEVICE_FAILURE: Asc = Asc(0x0D01);
+/// 0Dh/02h COPY TARGET DEVICE NOT REACHABLE: nothing of that name is mapped to the host.
+const COPY_TARGET_NOT_REACHABLE: Asc = Asc(0x0D02);
+/// 0Dh/03h INCORRECT COPY TARGET DEVICE TYPE.
+const INCORRECT_DEVICE_TYPE: Asc = Asc(0x0D03);
+/// 26h/0Ah UNEXPECTED INEXACT SEGMENT: the count is no whole number of blocks on the other side.
+const INEXACT_SEGMENT: Asc = Asc(0x260A);
+
+/// EXTENDED COPY(LID1).
+pub(crate) async fn extended_copy<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let bytes = ctx.list()?;
+    // No list is no copy, and no error (SPC-4 6.4.1).
+    if ctx.cdb.u32(10) == 0 {
+        return Ok(Pieces::new());
+    }
+    if bytes.len() < ctx.cdb.u32(10) as usize {
+        return Err(CommandError::ParameterListLength);
+    }
+    let list = List::parse(&bytes)?;
+    let (id, kept) = match list.results {
+        Results::Kept(id) => (u32::from(id), true),
+        Results::Forgotten => (u32::from(u8::MAX) + 1, false),
+    };
+    // Copies without an identifier run side by side; they have no name to be found by.
+    let own = Operations::default();
+    let operations = if kept { &ctx.view.copy_lists } else { &own };
+    let running = operations.begin((ctx.seat.lun, id), 0x00)?;
+    let result = copy_all(ctx, &list, &running).await;
+    running.end(&result, |error| sense_of(ctx.lu(), error));
+    result.map(|()| Pieces::new())
+}
+
+/// The sense data that the host gets for an error, to keep it with the copy.
+pub(crate) fn sense_of<M: Medium>(lu: &LogicalUnit<M>, error: &CommandError) -> Vec<u8> {
+    failure_of(error, lu.block_bytes()).sense.map_or_else(Vec::new, |sense| sense.encode(lu.sense_format()))
+}
+
+async fn copy_all<M: Medium>(
+    ctx: &Context<'_, M>,
+    list: &List,
+    running: &Running,
+) -> Result<(), CommandError> {
+    if ctx.request.attribute == TaskAttribute::Ordered {
+        // After everything older. The lock is not kept: it would be waited for by copies whose locks this one needs.
+        let lu = ctx.lu();
+        drop(lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await);
+    }
+    for (index, segment) in (0u16..).zip(&list.segments) {
+        copy_segment(ctx, list, segment, running).await.map_err(|error| at_segment(error, index))?;
+        running.update(|op| op.segments += 1);
+    }
+    Ok(())
+}
+
+/// What went wrong below a segment is COPY ABORTED with that cause (SPC-4 6.4.3).
+fn at_segment(error: CommandError, segment: u16) -> CommandError {
+    match error {
+        CommandError::CopyAborted { asc, .. } => CommandError::CopyAborted { asc, segment },
+        CommandError::Block(_) => {
+            let asc = failure_of(&error, 1).sense.map_or(NO_ADDITIONAL_SENSE, |sense| sense.asc);
+            CommandError::CopyAborted { asc, segment }
+        }
+        other => other,
+    }
+}
+
+fn aborted(asc: Asc) -> CommandError {
+    CommandError::CopyAborted { asc, segment: 0 }
+}
+
+async fn copy_segment<M: Medium>(
+    ctx: &Context<'_, M>,
+    list: &List,
+    segment: &Segment,
+    running: &Running,
+) -> Result<(), CommandError> {
+    let source = seat_of(ctx, list, segment.source)?;
+    let destination = seat_of(ctx, list, segment.destination)?;
+    check_access(&source, Access::Read)?;
+    check_access(&destination, Access::Write)?;
+    let counted = if segment.counts_destination { &destination } else { &source };
+    let len = u64::from(segment.blocks) * u64::from(counted.lu.block_bytes());
+    let blocks = |lu: &LogicalUnit<M>| {
+        let block = u64::from(lu.block_bytes());
+        if len % block == 0 { Ok(len / block) } else { Err(aborted(INEXACT_SEGMENT)) }
+    };
+    let out_of_range = |_| aborted(NO_ADDITIONAL_SENSE);
+    let from = span(&source.lu, segment.source_lba, blocks(&source.lu)?).map_err(out_of_range)?;
+    let to =
+        span(&destination.lu, segment.destination_lba, blocks(&destination.lu)?).map_err(out_of_range)?;
+    let copy = Copy { source: &source.lu, from: from.at, destination: &destination.lu, at: to.at, len };
+    copy.run(|bytes| {
+        running.update(|op| op.bytes += bytes);
+        ctx.go_on()
+    })
+    .await
+}
+
+/// The logical unit that a segment names. It is looked for in the view of the asking host and nowhere else.
+fn seat_of<M: Medium>(ctx: &Context<'_, M>, list: &List, index: u16) -> Result<Rc<Seat<M>>, CommandError> {
+    if index == TARGET_ITSELF {
+        return ctx.view.seat(ctx.seat.lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE));
+    }
+    let target = list.targets.get(usize::from(index)).ok_or(aborted(UNREACHABLE_COPY_TARGET))?;
+    if target.device_type != 0 {
+        return Err(aborted(INCORRECT_DEVICE_TYPE));
+    }
+    let seat = ctx.view.find(|lu| is_named(lu, target)).ok_or(aborted(COPY_TARGET_NOT_REACHABLE))?;
+    if target.block_bytes != 0 && target.block_bytes != seat.lu.block_bytes() {
+        return Err(CommandError::parameter(target.at + 29));
+    }
+    Ok(seat)
+}
+
+fn is_named<M: Medium>(lu: &LogicalUnit<M>, target: &Target) -> bool {
+    target.is_naa(&lu.identity.naa)
+}
+
+/// What the host could not do by itself it cannot do through a copy.
+fn check_access<M: Medium>(seat: &Seat<M>, access: Access) -> Result<(), CommandError> {
+    let lu = &seat.lu;
+    let ready = lu.check_ready().and_then(|()| lu.reservations.check(&seat.nexus, access));
+    let all = if access == Access::Write { ready.and_then(|()| lu.check_writable()) } else { ready };
+    all.map_err(|_| aborted(THIRD_PARTY_DEVICE_FAILURE))
+}
+
+/// RECEIVE COPY RESULTS. There is no held data, so RECEIVE DATA (01h) is not in the table.
+pub(crate) async fn receive_copy_results<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let unknown = || CommandError::field(2);
+    let operation = ctx.view.copy_lists.find((ctx.seat.lun, u32::from(ctx.cdb.u8(2))));
+    let data = match ctx.cdb.u8(1) & 0x1F {
+        0x00 => copy_status(&operation.ok_or_else(unknown)?),
+        0x03 => operating_parameters(ctx.lu().block_bytes()),
+        0x04 => {
+            let failed = operation.filter(|op| op.stage == Stage::Failed).ok_or_else(unknown)?;
+            failed_segment_details(&failed)
+        }
+        _ => return Err(CommandError::field_bit(1, 4)),
+    };
+    Ok(cut(&data, u64::from(ctx.cdb.u32(10))))
+}

@@ -1,0 +1,176 @@
+//! The tokens that are alive on a controller, and what they stand for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use world::{Instant, World};
+
+use super::limits::{TOKENS_MAX, TOKENS_PER_HOST_MAX};
+use super::token::{CHECK_LEN, Facts, Key, Token};
+use crate::error::TokenFault;
+use crate::medium::Medium;
+
+/// The tokens of all logical units of a controller: a token made on one LU is used on another.
+pub struct Tokens<M: Medium>(Rc<Shared<M>>);
+
+struct Shared<M: Medium> {
+    world: World,
+    key: Key,
+    made: Cell<u64>,
+    alive: RefCell<BTreeMap<[u8; CHECK_LEN], Entry<M>>>,
+    /// A task waits for tokens to expire.
+    reaping: Cell<bool>,
+}
+
+/// What a token stands for.
+pub(super) struct Rods<M: Medium> {
+    /// The ranges in order: data and length in bytes.
+    pub(super) list: Vec<(M::Rod, u64)>,
+    /// Bytes in all ranges.
+    pub(super) bytes: u64,
+}
+
+struct Entry<M: Medium> {
+    rods: Rc<Rods<M>>,
+    /// The logical unit that the data are of.
+    naa: [u8; 16],
+    /// The iSCSI name of the host that asked for the token.
+    host: String,
+    idle_max: Duration,
+    last_used: Instant,
+    users: usize,
+}
+
+impl<M: Medium> Entry<M> {
+    /// When it dies if nobody uses it; never while somebody does.
+    fn expires(&self) -> Option<Instant> {
+        (self.users == 0).then(|| self.last_used + self.idle_max)
+    }
+}
+
+/// A token in use: it does not expire, and its data stay.
+pub(super) struct InUse<M: Medium> {
+    store: Rc<Shared<M>>,
+    check: [u8; CHECK_LEN],
+    pub(super) rods: Rc<Rods<M>>,
+}
+
+impl<M: Medium> Tokens<M> {
+    /// No tokens. The key comes from the world's randomness; tokens of an earlier run are unknown.
+    pub fn new(world: World) -> Tokens<M> {
+        let mut key = [0; 32];
+        world.random("rod tokens").fill(&mut key);
+        Tokens(Rc::new(Shared {
+            world,
+            key: Key::new(key),
+            made: Cell::new(0),
+            alive: RefCell::default(),
+            reaping: Cell::new(false),
+        }))
+    }
+
+    /// How many are alive.
+    pub fn alive(&self) -> usize {
+        self.0.alive.borrow().len()
+    }
+
+    /// Makes a token. The one that was used least recently makes room for it: of the same host when that has its share.
+    pub(super) fn make(&self, facts: &Facts, host: &str, idle_max: Duration, rods: Rods<M>) -> Token {
+        let store = &self.0;
+        store.made.set(store.made.get() + 1);
+        let token = store.key.mint(store.made.get(), facts);
+        let check = store.key.verify(&token).expect("just made");
+        let evicted = {
+            let alive = &mut *store.alive.borrow_mut();
+            let evicted = make_room(alive, host);
+            let (rods, host, last_used) = (Rc::new(rods), host.to_owned(), store.world.now());
+            alive.insert(check, Entry { rods, naa: facts.naa, host, idle_max, last_used, users: 0 });
+            evicted
+        };
+        drop(evicted);
+        self.reap();
+        token
+    }
+
+    /// The data behind a token, for a host that sees what `is_mapped` says.
+    pub(super) fn take(
+        &self,
+        token: &Token,
+        is_mapped: impl Fn(&[u8; 16]) -> bool,
+    ) -> Result<InUse<M>, TokenFault> {
+        let store = &self.0;
+        let check = store.key.verify(token)?;
+        let now = store.world.now();
+        let alive = &mut *store.alive.borrow_mut();
+        // We made it: so it has lived.
+        let entry = alive
+            .get_mut(&check)
+            .filter(|e| e.expires().is_none_or(|at| at > now))
+            .ok_or(TokenFault::Expired)?;
+        if !is_mapped(&entry.naa) {
+            return Err(TokenFault::Unknown);
+        }
+        entry.users += 1;
+        Ok(InUse { store: store.clone(), check, rods: entry.rods.clone() })
+    }
+
+    /// Sees to it that expired tokens give their pages back even when nobody asks for tokens any more.
+    fn reap(&self) {
+        if self.0.reaping.replace(true) {
+            return;
+        }
+        let store = Rc::downgrade(&self.0);
+        let world = self.0.world.clone();
+        self.0.world.spawn(async move {
+            while let Some(next) = store.upgrade().and_then(|store| store.remove_expired()) {
+                world.sleep_until(next).await;
+            }
+        });
+    }
+}
+
+impl<M: Medium> Shared<M> {
+    /// Removes what has expired and gives when to look again; `None` and an end of reaping when none are left.
+    fn remove_expired(&self) -> Option<Instant> {
+        let now = self.world.now();
+        let alive = &mut *self.alive.borrow_mut();
+        alive.retain(|_, entry| entry.expires().is_none_or(|at| at > now));
+        if alive.is_empty() {
+            self.reaping.set(false);
+            return None;
+        }
+        // One in use is looked at again after its own time: it cannot expire earlier.
+        alive.values().map(|e| e.expires().unwrap_or(now + e.idle_max)).min()
+    }
+}
+
+impl<M: Medium> InUse<M> {
+    /// DEL_TKN: the host needs the token no more. Others that use it right now go on.
+    pub(super) fn delete(&self) {
+        let entry = self.store.alive.borrow_mut().remove(&self.check);
+        drop(entry);
+    }
+}
+
+impl<M: Medium> Drop for InUse<M> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.store.alive.borrow_mut().get_mut(&self.check) {
+            entry.users -= 1;
+            entry.last_used = self.store.world.now();
+        }
+    }
+}
+
+/// Removes a token when there is no room for another one of this host.
+fn make_room<M: Medium>(alive: &mut BTreeMap<[u8; CHECK_LEN], Entry<M>>, host: &str) -> Option<Entry<M>> {
+    let own = alive.values().filter(|e| e.host == host).count();
+    let any = alive.len() >= TOKENS_MAX;
+    if own < TOKENS_PER_HOST_MAX && !any {
+        return None;
+    }
+    let candidates = alive.iter().filter(|(_, e)| e.host == host || (any && own == 0));
+    let oldest = candidates.min_by_key(|(_, e)| (e.users, e.last_used)).map(|(check, _)| *check)?;
+    alive.remove(&oldest)
+}
