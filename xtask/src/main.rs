@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod sim;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ struct Arguments {
 enum Tool {
     /// Checks the tree against the rules of the house: layers, file and function lengths, orphans, unused dependencies.
     Tidy,
+    /// Runs a random workload in virtual time, with power cuts, against a shadow.
+    Sim(sim::Options),
 }
 
 /// The root of the repository: the folder above this crate.
@@ -33,5 +36,9 @@ fn root() -> anyhow::Result<PathBuf> {
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().tool {
         Tool::Tidy => tidy::run(&root()?),
+        Tool::Sim(options) => {
+            sim::run(&options);
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

@@ -1,0 +1,96 @@
+//! A RAID group, life after life.
+
+use block::Device;
+use raid::{ArrayId, Group, GroupSpec, Level};
+use world::{Rng, World};
+use world_model::Model;
+
+use super::lives::{Life, Lives, open_drives};
+use super::shadow::Shadow;
+use super::stamp::SECTOR_BYTES;
+use super::workload::{self, Shared};
+use super::{Fault, Tally};
+
+/// Room for labels and two MiB of data.
+const DISK_BYTES: u64 = 4 << 20;
+/// The most sectors that the workload uses: more would thin out what happens in each.
+const SECTORS_MAX: usize = 4096;
+/// Disks are slow by this factor when they are slow.
+const SLOW_FACTOR: u32 = 10;
+
+/// A group on its disks, and its shadow.
+struct Subject {
+    level: Level,
+    disks: usize,
+    fault: Fault,
+    shared: Shared,
+}
+
+fn spec(level: Level) -> GroupSpec {
+    GroupSpec::new("g", level, ArrayId([7; 16]))
+}
+
+impl Subject {
+    /// Makes the group, in a life of its own.
+    fn create(lives: &Lives, level: Level, disks: usize, fault: Fault) -> Subject {
+        let len_bytes = lives.model.run(async |world| {
+            let drives = open_drives(&world, disks);
+            Group::create(world, spec(level), drives).await.expect("create").geometry().len_bytes
+        });
+        let sectors = (len_bytes as usize / SECTOR_BYTES).min(SECTORS_MAX);
+        Subject { level, disks, fault, shared: Shared::new(Shadow::new(sectors)) }
+    }
+
+    async fn life(&self, model: &Model, world: World, life: &Life) {
+        let drives = open_drives(&world, self.disks);
+        let group = Group::open(world.clone(), spec(self.level), drives).await.expect("open");
+        self.make_faults(model, &group, &mut world.random("faults"));
+        workload::compare_all(&group, &self.shared).await;
+        workload::run(&world, group.clone(), &self.shared, &life.steps).await;
+        if life.closes {
+            group.close().await.expect("close");
+        }
+    }
+
+    /// What a group must bear: one slow disk; on a mirror, latent errors on one of the disks. Not while mirrors may differ: a
+    /// second fault there may show the other content of a sector.
+    fn make_faults(&self, model: &Model, group: &Group, rng: &mut Rng) {
+        let which = rng.usize(..self.disks);
+        let disks = (0..self.disks).filter_map(|i| model.disks().get(&format!("d{i}")));
+        for (i, disk) in disks.enumerate() {
+            disk.set_flush_lies(self.fault == Fault::FlushLies);
+            disk.set_slow(if i == which && rng.bool() { SLOW_FACTOR } else { 1 });
+            if self.fault == Fault::LostWrite {
+                disk.lose_writes(1);
+            }
+            let errors = i == which && self.level == Level::Raid1 && !group.status().reads_pinned;
+            if errors && model.disks().get("d0").is_some_and(|d| d.latent_errors() == 0) {
+                let at = rng.u64(DISK_BYTES / 2..DISK_BYTES - (64 << 10));
+                disk.add_latent_errors(at..at + rng.u64(1..65_536));
+            }
+        }
+    }
+}
+
+pub(super) fn simulate(level: Level, disks: usize, seed: u64, steps: u64, fault: Fault) -> Tally {
+    let lives = Lives::new(seed, disks, DISK_BYTES);
+    let subject = Subject::create(&lives, level, disks, fault);
+    lives.live(
+        steps,
+        async |model, world, life| subject.life(model, world, life).await,
+        |tell| subject.shared.ended(tell),
+    )
+}
+
+/// One short workload, with the power cut after each of its persistence points in turn.
+pub(super) fn every_point(level: Level, disks: usize, seed: u64, steps: u64) -> u64 {
+    for point in 1.. {
+        let mut lives = Lives::new(seed, disks, DISK_BYTES);
+        let subject = Subject::create(&lives, level, disks, Fault::None);
+        let life = async |model: &Model, world, life: &Life| subject.life(model, world, life).await;
+        if !lives.crash_at(point, steps, life, |tell| subject.shared.ended(tell)) {
+            return point - 1;
+        }
+    }
+    unreachable!("a workload of {steps} steps has an end")
+}
