@@ -36,7 +36,10 @@ struct Load {
 #[derive(Clone, Copy)]
 enum Side {
     Bare,
+    /// A world that watches before it sleeps.
     World,
+    /// A world that always sleeps at once.
+    Sleepy,
 }
 
 /// What one run came to.
@@ -53,6 +56,7 @@ fn main() {
         ("bare, both sides", Side::Bare, Side::Bare),
         ("World server, bare client", Side::World, Side::Bare),
         ("World, both sides", Side::World, Side::World),
+        ("World without watch, both", Side::Sleepy, Side::Sleepy),
     ];
     let mut outcomes = vec![Vec::new(); kinds.len()];
     for _ in 0..REPEATS {
@@ -111,7 +115,7 @@ fn exchange(server: Side, client: Side, load: Load) -> Outcome {
     let (tell, told) = std::sync::mpsc::channel();
     let server = thread::spawn(move || match server {
         Side::Bare => serve_bare(|addr| tell.send(addr).expect("the main thread waits")),
-        Side::World => world(SERVER_CPU, move |w| async move {
+        _ => world(SERVER_CPU, matches!(server, Side::World), move |w| async move {
             let listener = w.listen("127.0.0.1:0".parse().expect("an address")).expect("listens");
             tell.send(listener.local()).expect("the main thread waits");
             serve(listener.accept().await.expect("accepts")).await
@@ -120,7 +124,7 @@ fn exchange(server: Side, client: Side, load: Load) -> Outcome {
     let addr = told.recv().expect("the server listens");
     let client = thread::spawn(move || match client {
         Side::Bare => ask_bare(addr, load),
-        Side::World => world(CLIENT_CPU, move |w| async move {
+        _ => world(CLIENT_CPU, matches!(client, Side::World), move |w| async move {
             let stream = w.connect(addr, StreamOptions::default()).await.expect("connects");
             ask(&w, stream, load).await
         }),
@@ -131,8 +135,8 @@ fn exchange(server: Side, client: Side, load: Load) -> Outcome {
     Outcome { exchanges_per_s: count as f64 / time.as_secs_f64(), server_cpu_ns: per(server_cpu), client_cpu_ns: per(client_cpu) }
 }
 
-fn world<T: Send + 'static, F: Future<Output = T>>(cpu: usize, f: impl FnOnce(World) -> F + Send + 'static) -> T {
-    let options = Options { cpu: Some(cpu), ..Options::default() };
+fn world<T: Send + 'static, F: Future<Output = T>>(cpu: usize, watch: bool, f: impl FnOnce(World) -> F + Send + 'static) -> T {
+    let options = Options { cpu: Some(cpu), watch, ..Options::default() };
     start("world", options, f).expect("starts").join().expect("no panic").expect("runs")
 }
 
@@ -146,8 +150,7 @@ fn serve_bare(listening: impl FnOnce(SocketAddr)) -> Duration {
     let (head, payload) = ([7u8; REQUEST_LEN], [9u8; PAYLOAD_LEN]);
     let mut buf = vec![0u8; 64 * 1024];
     let mut have = 0;
-    loop {
-        let Ok(count @ 1..) = stream.read(&mut buf[have..]) else { break };
+    while let Ok(count @ 1..) = stream.read(&mut buf[have..]) {
         have += count;
         let answers = have / REQUEST_LEN;
         have %= REQUEST_LEN;

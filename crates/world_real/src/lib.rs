@@ -28,5 +28,6 @@ mod socket;
 mod tcp;
 mod timers;
 mod wake;
+mod watch;
 
-pub use run::{Options, RunError, run, start};
+pub use run::{Options, RunError, raise_open_files_max, run, start};

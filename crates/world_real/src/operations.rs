@@ -138,6 +138,11 @@ impl Reactor {
         Ok(())
     }
 
+    /// Whether a turn would find something that ended. Looks at memory only.
+    pub(crate) fn has_news(&self) -> bool {
+        self.ring.borrow_mut().has_news()
+    }
+
     fn complete(&self, end: Ended) {
         let id = u32::try_from(end.id).expect("numbers are u32");
         let op = self.ops.borrow_mut()[id as usize].take().expect("a result belongs to an operation in flight");

@@ -89,6 +89,15 @@ impl Ring {
         }
     }
 
+    /// Whether there are results, or work of the kernel that becomes results when this thread asks. A look at memory.
+    pub(crate) fn has_news(&mut self) -> bool {
+        if !self.io.completion().is_empty() {
+            return true;
+        }
+        let queue = self.io.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
     fn reap(&mut self) {
         for entry in self.io.completion() {
             self.ended.push(Ended { id: entry.user_data(), result: entry.result() });

@@ -72,9 +72,14 @@ impl Mailbox {
         LOCAL.with(|local| local.ready.borrow().len())
     }
 
+    /// Whether another thread has woken something.
+    pub(crate) fn has_news(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
     /// Moves what other threads woke to the own queue.
     pub(crate) fn empty(&self) {
-        if !self.any.load(Ordering::Acquire) {
+        if !self.has_news() {
             return;
         }
         let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);

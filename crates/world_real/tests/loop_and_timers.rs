@@ -151,3 +151,23 @@ fn a_panic_in_a_task_takes_its_world_down_and_no_other() {
     });
     assert!(joined.expect("starts").join().is_err());
 }
+
+/// Time that this thread has spent on a CPU.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn an_idle_world_sleeps() {
+    let spent = run(Options::default(), |world| async move {
+        let begin = cpu_time();
+        for _ in 0..60 {
+            world.sleep(Duration::from_millis(5)).await;
+        }
+        cpu_time() - begin
+    })
+    .expect("runs");
+    println!("300 ms with 60 timers took {spent:?} of CPU time");
+    assert!(spent < Duration::from_millis(60), "{spent:?}");
+}
