@@ -16,6 +16,8 @@ mod limits;
 mod list;
 mod operations;
 mod results;
+#[cfg(test)]
+pub(crate) mod rig;
 mod segment;
 mod target;
 #[cfg(test)]

@@ -1,1 +1,283 @@
+//! EXTENDED COPY as hypervisors send it, and as they should not.
 
+use super::limits::*;
+use super::list::List;
+use super::rig::{Answer, BLOCK, BLOCKS, Dice, Rig, respond, send};
+use crate::request::Status;
+use crate::testing::ThinMemory;
+use crate::view::View;
+
+/// A list under construction.
+#[derive(Clone, Default)]
+struct Draft {
+    id: u8,
+    flags: u8,
+    targets: Vec<u8>,
+    segments: Vec<u8>,
+}
+
+impl Draft {
+    fn of(id: u8) -> Draft {
+        Draft { id, ..Draft::default() }
+    }
+
+    /// Names a logical unit of the rig by its NAA.
+    fn target(mut self, rig: &Rig, unit: usize) -> Draft {
+        let mut bytes = [0; 32];
+        (bytes[0], bytes[4], bytes[5], bytes[7]) = (0xE4, 1, 3, 16);
+        bytes[8..24].copy_from_slice(&rig.units[unit].identity().naa);
+        bytes[30] = 2;
+        self.targets.extend(bytes);
+        self
+    }
+
+    fn segment(mut self, source: u16, destination: u16, blocks: u16, from: u64, to: u64) -> Draft {
+        self.segments.extend([0x02, 0, 0, 24]);
+        self.segments.extend(source.to_be_bytes());
+        self.segments.extend(destination.to_be_bytes());
+        self.segments.extend([0, 0]);
+        self.segments.extend(blocks.to_be_bytes());
+        self.segments.extend(from.to_be_bytes());
+        self.segments.extend(to.to_be_bytes());
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = vec![self.id, self.flags];
+        out.extend((self.targets.len() as u16).to_be_bytes());
+        out.extend([0; 4]);
+        out.extend((self.segments.len() as u32).to_be_bytes());
+        out.extend([0; 4]);
+        out.extend(&self.targets);
+        out.extend(&self.segments);
+        out
+    }
+
+    async fn send(&self, view: &View<ThinMemory>) -> Answer {
+        copy(view, &self.bytes()).await
+    }
+}
+
+async fn copy(view: &View<ThinMemory>, list: &[u8]) -> Answer {
+    let mut cdb = [0; 16];
+    cdb[0] = 0x83;
+    cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
+    send(view, 0, &cdb, list).await
+}
+
+async fn results(view: &View<ThinMemory>, action: u8, id: u8) -> Answer {
+    send(view, 0, &[0x84, action, id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0], &[]).await
+}
+
+#[test]
+fn copies_share_pages_and_are_counted_at_the_destination() {
+    Rig::run(2, |rig| async move {
+        rig.fill(0, 0, 2048, 0xAA).await;
+        let host = rig.host(1, &[0, 1]).await;
+        let draft = Draft::of(1).target(&rig, 0).target(&rig, 1);
+        // Whole pages, then an odd rest, then within one logical unit through the index that stands for itself.
+        let draft = draft.segment(0, 1, 2048, 0, 4096).segment(0, 1, 3, 0, 1).segment(
+            0xFFFF,
+            0,
+            2048,
+            0,
+            BLOCKS - 2048,
+        );
+        draft.send(&host).await.good();
+        assert!(
+            rig.holds(1, 4096, 2048, 0xAA).await
+                && rig.holds(1, 1, 3, 0xAA).await
+                && rig.holds(1, 0, 1, 0).await
+        );
+        assert!(rig.holds(0, BLOCKS - 2048, 2048, 0xAA).await);
+        let counted = rig.units[1].counters();
+        assert_eq!((counted.shared_bytes, counted.moved_bytes), (2048 * BLOCK, 3 * BLOCK));
+        assert_eq!(rig.units[0].counters().shared_bytes, 2048 * BLOCK);
+        let status = results(&host, 0x00, 1).await.good();
+        assert_eq!(status, [0, 0, 0, 8, 1, 0, 3, 0, 0, 0x20, 6, 0]);
+    });
+}
+
+#[test]
+fn a_target_outside_the_view_is_not_reachable() {
+    Rig::run(3, |rig| async move {
+        rig.fill(2, 0, 8, 0x55).await;
+        let host = rig.host(1, &[0, 1]).await;
+        for (source, destination) in [(2, 0), (0, 2)] {
+            let draft = Draft::of(1).target(&rig, source).target(&rig, destination).segment(0, 1, 8, 0, 0);
+            assert_eq!(draft.send(&host).await.failed(), (0x0A, 0x0D02));
+        }
+        assert!(rig.holds(0, 0, 8, 0).await && rig.holds(2, 0, 8, 0x55).await);
+        // One that no segment uses is not looked for.
+        Draft::of(1).target(&rig, 0).target(&rig, 2).segment(0, 0, 8, 0, 64).send(&host).await.good();
+    });
+}
+
+#[test]
+fn reservations_and_write_protection_hold_at_both_ends() {
+    Rig::run(2, |rig| async move {
+        let host = rig.host(1, &[0, 1]).await;
+        let other = rig.host(2, &[0, 1]).await;
+        let mut register = [0; 24];
+        register[15] = 7;
+        let draft = |from, to| Draft::of(1).target(&rig, 0).target(&rig, 1).segment(from, to, 8, 0, 0);
+        for (kind, reads) in [(1, true), (3, false)] {
+            let out = |action, kind| [0x5F, action, kind, 0, 0, 0, 0, 0, 24, 0];
+            send(&other, 1, &out(6, 0), &register).await.good();
+            let mut list = [0; 24];
+            list[7] = 7;
+            send(&other, 1, &out(1, kind), &list).await.good();
+            assert_eq!(draft(0, 1).send(&host).await.failed(), (0x0A, 0x0D01), "writing there, type {kind}");
+            let read = draft(1, 0).send(&host).await;
+            assert_eq!(read.status == Status::Good, reads, "reading there, type {kind}");
+            draft(0, 1).send(&other).await.good();
+            send(&other, 1, &out(3, 0), &list).await.good();
+        }
+    });
+}
+
+#[test]
+fn lists_are_refused_for_what_is_wrong_with_them() {
+    Rig::run(1, |rig| async move {
+        let host = rig.host(1, &[0]).await;
+        let good = Draft::of(1).target(&rig, 0).segment(0, 0, 8, 0, 64);
+        good.send(&host).await.good();
+        copy(&host, &[]).await.good();
+        let many = |targets: usize, segments: usize| {
+            let draft = (0..targets).fold(Draft::of(1), |draft, _| draft.target(&rig, 0));
+            (0..segments).fold(draft, |draft, _| draft.segment(0, 0, 8, 0, 64))
+        };
+        many(TARGETS_MAX, SEGMENTS_MAX).send(&host).await.good();
+        let changed = |at: usize, byte: u8| {
+            let mut bytes = good.bytes();
+            bytes[at] = byte;
+            bytes
+        };
+        let cut = |len: usize| good.bytes()[..len].to_vec();
+        let cases: Vec<(&str, Vec<u8>, (u8, u16))> = vec![
+            ("header cut", cut(15), (5, 0x1A00)),
+            ("target cut", cut(47), (5, 0x1A00)),
+            ("segment cut", cut(75), (5, 0x1A00)),
+            ("too many targets", many(TARGETS_MAX + 1, 1).bytes(), (5, 0x2606)),
+            ("too many segments", many(1, SEGMENTS_MAX + 1).bytes(), (5, 0x2608)),
+            ("too long", many(TARGETS_MAX + 1, SEGMENTS_MAX + 9).bytes(), (5, 0x1A00)),
+            ("inline data", changed(15, 1), (5, 0x260B)),
+            ("target list of 31 bytes", changed(3, 31), (5, 0x2600)),
+            ("target type", changed(16, 0xE0), (5, 0x2607)),
+            ("designator length", changed(23, 21), (5, 0x2600)),
+            ("designator of a port", changed(21, 0x13), (5, 0x2600)),
+            ("block length", changed(16 + 30, 16), (5, 0x2600)),
+            ("segment type", changed(48, 0x03), (5, 0x2609)),
+            ("segment length", changed(51, 23), (5, 0x2600)),
+            ("list id usage", changed(1, 0x08), (5, 0x2600)),
+            ("list id without use", changed(1, 0x18), (5, 0x2600)),
+            ("source index", changed(53, 1), (0x0A, 0x0804)),
+            ("destination index", changed(55, 1), (0x0A, 0x0804)),
+            ("device type", changed(17, 0x01), (0x0A, 0x0D03)),
+            ("another NAA", changed(30, 0x99), (0x0A, 0x0D02)),
+            ("source past the end", changed(60, 1), (0x0A, 0x0000)),
+            ("destination past the end", changed(68, 0xFF), (0x0A, 0x0000)),
+        ];
+        for (case, bytes, expected) in cases {
+            assert_eq!(copy(&host, &bytes).await.failed(), expected, "{case}");
+        }
+        // LU ID TYPE is ignored (SPC-4).
+        copy(&host, &changed(17, 0xC0)).await.good();
+    });
+}
+
+#[test]
+fn a_failed_copy_tells_the_segment() {
+    Rig::run(1, |rig| async move {
+        let host = rig.host(1, &[0]).await;
+        rig.fill(0, 0, 8, 1).await;
+        assert_eq!(results(&host, 0x00, 9).await.failed(), (5, 0x2400));
+        let draft = Draft::of(9)
+            .target(&rig, 0)
+            .segment(0, 0, 8, 0, 64)
+            .segment(0, 0, 8, 0, BLOCKS - 1)
+            .segment(0, 0, 8, 0, 96);
+        let list = draft.bytes();
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[13]) = (0x83, list.len() as u8);
+        let response = respond(&host, 0, &cdb, &list).await;
+        assert_eq!(response.sense[8..12], [0, 0, 0, 1], "the second segment");
+        assert!(rig.holds(0, 64, 8, 1).await && rig.holds(0, 96, 8, 0).await);
+        assert_eq!(results(&host, 0x00, 9).await.good()[4..7], [2, 0, 1]);
+        let details = results(&host, 0x04, 9).await.good();
+        assert_eq!((details[56], &details[60..]), (2, &response.sense[..]));
+        let mut forgotten = Draft::of(0).target(&rig, 0).segment(0, 0, 8, 0, 64);
+        forgotten.flags = 0x18;
+        forgotten.send(&host).await.good();
+        assert_eq!(results(&host, 0x00, 0).await.failed(), (5, 0x2400));
+        assert_eq!(results(&host, 0x01, 9).await.failed(), (5, 0x2400), "there is no held data");
+    });
+}
+
+#[test]
+fn a_full_pool_and_a_bad_sector_abort_the_copy_with_their_cause() {
+    Rig::run(2, |rig| async move {
+        let host = rig.host(1, &[0, 1]).await;
+        rig.fill(0, 0, 8, 1).await;
+        let draft = Draft::of(1).target(&rig, 0).target(&rig, 1).segment(0, 1, 7, 0, 1);
+        let pool = rig.units[1].medium().pool();
+        pool.pages.set(0);
+        assert_eq!(draft.send(&host).await.failed(), (0x0A, 0x2707));
+        pool.pages.set(1 << 20);
+        rig.units[0].medium().fail_with(Some(block::BlockError::Unreadable { at: 0, cause: "test".into() }));
+        assert_eq!(draft.send(&host).await.failed(), (0x0A, 0x1100));
+        rig.units[0].medium().fail_with(None);
+        draft.send(&host).await.good();
+    });
+}
+
+#[test]
+fn a_range_moves_over_itself_as_if_it_were_read_first() {
+    Rig::run(1, |rig| async move {
+        let host = rig.host(1, &[0]).await;
+        for block in 0..6000 {
+            rig.fill(0, block, 1, (block / 24) as u8).await;
+        }
+        for (from, to) in [(0, 24), (48, 0)] {
+            let before = rig.units[0].medium().clone();
+            let mut expected = block::Pieces::new();
+            crate::Medium::read(&before, from * BLOCK, 5000 * BLOCK as usize, &mut expected)
+                .await
+                .expect("reads");
+            Draft::of(1).target(&rig, 0).segment(0, 0, 5000, from, to).send(&host).await.good();
+            let mut found = block::Pieces::new();
+            crate::Medium::read(&before, to * BLOCK, 5000 * BLOCK as usize, &mut found).await.expect("reads");
+            assert_eq!(found.first_difference(&expected), None, "{from} to {to}");
+        }
+    });
+}
+
+#[test]
+fn hostile_lists_are_answered() {
+    Rig::run(1, |rig| async move {
+        let good = Draft::of(1)
+            .target(&rig, 0)
+            .target(&rig, 0)
+            .segment(0, 1, 8, 0, 64)
+            .segment(0, 1, 8, 0, 64)
+            .bytes();
+        let mut dice = Dice(11);
+        let mut parsed = 0;
+        for _ in 0..100_000 {
+            let mut bytes = good.clone();
+            dice.spoil(&mut bytes);
+            if let Ok(list) = List::parse(&bytes) {
+                parsed += 1;
+                assert!(list.targets.len() <= TARGETS_MAX && list.segments.len() <= SEGMENTS_MAX);
+            }
+        }
+        assert!((10_000..99_000).contains(&parsed), "{parsed} of 100,000 were accepted");
+        let host = rig.host(1, &[0]).await;
+        for _ in 0..2_000 {
+            let mut bytes = good.clone();
+            dice.spoil(&mut bytes);
+            let answer = copy(&host, &bytes).await;
+            assert!(matches!(answer.status, Status::Good | Status::CheckCondition));
+        }
+    });
+}

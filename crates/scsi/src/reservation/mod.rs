@@ -24,5 +24,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod transport_id;
+#[cfg(test)]
+mod wire_tests;
 
 pub(crate) use execute::{Reservations, persistent_in, persistent_out, release, reserve};

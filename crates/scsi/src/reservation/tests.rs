@@ -86,10 +86,13 @@ impl Script {
     }
 
     /// Read and write access of a host.
-    fn access(&self, n: u8) -> (bool, bool) {
+    fn access(&self, n: u8) -> Rights {
         (!self.state.conflicts(&host(n), Access::Read), !self.state.conflicts(&host(n), Access::Write))
     }
 }
+
+/// Reading, writing.
+type Rights = (bool, bool);
 
 fn key(n: u8) -> u64 {
     0x100 + u64::from(n)
@@ -110,7 +113,7 @@ fn told(verdict: &Verdict) -> Vec<(u8, Attention)> {
 #[test]
 fn every_type_gives_the_access_that_the_table_says() {
     // Registered host 2, unregistered host 3; the holder, host 1, has all.
-    let table: [(u8, (bool, bool), (bool, bool)); 6] = [
+    let table: [(u8, Rights, Rights); 6] = [
         (1, (true, false), (true, false)),
         (3, (false, false), (false, false)),
         (5, (true, true), (true, false)),
