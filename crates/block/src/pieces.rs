@@ -144,6 +144,16 @@ impl Pieces {
     }
 }
 
+impl IntoIterator for Pieces {
+    type Item = Data;
+    type IntoIter = smallvec::IntoIter<[Data; 4]>;
+
+    /// Hands the pieces out, without counting a new holder of each.
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
 impl From<Data> for Pieces {
     fn from(data: Data) -> Pieces {
         let mut pieces = Pieces::new();

@@ -26,5 +26,5 @@ pub mod target;
 mod text;
 
 pub use chap::ChapError;
-pub use negotiation::{NegotiationError, Offer, Params};
+pub use negotiation::{Digests, NegotiationError, Offer, Params};
 pub use text::TextError;

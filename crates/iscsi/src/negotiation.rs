@@ -137,13 +137,17 @@ impl Negotiation {
         Negotiation { offer, params, is_discovery: false, is_full_feature: false, seen: Vec::new(), declared: false }
     }
 
+    /// Goes on in the full feature phase with what the login agreed on.
+    pub(crate) fn resume(offer: Offer, params: Params) -> Negotiation {
+        Negotiation { params, is_full_feature: true, declared: true, ..Negotiation::new(offer) }
+    }
+
     pub(crate) fn set_discovery(&mut self) {
         self.is_discovery = true;
     }
 
-    /// A text exchange in the full feature phase begins: keys may come once more.
-    pub(crate) fn full_feature(&mut self) {
-        self.is_full_feature = true;
+    /// A new text exchange begins: keys may come once more.
+    pub(crate) fn begin_exchange(&mut self) {
         self.seen.clear();
     }
 

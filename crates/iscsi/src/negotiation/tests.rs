@@ -78,7 +78,8 @@ fn a_key_comes_once_and_from_its_side() {
     assert_eq!(n.answer("InitialR2T", "No", &mut out), Err(NegotiationError::Twice("InitialR2T".into())));
     let misplaced = n.answer("TargetPortalGroupTag", "1", &mut out);
     assert_eq!(misplaced, Err(NegotiationError::Misplaced("TargetPortalGroupTag".into())));
-    n.full_feature();
+    let mut n = Negotiation::resume(OFFER, n.params());
+    n.begin_exchange();
     n.answer("MaxRecvDataSegmentLength", "4096", &mut out).unwrap();
     assert_eq!(n.params().send_segment_len_max, 4096);
     assert!(n.answer("MaxBurstLength", "4096", &mut out).is_err());

@@ -1,0 +1,279 @@
+//! SCSI commands: from the PDU to the array, and back to a response.
+
+use std::rc::Rc;
+
+use scsi::{Lun, Request, Response, Status, TaskAttribute};
+
+use super::respond::Answer;
+use super::seam::Target;
+use super::session::{Session, State};
+use super::slot::Work;
+use super::task::{DataOutState, Fault, Phase, Task};
+use crate::chunks::Chunks;
+use crate::pdu::{reject, Pdu, ScsiCommand, FINAL, TAG_NONE};
+
+/// SAM-5 4.7: what the LUN field means to a disk array: peripheral device addressing on bus 0, or flat space addressing.
+pub(crate) fn lun_of(field: &[u8; 8]) -> Option<Lun> {
+    let [first, second, rest @ ..] = *field;
+    match (first >> 6, rest == [0; 6]) {
+        (0b00, true) if first == 0 => Some(Lun(second.into())),
+        (0b01, true) => Some(Lun(u16::from_be_bytes([first & 0x3f, second]))),
+        _ => None,
+    }
+}
+
+/// 11.3.1.
+fn attribute_of(flags: u8) -> TaskAttribute {
+    match flags & ScsiCommand::ATTRIBUTE {
+        2 => TaskAttribute::Ordered,
+        3 => TaskAttribute::HeadOfQueue,
+        4 => TaskAttribute::Aca,
+        // Untagged and the reserved codes.
+        _ => TaskAttribute::Simple,
+    }
+}
+
+impl<T: Target> Session<T> {
+    /// A command whose turn has come. `is_damaged`: the digest of its immediate data is wrong.
+    pub(crate) fn command(self: &Rc<Self>, pdu: &Pdu<'_>, is_damaged: bool) {
+        let header: &ScsiCommand = pdu.header();
+        let itt = header.itt.get();
+        let mut state = self.state.borrow_mut();
+        if state.is_logged_out {
+            return state.pass(pdu);
+        }
+        if self.is_discovery() || itt == TAG_NONE {
+            drop(state);
+            return self.refuse(pdu, reject::PROTOCOL);
+        }
+        if state.tasks.find(itt).is_some() {
+            drop(state);
+            return self.refuse(pdu, reject::TASK_IN_PROGRESS);
+        }
+        let is_immediate = pdu.is_immediate();
+        if is_immediate && state.tasks.immediates >= self.limits.immediate {
+            drop(state);
+            return self.refuse(pdu, reject::TOO_MANY_IMMEDIATE);
+        }
+        // Window and immediates are limited to the number of slots: one is free.
+        let slot = state.tasks.take(itt).expect("a slot for every command that the window lets in");
+        let task = &mut state.tasks.list[usize::from(slot)];
+        fill(task, header, is_immediate);
+        task.since = self.link.heard_at.get();
+        let (is_ordered, writes) = (task.attribute == TaskAttribute::Ordered, task.writes);
+        state.tasks.immediates += u16::from(is_immediate);
+        state.tasks.ordered += u16::from(is_ordered);
+        self.link.counts.borrow_mut().commands += 1;
+        if writes {
+            drop(state);
+            return self.command_with_data(slot, pdu, is_damaged);
+        }
+        if is_damaged {
+            state.tasks.list[usize::from(slot)].fault = Some(Fault::Digest);
+        }
+        self.begin(state, slot);
+    }
+
+    /// A command that brings data: immediate data first.
+    fn command_with_data(self: &Rc<Self>, slot: u16, pdu: &Pdu<'_>, is_damaged: bool) {
+        let header: &ScsiCommand = pdu.header();
+        let params = self.params.get();
+        let Some(nexus) = self.nexus() else { return };
+        let mut state = self.state.borrow_mut();
+        let (lun, expected) = (lun_of(&header.lun), header.expected_len.get());
+        let asked = self.target.data_out_len(&nexus, lun, &header.cdb);
+        let task = &mut state.tasks.list[usize::from(slot)];
+        let wanted = u32::try_from(asked).unwrap_or(u32::MAX).min(expected);
+        // What is not asked for but may come unsolicited has its place, too.
+        let buffer_len = wanted.max(params.first_burst_len.min(expected));
+        let came = pdu.data.len() as u32;
+        task.data = DataOutState {
+            chunks: Chunks::new(buffer_len as usize),
+            wanted,
+            buffer_len,
+            next: came,
+            is_unsolicited: header.flags & FINAL == 0 && !params.initial_r2t,
+            ..DataOutState::default()
+        };
+        if task.reads {
+            task.fault = Some(Fault::Bidirectional);
+        } else if is_damaged {
+            task.fault = Some(Fault::Digest);
+        } else if came > 0 && (!params.immediate_data || came > params.first_burst_len) {
+            task.fault = Some(Fault::Unexpected);
+        } else if came > expected {
+            task.fault = Some(Fault::Amount);
+        } else {
+            task.data.chunks.write(0, pdu.data);
+        }
+        self.link.counts.borrow_mut().data_out_bytes += u64::from(came);
+        if task.data.is_unsolicited {
+            state.tasks.set_phase(slot, Phase::Collecting);
+            drop(state);
+            self.update_data_since();
+        } else {
+            self.data_is_through(state, slot);
+        }
+    }
+
+    /// Executes a task, or queues it when there is no memory for it or others come first.
+    pub(crate) fn begin(self: &Rc<Self>, mut state: std::cell::RefMut<'_, State>, slot: u16) {
+        let is_first = state.tasks.queue.is_empty();
+        if is_first && self.try_begin(&mut state, slot) {
+            drop(state);
+            return self.execute(slot);
+        }
+        state.tasks.set_phase(slot, Phase::Queued);
+        state.tasks.queue.push_back(slot);
+    }
+
+    /// Takes the memory that a task needs, when it is its turn.
+    fn try_begin(&self, state: &mut State, slot: u16) -> bool {
+        if state.tasks.must_wait(slot) {
+            return false;
+        }
+        let task = &state.tasks.list[usize::from(slot)];
+        let need = if task.must_collect {
+            u64::from(task.data.wanted)
+        } else if task.reads && task.held == 0 {
+            u64::from(task.expected_len)
+        } else {
+            0
+        };
+        if need == 0 {
+            return true;
+        }
+        let Some(held) = state.budget.take(need, self.link.pump.get()) else { return false };
+        state.tasks.list[usize::from(slot)].held = held;
+        true
+    }
+
+    /// Starts what waited, as far as there is memory now.
+    pub(crate) fn start_queued(self: &Rc<Self>) {
+        // Every round takes a task from the queue or ends; a task passes others only when those must wait for an ordered one.
+        let mut at = 0;
+        loop {
+            let mut state = self.state.borrow_mut();
+            let Some(&slot) = state.tasks.queue.get(at) else { return };
+            if !self.try_begin(&mut state, slot) {
+                if !state.tasks.must_wait(slot) {
+                    return;
+                }
+                at += 1;
+                continue;
+            }
+            state.tasks.queue.remove(at);
+            at = 0;
+            let task = &mut state.tasks.list[usize::from(slot)];
+            if std::mem::take(&mut task.must_collect) {
+                state.tasks.set_phase(slot, Phase::Collecting);
+                self.ask_for_data(&mut state, slot);
+                drop(state);
+                self.update_data_since();
+            } else {
+                drop(state);
+                self.execute(slot);
+            }
+        }
+    }
+
+    fn execute(self: &Rc<Self>, slot: u16) {
+        let mut state = self.state.borrow_mut();
+        state.tasks.set_phase(slot, Phase::Executing);
+        let task = &mut state.tasks.list[usize::from(slot)];
+        if let Some(fault) = task.fault {
+            drop(state);
+            return self.finish(slot, fault_response(fault));
+        }
+        let data = &mut task.data;
+        let came = data.next.min(data.buffer_len) as usize;
+        let request = Request {
+            cdb: task.cdb,
+            attribute: task.attribute,
+            data_out: std::mem::take(&mut data.chunks).into_pieces(came),
+            data_in_max: if task.reads { task.expected_len } else { 0 },
+        };
+        let lun = task.lun;
+        drop(state);
+        self.run(slot, Work::Command(lun, request));
+    }
+
+    /// A command has ended in the array.
+    pub(crate) fn finish(&self, slot: u16, response: Response) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let task = &mut state.tasks.list[usize::from(slot)];
+        if !task.is_immediate {
+            state.window.max_cmd_sn = state.window.max_cmd_sn.wrapping_add(1);
+        }
+        let mut held = std::mem::take(&mut task.held);
+        if !task.is_aborted && !response.aborted && !state.is_logged_out && !self.is_over() {
+            if task.reads {
+                // The memory of a read is free when the data has gone out.
+                state.out.held += std::mem::take(&mut held);
+            }
+            let answer = Answer {
+                itt: task.itt,
+                reads: task.reads,
+                writes: task.writes,
+                expected_len: task.expected_len,
+                pdus_before: task.data.r2t_sn,
+            };
+            answer.push(response, &mut state.out, &state.window, &self.params.get());
+        }
+        task.is_aborted = false;
+        state.budget.give_back(held);
+        state.tasks.release(slot);
+        self.answers_wait();
+        self.task_ended.wake_all();
+    }
+}
+
+fn fill(task: &mut Task, header: &ScsiCommand, is_immediate: bool) {
+    task.cmd_sn = header.cmd_sn.get();
+    task.is_immediate = is_immediate;
+    task.lun_field = header.lun;
+    task.lun = lun_of(&header.lun);
+    task.cdb = header.cdb;
+    task.attribute = attribute_of(header.flags);
+    task.reads = header.flags & ScsiCommand::READ != 0;
+    task.writes = header.flags & ScsiCommand::WRITE != 0;
+    task.expected_len = header.expected_len.get();
+    task.held = 0;
+    task.is_aborted = false;
+    task.is_management = false;
+    task.must_collect = false;
+    task.fault = None;
+}
+
+/// A command that ends by a fault of its data: fixed-format sense (SPC-5 4.4.3).
+fn fault_response(fault: Fault) -> Response {
+    let (key, code, qualifier) = fault.sense();
+    let mut sense = vec![0u8; 18];
+    sense[0] = 0x70;
+    sense[2] = key;
+    sense[7] = 10;
+    sense[12] = code;
+    sense[13] = qualifier;
+    Response {
+        status: Status::CheckCondition,
+        sense,
+        data_in: block::Pieces::new(),
+        data_out_wanted: 0,
+        aborted: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lun_fields() {
+        assert_eq!(lun_of(&[0, 7, 0, 0, 0, 0, 0, 0]), Some(Lun(7)));
+        assert_eq!(lun_of(&[0x40 | 0x3f, 0xff, 0, 0, 0, 0, 0, 0]), Some(Lun(16383)));
+        for bad in [[1, 7, 0, 0, 0, 0, 0, 0], [0xc1, 1, 0, 0, 0, 0, 0, 0], [0x80, 0, 0, 0, 0, 0, 0, 0], [0, 7, 0, 1, 0, 0, 0, 0]] {
+            assert_eq!(lun_of(&bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One connection as the portal sees it: who it is, what it counted, since when it keeps us waiting.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::net::SocketAddr;
+use std::task::Waker;
+use std::time::Duration;
+
+use world::sync::Signal;
+use world::{Instant, Stream};
+
+use super::limits::Limits;
+use super::seam::InitiatorPort;
+
+/// What a session, or all sessions of a portal, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Logins that led to a session.
+    pub logins: u64,
+    /// Logins that were refused or did not end.
+    pub login_failures: u64,
+    /// SCSI commands.
+    pub commands: u64,
+    /// Task management functions.
+    pub task_functions: u64,
+    /// PDUs received in the full feature phase.
+    pub pdus_in: u64,
+    /// PDUs sent in the full feature phase.
+    pub pdus_out: u64,
+    /// Bytes of data from hosts.
+    pub data_out_bytes: u64,
+    /// Bytes of data to hosts.
+    pub data_in_bytes: u64,
+    /// Digests that were wrong.
+    pub digest_errors: u64,
+    /// Reject PDUs sent.
+    pub rejects: u64,
+    /// Requests outside the command window or given twice, and data for unknown tasks: dropped without a word.
+    pub ignored: u64,
+}
+
+impl Counts {
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Counts) {
+        self.logins += other.logins;
+        self.login_failures += other.login_failures;
+        self.commands += other.commands;
+        self.task_functions += other.task_functions;
+        self.pdus_in += other.pdus_in;
+        self.pdus_out += other.pdus_out;
+        self.data_out_bytes += other.data_out_bytes;
+        self.data_in_bytes += other.data_in_bytes;
+        self.digest_errors += other.digest_errors;
+        self.rejects += other.rejects;
+        self.ignored += other.ignored;
+    }
+}
+
+/// What the portal asks of a session; its pump task does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// Send a NOP-In that wants an answer.
+    Ping,
+    /// Ask the host to log out within so many seconds.
+    RequestLogout(u16),
+    /// Tell the host that its session is about to end, and end it.
+    DropSession,
+}
+
+/// A connection.
+pub(crate) struct Link {
+    pub stream: Stream,
+    pub peer: SocketAddr,
+    pub opened_at: Instant,
+    /// Set once the login is complete; the target's name is `None` for discovery.
+    pub port: OnceCell<(InitiatorPort, Option<String>)>,
+    pub counts: RefCell<Counts>,
+    /// When the last bytes came.
+    pub heard_at: Cell<Instant>,
+    /// Since when a PDU is incomplete.
+    pub partial_since: Cell<Option<Instant>>,
+    /// Since when a send is in flight.
+    pub sending_since: Cell<Option<Instant>>,
+    /// Since when the oldest command waits for its data.
+    pub data_since: Cell<Option<Instant>>,
+    /// When the NOP-In went out that was not answered yet.
+    pub pinged_at: Cell<Option<Instant>>,
+    pub errand: Cell<Option<Errand>>,
+    /// Why the connection is closed by us.
+    pub reason: RefCell<Option<String>>,
+    pub pump: OnceCell<Waker>,
+    pub has_ended: Cell<bool>,
+    pub ended: Signal,
+}
+
+impl Link {
+    pub(crate) fn new(stream: Stream, now: Instant) -> Link {
+        Link {
+            peer: stream.peer(),
+            stream,
+            opened_at: now,
+            port: OnceCell::new(),
+            counts: RefCell::default(),
+            heard_at: Cell::new(now),
+            partial_since: Cell::new(None),
+            sending_since: Cell::new(None),
+            data_since: Cell::new(None),
+            pinged_at: Cell::new(None),
+            errand: Cell::new(None),
+            reason: RefCell::new(None),
+            pump: OnceCell::new(),
+            has_ended: Cell::new(false),
+            ended: Signal::default(),
+        }
+    }
+
+    /// Ends the connection. The first reason stays.
+    pub(crate) fn close(&self, reason: &str) {
+        self.reason.borrow_mut().get_or_insert_with(|| reason.to_owned());
+        self.stream.close();
+    }
+
+    pub(crate) fn send_on(&self, errand: Errand) {
+        self.errand.set(Some(errand));
+        self.wake_pump();
+    }
+
+    pub(crate) fn wake_pump(&self) {
+        if let Some(waker) = self.pump.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Judges the connection's patience with us and ours with it.
+    pub(crate) fn check(&self, now: Instant, limits: &Limits) {
+        let over = |since: Option<Instant>, time: Duration| since.is_some_and(|s| now.since(s) > time);
+        if self.port.get().is_none() {
+            if over(Some(self.opened_at), limits.login_time) {
+                self.close("the login took too long");
+            }
+            return;
+        }
+        if over(self.partial_since.get(), limits.pdu_time) {
+            self.close("a PDU did not arrive whole in time");
+        } else if over(self.sending_since.get(), limits.send_time) {
+            self.close("the initiator does not take its answers");
+        } else if over(self.data_since.get(), limits.data_out_time) {
+            self.close("the initiator does not send the data of its command");
+        } else if over(self.pinged_at.get(), limits.ping_time) {
+            self.close("the initiator does not answer NOP-In");
+        } else if self.pinged_at.get().is_none() && over(Some(self.heard_at.get()), limits.ping_after) {
+            self.pinged_at.set(Some(now));
+            self.send_on(Errand::Ping);
+        }
+    }
+}

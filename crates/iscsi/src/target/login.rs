@@ -1,0 +1,379 @@
+//! The target's side of login (RFC 7143 clause 6): a pure state machine, from request to answer.
+//!
+//! ```text
+//!   first request ──> Security (CSG 0) ──CHAP or None──> Operational (CSG 1) ──keys──> full feature phase
+//!                └──────────── when nothing needs to be proved ────^
+//! ```
+
+use world::Rng;
+
+use super::seam::{Chap, LoginRefusal};
+use crate::chap::{Algorithm, Challenge, ChapError};
+use crate::negotiation::{Negotiation, NegotiationError, Offer, Params};
+use crate::pdu::{LoginRequest, CONTINUE, TRANSIT};
+use crate::text::{pairs, Text, TextError};
+
+/// The longest iSCSI name (RFC 7143 4.2.7.1).
+const NAME_LEN_MAX: usize = 223;
+/// Requests of one login, continued text included: CHAP with mutual proof and all keys takes four.
+const REQUESTS_MAX: u32 = 32;
+
+/// Why a login ends without a session: what the initiator is told, as class and detail (11.13.5).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The request breaks the protocol.
+    #[error("{0}")]
+    Protocol(&'static str),
+    /// The text is malformed.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The keys are.
+    #[error(transparent)]
+    Negotiation(#[from] NegotiationError),
+    /// Authentication failed.
+    #[error("authentication failed: {0}")]
+    Authentication(#[from] ChapError),
+    /// No authentication method in common, or the initiator wants none where one is required.
+    #[error("no authentication method in common")]
+    NoMethod,
+    /// A version that is not spoken.
+    #[error("iSCSI versions {0} and up are not spoken here")]
+    Version(u8),
+    /// A key without which there is no session.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// A session type that does not exist.
+    #[error("no such session type")]
+    SessionType,
+    /// A second connection for a session.
+    #[error("one connection per session")]
+    TooManyConnections,
+    /// A session identifying handle that is nobody's.
+    #[error("no such session")]
+    NoSuchSession,
+    /// The array refuses.
+    #[error("refused: {0:?}")]
+    Refused(LoginRefusal),
+}
+
+impl LoginError {
+    /// Class and detail of the login response.
+    pub fn status(&self) -> (u8, u8) {
+        match self {
+            LoginError::Protocol(_) | LoginError::Text(_) | LoginError::Negotiation(_) => (2, 0x00),
+            LoginError::Authentication(_) | LoginError::NoMethod => (2, 0x01),
+            LoginError::Refused(LoginRefusal::NotAllowed) => (2, 0x02),
+            LoginError::Refused(LoginRefusal::NotFound) => (2, 0x03),
+            LoginError::Version(_) => (2, 0x05),
+            LoginError::TooManyConnections => (2, 0x06),
+            LoginError::Missing(_) => (2, 0x07),
+            LoginError::SessionType => (2, 0x09),
+            LoginError::NoSuchSession => (2, 0x0a),
+            LoginError::Refused(LoginRefusal::ServiceUnavailable) => (3, 0x01),
+            LoginError::Refused(LoginRefusal::OutOfResources) => (3, 0x02),
+        }
+    }
+}
+
+/// What a login needs to know of the array.
+pub(crate) trait Authority {
+    /// What this initiator must prove for this target (`None`: discovery).
+    fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal>;
+    /// The tag of this portal's group.
+    fn portal_group(&self) -> u16;
+}
+
+/// One answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// T, CSG and NSG.
+    pub flags: u8,
+    pub text: Vec<u8>,
+    /// Whether the login is complete when this answer has been sent.
+    pub is_complete: bool,
+}
+
+/// Stages, as CSG and NSG number them (11.12.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Security = 0,
+    Operational = 1,
+    FullFeature = 3,
+}
+
+impl Stage {
+    fn of(bits: u8) -> Result<Stage, LoginError> {
+        match bits & 3 {
+            0 => Ok(Stage::Security),
+            1 => Ok(Stage::Operational),
+            3 => Ok(Stage::FullFeature),
+            _ => Err(LoginError::Protocol("a reserved login stage")),
+        }
+    }
+}
+
+/// How far the proof has come.
+enum Proof {
+    /// Nothing was said yet; what has to be proved.
+    Open(Option<Chap>),
+    /// CHAP is agreed on; the algorithm comes next.
+    Chosen(Chap),
+    /// The challenge is out.
+    Challenged(Chap, Algorithm, Challenge),
+    /// Proved, or not needed.
+    Done,
+}
+
+/// What all requests of a login have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    isid: [u8; 6],
+    tsih: u16,
+    cid: u16,
+    itt: u32,
+    cmd_sn: u32,
+}
+
+/// A login in progress.
+pub(crate) struct Login {
+    stage: Stage,
+    proof: Proof,
+    negotiation: Negotiation,
+    identity: Option<Identity>,
+    requests: u32,
+    /// Text of a request that continues, and how much of it is taken.
+    pending: Vec<u8>,
+    text_len_max: usize,
+    rng: Rng,
+    /// The names, once they have come.
+    pub initiator: String,
+    pub target: Option<String>,
+    pub is_discovery: bool,
+}
+
+impl Login {
+    pub(crate) fn new(offer: Offer, text_len_max: usize, rng: Rng) -> Login {
+        Login {
+            stage: Stage::Security,
+            proof: Proof::Open(None),
+            negotiation: Negotiation::new(offer),
+            identity: None,
+            requests: 0,
+            pending: Vec::new(),
+            text_len_max,
+            rng,
+            initiator: String::new(),
+            target: None,
+            is_discovery: false,
+        }
+    }
+
+    pub(crate) fn params(&self) -> Params {
+        self.negotiation.params()
+    }
+
+    /// One request with its text.
+    pub(crate) fn step(&mut self, request: &LoginRequest, text: &[u8], authority: &dyn Authority) -> Result<Reply, LoginError> {
+        let is_first = self.check_header(request)?;
+        let (transit, continues) = (request.flags & TRANSIT != 0, request.flags & CONTINUE != 0);
+        if self.pending.len() + text.len() > self.text_len_max {
+            return Err(TextError::TooMuch.into());
+        }
+        self.pending.extend_from_slice(text);
+        let csg = Stage::of(request.flags >> 2)?;
+        if continues {
+            if transit {
+                return Err(LoginError::Protocol("transit with continued text"));
+            }
+            return Ok(Reply { flags: (csg as u8) << 2, text: Vec::new(), is_complete: false });
+        }
+        let text = std::mem::take(&mut self.pending);
+        let pairs = pairs(&text)?;
+        let mut out = Text::default();
+        if self.initiator.is_empty() {
+            self.begin(csg, &pairs, authority, &mut out)?;
+        } else if is_first {
+            return Err(LoginError::Protocol("a login that begins twice"));
+        }
+        if csg != self.stage {
+            return Err(LoginError::Protocol("the stage is not the current one"));
+        }
+        let next = if transit { Some(Stage::of(request.flags)?) } else { None };
+        if next.is_some_and(|next| next <= csg) {
+            return Err(LoginError::Protocol("the next stage does not come after the current one"));
+        }
+        let ready = match self.stage {
+            Stage::Security => self.security(&pairs, &mut out)?,
+            _ => self.operational(&pairs, &mut out)?,
+        };
+        Ok(self.reply(csg, next.filter(|_| ready), out))
+    }
+
+    fn reply(&mut self, csg: Stage, next: Option<Stage>, out: Text) -> Reply {
+        let mut flags = (csg as u8) << 2;
+        if let Some(next) = next {
+            self.stage = next;
+            flags |= TRANSIT | next as u8;
+        }
+        Reply { flags, text: out.0, is_complete: next == Some(Stage::FullFeature) }
+    }
+
+    /// Checks what has to stay as it was, and the version. Says whether this is the first request.
+    fn check_header(&mut self, request: &LoginRequest) -> Result<bool, LoginError> {
+        self.requests += 1;
+        if self.requests > REQUESTS_MAX {
+            return Err(LoginError::Protocol("too many login requests"));
+        }
+        if request.version_min > 0 {
+            return Err(LoginError::Version(request.version_min));
+        }
+        let identity = Identity {
+            isid: request.isid,
+            tsih: request.tsih.get(),
+            cid: request.cid.get(),
+            itt: request.itt.get(),
+            cmd_sn: request.cmd_sn.get(),
+        };
+        match self.identity {
+            None => {
+                self.identity = Some(identity);
+                Ok(true)
+            }
+            Some(known) if known == identity => Ok(false),
+            Some(_) => Err(LoginError::Protocol("the login changed its ISID, TSIH, CID, task tag or CmdSN")),
+        }
+    }
+
+    /// The first whole text: who is there, and what for (6.3).
+    fn begin(
+        &mut self,
+        csg: Stage,
+        pairs: &[(&str, &str)],
+        authority: &dyn Authority,
+        out: &mut Text,
+    ) -> Result<(), LoginError> {
+        let value = |key: &str| pairs.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+        let initiator = value("InitiatorName").ok_or(LoginError::Missing("InitiatorName"))?;
+        check_name(initiator)?;
+        match value("SessionType") {
+            None | Some("Normal") => {
+                let target = value("TargetName").ok_or(LoginError::Missing("TargetName"))?;
+                check_name(target)?;
+                self.target = Some(target.into());
+                // 13.9: in the first answer to a login that names a target.
+                out.put("TargetPortalGroupTag", &authority.portal_group().to_string());
+            }
+            Some("Discovery") => {
+                self.is_discovery = true;
+                self.negotiation.set_discovery();
+            }
+            Some(_) => return Err(LoginError::SessionType),
+        }
+        self.initiator = initiator.into();
+        let wanted = authority.authentication(initiator, self.target.as_deref()).map_err(LoginError::Refused)?;
+        self.stage = csg;
+        match csg {
+            Stage::Security => self.proof = Proof::Open(wanted),
+            Stage::Operational if wanted.is_none() => self.proof = Proof::Done,
+            Stage::Operational => return Err(LoginError::NoMethod),
+            Stage::FullFeature => return Err(LoginError::Protocol("a login that begins at its end")),
+        }
+        Ok(())
+    }
+
+    /// The operational stage is always ready to go on when the initiator is.
+    fn operational(&mut self, pairs: &[(&str, &str)], out: &mut Text) -> Result<bool, LoginError> {
+        for (key, value) in pairs {
+            if *key == "AuthMethod" || key.starts_with("CHAP_") {
+                return Err(LoginError::Protocol("a security key in the operational stage"));
+            }
+            self.negotiation.answer(key, value, out)?;
+        }
+        self.negotiation.declare(out);
+        Ok(true)
+    }
+
+    /// One step of the proof; says whether it is done.
+    fn security(&mut self, pairs: &[(&str, &str)], out: &mut Text) -> Result<bool, LoginError> {
+        let mut security = Vec::new();
+        for (key, value) in pairs {
+            if *key == "AuthMethod" || key.starts_with("CHAP_") {
+                if security.iter().any(|(k, _)| k == key) {
+                    return Err(NegotiationError::Twice((*key).into()).into());
+                }
+                security.push((*key, *value));
+            } else {
+                self.negotiation.answer(key, value, out)?;
+            }
+        }
+        let value = |key: &str| security.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+        let need = |key: &'static str| value(key).ok_or(LoginError::Authentication(ChapError::Key(key)));
+        self.proof = match std::mem::replace(&mut self.proof, Proof::Done) {
+            Proof::Open(wanted) => match value("AuthMethod") {
+                Some(offered) => choose_method(wanted, offered, out)?,
+                // Without AuthMethod the default is None (12.1).
+                None if wanted.is_none() => Proof::Done,
+                None => return Err(LoginError::NoMethod),
+            },
+            Proof::Chosen(chap) => {
+                let algorithm = Algorithm::choose(need("CHAP_A")?)?;
+                let challenge = Challenge::new(&mut self.rng);
+                out.put("CHAP_A", algorithm.number());
+                out.put("CHAP_I", &challenge.id_text());
+                out.put("CHAP_C", &challenge.text());
+                Proof::Challenged(chap, algorithm, challenge)
+            }
+            Proof::Challenged(chap, algorithm, challenge) => {
+                let said = (need("CHAP_N")?, need("CHAP_R")?);
+                challenge.verify(algorithm, (&chap.host.name, &chap.host.secret), said)?;
+                if let (Some(id), Some(bytes)) = (value("CHAP_I"), value("CHAP_C")) {
+                    prove(&chap, algorithm, &challenge, Challenge::read(id, bytes)?, out)?;
+                }
+                Proof::Done
+            }
+            Proof::Done => Proof::Done,
+        };
+        Ok(matches!(self.proof, Proof::Done))
+    }
+}
+
+/// 12.1: the first method of the initiator's list that will do.
+fn choose_method(wanted: Option<Chap>, offered: &str, out: &mut Text) -> Result<Proof, LoginError> {
+    let offers = |method: &str| offered.split(',').any(|m| m == method);
+    match wanted {
+        Some(chap) if offers("CHAP") => {
+            out.put("AuthMethod", "CHAP");
+            Ok(Proof::Chosen(chap))
+        }
+        None if offers("None") => {
+            out.put("AuthMethod", "None");
+            Ok(Proof::Done)
+        }
+        _ => Err(LoginError::NoMethod),
+    }
+}
+
+/// The target's own proof (12.1.3), never to its own challenge.
+fn prove(chap: &Chap, algorithm: Algorithm, sent: &Challenge, got: Challenge, out: &mut Text) -> Result<(), ChapError> {
+    if got.bytes == sent.bytes {
+        return Err(ChapError::Reflected);
+    }
+    let own = chap.target.as_ref().ok_or(ChapError::NotMutual)?;
+    out.put("CHAP_N", &own.name);
+    out.put("CHAP_R", &got.response(algorithm, &own.secret));
+    Ok(())
+}
+
+/// 4.2.7: names are `iqn.`, `eui.` or `naa.` and at most 223 bytes of lower-case letters, digits, `-`, `.` and `:`; upper case is let
+/// through because initiators send it.
+fn check_name(name: &str) -> Result<(), LoginError> {
+    let known = ["iqn.", "eui.", "naa."].iter().any(|p| name.len() > p.len() && name.is_char_boundary(4) && name[..4].eq_ignore_ascii_case(p));
+    let clean = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | ':' | '_'));
+    if name.len() > NAME_LEN_MAX || !known || !clean {
+        return Err(LoginError::Protocol("a malformed iSCSI name"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
