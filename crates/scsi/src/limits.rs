@@ -6,8 +6,8 @@ use crate::dispatch::TRANSFER_BYTES_MAX;
 /// metadata and still bound the time that the range is held.
 pub const COMPARE_AND_WRITE_BLOCKS_MAX: u64 = 128;
 
-/// The most that one WRITE SAME may cover. 4 GiB: metadata work on a thin medium, and below the 23-bit block count that Linux
-/// puts into one WRITE SAME of 512-byte blocks only by one block.
+/// The most that one WRITE SAME may cover. 4 GiB is 8,388,608 blocks of 512 bytes: metadata work on a thin medium, and more
+/// than Linux (8,388,607 blocks) and hypervisors put into one command.
 pub const WRITE_SAME_BYTES_MAX: u64 = 4 << 30;
 
 /// MAXIMUM UNMAP LBA COUNT, over all descriptors of a command.

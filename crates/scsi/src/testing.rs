@@ -126,7 +126,8 @@ impl ThinMemory {
             pool.used.set(pool.used.get() + 1);
             pages.insert(page, Rc::new(vec![0; self.0.page_bytes as usize]));
         }
-        edit(Rc::make_mut(pages.get_mut(&page).expect("inserted above")));
+        let bytes: &mut Vec<u8> = Rc::make_mut(pages.get_mut(&page).expect("inserted above"));
+        edit(bytes);
         Ok(())
     }
 
