@@ -55,13 +55,17 @@ fn direct(path: &Path, flags: i32, create_new: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(create_new).mode(0o600).custom_flags(libc::O_DIRECT | flags).open(path)
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The file, and whether it was made here.
 fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(File, bool), OpenError> {
     let path = opening.path;
     match direct(path, 0, false) {
         Ok(file) => Ok((file, false)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = folder_of(path);
             if !folder.is_dir() {
                 return Err(opening.refuse(format!("the directory {} does not exist", folder.display())));
             }
@@ -110,6 +114,9 @@ fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Resu
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| opening.refuse("in use: another array has it open"))?;
     if let Some(len) = set_len_bytes {
         file.set_len(len).map_err(|e| opening.refuse_io(&format!("cannot be made {len} bytes long"), &e))?;
+        // The file's name must survive a power cut as well as what is flushed to it.
+        let folder = File::open(folder_of(opening.path)).and_then(|folder| folder.sync_all());
+        folder.map_err(|e| opening.refuse_io("its directory cannot be written", &e))?;
     }
     let len_bytes = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.len();
     let (memory_align, block_bytes) = match direct_alignment(&file) {

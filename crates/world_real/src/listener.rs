@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
-use io_uring::types::Fd;
+use io_uring::types::{Fd, Timespec};
 use rustix::net::sockopt;
 use world::io::{Completer, Completions};
 use world::{Io, Listener, ListenerBackend, NetError, Stream, StreamOptions};
@@ -67,7 +68,7 @@ impl ListenerBackend for TcpListener {
             return Io::ready(Err(closed()));
         }
         let (io, end) = self.0.accepts.start();
-        self.0.reactor.submit(Op::Accept(AcceptOp { listening: self.0.clone(), end }));
+        self.0.reactor.submit(Op::Accept(AcceptOp { listening: self.0.clone(), pause: None, end }));
         io
     }
 
@@ -92,18 +93,29 @@ fn closed() -> NetError {
     NetError::Closed("not listening any more".into())
 }
 
+/// How long to wait before the next try when the system has no descriptor or memory for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// An accept in flight.
 pub(crate) struct AcceptOp {
     listening: Rc<Listening>,
+    /// Waiting instead of accepting: a failed accept would fail again at once, and for ever.
+    pause: Option<Box<Timespec>>,
     end: Completer<Result<Stream, NetError>>,
 }
 
 impl AcceptOp {
     pub(crate) fn entry(&mut self) -> Entry {
+        if let Some(time) = &self.pause {
+            return opcode::Timeout::new(&raw const **time).build();
+        }
         opcode::Accept::new(Fd(self.listening.fd.as_raw_fd()), ptr::null_mut(), ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
     }
 
-    pub(crate) fn complete(self, result: i32) -> Option<AcceptOp> {
+    pub(crate) fn complete(mut self, result: i32) -> Option<AcceptOp> {
+        if self.pause.take().is_some() {
+            return Some(self);
+        }
         let outcome = match result {
             // ECONNABORTED: the peer went away while it waited; the next one counts.
             r if [-libc::EINTR, -libc::EAGAIN, -libc::ECONNABORTED].contains(&r) => return Some(self),
@@ -112,6 +124,10 @@ impl AcceptOp {
                     drop(take(result));
                 }
                 Err(closed())
+            }
+            r if [-libc::EMFILE, -libc::ENFILE, -libc::ENOBUFS, -libc::ENOMEM].contains(&r) => {
+                self.pause = Some(Box::new(PAUSE.into()));
+                return Some(self);
             }
             r if r < 0 => Err(NetError::Closed(format!("cannot accept: {}", io::Error::from_raw_os_error(-r)))),
             fd => match self.connected(take(fd)) {

@@ -76,8 +76,8 @@ fn the_payload_of_a_segment_is_as_asked_in_both_directions() {
             receive_all(to, LEN).await;
             assert_eq!(sending.await.result, Ok(()));
             let segments = from.tcp_counts().segments_out - before;
-            // Some acknowledgements more; none of the segments is larger.
-            assert!((500..520).contains(&segments), "{segments} segments for 500 full ones");
+            // Some acknowledgements and rests more; none of the segments is larger.
+            assert!((500..600).contains(&segments), "{segments} segments for 500 full ones");
         }
     })
     .expect("runs");
