@@ -1,6 +1,8 @@
 //! A RAID group, life after life.
 
-use block::Device;
+use std::collections::BTreeMap;
+
+use block::{BlockError, Device, Pieces};
 use raid::{ArrayId, Group, GroupSpec, Level};
 use world::{Rng, World};
 use world_model::Model;
@@ -15,38 +17,56 @@ use super::{Fault, Tally};
 const DISK_BYTES: u64 = 4 << 20;
 /// The most sectors that the workload uses: more would thin out what happens in each.
 const SECTORS_MAX: usize = 4096;
+/// The group, and what the workload calls it.
+const NAME: &str = "g";
 /// Disks are slow by this factor when they are slow.
 const SLOW_FACTOR: u32 = 10;
 
 /// A group on its disks, and its shadow.
-struct Subject {
+struct GroupLives {
     level: Level,
     disks: usize,
     fault: Fault,
     shared: Shared,
 }
 
-fn spec(level: Level) -> GroupSpec {
-    GroupSpec::new("g", level, ArrayId([7; 16]))
+/// A group has no offloads: the host zeroes and copies.
+impl workload::Subject for Group {
+    async fn unmap(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.zero(at, len).await
+    }
+
+    async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
+        let mut data = Pieces::new();
+        source.read(from, len as usize, &mut data).await?;
+        self.write(at, &data).await
+    }
 }
 
-impl Subject {
+fn spec(level: Level) -> GroupSpec {
+    GroupSpec::new(NAME, level, ArrayId([7; 16]))
+}
+
+impl GroupLives {
     /// Makes the group, in a life of its own.
-    fn create(lives: &Lives, level: Level, disks: usize, fault: Fault) -> Subject {
+    fn create(lives: &Lives, level: Level, disks: usize, fault: Fault) -> GroupLives {
         let len_bytes = lives.model.run(async |world| {
             let drives = open_drives(&world, disks);
             Group::create(world, spec(level), drives).await.expect("create").geometry().len_bytes
         });
         let sectors = (len_bytes as usize / SECTOR_BYTES).min(SECTORS_MAX);
-        Subject { level, disks, fault, shared: Shared::new(Shadow::new(sectors)) }
+        let shared = Shared::default();
+        shared.shadows.borrow_mut().insert(NAME.to_owned(), Shadow::new(sectors));
+        GroupLives { level, disks, fault, shared }
     }
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
         let drives = open_drives(&world, self.disks);
         let group = Group::open(world.clone(), spec(self.level), drives).await.expect("open");
         self.make_faults(model, &group, &mut world.random("faults"));
-        workload::compare_all(&group, &self.shared).await;
-        workload::run(&world, group.clone(), &self.shared, &life.steps).await;
+        workload::compare_all(&group, &self.shared, NAME).await;
+        let volumes = BTreeMap::from([(NAME.to_owned(), group.clone())]);
+        workload::run(&world, &volumes, &self.shared, &life.steps).await;
         if life.closes {
             group.close().await.expect("close");
         }
@@ -74,7 +94,7 @@ impl Subject {
 
 pub(super) fn simulate(level: Level, disks: usize, seed: u64, steps: u64, fault: Fault) -> Tally {
     let lives = Lives::new(seed, disks, DISK_BYTES);
-    let subject = Subject::create(&lives, level, disks, fault);
+    let subject = GroupLives::create(&lives, level, disks, fault);
     lives.live(
         steps,
         async |model, world, life| subject.life(model, world, life).await,
@@ -86,7 +106,7 @@ pub(super) fn simulate(level: Level, disks: usize, seed: u64, steps: u64, fault:
 pub(super) fn every_point(level: Level, disks: usize, seed: u64, steps: u64) -> u64 {
     for point in 1.. {
         let mut lives = Lives::new(seed, disks, DISK_BYTES);
-        let subject = Subject::create(&lives, level, disks, Fault::None);
+        let subject = GroupLives::create(&lives, level, disks, Fault::None);
         let life = async |model: &Model, world, life: &Life| subject.life(model, world, life).await;
         if !lives.crash_at(point, steps, life, |tell| subject.shared.ended(tell)) {
             return point - 1;

@@ -1,23 +1,25 @@
-//! The shadow: for every sector, what a read must give now, and what it may give after a power cut.
+//! The shadow of a volume: for every sector, what a read must give now, and what it may give after a power cut.
 //!
-//! A sector has a *base*, which is durable, and later versions whose survival is open, oldest first. A write is open from
-//! its submission on. A flush makes the last version that had completed when the flush began the new base. After a
-//! power cut a sector holds the base or any open version; the first read after it decides which, once and for all.
+//! A sector has a *base*, which is durable, and later contents whose survival is open, oldest first. A write is open from
+//! its submission on. A flush makes the last content that had completed when the flush began the new base. After a
+//! power cut a sector holds the base or any open content; the first read after it decides which, once and for all.
 
 use std::collections::VecDeque;
 
-use super::stamp::{SECTOR_BYTES, Version, version_of};
+use super::stamp::{SECTOR_BYTES, Stamp};
 
-/// A moment of the run: how many operations had begun or ended before it.
-type Moment = u64;
+/// A moment: how many operations had begun or ended before it. It also names an operation by its beginning.
+pub(crate) type Moment = u64;
 
+#[derive(Clone)]
 struct Open {
-    version: Version,
+    stamp: Stamp,
+    began: Moment,
     /// When the write was acknowledged; `None`: it is in flight, or was when its process died.
     completed: Option<Moment>,
 }
 
-/// Whether it is known which version a read gives.
+/// Whether it is known what a read gives.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Content {
     /// The latest.
@@ -29,37 +31,42 @@ enum Content {
     AnyOnMedium,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sector {
-    base: Version,
+    base: Stamp,
     open: VecDeque<Open>,
     content: Content,
 }
 
-/// The shadow of one device.
+/// The shadow of one volume.
+#[derive(Clone)]
 pub(crate) struct Shadow {
     sectors: Vec<Sector>,
     moment: Moment,
-    version_next: Version,
 }
 
-/// A device that does not hold what it must.
+/// A volume that does not hold what it must.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sector {sector} holds {found}, and may hold only {allowed}")]
 pub(crate) struct Wrong {
-    sector: u64,
+    sector: usize,
     found: String,
     allowed: String,
 }
 
 impl Shadow {
-    /// The shadow of a device full of zeros.
+    /// The shadow of a volume full of zeros.
     pub(crate) fn new(sectors: usize) -> Shadow {
-        Shadow { sectors: (0..sectors).map(|_| Sector::default()).collect(), moment: 0, version_next: 1 }
+        Shadow { sectors: vec![Sector::default(); sectors], moment: 0 }
     }
 
     pub(crate) fn sectors(&self) -> usize {
         self.sectors.len()
+    }
+
+    /// The volume has grown.
+    pub(crate) fn grow(&mut self, sectors: usize) {
+        self.sectors.resize(sectors, Sector::default());
     }
 
     fn tick(&mut self) -> Moment {
@@ -67,31 +74,32 @@ impl Shadow {
         self.moment
     }
 
-    /// A version that no sector has yet.
-    pub(crate) fn new_version(&mut self) -> Version {
-        self.version_next += 1;
-        self.version_next - 1
+    /// What reads of this range give now.
+    pub(crate) fn latest(&self, first: usize, count: usize) -> Vec<Stamp> {
+        self.sectors[first..first + count].iter().map(Sector::latest).collect()
     }
 
-    /// A write (or zero) of `count` sectors is submitted.
-    pub(crate) fn begin(&mut self, first: usize, count: usize, version: Version) {
-        for sector in &mut self.sectors[first..first + count] {
-            sector.open.push_back(Open { version, completed: None });
+    /// Something that puts these contents from sector `first` on is submitted.
+    pub(crate) fn begin(&mut self, first: usize, stamps: impl IntoIterator<Item = Stamp>) -> Moment {
+        let began = self.tick();
+        for (sector, stamp) in self.sectors[first..].iter_mut().zip(stamps) {
+            sector.open.push_back(Open { stamp, began, completed: None });
         }
+        began
     }
 
     /// It was acknowledged.
-    pub(crate) fn complete(&mut self, first: usize, count: usize, version: Version) {
+    pub(crate) fn complete(&mut self, first: usize, count: usize, began: Moment) {
         let now = self.tick();
         for sector in &mut self.sectors[first..first + count] {
             sector.content = Content::Latest;
-            if let Some(open) = sector.open.iter_mut().rev().find(|o| o.version == version) {
+            if let Some(open) = sector.open.iter_mut().rev().find(|o| o.began == began) {
                 open.completed = Some(now);
             }
         }
     }
 
-    /// A flush begins: what has completed by the moment that is returned will be durable.
+    /// A flush begins: what has completed by now will be durable.
     pub(crate) fn begin_flush(&mut self) -> Moment {
         self.tick()
     }
@@ -101,7 +109,7 @@ impl Shadow {
         for sector in &mut self.sectors {
             let covered = sector.open.iter().rposition(|o| o.completed.is_some_and(|c| c <= began));
             if let Some(last) = covered {
-                sector.base = sector.open[last].version;
+                sector.base = sector.open[last].stamp;
                 sector.open.drain(..=last);
             }
         }
@@ -128,15 +136,13 @@ impl Shadow {
     pub(crate) fn check(&mut self, first: usize, bytes: &[u8]) -> Result<(), Wrong> {
         let now = self.tick();
         for (i, read) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
-            let place = (first + i) as u64;
-            let found = version_of(read, place);
             let sector = &mut self.sectors[first + i];
-            if !sector.allows(found) {
-                let found = found.map_or("what no write put there".to_owned(), |v| format!("version {v}"));
-                return Err(Wrong { sector: place, found, allowed: sector.allowed() });
-            }
-            if let Some(version) = found {
-                sector.decide(version, now);
+            match Stamp::of(read) {
+                Some(stamp) if sector.allows(stamp) => sector.decide(stamp, now),
+                found => {
+                    let found = found.map_or("what no write put there".to_owned(), |s| s.to_string());
+                    return Err(Wrong { sector: first + i, found, allowed: sector.allowed() });
+                }
             }
         }
         Ok(())
@@ -144,59 +150,63 @@ impl Shadow {
 }
 
 impl Sector {
-    fn now(&self) -> Version {
-        self.open.back().map_or(self.base, |o| o.version)
+    fn latest(&self) -> Stamp {
+        self.open.back().map_or(self.base, |o| o.stamp)
     }
 
-    fn allows(&self, found: Option<Version>) -> bool {
-        let Some(version) = found else { return false };
+    fn allows(&self, found: Stamp) -> bool {
         if self.content == Content::Latest {
-            return version == self.now();
+            return found == self.latest();
         }
-        version == self.base || self.open.iter().any(|o| o.version == version)
+        found == self.base || self.open.iter().any(|o| o.stamp == found)
     }
 
-    /// A read gave this version.
-    fn decide(&mut self, version: Version, now: Moment) {
+    /// A read gave this.
+    fn decide(&mut self, stamp: Stamp, now: Moment) {
         match self.content {
             Content::Latest => {}
-            Content::Any => self.open.push_back(Open { version, completed: Some(now) }),
-            Content::AnyOnMedium => *self = Sector { base: version, ..Sector::default() },
+            Content::Any => self.open.push_back(Open { stamp, began: now, completed: Some(now) }),
+            Content::AnyOnMedium => *self = Sector { base: stamp, ..Sector::default() },
         }
         self.content = Content::Latest;
     }
 
     fn allowed(&self) -> String {
         if self.content == Content::Latest {
-            return format!("version {}", self.now());
+            return self.latest().to_string();
         }
-        let open: Vec<String> = self.open.iter().map(|o| o.version.to_string()).collect();
-        format!("version {} or {}", self.base, open.join(", "))
+        let open: Vec<String> = self.open.iter().map(|o| o.stamp.to_string()).collect();
+        format!("{}, or {}", self.base, open.join(", "))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::stamp::fill;
     use super::*;
 
-    fn sector(version: Version) -> [u8; SECTOR_BYTES] {
+    fn stamp(version: u64) -> Stamp {
+        Stamp { version, place: 0 }
+    }
+
+    fn sector(version: u64) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
-        fill(&mut bytes, version, 0);
+        stamp(version).fill(&mut bytes);
         bytes
     }
 
     /// Writes versions 1, 2 and 3 to the one sector, with a flush that begins after the first.
     fn three_writes() -> Shadow {
         let mut shadow = Shadow::new(1);
-        shadow.begin(0, 1, 1);
-        shadow.complete(0, 1, 1);
-        let flush = shadow.begin_flush();
-        shadow.begin(0, 1, 2);
-        shadow.complete(0, 1, 2);
-        shadow.complete_flush(flush);
-        shadow.begin(0, 1, 3);
-        shadow.complete(0, 1, 3);
+        let mut flush = 0;
+        for version in 1..=3 {
+            let write = shadow.begin(0, [stamp(version)]);
+            shadow.complete(0, 1, write);
+            match version {
+                1 => flush = shadow.begin_flush(),
+                2 => shadow.complete_flush(flush),
+                _ => {}
+            }
+        }
         shadow
     }
 
@@ -221,7 +231,7 @@ mod tests {
         let mut shadow = three_writes();
         shadow.process_ended();
         assert!(shadow.check(0, &sector(2)).is_err());
-        shadow.begin(0, 1, 4);
+        shadow.begin(0, [stamp(4)]);
         shadow.process_ended();
         assert_eq!(shadow.check(0, &sector(3)), Ok(()));
         assert!(shadow.check(0, &sector(4)).is_err(), "decided");

@@ -1,99 +1,161 @@
-//! The workload: several tasks write, zero, read and flush one device at once, against its shadow.
+//! The workload: several tasks write, zero, unmap, copy, read and flush volumes at once, against their shadows.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use block::{Buf, Device, Pieces};
+use block::{BlockError, Buf, Device, Pieces};
 use world::sync::Signal;
 use world::{Rng, World};
 
 use super::shadow::Shadow;
-use super::stamp::{SECTOR_BYTES, fill};
+use super::stamp::{SECTOR_BYTES, Stamp};
 
 /// How many operations are in flight at most.
 const TASKS: usize = 8;
-/// The longest operation, in sectors: 64 KiB.
+/// The longest read or write, in sectors: 64 KiB.
 const SECTORS_MAX: usize = 128;
+/// The longest offload, in sectors: 256 KiB, four of the smallest pages.
+const OFFLOAD_SECTORS_MAX: usize = 512;
+/// Half of the offloads keep to whole pages of this many sectors: 64 KiB, the smallest page.
+const PAGE_SECTORS: usize = 128;
 /// How many sectors one read takes when everything is compared.
 const COMPARE_SECTORS: usize = 2048;
+/// How often a task looks for a range in which nothing is in flight.
+const TRIES: usize = 4;
 
-/// The shadow, shared by the tasks, and the ranges in which operations are in flight.
-#[derive(Clone)]
+/// What the workload runs on.
+pub(crate) trait Subject: Device + Clone + 'static {
+    /// Gives space back; the range reads as zeros then.
+    async fn unmap(&self, at: u64, len: u64) -> Result<(), BlockError>;
+    /// Copies inside the array.
+    async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError>;
+}
+
+/// Sectors of a volume: its name, the first, their number.
+#[derive(Clone, PartialEq, Eq)]
+struct Range {
+    volume: String,
+    first: usize,
+    count: usize,
+}
+
+impl Range {
+    fn overlaps(&self, other: &Range) -> bool {
+        self.volume == other.volume
+            && self.first < other.first + other.count
+            && other.first < self.first + self.count
+    }
+
+    fn at(&self) -> u64 {
+        (self.first * SECTOR_BYTES) as u64
+    }
+
+    fn len(&self) -> usize {
+        self.count * SECTOR_BYTES
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} sectors at {}", self.volume, self.count, self.first)
+    }
+}
+
+/// The shadows by volume, shared by the tasks, and the ranges in which operations are in flight.
+#[derive(Clone, Default)]
 pub(crate) struct Shared {
-    shadow: Rc<RefCell<Shadow>>,
-    busy: Rc<RefCell<Vec<(usize, usize)>>>,
+    pub(crate) shadows: Rc<RefCell<BTreeMap<String, Shadow>>>,
+    busy: Rc<RefCell<Vec<Range>>>,
+    versions: Rc<Cell<u64>>,
 }
 
 impl Shared {
-    pub(crate) fn new(shadow: Shadow) -> Shared {
-        Shared { shadow: Rc::new(RefCell::new(shadow)), busy: Rc::default() }
-    }
-
     /// The run is over, and nothing is in flight any more.
-    pub(crate) fn ended(&self, tell: impl FnOnce(&mut Shadow)) {
+    pub(crate) fn ended(&self, tell: impl Fn(&mut Shadow)) {
         self.busy.borrow_mut().clear();
-        tell(&mut self.shadow.borrow_mut());
+        self.shadows.borrow_mut().values_mut().for_each(tell);
     }
 
-    /// A random range of whole blocks in which nothing is in flight: operations that overlap have no order.
-    fn take_range(&self, rng: &mut Rng, block: usize) -> Option<(usize, usize)> {
-        let blocks = self.shadow.borrow().sectors() / block;
-        // Half of the operations meet in a sixteenth of the device, so that pages are written again and again.
-        let span = if rng.bool() { (blocks / 16).max(1) } else { blocks };
-        let first = rng.usize(..span) * block;
-        let longest = (SECTORS_MAX / block).min(blocks - first / block);
-        let count = if rng.u8(..4) == 0 { block } else { rng.usize(1..=longest) * block };
+    fn with<T>(&self, volume: &str, act: impl FnOnce(&mut Shadow) -> T) -> T {
+        act(self.shadows.borrow_mut().get_mut(volume).expect("a volume of the workload has its shadow"))
+    }
+
+    fn new_version(&self) -> u64 {
+        self.versions.set(self.versions.get() + 1);
+        self.versions.get()
+    }
+
+    /// Whether nothing is in flight anywhere on the volume.
+    pub(crate) fn is_quiet(&self, volume: &str) -> bool {
+        self.busy.borrow().iter().all(|r| r.volume != volume)
+    }
+
+    /// A random range of whole units (of so many sectors) in which nothing is in flight: operations that overlap have
+    /// no order.
+    fn take_range(&self, rng: &mut Rng, unit: usize, longest: usize, volumes: &[String]) -> Option<Range> {
+        (0..TRIES).find_map(|_| {
+            let volume = &volumes[rng.usize(..volumes.len())];
+            let units = self.with(volume, |s| s.sectors()) / unit;
+            // Half of the operations meet in a sixteenth of the volume, so that pages are written again and again.
+            let span = if rng.bool() { (units / 16).max(1) } else { units };
+            let first = rng.usize(..span);
+            let longest = (longest / unit).min(units - first);
+            let count = if rng.u8(..4) == 0 { 1 } else { rng.usize(1..=longest) };
+            self.take(Range { volume: volume.clone(), first: first * unit, count: count * unit })
+        })
+    }
+
+    fn take(&self, range: Range) -> Option<Range> {
         let mut busy = self.busy.borrow_mut();
-        if busy.iter().any(|(f, c)| first < f + c && *f < first + count) {
+        if busy.iter().any(|b| b.overlaps(&range)) {
             return None;
         }
-        busy.push((first, count));
-        Some((first, count))
+        busy.push(range.clone());
+        Some(range)
     }
 
-    fn give_back(&self, range: (usize, usize)) {
-        self.busy.borrow_mut().retain(|r| *r != range);
-    }
-
-    fn check(&self, first: usize, bytes: &[u8]) {
-        if let Err(wrong) = self.shadow.borrow_mut().check(first, bytes) {
-            panic!("{wrong}");
-        }
+    fn give_back(&self, range: &Range) {
+        self.busy.borrow_mut().retain(|r| r != range);
     }
 }
 
-/// Compares all of the device with the shadow, and so decides what a crash left undecided.
-pub(crate) async fn compare_all(device: &impl Device, shared: &Shared) {
-    let sectors = shared.shadow.borrow().sectors();
+/// Compares all of a volume with its shadow, and so decides what a crash left undecided.
+pub(crate) async fn compare_all(device: &impl Device, shared: &Shared, volume: &str) {
+    let sectors = shared.with(volume, |s| s.sectors());
+    assert!(device.geometry().len_bytes as usize / SECTOR_BYTES >= sectors, "{volume} has lost its end");
     for first in (0..sectors).step_by(COMPARE_SECTORS) {
-        compare(device, shared, first, COMPARE_SECTORS.min(sectors - first)).await;
+        let range = Range { volume: volume.to_owned(), first, count: COMPARE_SECTORS.min(sectors - first) };
+        compare(device, shared, &range).await;
     }
 }
 
-async fn compare(device: &impl Device, shared: &Shared, first: usize, count: usize) {
+async fn compare(device: &impl Device, shared: &Shared, range: &Range) {
     let mut out = Pieces::new();
-    let (at, len) = ((first * SECTOR_BYTES) as u64, count * SECTOR_BYTES);
-    device.read(at, len, &mut out).await.unwrap_or_else(|e| panic!("read of {len} bytes at {at}: {e}"));
-    assert_eq!(out.len(), len, "a read at {at}");
-    shared.check(first, &out.joined());
+    device.read(range.at(), range.len(), &mut out).await.unwrap_or_else(|e| panic!("read of {range}: {e}"));
+    assert_eq!(out.len(), range.len(), "read of {range}");
+    if let Err(wrong) = shared.with(&range.volume, |s| s.check(range.first, &out.joined())) {
+        panic!("{}: {wrong}", range.volume);
+    }
 }
 
 /// Does operations until `steps` has run out, several at once.
-pub(crate) async fn run(
+pub(crate) async fn run<S: Subject>(
     world: &World,
-    device: impl Device + Clone + 'static,
+    volumes: &BTreeMap<String, S>,
     shared: &Shared,
     steps: &Rc<Cell<u64>>,
 ) {
     let (ended, count) = (Rc::new(Signal::default()), Rc::new(Cell::new(0)));
     for task in 0..TASKS {
-        let (device, shared, steps) = (device.clone(), shared.clone(), steps.clone());
-        let (ended, count) = (ended.clone(), count.clone());
-        let mut rng = world.random(&format!("workload {task}"));
+        let (ended, count, steps) = (ended.clone(), count.clone(), steps.clone());
+        let rng = world.random(&format!("workload {task}"));
+        let names = volumes.keys().cloned().collect();
+        let mut task = Task { volumes: volumes.clone(), names, shared: shared.clone(), rng };
         world.spawn(async move {
             while let Some(left) = steps.get().checked_sub(1) {
                 steps.set(left);
-                step(&device, &shared, &mut rng).await;
+                task.step().await;
             }
             count.set(count.get() + 1);
             ended.wake_all();
@@ -102,38 +164,81 @@ pub(crate) async fn run(
     ended.wait_for(|| (count.get() == TASKS).then_some(())).await;
 }
 
-async fn step(device: &impl Device, shared: &Shared, rng: &mut Rng) {
-    if rng.u8(..16) == 0 {
-        let began = shared.shadow.borrow_mut().begin_flush();
-        device.flush().await.unwrap_or_else(|e| panic!("flush: {e}"));
-        shared.shadow.borrow_mut().complete_flush(began);
-        return;
-    }
-    let block = device.geometry().block_bytes as usize / SECTOR_BYTES;
-    let Some((first, count)) = shared.take_range(rng, block) else { return };
-    match rng.u8(..10) {
-        0..5 => write(device, shared, first, count).await,
-        5 => zero(device, shared, first, count).await,
-        _ => compare(device, shared, first, count).await,
-    }
-    shared.give_back((first, count));
+struct Task<S> {
+    volumes: BTreeMap<String, S>,
+    names: Vec<String>,
+    shared: Shared,
+    rng: Rng,
 }
 
-async fn write(device: &impl Device, shared: &Shared, first: usize, count: usize) {
-    let version = shared.shadow.borrow_mut().new_version();
-    let mut buf = Buf::new(count * SECTOR_BYTES);
-    for (i, sector) in buf.chunks_exact_mut(SECTOR_BYTES).enumerate() {
-        fill(sector, version, (first + i) as u64);
+impl<S: Subject> Task<S> {
+    async fn step(&mut self) {
+        let block = self.volumes[&self.names[0]].geometry().block_bytes as usize / SECTOR_BYTES;
+        let what = self.rng.u8(..16);
+        if what == 0 {
+            self.flush().await;
+            return;
+        }
+        let offload = (8..12).contains(&what);
+        let unit = if offload && self.rng.bool() { PAGE_SECTORS } else { block };
+        let longest = if offload { OFFLOAD_SECTORS_MAX } else { SECTORS_MAX };
+        let Some(range) = self.shared.take_range(&mut self.rng, unit, longest, &self.names) else { return };
+        match what {
+            1..8 => self.write(&range).await,
+            8 => self.zero(&range).await,
+            9 => self.unmap(&range).await,
+            10..12 => self.copy(&range, unit).await,
+            _ => compare(&self.volumes[&range.volume], &self.shared, &range).await,
+        }
+        self.shared.give_back(&range);
     }
-    shared.shadow.borrow_mut().begin(first, count, version);
-    let written = device.write((first * SECTOR_BYTES) as u64, &buf.freeze().into()).await;
-    written.unwrap_or_else(|e| panic!("write of {count} sectors at sector {first}: {e}"));
-    shared.shadow.borrow_mut().complete(first, count, version);
-}
 
-async fn zero(device: &impl Device, shared: &Shared, first: usize, count: usize) {
-    shared.shadow.borrow_mut().begin(first, count, 0);
-    let zeroed = device.zero((first * SECTOR_BYTES) as u64, (count * SECTOR_BYTES) as u64).await;
-    zeroed.unwrap_or_else(|e| panic!("zero of {count} sectors at sector {first}: {e}"));
-    shared.shadow.borrow_mut().complete(first, count, 0);
+    async fn flush(&mut self) {
+        let name = &self.names[self.rng.usize(..self.names.len())];
+        let began = self.shared.with(name, Shadow::begin_flush);
+        self.volumes[name].flush().await.unwrap_or_else(|e| panic!("flush of {name}: {e}"));
+        self.shared.with(name, |s| s.complete_flush(began));
+    }
+
+    async fn write(&self, range: &Range) {
+        let version = self.shared.new_version();
+        let stamps: Vec<Stamp> =
+            (0..range.count).map(|i| Stamp { version, place: (range.first + i) as u64 }).collect();
+        let mut buf = Buf::new(range.len());
+        buf.chunks_exact_mut(SECTOR_BYTES).zip(&stamps).for_each(|(sector, stamp)| stamp.fill(sector));
+        let began = self.shared.with(&range.volume, |s| s.begin(range.first, stamps));
+        let written = self.volumes[&range.volume].write(range.at(), &buf.freeze().into()).await;
+        written.unwrap_or_else(|e| panic!("write of {range}: {e}"));
+        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+    }
+
+    async fn zero(&self, range: &Range) {
+        let zeros = std::iter::repeat_n(Stamp::default(), range.count);
+        let began = self.shared.with(&range.volume, |s| s.begin(range.first, zeros));
+        let zeroed = self.volumes[&range.volume].zero(range.at(), range.len() as u64).await;
+        zeroed.unwrap_or_else(|e| panic!("zero of {range}: {e}"));
+        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+    }
+
+    async fn unmap(&self, range: &Range) {
+        let zeros = std::iter::repeat_n(Stamp::default(), range.count);
+        let began = self.shared.with(&range.volume, |s| s.begin(range.first, zeros));
+        let unmapped = self.volumes[&range.volume].unmap(range.at(), range.len() as u64).await;
+        unmapped.unwrap_or_else(|e| panic!("unmap of {range}: {e}"));
+        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+    }
+
+    /// Copies to `range` from somewhere else.
+    async fn copy(&mut self, range: &Range, unit: usize) {
+        let Some(source) = self.shared.take_range(&mut self.rng, unit, range.count, &self.names) else {
+            return;
+        };
+        let stamps = self.shared.with(&source.volume, |s| s.latest(source.first, source.count));
+        let began = self.shared.with(&range.volume, |s| s.begin(range.first, stamps));
+        let (from, to) = (&self.volumes[&source.volume], &self.volumes[&range.volume]);
+        let copied = to.copy_from(from, source.at(), range.at(), source.len() as u64).await;
+        copied.unwrap_or_else(|e| panic!("copy of {source} to {range}: {e}"));
+        self.shared.with(&range.volume, |s| s.complete(range.first, source.count, began));
+        self.shared.give_back(&source);
+    }
 }
