@@ -20,32 +20,35 @@ pub(crate) struct Copy<'a, M: Medium> {
 }
 
 impl<M: Medium> Copy<'_, M> {
-    /// Copies; `each` is told the bytes of every piece that is done and says whether to go on.
+    /// Copies. `go_on` is asked before every piece, `done` is told the bytes of every piece.
     pub(crate) async fn run(
         &self,
-        mut each: impl FnMut(u64) -> Result<(), CommandError>,
+        go_on: impl Fn() -> Result<(), CommandError>,
+        done: impl Fn(u64),
     ) -> Result<(), CommandError> {
+        go_on()?;
         let within_one = self.is_within_one();
         if within_one && self.from == self.at {
-            return each(self.len);
+            done(self.len);
+            return Ok(());
         }
         let overlaps = within_one && self.from.abs_diff(self.at) < self.len;
         let piece = if overlaps { OVERLAP_PIECE_BYTES_MAX } else { PIECE_BYTES_MAX };
         // A range that moves towards the end over itself is copied from its end.
         let backward = overlaps && self.at > self.from;
-        let mut done = 0;
-        while done < self.len {
-            let len = piece.min(self.len - done);
-            let offset = if backward { self.len - done - len } else { done };
+        let mut so_far = 0;
+        while so_far < self.len {
+            let len = piece.min(self.len - so_far);
+            let offset = if backward { self.len - so_far - len } else { so_far };
             {
                 let _locked = self.lock(offset, len).await;
-                each(0)?;
+                go_on()?;
                 let copied = self.copy_piece(offset, len, overlaps).await?;
                 self.destination.counting.moved_bytes.add(copied.moved_bytes);
                 self.destination.counting.shared_bytes.add(copied.shared_bytes);
             }
-            done += len;
-            each(len)?;
+            so_far += len;
+            done(len);
         }
         Ok(())
     }

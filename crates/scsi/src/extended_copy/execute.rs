@@ -103,8 +103,6 @@ async fn copy_segment<M: Medium>(
 ) -> Result<(), CommandError> {
     let source = seat_of(ctx, list, segment.source)?;
     let destination = seat_of(ctx, list, segment.destination)?;
-    check_access(&source, Access::Read)?;
-    check_access(&destination, Access::Write)?;
     let counted = if segment.counts_destination { &destination } else { &source };
     let len = u64::from(segment.blocks) * u64::from(counted.lu.block_bytes());
     let blocks = |lu: &LogicalUnit<M>| {
@@ -116,11 +114,13 @@ async fn copy_segment<M: Medium>(
     let to =
         span(&destination.lu, segment.destination_lba, blocks(&destination.lu)?).map_err(out_of_range)?;
     let copy = Copy { source: &source.lu, from: from.at, destination: &destination.lu, at: to.at, len };
-    copy.run(|bytes| {
-        running.update(|op| op.bytes += bytes);
+    // Asked before every piece: a reservation that is made meanwhile holds for what is still to be copied.
+    let go_on = || {
+        check_access(&source, Access::Read)?;
+        check_access(&destination, Access::Write)?;
         ctx.go_on()
-    })
-    .await
+    };
+    copy.run(go_on, |bytes| running.update(|op| op.bytes += bytes)).await
 }
 
 /// The logical unit that a segment names. It is looked for in the view of the asking host and nowhere else.

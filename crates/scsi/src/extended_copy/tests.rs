@@ -281,3 +281,31 @@ fn hostile_lists_are_answered() {
         }
     });
 }
+
+#[test]
+fn a_reservation_made_meanwhile_stops_the_rest_of_a_copy() {
+    Rig::run(2, |rig| async move {
+        let (host, other) = (rig.host(1, &[0, 1]).await, rig.host(2, &[0, 1]).await);
+        let half = (BLOCKS / 2) as u16;
+        rig.fill(0, 0, 8, 4).await;
+        rig.fill(0, u64::from(half), 8, 4).await;
+        let draft = Draft::of(1).target(&rig, 0).target(&rig, 1).segment(0, 1, half, 0, 0);
+        let draft = draft.segment(0, 1, half, u64::from(half), u64::from(half));
+        let held = rig.units[1].ranges.lock(u64::from(half) * BLOCK, 1, crate::ranges::Mode::Exclusive).await;
+        let reserve_then_let_go = async {
+            rig.world.sleep(std::time::Duration::from_millis(1)).await;
+            send(&other, 1, &[0x16, 0, 0, 0, 0, 0], &[]).await.good();
+            drop(held);
+        };
+        let (mut copy, mut reserve) =
+            (std::pin::pin!(draft.send(&host)), std::pin::pin!(reserve_then_let_go));
+        let mut reserved = false;
+        let answer = std::future::poll_fn(|cx| {
+            reserved = reserved || reserve.as_mut().poll(cx).is_ready();
+            copy.as_mut().poll(cx)
+        })
+        .await;
+        assert_eq!(answer.failed(), (0x0A, 0x0D01));
+        assert!(rig.holds(1, 0, 8, 4).await && rig.holds(1, u64::from(half), 8, 0).await);
+    });
+}

@@ -12,6 +12,7 @@ use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::{Running, Stage, sense_of};
 use crate::medium::Medium;
+use crate::opcode::Access;
 use crate::ranges::Mode;
 use crate::sense::Asc;
 use crate::unit::LogicalUnit;
@@ -97,9 +98,16 @@ async fn in_background<M: Medium>(job: Job<M>) {
     let Some(task) = seat.lu.tasks.enter(seat.nexus.id) else {
         return job.end(&Err(CommandError::TaskSetFull));
     };
-    let ended =
-        || if task.is_aborted() || seat.nexus.ended.get() { Err(CommandError::Aborted) } else { Ok(()) };
-    let result = job.write(ended).await;
+    let go_on = || {
+        if task.is_aborted() || seat.nexus.ended.get() {
+            return Err(CommandError::Aborted);
+        }
+        // The command has ended long ago; what stands before a write now holds for what is still to be written.
+        seat.lu.reservations.check(&seat.nexus, Access::Write)?;
+        seat.lu.check_ready()?;
+        seat.lu.check_writable()
+    };
+    let result = job.write(go_on).await;
     job.end(&result);
 }
 
