@@ -181,6 +181,11 @@ impl Disk {
         self.0.faults.borrow_mut().latent.extend(sectors);
     }
 
+    /// Takes all latent errors away.
+    pub fn clear_latent_errors(&self) {
+        self.0.faults.borrow_mut().latent.clear();
+    }
+
     /// How many sectors are unreadable.
     pub fn latent_errors(&self) -> usize {
         self.0.faults.borrow().latent.len()

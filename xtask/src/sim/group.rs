@@ -1,11 +1,12 @@
 //! A RAID group, life after life.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use block::{BlockError, Device, Pieces};
-use raid::{ArrayId, Group, GroupSpec, Level};
+use raid::{ArrayId, Group, GroupSpec, Level, MemberState};
 use world::{Rng, World};
-use world_model::Model;
+use world_model::{Disk, Model};
 
 use super::lives::{Life, Lives, open_drives};
 use super::shadow::Shadow;
@@ -21,6 +22,10 @@ const SECTORS_MAX: usize = 4096;
 const NAME: &str = "g";
 /// Disks are slow by this factor when they are slow.
 const SLOW_FACTOR: u32 = 10;
+/// One life in so many loses a disk of its mirror.
+const DEATH_ONE_IN: u8 = 8;
+/// The disk dies within this time: 20 ms, a hundred operations.
+const DEATH_AFTER_NS_MAX: u64 = 20_000_000;
 
 /// A group on its disks, and its shadow.
 struct GroupLives {
@@ -61,9 +66,11 @@ impl GroupLives {
     }
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
+        // A disk that died in an earlier life is there again, with what it had.
+        (0..self.disks).filter_map(|i| model.disks().get(&format!("d{i}"))).for_each(|d| d.resume());
         let drives = open_drives(&world, self.disks);
         let group = Group::open(world.clone(), spec(self.level), drives).await.expect("open");
-        self.make_faults(model, &group, &mut world.random("faults"));
+        self.make_faults(model, &world, &group, &mut world.random("faults"));
         workload::compare_all(&group, &self.shared, NAME).await;
         let volumes = BTreeMap::from([(NAME.to_owned(), group.clone())]);
         workload::run(&world, &volumes, &self.shared, &life.steps).await;
@@ -72,22 +79,36 @@ impl GroupLives {
         }
     }
 
-    /// What a group must bear: one slow disk; on a mirror, latent errors on one of the disks. Not while mirrors may differ: a
-    /// second fault there may show the other content of a sector.
-    fn make_faults(&self, model: &Model, group: &Group, rng: &mut Rng) {
+    /// What a group must bear: one slow disk; on a mirror, latent errors on one of the disks, or the death of the second.
+    ///
+    /// No latent errors while the mirrors may differ after a power cut: a second fault there may show the other content of
+    /// a sector. For the same reason it is the second disk that dies: reads are kept to the first one then.
+    fn make_faults(&self, model: &Model, world: &World, group: &Group, rng: &mut Rng) {
         let which = rng.usize(..self.disks);
-        let disks = (0..self.disks).filter_map(|i| model.disks().get(&format!("d{i}")));
-        for (i, disk) in disks.enumerate() {
+        let disks: Vec<Disk> = (0..self.disks).filter_map(|i| model.disks().get(&format!("d{i}"))).collect();
+        for (i, disk) in disks.iter().enumerate() {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
             disk.set_slow(if i == which && rng.bool() { SLOW_FACTOR } else { 1 });
             if self.fault == Fault::LostWrite {
                 disk.lose_writes(1);
             }
-            let errors = i == which && self.level == Level::Raid1 && !group.status().reads_pinned;
-            if errors && model.disks().get("d0").is_some_and(|d| d.latent_errors() == 0) {
-                let at = rng.u64(DISK_BYTES / 2..DISK_BYTES - (64 << 10));
-                disk.add_latent_errors(at..at + rng.u64(1..65_536));
-            }
+        }
+        if self.level != Level::Raid1 {
+            return;
+        }
+        let status = group.status();
+        let whole = status.members.iter().all(|m| m.state == MemberState::Active);
+        if whole && !status.reads_pinned && disks.iter().all(|d| d.latent_errors() == 0) {
+            let at = rng.u64(DISK_BYTES / 2..DISK_BYTES - (64 << 10));
+            disks[which].add_latent_errors(at..at + rng.u64(1..65_536));
+        }
+        if rng.u8(..DEATH_ONE_IN) == 0 {
+            let (world2, victim, after) = (world.clone(), disks[1].clone(), rng.u64(..DEATH_AFTER_NS_MAX));
+            disks.iter().for_each(Disk::clear_latent_errors);
+            world.spawn(async move {
+                world2.sleep(Duration::from_nanos(after)).await;
+                victim.kill();
+            });
         }
     }
 }
