@@ -1,1 +1,63 @@
-//! Thin pools: page maps, volumes, clones, journal.
+#![forbid(unsafe_code)]
+//! Thin pools: RAID groups whose space is handed out to volumes in pages.
+//!
+//! ```text
+//!   Volume ── map ── page ──────────────> group          (data: read, write, zero)
+//!      │
+//!      └── every change of a map ── pending ── commit ── journal ── checkpoint
+//!                                  (memory)    (flush)   (metadata region of the first two groups)
+//! ```
+//!
+//! What a power cut leaves, and why, is written in docs/on_disk_format.md; in short: everything that a flush
+//! acknowledged, and of the rest, per sector, the old or the new content.
+//!
+//! The rules that hold it together:
+//!
+//! * a page is written in place only by its single owner, and only once that ownership is durable (`settles_at`);
+//! * a page is handed out again only when its release is durable and nothing reads it any more;
+//! * a map is changed only behind a gate, when no write to the pages in question is in flight.
+//!
+//! Futures that write, zero or copy are driven to their end. One that is dropped in the middle keeps its page out of
+//! further use until the next start, because the drive may still be writing to it.
+
+mod area;
+mod catalog;
+mod checkpoint;
+mod codec;
+mod commit;
+mod compose;
+mod copy;
+mod create;
+mod error;
+mod events;
+mod gates;
+mod inner;
+mod journal;
+mod layout;
+mod lifecycle;
+mod map;
+mod open;
+mod page_io;
+mod pool;
+mod read;
+mod record;
+mod recover;
+mod records;
+mod release;
+mod rod;
+mod space;
+mod superblock;
+mod volume;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use copy::Copied;
+pub use error::PoolError;
+pub use events::PoolEvent;
+pub use layout::{PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+pub use pool::{Pool, PoolCounts, PoolId, PoolSpace, PoolSpec};
+pub use records::RECORD_BYTES_MAX;
+pub use rod::Rod;
+pub use volume::{Extent, Provisioning, Volume, VolumeId, VolumeSpace};

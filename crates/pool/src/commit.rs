@@ -1,0 +1,297 @@
+//! Group commit: what makes changes durable, and everybody who waits for it.
+//!
+//! ```text
+//!   log ──> pending        commit task:  take pending and releases
+//!   flush ─┐                             flush the groups              data before the map that shows it
+//!   flush ─┼─> asked for ──────────────> append a frame, flush         the commit point
+//!   timer ─┘                             releases become free pages    only now may they be written
+//!                                        wake those who wait
+//! ```
+//!
+//! Commits are numbered; a change belongs to the next one that starts. While one runs, those who come share the next.
+//! When the journal half is half full, the commit is the last one in it, and a checkpoint of the state right then is
+//! written in the background.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{BlockError, Device, Pieces};
+use futures::future::join_all;
+use world::sync::Signal;
+use world::yield_now;
+
+use crate::catalog::Catalog;
+use crate::checkpoint::{Packer, items};
+use crate::inner::Inner;
+use crate::journal::{Frame, encode, frame_len};
+use crate::layout::{CHECKPOINT_BLOCK, SLOTS_AT};
+use crate::superblock::Superblock;
+
+/// A change is durable after this time, if nobody asks for it earlier: so what is pending stays small, and space that was
+/// released comes back.
+const PENDING_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Who asked for which commit, and how far it is.
+#[derive(Default)]
+pub(crate) struct Commit {
+    wanted: Cell<u64>,
+    started: Cell<u64>,
+    done: Cell<u64>,
+    closed: Cell<bool>,
+    timer_runs: Cell<bool>,
+    request: Signal,
+    progress: Signal,
+}
+
+impl Commit {
+    /// The commit to which a change that is made now belongs.
+    pub(crate) fn next(&self) -> u64 {
+        self.started.get() + 1
+    }
+
+    /// The last commit that is durable.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.started.get() > self.done.get()
+    }
+
+    pub(crate) fn ask_for(&self, commit: u64) {
+        if commit > self.wanted.get() {
+            self.wanted.set(commit);
+            self.request.wake_all();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.request.wake_all();
+    }
+
+    pub(crate) fn wake_everybody(&self) {
+        self.progress.wake_all();
+    }
+}
+
+/// Where the next frame goes.
+pub(crate) struct Journal {
+    generation: Cell<u64>,
+    sequence: Cell<u64>,
+    offset: Cell<u64>,
+    /// A checkpoint is being written; until it counts, the other half is needed.
+    checkpoint_runs: Cell<bool>,
+}
+
+impl Journal {
+    pub(crate) fn new(generation: u64, sequence: u64) -> Journal {
+        Journal {
+            generation: Cell::new(generation),
+            sequence: Cell::new(sequence),
+            offset: Cell::new(0),
+            checkpoint_runs: Cell::new(false),
+        }
+    }
+}
+
+/// Makes commits as they are asked for, until the pool is dropped.
+pub(crate) fn spawn_commit_task(inner: &Rc<Inner>) {
+    let (weak, commit) = (Rc::downgrade(inner), inner.commit.clone());
+    inner.world.spawn(async move {
+        loop {
+            let go = || match (commit.closed.get(), commit.wanted.get() > commit.started.get()) {
+                (true, _) => Some(false),
+                (false, wanted) => wanted.then_some(true),
+            };
+            let wanted = commit.request.wait_for(go).await;
+            let Some(inner) = wanted.then(|| weak.upgrade()).flatten() else { return };
+            if let Err(error) = inner.run_commit().await {
+                inner.poison(&error);
+                return;
+            }
+        }
+    });
+}
+
+impl Inner {
+    /// Makes all changes durable that were made before the call.
+    pub(crate) async fn commit(&self) -> Result<(), BlockError> {
+        self.alive()?;
+        let number = self.commit.next();
+        self.commit.ask_for(number);
+        self.commit.progress.wait_for(|| (self.commit.done() >= number || self.alive().is_err()).then_some(())).await;
+        self.alive()
+    }
+
+    /// Makes everything durable that completed before the call: data, and changes if there are any.
+    pub(crate) async fn flush(&self) -> Result<(), BlockError> {
+        self.alive()?;
+        if self.pending.borrow().len() > 0 || self.commit.is_running() {
+            return self.commit().await;
+        }
+        let outcome = self.flush_areas().await;
+        if let Err(error) = &outcome {
+            self.poison(error);
+        }
+        outcome
+    }
+
+    /// Waits until a change may be noted. The note follows without an await between.
+    pub(crate) async fn room(&self) -> Result<(), BlockError> {
+        let full = || self.pending.borrow().len() >= self.layout.pending_max();
+        self.alive()?;
+        if full() {
+            self.commit.ask_for(self.commit.next());
+            self.commit.progress.wait_for(|| (!full() || self.alive().is_err()).then_some(())).await;
+        }
+        self.alive()
+    }
+
+    /// A commit within a second, if none comes earlier.
+    pub(crate) fn commit_before_long(self: &Rc<Self>) {
+        if self.commit.timer_runs.replace(true) {
+            return;
+        }
+        let weak = Rc::downgrade(self);
+        let sleep = self.world.sleep(PENDING_TIME_MAX);
+        self.world.spawn(async move {
+            sleep.await;
+            let Some(inner) = weak.upgrade() else { return };
+            inner.commit.timer_runs.set(false);
+            if inner.pending.borrow().len() > 0 {
+                inner.commit.ask_for(inner.commit.next());
+            }
+        });
+    }
+
+    async fn flush_areas(&self) -> Result<(), BlockError> {
+        match self.areas.as_slice() {
+            [one] => one.flush().await,
+            areas => join_all(areas.iter().map(|a| a.flush())).await.into_iter().collect(),
+        }
+    }
+
+    async fn run_commit(self: &Rc<Self>) -> Result<(), BlockError> {
+        let journal = &self.journal;
+        let left = || self.layout.journal_half - journal.offset.get();
+        let enough = || !journal.checkpoint_runs.get() || left() >= 2 * self.layout.frame_max();
+        self.commit.progress.wait_for(|| (enough() || self.alive().is_err()).then_some(())).await;
+        self.alive()?;
+        let number = self.commit.next();
+        self.commit.started.set(number);
+        let records = self.pending.borrow_mut().take();
+        let released = self.space.borrow_mut().take_releasing();
+        // Writers that waited for room go on.
+        self.commit.progress.wake_all();
+        let len = frame_len(records.len());
+        let last = !records.is_empty()
+            && !journal.checkpoint_runs.get()
+            && left().saturating_sub(len) < self.layout.journal_half / 2;
+        let snapshot = last.then(|| self.catalog());
+        self.flush_areas().await?;
+        if !records.is_empty() {
+            assert!(len <= left(), "a frame of {len} bytes for {} that are left", left());
+            self.append(&records, last).await?;
+        }
+        self.commit.done.set(number);
+        self.space.borrow_mut().released(&released);
+        self.freed.wake_all();
+        self.count(|c| c.commits += 1);
+        if let Some(catalog) = snapshot {
+            self.spawn_checkpoint_task(catalog);
+        }
+        self.commit.progress.wake_all();
+        Ok(())
+    }
+
+    async fn append(&self, records: &[u8], last: bool) -> Result<(), BlockError> {
+        let journal = &self.journal;
+        let (generation, sequence) = (journal.generation.get(), journal.sequence.get() + 1);
+        let buf = encode(self.id, Frame { generation, sequence, last }, records);
+        let len = buf.len() as u64;
+        let at = self.layout.journal_at(generation) + journal.offset.get();
+        self.write_metadata(at, buf.freeze().into()).await?;
+        self.flush_metadata().await?;
+        self.count(|c| c.journal_bytes += len);
+        journal.sequence.set(sequence);
+        journal.offset.set(journal.offset.get() + len);
+        if last {
+            journal.generation.set(generation + 1);
+            journal.offset.set(0);
+            journal.checkpoint_runs.set(true);
+        }
+        Ok(())
+    }
+
+    fn metadata_areas(&self) -> &[crate::area::Area] {
+        &self.areas[..self.superblock.borrow().metadata_copies as usize]
+    }
+
+    async fn write_metadata(&self, at: u64, data: Pieces) -> Result<(), BlockError> {
+        join_all(self.metadata_areas().iter().map(|a| a.group.write(at, &data))).await.into_iter().collect()
+    }
+
+    async fn flush_metadata(&self) -> Result<(), BlockError> {
+        join_all(self.metadata_areas().iter().map(|a| a.group.flush())).await.into_iter().collect()
+    }
+
+    fn spawn_checkpoint_task(self: &Rc<Self>, catalog: Catalog) {
+        let inner = self.clone();
+        self.world.spawn(async move {
+            let (generation, sequence) = (inner.journal.generation.get(), inner.journal.sequence.get());
+            match inner.write_checkpoint(&catalog, generation, sequence).await {
+                Ok(()) => inner.journal.checkpoint_runs.set(false),
+                Err(error) => inner.poison(&error),
+            }
+            inner.commit.progress.wake_all();
+        });
+    }
+
+    /// Writes a checkpoint and makes it the one that counts.
+    pub(crate) async fn write_checkpoint(
+        &self,
+        catalog: &Catalog,
+        generation: u64,
+        sequence: u64,
+    ) -> Result<(), BlockError> {
+        let mut packer = Packer::new(self.id, generation);
+        for item in items(catalog) {
+            packer.push(&item);
+            while let Some((index, buf)) = packer.block(false) {
+                self.write_checkpoint_block(generation, index, buf).await?;
+            }
+        }
+        while let Some((index, buf)) = packer.block(true) {
+            self.write_checkpoint_block(generation, index, buf).await?;
+        }
+        self.flush_metadata().await?;
+        let checkpoint_blocks = packer.blocks();
+        let superblock = Superblock { generation, sequence, checkpoint_blocks, ..self.superblock.borrow().clone() };
+        self.write_superblocks(&superblock).await?;
+        *self.superblock.borrow_mut() = superblock;
+        self.count(|c| c.checkpoints += 1);
+        Ok(())
+    }
+
+    async fn write_checkpoint_block(&self, generation: u64, index: u32, buf: block::Buf) -> Result<(), BlockError> {
+        let within = u64::from(index) * CHECKPOINT_BLOCK;
+        if within + CHECKPOINT_BLOCK > self.layout.checkpoint_area {
+            let place = format!("pool {}", self.name);
+            return Err(BlockError::Corrupt { place, cause: "a checkpoint does not fit its area".to_owned() });
+        }
+        self.write_metadata(self.layout.checkpoint_at(generation) + within, buf.freeze().into()).await?;
+        // Large checkpoints must not hold up the I/O of others, not even on drives that answer at once.
+        yield_now().await;
+        Ok(())
+    }
+
+    async fn write_superblocks(&self, superblock: &Superblock) -> Result<(), BlockError> {
+        let at = SLOTS_AT[(superblock.generation % 2) as usize];
+        let copies: Vec<Pieces> = (0..superblock.metadata_copies).map(|i| superblock.of_group(i).encode()).collect();
+        let writes = self.metadata_areas().iter().zip(&copies).map(|(area, copy)| area.group.write(at, copy));
+        join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        self.flush_metadata().await
+    }
+}

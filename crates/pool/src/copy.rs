@@ -1,0 +1,227 @@
+//! Copies inside the array: pages are shared where both ends lie in one pool and agree modulo the page; bytes are moved
+//! elsewhere.
+
+use std::rc::Rc;
+
+use block::{BlockError, Device, Pieces};
+use futures::future::join;
+
+use crate::gates::Span;
+use crate::inner::Inner;
+use crate::record::Record;
+use crate::rod::Rod;
+use crate::volume::{Provisioning, Volume};
+
+/// Bytes are moved in steps of this size, the next one being read while one is written.
+const MOVE_STEP: u64 = 1 << 20;
+/// Pages are shared in steps of this size: behind one gate, with one look at the room for pending changes.
+const SHARE_STEP_PAGES: u32 = 256;
+
+/// How a copy was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Bytes that are now shared pages: no payload moved.
+    pub shared_bytes: u64,
+    /// Bytes that were read and written, or zeroed where the source occupies no space.
+    pub moved_bytes: u64,
+}
+
+/// Where a copy comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Volume(&'a Volume),
+    Rod(&'a Rod),
+}
+
+impl Source<'_> {
+    fn pool(&self) -> &Rc<Inner> {
+        match self {
+            Source::Volume(volume) => &volume.pool,
+            Source::Rod(rod) => &rod.pool,
+        }
+    }
+
+    /// The offset of byte `from` within its page.
+    fn within(&self, from: u64) -> u64 {
+        match self {
+            Source::Volume(volume) => from % volume.pool.page_bytes,
+            Source::Rod(rod) => (rod.within + from) % rod.pool.page_bytes,
+        }
+    }
+
+    /// Sharing a page of a thick volume would take away the space that it was promised. A clone or a ROD does so on
+    /// purpose; a copy moves.
+    fn may_share(&self) -> bool {
+        match self {
+            Source::Volume(volume) => volume.state.provisioning == Provisioning::Thin,
+            Source::Rod(_) => true,
+        }
+    }
+
+    /// The index of the page with byte `from`.
+    fn index(&self, from: u64) -> u32 {
+        match self {
+            Source::Volume(volume) => (from / volume.pool.page_bytes) as u32,
+            Source::Rod(rod) => ((rod.within + from) / rod.pool.page_bytes) as u32,
+        }
+    }
+
+    fn page(&self, index: u32) -> Option<u32> {
+        match self {
+            Source::Volume(volume) => volume.state.map.borrow().get(index),
+            Source::Rod(rod) => rod.pages[index as usize],
+        }
+    }
+
+    fn extent(&self, from: u64) -> (u64, bool) {
+        match self {
+            Source::Volume(volume) => {
+                let extent = volume.extent(from);
+                (extent.len_bytes, extent.mapped)
+            }
+            Source::Rod(rod) => rod.extent(from),
+        }
+    }
+
+    async fn read(&self, from: u64, len: u64) -> Result<Pieces, BlockError> {
+        let mut out = Pieces::new();
+        match self {
+            Source::Volume(volume) => volume.read(from, len as usize, &mut out).await?,
+            Source::Rod(rod) => rod.read(from, len as usize, &mut out).await?,
+        }
+        Ok(out)
+    }
+}
+
+impl Volume {
+    /// Copies `len` bytes from `source` at `from` to `at`.
+    pub async fn share_or_copy(&self, source: &Volume, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+        self.check(at, len)?;
+        source.check(from, len)?;
+        let same = Rc::ptr_eq(&self.state, &source.state);
+        if same && from < at + len && at < from + len {
+            // Overlapping: the source is what it was before.
+            let rod = source.hold(from, len).await?;
+            return self.copy(Source::Rod(&rod), 0, at, len).await;
+        }
+        self.copy(Source::Volume(source), from, at, len).await
+    }
+
+    /// Copies `len` bytes from offset `from` of a ROD to `at`.
+    pub async fn copy_from_rod(&self, rod: &Rod, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+        self.check(at, len)?;
+        block::Geometry { len_bytes: rod.len, block_bytes: 512 }.check(from, len)?;
+        self.copy(Source::Rod(rod), from, at, len).await
+    }
+
+    async fn copy(&self, source: Source<'_>, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+        let page = self.pool.page_bytes;
+        let (first, last) = (at.next_multiple_of(page), (at + len) / page * page);
+        let one_pool = Rc::ptr_eq(&self.pool, source.pool());
+        let thin = self.state.provisioning == Provisioning::Thin;
+        let sharable = one_pool && thin && source.may_share() && source.within(from) == at % page;
+        if !sharable || first >= last {
+            self.move_bytes(source, from, at, len).await?;
+            return Ok(Copied { shared_bytes: 0, moved_bytes: len });
+        }
+        self.move_bytes(source, from, at, first - at).await?;
+        let mut next = first;
+        while next < last {
+            let pages = ((last - next) / page).min(SHARE_STEP_PAGES.into()) as u32;
+            self.share(source, source.index(from + (next - at)), (next / page) as u32, pages).await?;
+            next += u64::from(pages) * page;
+        }
+        self.move_bytes(source, from + (last - at), last, at + len - last).await?;
+        Ok(Copied { shared_bytes: last - first, moved_bytes: len - (last - first) })
+    }
+
+    /// Makes `count` indices from `index` on share the source's pages.
+    async fn share(&self, source: Source<'_>, from: u32, index: u32, count: u32) -> Result<(), BlockError> {
+        let to = Span { from: index, end: index + count };
+        let origin = Span { from, end: from + count };
+        let gates = (&self.state.gates, self.state.id);
+        let (_one, _other) = match source {
+            Source::Rod(_) => (gates.0.hold(to).await, None),
+            Source::Volume(volume) if volume.state.id == gates.1 => (gates.0.hold_two(to, Some(origin)).await, None),
+            Source::Volume(volume) if volume.state.id < gates.1 => {
+                let first = volume.state.gates.hold(origin).await;
+                (first, Some(gates.0.hold(to).await))
+            }
+            Source::Volume(volume) => {
+                let first = gates.0.hold(to).await;
+                (first, Some(volume.state.gates.hold(origin).await))
+            }
+        };
+        self.drain(to).await;
+        if let Source::Volume(volume) = source {
+            volume.drain(origin).await;
+            volume.alive()?;
+        }
+        self.alive()?;
+        self.pool.room().await?;
+        if self.pool.entries.get() + u64::from(count) > self.pool.entries_max {
+            return Err(self.pool.no_space());
+        }
+        for i in 0..count {
+            self.share_page(source.page(from + i), index + i);
+        }
+        Ok(())
+    }
+
+    fn share_page(&self, page: Option<u32>, index: u32) {
+        let volume = self.state.id;
+        match page {
+            _ if page == self.state.map.borrow().get(index) => {}
+            Some(page) => {
+                self.pool.space.borrow_mut().refer(page);
+                self.set_page(index, page);
+            }
+            None => {
+                let old = self.state.map.borrow_mut().set(index, None).expect("it differs from no page");
+                self.pool.entries.set(self.pool.entries.get() - 1);
+                self.pool.log(Record::Unmap { volume, index, count: 1 });
+                self.pool.drop_logged(old);
+            }
+        }
+    }
+
+    /// Reads and writes, with one step of each in flight.
+    async fn move_bytes(&self, source: Source<'_>, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
+        let mut done = 0;
+        let mut ahead: Option<(u64, Pieces)> = None;
+        while done < len || ahead.is_some() {
+            let step = (done < len).then(|| {
+                let (run, mapped) = source.extent(from + done);
+                (run.min(len - done), mapped)
+            });
+            let read = async {
+                match step {
+                    Some((run, true)) => source.read(from + done, run.min(MOVE_STEP)).await.map(Some),
+                    _ => Ok(None),
+                }
+            };
+            let write = async {
+                match &ahead {
+                    Some((to, data)) => self.write(*to, data).await,
+                    None => Ok(()),
+                }
+            };
+            let (data, written) = join(read, write).await;
+            written?;
+            ahead = None;
+            match (step, data?) {
+                (Some((run, false)), _) => {
+                    self.zero(at + done, run).await?;
+                    done += run;
+                }
+                (Some(_), Some(data)) => {
+                    let n = data.len() as u64;
+                    ahead = Some((at + done, data));
+                    done += n;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

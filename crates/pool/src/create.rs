@@ -1,0 +1,139 @@
+//! Creation: the groups without metadata first, group 0 last. A pool is there when group 0 says so.
+
+use block::{BlockError, Buf, Device, Pieces};
+use raid::Group;
+use world::World;
+
+use crate::area::Area;
+use crate::catalog::Catalog;
+use crate::commit::spawn_commit_task;
+use crate::inner::Inner;
+use crate::layout::{
+    GROUPS_MAX, Layout, METADATA_BLOCK, METADATA_COPIES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN, SLOTS_AT,
+};
+use crate::open::find_superblock;
+use crate::superblock::{GroupEntry, NAME_LEN_MAX, Superblock};
+use crate::{Pool, PoolError, PoolId, PoolSpec};
+
+impl Pool {
+    /// Creates a pool on groups that hold none (or one whose creation was interrupted).
+    pub async fn create(world: World, spec: PoolSpec, groups: Vec<Group>) -> Result<Pool, PoolError> {
+        check(&spec, groups.len())?;
+        refuse_used(&spec, &groups).await?;
+        let superblock = plan(&world, &spec, &groups)?;
+        let clean = groups.iter().all(Group::cheap_zero);
+        let areas: Vec<Area> = groups.into_iter().zip(&superblock.groups).map(|(g, e)| Area::new(g, *e)).collect();
+        for area in &areas {
+            prepare(area, superblock.page_bytes, clean).await?;
+        }
+        for (i, area) in areas.iter().enumerate().skip(superblock.metadata_copies as usize) {
+            let bytes = superblock.of_group(i as u32).encode();
+            area.group.write(SLOTS_AT[(superblock.generation % 2) as usize], &bytes).await?;
+            area.group.flush().await?;
+        }
+        let catalog = Catalog {
+            threshold_percent: spec.soft_threshold_percent,
+            next_volume: 1,
+            pages: areas.last().map_or(0, Area::end_page),
+            ..Catalog::default()
+        };
+        let generation = superblock.generation;
+        let inner = Inner::new(world, superblock, areas, catalog.clone(), clean);
+        // The superblocks of the groups with metadata are written when the empty checkpoint is durable.
+        inner.write_checkpoint(&catalog, generation, 0).await?;
+        spawn_commit_task(&inner);
+        Ok(Pool(inner))
+    }
+}
+
+fn check(spec: &PoolSpec, groups: usize) -> Result<(), PoolError> {
+    let refuse = |cause: String| Err(PoolError::Spec { pool: spec.name.clone(), cause });
+    if spec.name.is_empty() || spec.name.len() > NAME_LEN_MAX {
+        return refuse(format!("its name must have 1 to {NAME_LEN_MAX} bytes"));
+    }
+    let page = spec.page_bytes;
+    if !page.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page) {
+        return refuse(format!("page size {page} must be a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} bytes"));
+    }
+    if spec.soft_threshold_percent > 100 {
+        return refuse(format!("soft threshold {} is over 100 percent", spec.soft_threshold_percent));
+    }
+    if groups == 0 || groups > GROUPS_MAX {
+        return refuse(format!("it takes 1 to {GROUPS_MAX} groups, not {groups}"));
+    }
+    Ok(())
+}
+
+/// Groups with a pool on them are refused. An interrupted creation left no superblock on group 0; then the others may
+/// carry one that names these same groups.
+async fn refuse_used(spec: &PoolSpec, groups: &[Group]) -> Result<(), PoolError> {
+    let mut first_is_empty = false;
+    for (i, group) in groups.iter().enumerate() {
+        let Some(found) = find_superblock(group).await? else {
+            first_is_empty |= i == 0;
+            continue;
+        };
+        let same = found.groups.iter().map(|g| g.group_id).eq(groups.iter().map(Group::id));
+        if !(same && first_is_empty && found.checkpoint_blocks == 0) {
+            let (pool, group) = (spec.name.clone(), group.name().to_owned());
+            return Err(PoolError::InUse { pool, group, found: format!("{} ({})", found.name, found.pool_id) });
+        }
+    }
+    Ok(())
+}
+
+fn plan(world: &World, spec: &PoolSpec, groups: &[Group]) -> Result<Superblock, PoolError> {
+    let total = groups.iter().map(|g| g.geometry().len_bytes).sum();
+    let layout = Layout::plan(total, spec.page_bytes);
+    let copies = groups.len().min(METADATA_COPIES_MAX);
+    let mut entries = Vec::new();
+    let mut next = 0_u64;
+    for (i, group) in groups.iter().enumerate() {
+        let pages_at = layout.pages_at(i < copies, spec.page_bytes);
+        let len_bytes = group.geometry().len_bytes;
+        let pages = len_bytes.saturating_sub(pages_at) / spec.page_bytes;
+        if pages == 0 {
+            return Err(PoolError::TooSmall {
+                pool: spec.name.clone(),
+                group: group.name().to_owned(),
+                len_bytes,
+                needed_bytes: pages_at + spec.page_bytes,
+            });
+        }
+        if next + pages >= u64::from(u32::MAX) {
+            let cause = format!("it would have more than {} pages; take larger ones", u32::MAX - 1);
+            return Err(PoolError::Spec { pool: spec.name.clone(), cause });
+        }
+        let (first_page, pages) = (next as u32, pages as u32);
+        entries.push(GroupEntry { group_id: group.id(), pages_at, first_page, pages });
+        next += u64::from(pages);
+    }
+    let mut id = [0; 16];
+    // With the groups and the time, so that a pool made again under its old name is another one.
+    let salt = format!("pool.id.{}.{}.{}", spec.name, groups[0].id(), world.now().0);
+    world.random(&salt).fill(&mut id);
+    Ok(Superblock {
+        pool_id: PoolId(id),
+        name: spec.name.clone(),
+        generation: 1,
+        sequence: 0,
+        checkpoint_blocks: 0,
+        page_bytes: spec.page_bytes,
+        group_index: 0,
+        metadata_copies: copies as u32,
+        layout,
+        groups: entries,
+    })
+}
+
+/// Takes away an older superblock, and where that is cheap makes all pages hold zeros.
+async fn prepare(area: &Area, page_bytes: u64, clean: bool) -> Result<(), BlockError> {
+    let nothing: Pieces = Buf::zeroed(METADATA_BLOCK as usize).freeze().into();
+    for at in SLOTS_AT {
+        area.group.write(at, &nothing).await?;
+    }
+    if clean {
+        area.group.zero(area.entry.pages_at, u64::from(area.entry.pages) * page_bytes).await?;
+    }
+    area.group.flush().await
+}

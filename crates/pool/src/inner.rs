@@ -1,0 +1,247 @@
+//! The pool itself: what all its handles share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use block::{BlockError, Buf, Data};
+use world::World;
+use world::sync::Signal;
+
+use crate::area::Area;
+use crate::catalog::{Cataloged, Catalog};
+use crate::commit::{Commit, Journal};
+use crate::events::Events;
+use crate::layout::Layout;
+use crate::record::{Pending, Record};
+use crate::space::{Allocated, Space};
+use crate::superblock::Superblock;
+use crate::volume::{Provisioning, State};
+use crate::{PoolCounts, PoolId};
+
+/// The block of zeros that reads of unmapped ranges share.
+const ZEROS_LEN: usize = 1 << 20;
+
+pub(crate) struct Inner {
+    pub(crate) world: World,
+    pub(crate) id: PoolId,
+    pub(crate) name: String,
+    pub(crate) page_bytes: u64,
+    pub(crate) areas: Vec<Area>,
+    pub(crate) layout: Layout,
+    /// The superblock of group 0 as it was last written.
+    pub(crate) superblock: RefCell<Superblock>,
+    pub(crate) entries_max: u64,
+    pub(crate) records_max: u64,
+    pub(crate) volumes_max: usize,
+    pub(crate) space: RefCell<Space>,
+    /// A page became free after it had lingered.
+    pub(crate) freed: Signal,
+    pub(crate) volumes: RefCell<BTreeMap<u32, Rc<State>>>,
+    pub(crate) next_volume: Cell<u32>,
+    /// Map entries of all volumes.
+    pub(crate) entries: Cell<u64>,
+    pub(crate) records: RefCell<BTreeMap<String, Vec<u8>>>,
+    pub(crate) threshold_percent: Cell<u8>,
+    pub(crate) events: Events,
+    pub(crate) commit: Rc<Commit>,
+    pub(crate) journal: Journal,
+    pub(crate) pending: RefCell<Pending>,
+    pub(crate) counts: Cell<PoolCounts>,
+    pub(crate) zeros: Data,
+    poisoned: Cell<bool>,
+    cause: RefCell<String>,
+}
+
+impl Inner {
+    /// A pool in the state of `catalog`, with an empty journal of the superblock's generation.
+    pub(crate) fn new(world: World, superblock: Superblock, areas: Vec<Area>, catalog: Catalog, clean: bool) -> Rc<Inner> {
+        let bounds: Vec<(u32, u32)> = areas.iter().map(|a| (a.entry.first_page, a.end_page())).collect();
+        let mut space = Space::new(&bounds, clean);
+        let entries = catalog.volumes.values().map(|v| v.map.mapped()).sum();
+        for volume in catalog.volumes.values() {
+            volume.map.iter().for_each(|(_, page)| space.refer(page));
+        }
+        let total = areas.iter().map(|a| block::Device::geometry(&a.group).len_bytes).sum();
+        let volumes = catalog.volumes.into_iter().map(|(id, v)| {
+            let provisioning = if v.thick { Provisioning::Thick } else { Provisioning::Thin };
+            (id, Rc::new(State::new(id, v.name, v.len_bytes, provisioning, v.map)))
+        });
+        Rc::new(Inner {
+            world,
+            id: superblock.pool_id,
+            name: superblock.name.clone(),
+            page_bytes: superblock.page_bytes,
+            areas,
+            layout: superblock.layout,
+            entries_max: superblock.layout.entries_max(total),
+            records_max: superblock.layout.records_max(total),
+            volumes_max: crate::layout::volumes_max(total),
+            journal: Journal::new(superblock.generation, superblock.sequence),
+            superblock: RefCell::new(superblock),
+            space: RefCell::new(space),
+            freed: Signal::default(),
+            volumes: RefCell::new(volumes.collect()),
+            next_volume: Cell::new(catalog.next_volume),
+            entries: Cell::new(entries),
+            records: RefCell::new(catalog.records),
+            threshold_percent: Cell::new(catalog.threshold_percent),
+            events: Events::default(),
+            commit: Rc::default(),
+            pending: RefCell::default(),
+            counts: Cell::default(),
+            zeros: Buf::zeroed(ZEROS_LEN).freeze(),
+            poisoned: Cell::new(false),
+            cause: RefCell::default(),
+        })
+    }
+
+    /// The state as plain data; leaves of maps are shared, not copied.
+    pub(crate) fn catalog(&self) -> Catalog {
+        let volumes = self.volumes.borrow();
+        let catalogued = volumes.iter().map(|(id, v)| {
+            let thick = v.provisioning == Provisioning::Thick;
+            let (name, len_bytes, unfinished) = (v.name.clone(), v.len_bytes.get(), v.unfinished.get());
+            (*id, Cataloged { name, len_bytes, thick, unfinished, map: v.map.borrow().clone() })
+        });
+        Catalog {
+            volumes: catalogued.collect(),
+            records: self.records.borrow().clone(),
+            next_volume: self.next_volume.get(),
+            threshold_percent: self.threshold_percent.get(),
+            pages: self.space.borrow().total(),
+        }
+    }
+
+    /// An error once a metadata write has failed.
+    pub(crate) fn alive(&self) -> Result<(), BlockError> {
+        match self.poisoned.get() {
+            false => Ok(()),
+            true => Err(BlockError::Poisoned {
+                component: format!("pool {}", self.name),
+                cause: self.cause.borrow().clone(),
+            }),
+        }
+    }
+
+    /// From here on nothing is accepted any more: what is durable is not known.
+    pub(crate) fn poison(&self, error: &BlockError) {
+        if !self.poisoned.replace(true) {
+            *self.cause.borrow_mut() = error.to_string();
+        }
+        self.commit.wake_everybody();
+        self.freed.wake_all();
+    }
+
+    /// The area of a page, and where the page lies on its group.
+    pub(crate) fn locate(&self, page: u32) -> (&Area, u64) {
+        let area = &self.areas[self.areas.partition_point(|a| a.end_page() <= page)];
+        (area, area.entry.pages_at + u64::from(page - area.entry.first_page) * self.page_bytes)
+    }
+
+    /// Takes a free page; when there is none, makes releases durable that wait for a commit.
+    pub(crate) async fn allocate(&self) -> Result<Allocated, BlockError> {
+        loop {
+            self.alive()?;
+            if self.entries.get() >= self.entries_max {
+                return Err(self.no_space());
+            }
+            if let Some(allocated) = self.space.borrow_mut().allocate() {
+                break Ok(allocated);
+            }
+            let (releasing, lingering) = {
+                let space = self.space.borrow();
+                (space.is_releasing(), space.is_lingering())
+            };
+            if releasing || self.commit.is_running() {
+                self.commit().await?;
+            } else if lingering {
+                let ready = || self.space.borrow().free_now() > 0 || !self.space.borrow().is_lingering();
+                self.freed.wait_for(|| (ready() || self.alive().is_err()).then_some(())).await;
+            } else {
+                self.events.full();
+                return Err(self.no_space());
+            }
+        }
+        .inspect(|_| self.watch())
+    }
+
+    pub(crate) fn no_space(&self) -> BlockError {
+        BlockError::NoSpace { pool: self.name.clone() }
+    }
+
+    /// Looks whether a threshold was crossed.
+    pub(crate) fn watch(&self) {
+        let space = self.space.borrow();
+        let (used, total) = (space.used(), space.total());
+        let bytes = |pages| u64::from(pages) * self.page_bytes;
+        self.events.watch(bytes(used), bytes(total), self.threshold_percent.get());
+    }
+
+    /// Drops a reference whose end the pending records tell. Whether it was the last one.
+    pub(crate) fn drop_logged(&self, page: u32) -> bool {
+        let settles_at = self.commit.next();
+        let last = self.space.borrow_mut().drop_reference(page, Some(settles_at));
+        if last {
+            self.watch();
+        }
+        last
+    }
+
+    /// Drops a reference of which the durable map never knew.
+    pub(crate) fn drop_unlogged(&self, page: u32) {
+        let mut space = self.space.borrow_mut();
+        if space.drop_reference(page, None) && self.pending.borrow().len() == 0 && !self.commit.is_running() {
+            // Nothing waits for a commit, so all that is being released may go at once.
+            let released = space.take_releasing();
+            space.released(&released);
+        }
+        drop(space);
+        self.freed.wake_all();
+        self.watch();
+    }
+
+    /// Notes a change that was just made in memory. It must follow the change without an await between.
+    pub(crate) fn log(self: &Rc<Self>, record: Record) {
+        self.pending.borrow_mut().push(record);
+        let pending = self.pending.borrow().len();
+        if pending >= self.layout.pending_soft() {
+            self.commit.ask_for(self.commit.next());
+        }
+        self.commit_before_long();
+    }
+
+    /// Counts something.
+    pub(crate) fn count(&self, add: impl FnOnce(&mut PoolCounts)) {
+        let mut counts = self.counts.get();
+        add(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// A read of pages in flight.
+    pub(crate) fn begin_reading(&self, page: u32, count: u32) -> Reading<'_> {
+        self.space.borrow_mut().begin_read(page, count);
+        Reading { inner: self, page, count }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.commit.close();
+    }
+}
+
+/// Keeps pages from being handed out again while they are read.
+pub(crate) struct Reading<'a> {
+    inner: &'a Inner,
+    page: u32,
+    count: u32,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if self.inner.space.borrow_mut().end_read(self.page, self.count) {
+            self.inner.freed.wake_all();
+        }
+    }
+}

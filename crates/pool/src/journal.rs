@@ -1,0 +1,145 @@
+//! The journal: one frame per commit, in the half that belongs to the generation.
+//!
+//! ```text
+//!   generation g      half g % 2:   │ frame │ frame │ … │ frame LAST │
+//!   generation g + 1  half (g+1)%2: │ frame │ …      <── while checkpoint g + 1 is being written
+//! ```
+//!
+//! A frame says which pool, generation and commit it is, and has a checksum over all of it; so a frame of an earlier
+//! round, or one that was torn, is never taken for the next one.
+
+use block::{BlockError, Buf};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::layout::METADATA_BLOCK;
+use crate::superblock::checksum;
+use crate::PoolId;
+
+const MAGIC: [u8; 8] = *b"MASUJRNL";
+const FLAG_LAST: u32 = 1;
+pub(crate) const HEADER_LEN: usize = 64;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    crc32c: U32,
+    flags: U32,
+    pool_id: [u8; 16],
+    generation: U64,
+    sequence: U64,
+    payload_len: U32,
+    reserved: [u8; 12],
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_LEN);
+
+/// One commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) generation: u64,
+    pub(crate) sequence: u64,
+    /// The next commit is in the other half, with the next generation.
+    pub(crate) last: bool,
+}
+
+/// How much of the journal a frame with so much payload takes.
+pub(crate) fn frame_len(payload_len: usize) -> u64 {
+    ((HEADER_LEN + payload_len) as u64).next_multiple_of(METADATA_BLOCK)
+}
+
+/// The frame as it is written.
+pub(crate) fn encode(pool_id: PoolId, frame: Frame, payload: &[u8]) -> Buf {
+    let mut header = Header {
+        magic: MAGIC,
+        crc32c: 0.into(),
+        flags: if frame.last { FLAG_LAST } else { 0 }.into(),
+        pool_id: pool_id.0,
+        generation: frame.generation.into(),
+        sequence: frame.sequence.into(),
+        payload_len: (payload.len() as u32).into(),
+        reserved: [0; 12],
+    };
+    let mut buf = Buf::new(frame_len(payload.len()) as usize);
+    let end = HEADER_LEN + payload.len();
+    buf[HEADER_LEN..end].copy_from_slice(payload);
+    buf[end..].fill(0);
+    buf[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    header.crc32c = checksum(&buf[..end]).into();
+    buf[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    buf
+}
+
+/// The frame at the beginning of `bytes` with its payload, if there is a whole one of this pool.
+fn decode(pool_id: PoolId, bytes: &[u8]) -> Option<(Frame, &[u8])> {
+    let (header, rest) = Header::ref_from_prefix(bytes).ok()?;
+    if header.magic != MAGIC || header.pool_id != pool_id.0 {
+        return None;
+    }
+    let payload = rest.get(..header.payload_len.get() as usize)?;
+    let mut unsummed = bytes[..HEADER_LEN + payload.len()].to_vec();
+    unsummed[8..12].fill(0);
+    if checksum(&unsummed) != header.crc32c.get() {
+        return None;
+    }
+    let frame = Frame {
+        generation: header.generation.get(),
+        sequence: header.sequence.get(),
+        last: header.flags.get() & FLAG_LAST != 0,
+    };
+    Some((frame, payload))
+}
+
+/// The generation in the header at the beginning of `bytes`, before its checksum is looked at.
+fn generation_claimed(pool_id: PoolId, bytes: &[u8]) -> Option<u64> {
+    let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+    (header.magic == MAGIC && header.pool_id == pool_id.0).then(|| header.generation.get())
+}
+
+/// Where reading a half ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadEnd {
+    /// The last commit that was applied.
+    pub(crate) sequence: u64,
+    /// Whether its frame ended the half.
+    pub(crate) last: bool,
+    /// Whether there was any frame of the generation.
+    pub(crate) frames: bool,
+}
+
+/// Applies the frames of `generation` that follow commit `sequence`. What comes after the first one that is not whole must
+/// be the rest of one commit that was cut: a whole later frame there means that something in the middle is lost.
+pub(crate) fn read_half(
+    pool_id: PoolId,
+    half: &[u8],
+    generation: u64,
+    sequence: u64,
+    mut apply: impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<ReadEnd, BlockError> {
+    let corrupt = |at: usize, cause: String| BlockError::Corrupt {
+        place: format!("journal of pool {pool_id}, generation {generation}, byte {at}"),
+        cause,
+    };
+    let mut end = ReadEnd { sequence, last: false, frames: false };
+    let mut at = 0;
+    while !end.last
+        && let Some((frame, payload)) = half.get(at..).and_then(|bytes| decode(pool_id, bytes))
+        && frame.generation == generation
+        && frame.sequence == end.sequence + 1
+    {
+        apply(payload).map_err(|cause| corrupt(at, cause))?;
+        end = ReadEnd { sequence: frame.sequence, last: frame.last, frames: true };
+        at += frame_len(payload.len()) as usize;
+    }
+    while !end.last && at < half.len() {
+        let claimed = generation_claimed(pool_id, &half[at..]).is_some_and(|g| g >= generation);
+        if claimed && let Some((frame, _)) = decode(pool_id, &half[at..]) {
+            // A whole frame of this or a later round that does not follow: its predecessors are gone.
+            let (found, wanted) = (frame.sequence, end.sequence + 1);
+            return Err(corrupt(at, format!("commit {found} is there, but commit {wanted} is not")));
+        }
+        at += METADATA_BLOCK as usize;
+    }
+    Ok(end)
+}

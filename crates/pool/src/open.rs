@@ -1,0 +1,130 @@
+//! Opening: the groups' superblocks are held against each other, the newest good copy of the metadata is read.
+
+use block::{BlockError, Device, Pieces};
+use raid::Group;
+use world::World;
+
+use crate::area::Area;
+use crate::commit::spawn_commit_task;
+use crate::inner::Inner;
+use crate::layout::{METADATA_BLOCK, SLOTS_AT};
+use crate::recover::{Recovered, recover};
+use crate::superblock::{GroupEntry, Superblock};
+use crate::{Pool, PoolError};
+
+/// The superblocks of a group that are whole, the newest first.
+pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, BlockError> {
+    let mut found = Vec::new();
+    let mut failure = None;
+    for at in SLOTS_AT {
+        let mut bytes = Pieces::new();
+        match group.read(at, METADATA_BLOCK as usize, &mut bytes).await {
+            Ok(()) => found.extend(Superblock::decode(&bytes.joined())),
+            Err(error) => failure = Some(error),
+        }
+    }
+    found.sort_by_key(|s| std::cmp::Reverse(s.generation));
+    match failure {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
+}
+
+/// The newest superblock of a group, if it has one.
+pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>, BlockError> {
+    Ok(read_superblocks(group).await?.into_iter().next())
+}
+
+impl Pool {
+    /// Opens the pool that lies on these groups, given in any order.
+    pub async fn open(world: World, groups: Vec<Group>) -> Result<Pool, PoolError> {
+        let (groups, reference) = in_order(groups).await?;
+        let areas: Vec<Area> = groups.into_iter().zip(&reference.groups).map(|(g, e)| Area::new(g, *e)).collect();
+        let Recovered { superblock, catalog, sequence, next_generation } = recover(&areas, &reference).await?;
+        let unclean = next_generation.is_some();
+        let inner = Inner::new(world, superblock.with(sequence, next_generation), areas, catalog, false);
+        if unclean {
+            // From here on the journal is empty again, and both copies say the same.
+            let (catalog, superblock) = (inner.catalog(), inner.superblock.borrow().clone());
+            inner.write_checkpoint(&catalog, superblock.generation, sequence).await?;
+        }
+        spawn_commit_task(&inner);
+        inner.watch();
+        Ok(Pool(inner))
+    }
+}
+
+impl Superblock {
+    /// As it will be when the recovered state is its checkpoint.
+    fn with(self, sequence: u64, generation: Option<u64>) -> Superblock {
+        match generation {
+            Some(generation) => Superblock { sequence, generation, ..self },
+            None => self,
+        }
+    }
+}
+
+/// The groups in the order of the pool, and a superblock that names them.
+async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
+    let mut found: Vec<(Group, Option<Superblock>)> = Vec::new();
+    for group in groups {
+        let superblock = find_superblock(&group).await?;
+        found.push((group, superblock));
+    }
+    let newest = found.iter().filter_map(|(_, s)| s.clone()).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
+    let Some(reference) = newest else {
+        let group = found.first().map_or_else(String::new, |(g, _)| g.name().to_owned());
+        return Err(PoolError::NoPool { group });
+    };
+    let expected = format!("pool {} ({})", reference.name, reference.pool_id);
+    let mut places: Vec<Option<Group>> = vec![None; reference.groups.len()];
+    let mut unmarked = Vec::new();
+    for (group, superblock) in found {
+        let listed = reference.groups.iter().position(|e| e.group_id == group.id());
+        match (superblock, listed) {
+            (Some(s), Some(i)) if s.pool_id == reference.pool_id && same_groups(&s, &reference) => places[i] = Some(group),
+            (Some(s), _) => {
+                let found = format!("pool {} ({})", s.name, s.pool_id);
+                return Err(PoolError::Foreign { group: group.name().to_owned(), found, expected });
+            }
+            (None, Some(i)) => {
+                unmarked.push(i);
+                places[i] = Some(group);
+            }
+            (None, None) => {
+                let (group, found) = (group.name().to_owned(), "no pool".to_owned());
+                return Err(PoolError::Foreign { group, found, expected });
+            }
+        }
+    }
+    for (i, place) in places.iter().enumerate() {
+        if place.is_none() {
+            let id = reference.groups[i].group_id.to_string();
+            let (index, count) = (i as u32, places.len() as u32);
+            return Err(PoolError::Missing { pool: reference.name, index, count, id });
+        }
+    }
+    if unmarked.contains(&0) && reference.checkpoint_blocks == 0 {
+        return Err(PoolError::Unfinished { pool: reference.name });
+    }
+    let groups: Vec<Group> = places.into_iter().flatten().collect();
+    for (group, entry) in groups.iter().zip(&reference.groups) {
+        fits(group, entry, &reference)?;
+    }
+    Ok((groups, reference))
+}
+
+fn same_groups(a: &Superblock, b: &Superblock) -> bool {
+    a.groups == b.groups && a.page_bytes == b.page_bytes && a.layout == b.layout
+}
+
+fn fits(group: &Group, entry: &GroupEntry, superblock: &Superblock) -> Result<(), PoolError> {
+    let needed_bytes = u64::from(entry.pages).checked_mul(superblock.page_bytes);
+    let needed_bytes = needed_bytes.and_then(|len| len.checked_add(entry.pages_at)).unwrap_or(u64::MAX);
+    let len_bytes = group.geometry().len_bytes;
+    if len_bytes < needed_bytes {
+        let (pool, group) = (superblock.name.clone(), group.name().to_owned());
+        return Err(PoolError::TooSmall { pool, group, len_bytes, needed_bytes });
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! The pool as its users hold it.
+
+use std::fmt;
+use std::rc::Rc;
+
+use block::{BlockError, Device};
+use raid::Group;
+
+use crate::inner::Inner;
+use crate::layout::PAGE_BYTES_DEFAULT;
+use crate::record::Record;
+use crate::volume::Volume;
+use crate::PoolEvent;
+
+/// The identity of a pool, made when it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PoolId(pub [u8; 16]);
+
+impl fmt::Display for PoolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+/// A pool as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Its name, 1 to 64 bytes.
+    pub name: String,
+    /// The unit in which space is handed out: a power of two from 64 KiB to 16 MiB.
+    pub page_bytes: u64,
+    /// The used share at which a warning is raised, in percent; 0: never.
+    pub soft_threshold_percent: u8,
+}
+
+impl PoolSpec {
+    /// A pool with pages of 1 MiB and a warning at 80 %.
+    pub fn new(name: &str) -> PoolSpec {
+        PoolSpec { name: name.to_owned(), page_bytes: PAGE_BYTES_DEFAULT, soft_threshold_percent: 80 }
+    }
+}
+
+/// The space of a pool: `used_bytes + free_bytes = total_bytes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolSpace {
+    /// Bytes in pages.
+    pub total_bytes: u64,
+    /// Bytes of pages that something refers to, each counted once.
+    pub used_bytes: u64,
+    /// Bytes of the other pages, including those whose release is not durable yet: a write that needs them waits for it.
+    pub free_bytes: u64,
+    /// The sizes of all volumes together: what was promised.
+    pub subscribed_bytes: u64,
+    /// The used share at which a warning is raised, in percent; 0: never.
+    pub soft_threshold_percent: u8,
+    /// The size of a page.
+    pub page_bytes: u64,
+}
+
+/// What a pool did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCounts {
+    /// Commits.
+    pub commits: u64,
+    /// Bytes that they wrote to the journal (to each copy).
+    pub journal_bytes: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+}
+
+/// A thin pool: a handle, cheap to clone.
+#[derive(Clone)]
+pub struct Pool(pub(crate) Rc<Inner>);
+
+impl Pool {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> PoolId {
+        self.0.id
+    }
+
+    /// Its groups, in the order in which they were given when it was created.
+    pub fn groups(&self) -> Vec<Group> {
+        self.0.areas.iter().map(|a| a.group.clone()).collect()
+    }
+
+    /// Used and free space.
+    pub fn space(&self) -> PoolSpace {
+        let (space, page) = (self.0.space.borrow(), self.0.page_bytes);
+        let (total, used) = (u64::from(space.total()) * page, u64::from(space.used()) * page);
+        PoolSpace {
+            total_bytes: total,
+            used_bytes: used,
+            free_bytes: total - used,
+            subscribed_bytes: self.0.volumes.borrow().values().map(|v| v.len_bytes.get()).sum(),
+            soft_threshold_percent: self.0.threshold_percent.get(),
+            page_bytes: page,
+        }
+    }
+
+    /// What it did since it was opened.
+    pub fn counts(&self) -> PoolCounts {
+        self.0.counts.get()
+    }
+
+    /// The volume of this name.
+    pub fn volume(&self, name: &str) -> Option<Volume> {
+        self.volumes().into_iter().find(|v| v.name() == name)
+    }
+
+    /// All volumes, in the order of their creation.
+    pub fn volumes(&self) -> Vec<Volume> {
+        let volumes = self.0.volumes.borrow();
+        let complete = volumes.values().filter(|v| !v.unfinished.get() && !v.deleted.get());
+        complete.map(|state| Volume { pool: self.0.clone(), state: state.clone() }).collect()
+    }
+
+    /// Sets the used share at which a warning is raised, in percent; 0: never. Durable when it returns.
+    pub async fn set_soft_threshold(&self, percent: u8) -> Result<(), BlockError> {
+        self.0.room().await?;
+        let percent = percent.min(100);
+        self.0.threshold_percent.set(percent);
+        self.0.log(Record::Threshold { percent });
+        self.0.watch();
+        self.0.commit().await
+    }
+
+    /// The next thing that the pool has to tell. For one listener.
+    pub async fn next_event(&self) -> PoolEvent {
+        self.0.events.next().await
+    }
+
+    /// Makes everything durable that completed before the call.
+    pub async fn flush(&self) -> Result<(), BlockError> {
+        self.0.flush().await
+    }
+
+    /// Flushes and closes the groups. Nothing may be in flight or follow.
+    pub async fn close(&self) -> Result<(), BlockError> {
+        self.0.commit().await?;
+        for area in &self.0.areas {
+            area.group.close().await?;
+        }
+        Ok(())
+    }
+
+    /// The largest block of the groups' drives, in bytes: writes that are smaller or not aligned to it are read first.
+    pub fn physical_block_bytes(&self) -> u32 {
+        self.0.areas.iter().map(|a| a.group.geometry().block_bytes).max().unwrap_or(512)
+    }
+}

@@ -1,0 +1,46 @@
+//! Reading: run by run, from pages or from the shared zeros.
+
+use block::{BlockError, Pieces};
+
+use crate::inner::Inner;
+use crate::volume::Volume;
+
+impl Volume {
+    pub(crate) async fn read_runs(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), BlockError> {
+        let page_bytes = self.pool.page_bytes;
+        let mut done = 0;
+        while done < len {
+            let (index, within) = (((at + done) / page_bytes) as u32, (at + done) % page_bytes);
+            let pages = (within + len - done).div_ceil(page_bytes) as u32;
+            let run = self.state.map.borrow().run(index, pages);
+            let count = run.page.map_or(run.count, |page| self.pool.in_one_area(page, run.count));
+            let n = (u64::from(count) * page_bytes - within).min(len - done);
+            match run.page {
+                None => self.pool.push_zeros(n, out),
+                Some(page) => {
+                    let _reading = self.pool.begin_reading(page, count);
+                    self.pool.read_pages(page, within, n, out).await?;
+                }
+            }
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Appends zeros that all readers share.
+    pub(crate) fn push_zeros(&self, len: u64, out: &mut Pieces) {
+        let mut left = len as usize;
+        while left > 0 {
+            let n = left.min(self.zeros.len());
+            out.push(self.zeros.slice(..n));
+            left -= n;
+        }
+    }
+
+    /// How many of `count` pages from `page` on lie on its group.
+    pub(crate) fn in_one_area(&self, page: u32, count: u32) -> u32 {
+        count.min(self.locate(page).0.end_page() - page)
+    }
+}

@@ -1,0 +1,65 @@
+//! Small durable records: reservations of a LU, settings of the layer above.
+
+use crate::catalog::{pool_key, volume_key};
+use crate::inner::Inner;
+use crate::record::Record;
+use crate::{Pool, Volume};
+use block::BlockError;
+use std::rc::Rc;
+
+/// The largest record.
+pub const RECORD_BYTES_MAX: usize = 64 << 10;
+/// The longest name of a record.
+const NAME_LEN_MAX: usize = 128;
+
+impl Inner {
+    async fn save(self: &Rc<Self>, key: String, bytes: &[u8]) -> Result<(), BlockError> {
+        assert!(bytes.len() <= RECORD_BYTES_MAX && key.len() <= NAME_LEN_MAX, "a record of {} bytes", bytes.len());
+        self.room().await?;
+        let mut records = self.records.borrow_mut();
+        // An item of a checkpoint: 5 bytes of header, 6 of lengths.
+        let size = |key: &str, bytes: &[u8]| (11 + key.len() + bytes.len()) as u64;
+        let others: u64 = records.iter().filter(|(k, _)| **k != key).map(|(k, b)| size(k, b)).sum();
+        if !bytes.is_empty() && others + size(&key, bytes) > self.records_max {
+            return Err(self.no_space());
+        }
+        match bytes.is_empty() {
+            true => drop(records.remove(&key)),
+            false => drop(records.insert(key.clone(), bytes.to_vec())),
+        }
+        drop(records);
+        self.log(Record::Save { key, bytes: bytes.to_vec() });
+        self.commit().await
+    }
+
+    fn load(&self, key: &str) -> Option<Vec<u8>> {
+        self.records.borrow().get(key).cloned()
+    }
+}
+
+impl Pool {
+    /// Stores a record of the pool durably; without bytes it is removed. At most [`RECORD_BYTES_MAX`] bytes, with a name of
+    /// at most 100 bytes.
+    pub async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
+        self.0.save(pool_key(name), bytes).await
+    }
+
+    /// The record of this name, as it was last saved.
+    pub fn load_record(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.load(&pool_key(name))
+    }
+}
+
+impl Volume {
+    /// Stores a record of the volume durably; it goes with the volume. Without bytes it is removed. At most
+    /// [`RECORD_BYTES_MAX`] bytes, with a name of at most 100 bytes.
+    pub async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
+        self.alive()?;
+        self.pool.save(volume_key(self.state.id, name), bytes).await
+    }
+
+    /// The record of this name, as it was last saved.
+    pub fn load_record(&self, name: &str) -> Option<Vec<u8>> {
+        self.pool.load(&volume_key(self.state.id, name))
+    }
+}

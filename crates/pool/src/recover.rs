@@ -1,0 +1,150 @@
+//! Recovery: checkpoint, then journal, from the copy of the metadata that has come furthest.
+//!
+//! Every commit that was acknowledged is on all copies, so each whole copy has it. A commit that only one copy has was not
+//! acknowledged; its data was flushed before, so it may count as well.
+
+use block::{BlockError, Device, Pieces};
+use raid::Group;
+use world::BUF_LEN_MAX;
+
+use crate::area::Area;
+use crate::catalog::Catalog;
+use crate::checkpoint::Unpacker;
+use crate::journal::{ReadEnd, read_half};
+use crate::layout::CHECKPOINT_BLOCK;
+use crate::open::read_superblocks;
+use crate::superblock::Superblock;
+
+/// The durable state, and what must be written before the pool may go on.
+pub(crate) struct Recovered {
+    /// Of group 0, as the copy that was taken says.
+    pub(crate) superblock: Superblock,
+    pub(crate) catalog: Catalog,
+    pub(crate) sequence: u64,
+    /// The generation of the checkpoint that must be written, unless all copies are as a clean shutdown leaves them.
+    pub(crate) next_generation: Option<u64>,
+}
+
+/// What one copy holds.
+struct Copy {
+    superblock: Superblock,
+    catalog: Catalog,
+    sequence: u64,
+    /// The generation of the last frame, or of the checkpoint.
+    reached: u64,
+    journal_is_empty: bool,
+}
+
+pub(crate) async fn recover(areas: &[Area], reference: &Superblock) -> Result<Recovered, BlockError> {
+    let mut best: Option<Copy> = None;
+    let mut failure = None;
+    let mut agree = true;
+    for area in &areas[..reference.metadata_copies as usize] {
+        match read_copy(&area.group, reference).await {
+            Ok(copy) => {
+                let furthest = best.as_ref().map(|b| (b.sequence, b.superblock.generation));
+                agree &= furthest.is_none_or(|f| f == (copy.sequence, copy.superblock.generation));
+                if furthest.is_none_or(|f| f < (copy.sequence, copy.superblock.generation)) {
+                    best = Some(copy);
+                }
+            }
+            Err(error) => {
+                agree = false;
+                failure = failure.or(Some(error));
+            }
+        }
+    }
+    let Some(copy) = best else {
+        return Err(failure.expect("there is at least one copy, and it failed"));
+    };
+    let mut catalog = copy.catalog;
+    let tidied = tidy(&mut catalog, reference.page_bytes);
+    let unclean = !agree || !copy.journal_is_empty || tidied;
+    // The checkpoint's area and half must not be those that count now.
+    let counts = copy.superblock.generation;
+    let next = copy.reached + if (copy.reached + 1) % 2 == counts % 2 { 2 } else { 1 };
+    Ok(Recovered {
+        superblock: copy.superblock.of_group(0),
+        catalog,
+        sequence: copy.sequence,
+        next_generation: unclean.then_some(next),
+    })
+}
+
+/// Drops what an interrupted creation or growth left.
+fn tidy(catalog: &mut Catalog, page_bytes: u64) -> bool {
+    let before = catalog.volumes.len();
+    catalog.volumes.retain(|_, v| !v.unfinished);
+    let mut tidied = catalog.volumes.len() != before;
+    for volume in catalog.volumes.values_mut() {
+        let end = volume.len_bytes.div_ceil(page_bytes).min(u32::MAX.into()) as u32;
+        while let Some(index) = volume.map.next_mapped(end, u32::MAX) {
+            volume.map.set(index, None);
+            tidied = true;
+        }
+    }
+    tidied
+}
+
+/// The newest superblock whose checkpoint and journal are whole. An older one must lead on to the newest commit by
+/// itself; that it does is what reading the journal checks.
+async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockError> {
+    let mut failure = None;
+    for superblock in read_superblocks(group).await? {
+        if superblock.pool_id != reference.pool_id {
+            continue;
+        }
+        match read_generation(group, superblock).await {
+            Ok(copy) => return Ok(copy),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| BlockError::Corrupt {
+        place: format!("pool {} on group {}", reference.name, group.name()),
+        cause: "neither superblock is whole".to_owned(),
+    }))
+}
+
+async fn read_generation(group: &Group, superblock: Superblock) -> Result<Copy, BlockError> {
+    let mut catalog = read_checkpoint(group, &superblock).await?;
+    let (id, generation) = (superblock.pool_id, superblock.generation);
+    let half = read_journal(group, &superblock, generation).await?;
+    let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
+    let other = read_journal(group, &superblock, generation + 1).await?;
+    // Without a last frame in the first half the other one may hold nothing later; read_half finds it if it does.
+    let second = match first.last {
+        true => read_half(id, &other, generation + 1, first.sequence, |b| catalog.replay(b))?,
+        false => read_half(id, &other, generation + 1, u64::MAX - 1, |_| Ok(()))?,
+    };
+    let sequence = if second.frames { second.sequence } else { first.sequence };
+    let ReadEnd { frames, last, .. } = first;
+    Ok(Copy { superblock, catalog, sequence, reached: generation + u64::from(last), journal_is_empty: !frames })
+}
+
+async fn read_checkpoint(group: &Group, superblock: &Superblock) -> Result<Catalog, BlockError> {
+    let pages = superblock.groups.iter().map(|g| g.pages).sum();
+    let mut unpacker = Unpacker::new(superblock.pool_id, superblock.generation, pages);
+    let area = superblock.layout.checkpoint_at(superblock.generation);
+    let blocks = u64::from(superblock.checkpoint_blocks);
+    if blocks * CHECKPOINT_BLOCK > superblock.layout.checkpoint_area {
+        let place = format!("pool {} on group {}", superblock.name, group.name());
+        return Err(BlockError::Corrupt { place, cause: "its checkpoint is longer than its area".to_owned() });
+    }
+    for i in 0..blocks {
+        let mut block = Pieces::new();
+        group.read(area + i * CHECKPOINT_BLOCK, CHECKPOINT_BLOCK as usize, &mut block).await?;
+        unpacker.push(&block.joined())?;
+    }
+    unpacker.finish()
+}
+
+async fn read_journal(group: &Group, superblock: &Superblock, generation: u64) -> Result<Vec<u8>, BlockError> {
+    let at = superblock.layout.journal_at(generation);
+    let mut half = vec![0; superblock.layout.journal_half as usize];
+    for (i, part) in half.chunks_mut(BUF_LEN_MAX).enumerate() {
+        let mut pieces = Pieces::new();
+        group.read(at + (i * BUF_LEN_MAX) as u64, part.len(), &mut pieces).await?;
+        pieces.copy_to(part);
+    }
+    Ok(half)
+}

@@ -1,0 +1,64 @@
+//! Zeroing and unmapping: whole pages are released, which is a change of the map and no drive I/O; the rest is zeroed in
+//! place. On a thick volume all of it is zeroed in place.
+
+use block::BlockError;
+
+use crate::gates::Span;
+use crate::record::Record;
+use crate::volume::{Provisioning, Volume};
+use crate::write::Content;
+
+/// Pages that are released between two looks at the room for pending changes.
+const STEP_PAGES: u32 = 4096;
+
+impl Volume {
+    /// Gives back the space of every whole page in the range; every byte of the range reads as zero afterwards. Returns the
+    /// bytes that became free in the pool: a page that something else still refers to does not count.
+    pub async fn unmap(&self, at: u64, len: u64) -> Result<u64, BlockError> {
+        self.check(at, len)?;
+        let (page, end) = (self.pool.page_bytes, at + len);
+        let first = at.div_ceil(page);
+        // The last page of a volume may be a part of a page; nothing lies behind it.
+        let last = if end == self.state.len_bytes.get() { end.div_ceil(page) } else { end / page };
+        if self.state.provisioning == Provisioning::Thick || first >= last {
+            self.overwrite(at, Content::Zeros(len)).await?;
+            return Ok(0);
+        }
+        self.overwrite(at, Content::Zeros(first * page - at)).await?;
+        self.overwrite(last * page, Content::Zeros(end.saturating_sub(last * page))).await?;
+        self.release(Span { from: first as u32, end: last as u32 }).await
+    }
+
+    async fn release(&self, span: Span) -> Result<u64, BlockError> {
+        let idle = self.state.map.borrow().next_mapped(span.from, span.end).is_none();
+        if idle && !self.state.gates.cover(span) {
+            return Ok(0);
+        }
+        let _gate = self.state.gates.hold(span).await;
+        self.drain(span).await;
+        self.alive()?;
+        let mut freed = 0;
+        let mut next = Some(span.from);
+        while let Some(from) = next {
+            self.pool.room().await?;
+            next = self.release_some(Span { from, end: span.end }, &mut freed);
+        }
+        self.pool.watch();
+        Ok(freed * self.pool.page_bytes)
+    }
+
+    /// Releases some pages; where to go on, if there are more.
+    fn release_some(&self, span: Span, freed: &mut u64) -> Option<u32> {
+        let mut map = self.state.map.borrow_mut();
+        let mut from = span.from;
+        for _ in 0..STEP_PAGES {
+            let index = map.next_mapped(from, span.end)?;
+            let page = map.set(index, None).expect("it was mapped");
+            self.pool.entries.set(self.pool.entries.get() - 1);
+            self.pool.log(Record::Unmap { volume: self.state.id, index, count: 1 });
+            *freed += u64::from(self.pool.drop_logged(page));
+            from = index + 1;
+        }
+        Some(from)
+    }
+}

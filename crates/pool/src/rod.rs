@@ -1,0 +1,74 @@
+//! A ROD: a range of a volume as it was at one moment, kept by sharing its pages. It is gone with the process.
+
+use std::rc::Rc;
+
+use block::{BlockError, Pieces};
+
+use crate::gates::Span;
+use crate::inner::Inner;
+use crate::volume::Volume;
+
+/// Point-in-time data; its pages are held until it is dropped.
+pub struct Rod {
+    pub(crate) pool: Rc<Inner>,
+    /// Where the data begins within the first page.
+    pub(crate) within: u64,
+    pub(crate) len: u64,
+    pub(crate) pages: Vec<Option<u32>>,
+}
+
+impl Volume {
+    /// Freezes a range: later writes do not change what the ROD holds. Writes in flight are waited for.
+    pub async fn hold(&self, at: u64, len: u64) -> Result<Rod, BlockError> {
+        self.check(at, len)?;
+        let page = self.pool.page_bytes;
+        let span = Span { from: (at / page) as u32, end: (at + len).div_ceil(page) as u32 };
+        let _gate = self.state.gates.hold(span).await;
+        self.drain(span).await;
+        self.alive()?;
+        let map = self.state.map.borrow();
+        let pages: Vec<Option<u32>> = (span.from..span.end).map(|index| map.get(index)).collect();
+        let mut space = self.pool.space.borrow_mut();
+        pages.iter().flatten().for_each(|page| space.refer(*page));
+        Ok(Rod { pool: self.pool.clone(), within: at % page, len, pages })
+    }
+}
+
+impl Rod {
+    /// Bytes that it holds.
+    pub fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Reads `len` bytes from offset `from`, appended to `out`.
+    pub async fn read(&self, from: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+        block::Geometry { len_bytes: self.len, block_bytes: 512 }.check(from, len as u64)?;
+        let page_bytes = self.pool.page_bytes;
+        let (mut at, end) = (self.within + from, self.within + from + len as u64);
+        while at < end {
+            let n = (page_bytes - at % page_bytes).min(end - at);
+            match self.pages[(at / page_bytes) as usize] {
+                Some(page) => self.pool.read_pages(page, at % page_bytes, n, out).await?,
+                None => self.pool.push_zeros(n, out),
+            }
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Bytes from offset `from` on that occupy space, or do not, and which.
+    pub(crate) fn extent(&self, from: u64) -> (u64, bool) {
+        let page_bytes = self.pool.page_bytes;
+        let index = ((self.within + from) / page_bytes) as usize;
+        let mapped = self.pages[index].is_some();
+        let count = self.pages[index..].iter().take_while(|p| p.is_some() == mapped).count();
+        let end = (index + count) as u64 * page_bytes - self.within;
+        (end.min(self.len) - from, mapped)
+    }
+}
+
+impl Drop for Rod {
+    fn drop(&mut self) {
+        self.pages.iter().flatten().for_each(|page| self.pool.drop_unlogged(*page));
+    }
+}

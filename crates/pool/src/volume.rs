@@ -1,0 +1,217 @@
+//! A volume: an address space whose pages come from the pool.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use block::{BlockError, Device, Geometry, Pieces};
+use world::sync::Signal;
+
+use crate::gates::{Gates, Span};
+use crate::inner::Inner;
+use crate::map::Map;
+use crate::write::Content;
+
+/// Addresses and lengths are multiples of this, whatever the drives' blocks are.
+pub(crate) const BLOCK_BYTES: u32 = 512;
+
+/// The number of a volume in its pool; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeId(pub u32);
+
+/// When a volume takes its space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provisioning {
+    /// As it is written.
+    Thin,
+    /// All of it at once. (Pages that it shares with a clone are taken again as either is written.)
+    Thick,
+}
+
+/// Whether an address occupies space, and how far that goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes from the asked address on that share the state.
+    pub len_bytes: u64,
+    /// Whether they occupy space; otherwise they read as zeros.
+    pub mapped: bool,
+}
+
+/// What a volume occupies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeSpace {
+    /// Its size.
+    pub len_bytes: u64,
+    /// Bytes of its pages: `shared_bytes + exclusive_bytes`.
+    pub used_bytes: u64,
+    /// Bytes of pages that something else refers to, too.
+    pub shared_bytes: u64,
+    /// Bytes that would be free if the volume were deleted.
+    pub exclusive_bytes: u64,
+}
+
+/// What all handles of a volume share.
+pub(crate) struct State {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) len_bytes: Cell<u64>,
+    pub(crate) provisioning: Provisioning,
+    /// It is being created.
+    pub(crate) unfinished: Cell<bool>,
+    pub(crate) deleted: Cell<bool>,
+    pub(crate) map: RefCell<Map>,
+    pub(crate) gates: Gates,
+    /// Writes in place in flight.
+    pub(crate) writers: Cell<u64>,
+    pub(crate) drained: Signal,
+}
+
+impl State {
+    pub(crate) fn new(id: u32, name: String, len_bytes: u64, provisioning: Provisioning, map: Map) -> State {
+        State {
+            id,
+            name,
+            len_bytes: Cell::new(len_bytes),
+            provisioning,
+            unfinished: Cell::new(false),
+            deleted: Cell::new(false),
+            map: RefCell::new(map),
+            gates: Gates::default(),
+            writers: Cell::new(0),
+            drained: Signal::default(),
+        }
+    }
+}
+
+/// A volume: a handle, cheap to clone. The pool stays open while there is one.
+#[derive(Clone)]
+pub struct Volume {
+    pub(crate) pool: Rc<Inner>,
+    pub(crate) state: Rc<State>,
+}
+
+impl Volume {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Its number.
+    pub fn id(&self) -> VolumeId {
+        VolumeId(self.state.id)
+    }
+
+    /// Whether it is thin or thick.
+    pub fn provisioning(&self) -> Provisioning {
+        self.state.provisioning
+    }
+
+    /// The pool that it lies in.
+    pub fn pool(&self) -> crate::Pool {
+        crate::Pool(self.pool.clone())
+    }
+
+    /// The unit in which space is taken and given back; `None` for a thick volume.
+    pub fn page_bytes(&self) -> Option<u64> {
+        (self.state.provisioning == Provisioning::Thin).then_some(self.pool.page_bytes)
+    }
+
+    /// Bytes of its pages, shared or not: at once, where [`Volume::space`] looks at every page.
+    pub fn used_bytes(&self) -> u64 {
+        self.state.map.borrow().mapped() * self.pool.page_bytes
+    }
+
+    /// What it occupies, alone and shared.
+    pub fn space(&self) -> VolumeSpace {
+        let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
+        let exclusive = map.iter().filter(|(_, page)| space.refs(*page) == 1).count() as u64;
+        let page = self.pool.page_bytes;
+        VolumeSpace {
+            len_bytes: self.state.len_bytes.get(),
+            used_bytes: map.mapped() * page,
+            shared_bytes: (map.mapped() - exclusive) * page,
+            exclusive_bytes: exclusive * page,
+        }
+    }
+
+    /// Whether byte `at` occupies space, and how far that goes. Nothing at or past the end.
+    pub fn extent(&self, at: u64) -> Extent {
+        let (len, page) = (self.state.len_bytes.get(), self.pool.page_bytes);
+        if at >= len {
+            return Extent { len_bytes: 0, mapped: false };
+        }
+        let (first, end) = ((at / page) as u32, len.div_ceil(page) as u32);
+        let map = self.state.map.borrow();
+        let mapped = map.get(first).is_some();
+        let mut index = first;
+        while index < end && map.get(index).is_some() == mapped {
+            // A run ends also where pages do not follow each other; for the state that is no end.
+            index += map.run(index, end - index).count;
+        }
+        Extent { len_bytes: (u64::from(index) * page).min(len) - at, mapped }
+    }
+
+    /// An error when the volume cannot be used any more.
+    pub(crate) fn alive(&self) -> Result<(), BlockError> {
+        if self.state.deleted.get() {
+            return Err(BlockError::Failed { cause: format!("volume {} was deleted", self.state.name) });
+        }
+        self.pool.alive()
+    }
+
+    /// Bounds are an error of the caller's caller, alignment is the caller's.
+    pub(crate) fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.alive()?;
+        self.geometry().check(at, len)?;
+        let block = u64::from(BLOCK_BYTES);
+        assert!(
+            at.is_multiple_of(block) && len.is_multiple_of(block),
+            "volume {}: {len} bytes at {at} are not whole blocks of {block}",
+            self.state.name
+        );
+        Ok(())
+    }
+
+    /// Waits until no write in place to these indices is in flight. The caller holds their gate, so none begins.
+    pub(crate) async fn drain(&self, span: Span) {
+        let quiet = || {
+            if self.state.writers.get() == 0 {
+                return true;
+            }
+            let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
+            let mut index = span.from;
+            while let Some(i) = map.next_mapped(index, span.end) {
+                if map.get(i).is_some_and(|page| space.writers(page) > 0) {
+                    return false;
+                }
+                index = i + 1;
+            }
+            true
+        };
+        self.state.drained.wait_for(|| quiet().then_some(())).await;
+    }
+}
+
+impl Device for Volume {
+    fn geometry(&self) -> Geometry {
+        Geometry { len_bytes: self.state.len_bytes.get(), block_bytes: BLOCK_BYTES }
+    }
+
+    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+        self.check(at, len as u64)?;
+        self.read_runs(at, len as u64, out).await
+    }
+
+    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        self.check(at, data.len() as u64)?;
+        self.overwrite(at, Content::Data(data)).await
+    }
+
+    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.unmap(at, len).await.map(drop)
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        self.alive()?;
+        self.pool.flush().await
+    }
+}

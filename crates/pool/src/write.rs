@@ -1,0 +1,184 @@
+//! Writing: in place where the volume owns its pages alone, on a new page where it does not.
+//!
+//! The path in place takes no lock and allocates nothing: it counts itself in on its pages, writes, and counts itself
+//! out. Who wants to change the map for these pages holds their gate and waits for the count. All else happens behind the
+//! gate of one index: two writers to a page that is not there, or is shared, do not both take a new one.
+
+use block::{BlockError, Pieces};
+
+use crate::area::Area;
+use crate::gates::Span;
+use crate::record::Record;
+use crate::volume::Volume;
+
+/// What is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    Data(&'a Pieces),
+    Zeros(u64),
+}
+
+impl Content<'_> {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Content::Data(data) => data.len() as u64,
+            Content::Zeros(len) => *len,
+        }
+    }
+}
+
+impl Area {
+    /// Writes `n` bytes of `content` from `skip` on.
+    pub(crate) async fn put(&self, at: u64, content: &Content<'_>, skip: u64, n: u64) -> Result<(), BlockError> {
+        match content {
+            Content::Zeros(_) => self.zero(at, n).await,
+            Content::Data(data) if n == data.len() as u64 => self.write(at, data).await,
+            Content::Data(data) => self.write(at, &data.slice(skip as usize, n as usize)).await,
+        }
+    }
+}
+
+/// Pages that can be written in place.
+struct InPlace {
+    page: u32,
+    count: u32,
+    len: u64,
+}
+
+impl Volume {
+    /// Writes all of `content` at `at`, which was checked.
+    pub(crate) async fn overwrite(&self, at: u64, content: Content<'_>) -> Result<(), BlockError> {
+        let mut done = 0;
+        while done < content.len() {
+            done += self.overwrite_some(at + done, &content, done).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes what lies in one run, or one page. Returns how much; 0 when the way has changed and is to be looked for again.
+    async fn overwrite_some(&self, at: u64, content: &Content<'_>, done: u64) -> Result<u64, BlockError> {
+        self.alive()?;
+        let page_bytes = self.pool.page_bytes;
+        let (index, within, left) = ((at / page_bytes) as u32, at % page_bytes, content.len() - done);
+        if self.state.gates.cover(Span::one(index)) {
+            self.state.gates.clear(Span::one(index)).await;
+            return Ok(0);
+        }
+        if let Some(run) = self.in_place(index, within, left) {
+            self.write_in_place(&run, within, content, done).await?;
+            return Ok(run.len);
+        }
+        let n = left.min(page_bytes - within);
+        if self.is_zero_already(index, content) {
+            return Ok(n);
+        }
+        self.overwrite_page(index, within, content, (done, n)).await
+    }
+
+    fn is_zero_already(&self, index: u32, content: &Content<'_>) -> bool {
+        matches!(content, Content::Zeros(_)) && self.state.map.borrow().get(index).is_none()
+    }
+
+    /// The longest run from here on that can be written in place, in whole blocks of the group.
+    fn in_place(&self, index: u32, within: u64, left: u64) -> Option<InPlace> {
+        let (pool, page_bytes) = (&self.pool, self.pool.page_bytes);
+        let pages = (within + left).div_ceil(page_bytes) as u32;
+        let run = self.state.map.borrow().run(index, pages);
+        let page = run.page?;
+        let (area, _) = pool.locate(page);
+        let mut count = pool.in_one_area(page, run.count);
+        count = pool.space.borrow().writable(page, count, pool.commit.done());
+        if count > 1 && self.state.gates.cover(Span { from: index, end: index + count }) {
+            count = 1;
+        }
+        let len = (u64::from(count) * page_bytes).saturating_sub(within).min(left);
+        let len = len / area.block_bytes * area.block_bytes;
+        let fits = len > 0 && within.is_multiple_of(area.block_bytes);
+        fits.then(|| InPlace { page, count: (within + len).div_ceil(page_bytes) as u32, len })
+    }
+
+    async fn write_in_place(
+        &self,
+        run: &InPlace,
+        within: u64,
+        content: &Content<'_>,
+        done: u64,
+    ) -> Result<(), BlockError> {
+        let (area, base) = self.pool.locate(run.page);
+        // Not a guard: should this future be dropped while the drive still writes, the pages must stay counted.
+        self.pool.space.borrow_mut().begin_write(run.page, run.count);
+        self.state.writers.set(self.state.writers.get() + 1);
+        let outcome = area.put(base + within, content, done, run.len).await;
+        self.pool.space.borrow_mut().end_write(run.page, run.count);
+        self.state.writers.set(self.state.writers.get() - 1);
+        self.state.drained.wake_all();
+        outcome
+    }
+
+    /// Writes `n` bytes of `content` from `done` on to a page that cannot just be written in place.
+    async fn overwrite_page(
+        &self,
+        index: u32,
+        within: u64,
+        content: &Content<'_>,
+        (done, n): (u64, u64),
+    ) -> Result<u64, BlockError> {
+        let _gate = self.state.gates.hold(Span::one(index)).await;
+        self.drain(Span::one(index)).await;
+        self.alive()?;
+        if self.is_zero_already(index, content) {
+            return Ok(n);
+        }
+        let old = self.state.map.borrow().get(index);
+        if let Some(page) = old
+            && self.pool.space.borrow().refs(page) == 1
+        {
+            return self.overwrite_own(page, within, content, (done, n)).await;
+        }
+        let new = self.pool.allocate().await?;
+        let composed = self.pool.compose(new, old, within, content, (done, n)).await;
+        let ready = match composed {
+            Ok(()) => self.pool.room().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ready {
+            self.pool.drop_unlogged(new.page);
+            return Err(error);
+        }
+        self.set_page(index, new.page);
+        Ok(n)
+    }
+
+    /// The page is this volume's alone, but not durably so yet, or the blocks below are larger than what is written.
+    async fn overwrite_own(
+        &self,
+        page: u32,
+        within: u64,
+        content: &Content<'_>,
+        (done, n): (u64, u64),
+    ) -> Result<u64, BlockError> {
+        let settles_at = self.pool.space.borrow().settles_at(page);
+        if settles_at > self.pool.commit.done() {
+            // The durable map may show this page elsewhere: there the old content must stand until the commit.
+            self.pool.commit().await?;
+            return Ok(0);
+        }
+        let (area, base) = self.pool.locate(page);
+        if within.is_multiple_of(area.block_bytes) && n >= area.block_bytes {
+            return Ok(0);
+        }
+        let (from, data) = self.pool.widen(Some(page), within, content, (done, n), area.block_bytes).await?;
+        area.write(base + from, &data).await?;
+        Ok(n)
+    }
+
+    /// Puts a page whose reference is the caller's into the map. Room was asked for just before.
+    pub(crate) fn set_page(&self, index: u32, page: u32) {
+        let old = self.state.map.borrow_mut().set(index, Some(page));
+        self.pool.log(Record::Map { volume: self.state.id, index, page, count: 1 });
+        match old {
+            Some(old) => _ = self.pool.drop_logged(old),
+            None => self.pool.entries.set(self.pool.entries.get() + 1),
+        }
+    }
+}
