@@ -83,7 +83,7 @@ bench: build ## masu beside tgt in one run: IOPS, MiB/s and ratios
 soak: setup build ## simulation with fresh seeds and long fuzzing for SOAK_MINUTES (60), then the judges
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" cargo xtask sim --seed $$seed; done
-	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(cargo +nightly fuzz list | wc -l)))
+	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
 	@$(MAKE) --no-print-directory judges
 
 .PHONY: clean

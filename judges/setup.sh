@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # Gets what the judges need and is not here yet: other people's programs (Debian packages, as root only), Debian's
-# kernel for the guest (unpacked, not installed) and the fuzzer. Prints a line for each thing it does, nothing
+# kernel for the guest (unpacked, not installed). Prints a line for each thing it does, nothing
 # when nothing is missing. What it cannot get it names, and goes on: `make verify` needs none of it.
 #   judges/setup.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly KERNEL_DIR=target/judges/kernel
-readonly CARGO_FUZZ_VERSION=0.13.1
 # What each is for: iscsi-test-cu, iscsi-perf | qemu-img, qemu-io over iscsi:// | tgt, the peer | the guest's emulator,
 # firmware, tools and initiator | the report's browser test |
-# these scripts' own check.
-readonly PACKAGES="libiscsi-bin qemu-utils qemu-block-extra tgt qemu-system-x86 seabios busybox-static kmod cpio open-iscsi e2fsprogs util-linux sg3-utils fio chromium shellcheck"
+# these scripts' own check | the C++ of libFuzzer.
+readonly PACKAGES="libiscsi-bin qemu-utils qemu-block-extra tgt qemu-system-x86 seabios busybox-static kmod cpio open-iscsi e2fsprogs util-linux sg3-utils fio chromium shellcheck g++"
 
 say() { echo "setup: $*"; }
 
@@ -48,20 +47,6 @@ get_kernel() {
   (cd "$KERNEL_DIR" && apt-get download -q -o APT::Sandbox::User=root "$package" >/dev/null) || say "apt-get download failed: no kernel for the guest"
 }
 
-get_fuzzer() {
-  [ -d fuzz ] || return 0
-  command -v rustup >/dev/null || { say "no rustup: the fuzz targets need its nightly toolchain"; return; }
-  if ! rustup toolchain list | grep -q '^nightly'; then
-    say "installing Rust's nightly toolchain for the fuzzer"
-    rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || { say "rustup failed: no nightly toolchain"; return; }
-  fi
-  cargo fuzz --version >/dev/null 2>&1 || {
-    say "installing cargo-fuzz $CARGO_FUZZ_VERSION"
-    cargo install -q --locked cargo-fuzz --version "$CARGO_FUZZ_VERSION" || say "cargo install failed: no fuzzer"
-  }
-}
-
 mkdir -p target/judges
 get_packages
 get_kernel
-get_fuzzer
