@@ -1,13 +1,13 @@
-//! COMPARE AND WRITE, ORWRITE, WRITE ATOMIC: what must see its blocks alone (SBC-4 5.2, 5.15, 5.46).
+//! COMPARE AND WRITE and ORWRITE: what must see its blocks alone (SBC-4 5.2, 5.15).
 
 use block::{Buf, Pieces};
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
-use crate::limits::{ATOMIC_BYTES_MAX, COMPARE_AND_WRITE_BLOCKS_MAX};
+use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
 use crate::medium::Medium;
 use crate::ranges::Mode;
-use crate::read_write::{flush_if_asked, transfer, write_blocks, STEP_BYTES};
+use crate::read_write::{flush_if_asked, transfer, STEP_BYTES};
 use crate::write_same::steps;
 
 /// FUA of the commands here.
@@ -79,20 +79,4 @@ fn or(a: &Pieces, b: &Pieces) -> Pieces {
         at += piece.len();
     }
     Pieces::from(out.freeze())
-}
-
-/// WRITE ATOMIC(16): no command sees a part of it.
-pub(crate) async fn write_atomic<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    let span = ctx.span(ctx.cdb.u64(2), ctx.cdb.uint(12, 2))?;
-    if span.len > ATOMIC_BYTES_MAX {
-        return Err(CommandError::field(12));
-    }
-    if (ctx.request.data_out.len() as u64) < span.len {
-        return Err(CommandError::DataOutLength);
-    }
-    let _guard = ctx.lock(span, Mode::Exclusive).await?;
-    write_blocks(ctx, span).await?;
-    flush_if_asked(ctx, force_unit_access(ctx)).await?;
-    ctx.lu().counting.written_bytes.add(span.len);
-    Ok(Pieces::new())
 }

@@ -12,7 +12,7 @@ use crate::task::Task;
 use crate::unit::LogicalUnit;
 use crate::view::{respond_failed, Seat, View};
 use crate::{
-    capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write, report, reservation,
+    atomic, capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write, report, reservation,
     sanitize, unmap, verify, write_same,
 };
 
@@ -110,7 +110,7 @@ pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: 
     let began = lu.world.now();
     let found = opcode::find(&cdb);
     let wanted = found.map_or(0, |c| c.data_out_len(&cdb, lu.block_bytes()));
-    let Some(task) = lu.tasks.enter(seat.nexus.id) else {
+    let Some(task) = lu.tasks.enter(seat.nexus.id, request.tag) else {
         return respond_failed(&CommandError::TaskSetFull, lu.block_bytes(), lu.sense_format(), wanted);
     };
     let (result, aborted, told) = match admit(seat, found, &cdb) {
@@ -204,7 +204,7 @@ async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandErro
         Handler::Write => read_write::write(ctx).await,
         Handler::CompareAndWrite => compare_and_write::compare_and_write(ctx).await,
         Handler::OrWrite => compare_and_write::or_write(ctx).await,
-        Handler::WriteAtomic => compare_and_write::write_atomic(ctx).await,
+        Handler::WriteAtomic => atomic::write_atomic(ctx).await,
         Handler::WriteSame => write_same::write_same(ctx).await,
         Handler::Unmap => unmap::unmap(ctx).await,
         Handler::Verify => verify::verify(ctx).await,

@@ -87,6 +87,12 @@ pub enum CommandError {
     /// The last sanitize operation failed, and nobody has left the failure mode.
     #[error("sanitize command failed")]
     SanitizeFailed,
+    /// The LU ends what a power loss interrupted; soon.
+    #[error("becoming ready")]
+    BecomingReady,
+    /// An atomic write could neither be done nor undone.
+    #[error("an interrupted atomic write could not be undone")]
+    NotRecovered,
     /// Told instead of executing the command.
     #[error("unit attention {0:?}")]
     Attention(Attention),

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod atomic;
 pub mod attention;
 mod capacity;
 pub mod cdb;

@@ -16,8 +16,8 @@ pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
 pub const UNMAP_DESCRIPTORS_MAX: u64 = 256;
 
-/// The most that one WRITE ATOMIC(16) may write.
-pub const ATOMIC_BYTES_MAX: u64 = 1 << 20;
+/// The most that one WRITE ATOMIC(16) may write: 256 blocks of 512 bytes, whose old content fits three records of the medium.
+pub const ATOMIC_BYTES_MAX: u64 = 128 << 10;
 
 /// OPTIMAL TRANSFER LENGTH: one step of the data path.
 pub const OPTIMAL_TRANSFER_BYTES: u64 = 1 << 20;

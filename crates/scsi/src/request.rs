@@ -35,6 +35,8 @@ pub struct Request {
     pub data_out: Pieces,
     /// How much data-in the host has room for.
     pub data_in_max: u32,
+    /// The nexus's name for the command, for ABORT TASK (iSCSI: the initiator task tag).
+    pub tag: u64,
 }
 
 /// SAM-5 5.3: status codes.
@@ -73,6 +75,8 @@ pub struct Response {
 /// SAM-5 clause 7: task management functions that reach a logical unit or the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskFunction {
+    /// The one command of this nexus on the LU that has this tag.
+    AbortTask(Lun, u64),
     /// All tasks of this nexus on the LU.
     AbortTaskSet(Lun),
     /// All tasks of all nexuses on the LU.

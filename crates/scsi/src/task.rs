@@ -13,6 +13,7 @@ pub(crate) const TASKS_MAX: usize = 8192;
 #[derive(Clone, Copy, Debug)]
 struct Running {
     nexus: NexusId,
+    tag: u64,
     /// Which use of the slot this is, so that a waiter is not misled by its next use.
     turn: u64,
     aborted: bool,
@@ -40,9 +41,9 @@ pub(crate) struct Task<'a> {
 
 impl TaskSet {
     /// Enters a command, unless there are too many.
-    pub(crate) fn enter(&self, nexus: NexusId) -> Option<Task<'_>> {
+    pub(crate) fn enter(&self, nexus: NexusId, tag: u64) -> Option<Task<'_>> {
         self.turns.set(self.turns.get() + 1);
-        let running = Running { nexus, turn: self.turns.get(), aborted: false, by_other: false };
+        let running = Running { nexus, tag, turn: self.turns.get(), aborted: false, by_other: false };
         let mut slots = self.slots.borrow_mut();
         let mut free = self.free.borrow_mut();
         let slot = match free.pop() {
@@ -73,6 +74,19 @@ impl TaskSet {
         self.dying.set(self.dying.get() + count);
         self.changed.wake_all();
         count
+    }
+
+    /// Marks the commands of a nexus that have this tag.
+    pub(crate) fn abort_one(&self, nexus: NexusId, tag: u64) {
+        let mut count = 0;
+        for running in self.slots.borrow_mut().iter_mut().flatten() {
+            if running.nexus == nexus && running.tag == tag && !running.aborted {
+                running.aborted = true;
+                count += 1;
+            }
+        }
+        self.dying.set(self.dying.get() + count);
+        self.changed.wake_all();
     }
 
     /// Waits until no command that was aborted before the call runs any more.

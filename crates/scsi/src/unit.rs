@@ -6,6 +6,7 @@ use std::rc::Rc;
 use block::Geometry;
 use world::World;
 
+use crate::atomic::{undo_task, Atomics};
 use crate::attention::Attention;
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
@@ -67,6 +68,7 @@ pub struct LogicalUnit<M: Medium> {
     pub(crate) modes: Modes,
     pub(crate) reservations: Reservations,
     pub(crate) sanitizing: Sanitizing,
+    pub(crate) atomics: Atomics,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
 }
@@ -74,7 +76,7 @@ pub struct LogicalUnit<M: Medium> {
 impl<M: Medium> LogicalUnit<M> {
     /// A logical unit on `medium`. Its reservations are those that were saved with the medium.
     pub fn new(world: World, identity: Identity, medium: M) -> Rc<LogicalUnit<M>> {
-        Rc::new(LogicalUnit {
+        let lu = Rc::new(LogicalUnit {
             world,
             identity,
             ranges: Ranges::default(),
@@ -83,10 +85,15 @@ impl<M: Medium> LogicalUnit<M> {
             modes: Modes::default(),
             reservations: Reservations::load(&medium),
             sanitizing: Sanitizing::load(&medium),
+            atomics: Atomics::load(&medium),
             geometry: Cell::new(medium.geometry()),
             nexuses: RefCell::default(),
             medium,
-        })
+        });
+        if lu.atomics.check().is_err() {
+            lu.world.spawn(undo_task(lu.clone()));
+        }
+        lu
     }
 
     /// What it is.
@@ -161,12 +168,16 @@ impl<M: Medium> LogicalUnit<M> {
         self.nexuses.borrow_mut().push(nexus);
     }
 
-    /// A nexus ends.
-    pub(crate) fn leave(&self, nexus: &Nexus) {
-        nexus.ended.set(true);
-        self.tasks.abort(None, None, |id| id == nexus.id);
-        self.reservations.nexus_ended(nexus);
-        self.nexuses.borrow_mut().retain(|n| n.id != nexus.id);
+    /// A nexus ends, or one of the places where it sees this LU. Once is enough.
+    pub(crate) fn leave(&self, nexus: &Rc<Nexus>) {
+        if nexus.ended.replace(true) {
+            return;
+        }
+        self.nexuses.borrow_mut().retain(|n| !Rc::ptr_eq(n, nexus));
+        if !self.nexuses.borrow().iter().any(|n| n.id == nexus.id) {
+            self.tasks.abort(None, None, |id| id == nexus.id);
+            self.reservations.nexus_ended(nexus);
+        }
     }
 
     /// LOGICAL UNIT RESET (SAM-5 7.7), or what a target reset does to one LU: commands end, RESERVE and mode parameters go
@@ -203,6 +214,7 @@ impl<M: Medium> LogicalUnit<M> {
 
     /// Whether the LU is ready for commands that need its medium.
     pub(crate) fn check_ready(&self) -> Result<(), CommandError> {
+        self.atomics.check()?;
         self.sanitizing.check()
     }
 }

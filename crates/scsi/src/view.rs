@@ -140,16 +140,24 @@ impl<M: Medium> View<M> {
         self.seats.borrow().values().find(|s| is(&s.lu)).cloned()
     }
 
-    /// How much data-out a CDB asks for, in bytes; 0 for a command that will be refused for its length.
+    /// How much data-out a CDB asks for, in bytes; 0 for a command that will be refused for its length. Where too much data is
+    /// an error, it is one block more, so that the transport brings what shows the error.
     pub fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
         let seats = self.seats.borrow();
         let Some(seat) = lun.and_then(|l| seats.get(&l)) else { return 0 };
         let cdb = Cdb(*cdb);
-        let len = opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, seat.lu.block_bytes()));
+        let block_bytes = seat.lu.block_bytes();
+        let len = opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
         if len <= dispatch::DATA_OUT_BYTES_MAX { len } else { 0 }
     }
 
-    /// Executes a command.
+    /// Ends the nexus before the view is dropped, which its commands may still use: they are aborted, and a RESERVE is released.
+    pub fn end(&self) {
+        self.seats.borrow().values().for_each(|s| s.lu.leave(&s.nexus));
+    }
+
+    /// Executes a command. A command is not to be dropped in the middle, but aborted ([`View::manage`], [`View::end`]): what it
+    /// has asked of the drives goes on, and only its future knows when to unlock the blocks.
     pub async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
         let seat = lun.and_then(|l| self.seat(l));
         match seat {
@@ -177,6 +185,11 @@ impl<M: Medium> View<M> {
     pub async fn manage(&self, function: TaskFunction) -> TaskOutcome {
         let on = |lun| self.seat(lun);
         match function {
+            TaskFunction::AbortTask(lun, tag) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.tasks.abort_one(self.nexus, tag);
+                seat.lu.tasks.aborted_ended().await;
+            }
             TaskFunction::AbortTaskSet(lun) => {
                 let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
                 seat.lu.tasks.abort(Some(self.nexus), None, |id| id == self.nexus);
@@ -203,9 +216,7 @@ impl<M: Medium> View<M> {
 
 impl<M: Medium> Drop for View<M> {
     fn drop(&mut self) {
-        for seat in self.seats.borrow().values() {
-            seat.lu.leave(&seat.nexus);
-        }
+        self.end();
     }
 }
 

@@ -192,6 +192,7 @@ impl<T: Target> Session<T> {
             attribute: task.attribute,
             data_out: std::mem::take(&mut data.chunks).into_pieces(came),
             data_in_max: if task.reads { task.expected_len } else { 0 },
+            tag: u64::from(task.itt),
         };
         let lun = task.lun;
         drop(state);

@@ -13,7 +13,7 @@ use crate::pdu::{function, outcome, reject, Header, Pdu, TaskRequest, TaskRespon
 
 /// A function in progress.
 pub(crate) struct Management {
-    /// What the array has to do; nothing for ABORT TASK.
+    /// What the array has to do; nothing for ABORT TASK without a LU.
     function: Option<TaskFunction>,
     /// Slots of this session's own tasks that must end first.
     victims: Vec<u16>,
@@ -57,6 +57,7 @@ impl<T: Target> Session<T> {
                                 task.lun == Some(l)
                             }
                             TaskFunction::TargetReset => true,
+                            TaskFunction::AbortTask(..) => false,
                         }
                 };
                 self.abort_where(is_meant);
@@ -73,6 +74,9 @@ impl<T: Target> Session<T> {
                 self.aborted(is_meant)
             }
         };
+        let referenced = u64::from(header.referenced_task.get());
+        let abort_task = || lun_of(&header.lun).map(|l| TaskFunction::AbortTask(l, referenced));
+        let function = function.or_else(abort_task);
         let is_cold = header.function & 0x7f == function::TARGET_COLD_RESET;
         self.start_management(pdu, Management { function, victims, is_cold });
     }

@@ -95,7 +95,7 @@ pub(crate) async fn write_using_token<M: Medium>(ctx: &Context<'_, M>) -> Result
 /// IMMED: the copy goes on as a task of its own, which a reset or the end of the nexus aborts like any other.
 async fn in_background<M: Medium>(job: Job<M>) {
     let seat = job.seat.clone();
-    let Some(task) = seat.lu.tasks.enter(seat.nexus.id) else {
+    let Some(task) = seat.lu.tasks.enter(seat.nexus.id, u64::MAX) else {
         return job.end(&Err(CommandError::TaskSetFull));
     };
     let go_on = || {

@@ -259,6 +259,14 @@ impl Command {
         Some(((from_left / 8) as u16, 7 - (from_left % 8) as u8))
     }
 
+    /// How much more data-out than it asks for the command has to see, to refuse it.
+    pub fn data_out_over(&self, block_bytes: u32) -> u64 {
+        match self.data_out {
+            DataOut::OneBlock { .. } | DataOut::TwiceBlocks => u64::from(block_bytes),
+            _ => 0,
+        }
+    }
+
     /// How much data-out the CDB asks for, in bytes.
     pub fn data_out_len(&self, cdb: &Cdb, block_bytes: u32) -> u64 {
         let block = u64::from(block_bytes);

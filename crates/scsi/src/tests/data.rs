@@ -318,3 +318,45 @@ fn growth_is_told_and_usable() {
         assert_eq!(b.lu.geometry(), b.medium.geometry());
     });
 }
+
+#[test]
+fn an_atomic_write_happens_or_does_not() {
+    const CDB: &str = "9c 00 0000000000000004 0000 0100 00 00";
+    bench(async |b| {
+        let host = b.host(1).await;
+        let (old, new) = (pattern(1, 256), pattern(0x80, 256));
+        check(&host, CDB, &old, "good").await;
+        check(&host, "9c 00 0000000000000004 0000 0101 00 00", &[0; 257 * 512], "5/2400 cdb 12").await;
+        check(&host, "9c 00 0000000000000004 0001 0001 00 00", &[0; 512], "5/2400 cdb 11.0").await;
+        check(&host, CDB, &new[512..], "5/0e03").await;
+
+        // The pool is full before the second page: the first one is written back.
+        b.medium.pool().pages.set(4);
+        check(&host, "2a 00 00000280 00 0001 00", &pattern(1, 1), "good").await;
+        check(&host, "9c 00 0000000000000104 0000 0100 00 00", &new, "7/2707").await;
+        let read = check(&host, "28 00 00000004 00 0200 00", &[], "good").await;
+        assert!(read[..old.len()] == old && read[old.len()..] == [0; 256 * BLOCK]);
+        assert_eq!(b.medium.load_record("atomic"), Some(vec![]));
+
+        // The power fails at every record and in the middle of the write: what is there afterwards is all old or all new.
+        for records in 0..12 {
+            let medium = b.medium.with_power_cut_after(records);
+            let again = Bench::on(b.world.clone(), medium.clone());
+            let host = again.host(2).await;
+            let answer = Rc::new(std::cell::RefCell::new(String::new()));
+            let (to, data) = (answer.clone(), new.clone());
+            b.world.spawn(async move { *to.borrow_mut() = send(&host, 0, request(CDB, &data)).await.0 });
+            b.world.sleep(std::time::Duration::from_millis(1)).await;
+            let done = *answer.borrow() == "good";
+            let after = Bench::on(b.world.clone(), medium.after_power_on());
+            let host = after.fresh_host(3);
+            send(&host, 0, request("00", &[])).await;
+            let early = send(&host, 0, request("28 00 00000004 00 0100 00", &[])).await;
+            b.world.sleep(std::time::Duration::from_millis(1)).await;
+            let read = check(&host, "28 00 00000004 00 0100 00", &[], "good").await;
+            assert_eq!(done, records >= 8, "three parts and the head, and all four removed");
+            assert!(read == old && !done || read == new, "power cut at record {records}, answered {done}");
+            assert!(early.0 == "2/0401" || early.1 == read, "{}", early.0);
+        }
+    });
+}

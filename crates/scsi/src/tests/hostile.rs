@@ -52,6 +52,7 @@ fn random_request(rng: &mut world::Rng) -> Request {
         attribute: attribute[rng.usize(..4)],
         data_out: Pieces::copy_of(&data),
         data_in_max: rng.u32(..),
+        tag: 0,
     }
 }
 

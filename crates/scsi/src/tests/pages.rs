@@ -46,7 +46,7 @@ fn vpd_pages_are_listed_and_well_formed() {
         assert_eq!((limits.len(), limits[4], limits[5]), (64, 0, 128));
         assert_eq!((field(6, 2), field(8, 4), field(12, 4), field(16, 4)), (1, 65_536, 2048, 65_536));
         assert_eq!((field(20, 4), field(24, 4), field(28, 4), field(32, 4)), (1 << 20, 256, 128, 0x8000_0000));
-        assert_eq!((field(36, 8), field(44, 4), field(48, 8), field(56, 8)), (8 << 20, 2048, 0, 0));
+        assert_eq!((field(36, 8), field(44, 4), field(48, 8), field(56, 8)), (8 << 20, 256, 0, 0));
         assert_eq!(check(&host, "12 01 b1 0008 00", &[], "good").await, hex("00b1003c 0001 0040"));
         b.medium.pool().pages.set(1000);
         assert_eq!(check(&host, "12 01 b2 00ff 00", &[], "good").await, hex("00b20004 07e40200"));

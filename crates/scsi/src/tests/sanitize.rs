@@ -55,6 +55,30 @@ fn overwrite_runs_for_its_time_whatever_happens_to_the_host() {
     });
 }
 
+#[test]
+fn abort_task_ends_the_wait_but_not_the_sanitize() {
+    bench(async |b| {
+        let host = Rc::new(b.host(1).await);
+        let (sender, ended) = (host.clone(), Rc::new(std::cell::Cell::new(false)));
+        let seen = ended.clone();
+        b.world.spawn(async move {
+            let mut request = request("48 01 00 00 00 00 00 0008 00", &hex("03 00 0004 aabbccdd"));
+            request.tag = 77;
+            seen.set(send(&sender, 0, request).await.0 == "aborted");
+        });
+        b.world.sleep(Duration::from_millis(100)).await;
+        for tag in [5, 77] {
+            assert!(!ended.get());
+            assert_eq!(host.manage(TaskFunction::AbortTask(Lun(0), tag)).await, TaskOutcome::Complete);
+        }
+        b.world.sleep(Duration::from_millis(100)).await;
+        assert!(ended.get());
+        check(&host, "00", &[], "2/041b").await;
+        b.world.sleep(Duration::from_secs(3)).await;
+        check(&host, "00", &[], "good").await;
+    });
+}
+
 impl Bench {
     async fn host_during_sanitize(&self, number: u64) -> View<ThinMemory> {
         let host = self.host(number).await;

@@ -1,0 +1,186 @@
+//! WRITE ATOMIC(16): all of it or nothing, for other commands and over a power loss (SBC-4 4.29, 5.46).
+//!
+//! The medium writes blocks, and a power cut may leave some of them old and some new. So the old blocks are kept in records
+//! of the medium first:
+//!
+//! ```text
+//!   old blocks into records ── head record: "undo this" ── write, flush ── head record removed: done
+//!        crash: nothing            crash, failure: the old blocks are written back
+//!        has changed
+//! ```
+//!
+//! The head is the commit point: while it is there, the write has not happened. It is done in a task of its own, for a command
+//! whose session ends in the middle must not leave the head behind. One atomic write at a time per LU: this is for metadata.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use block::{BlockError, Pieces};
+use world::sync::Signal;
+
+use crate::dispatch::{Context, Span};
+use crate::error::CommandError;
+use crate::limits::ATOMIC_BYTES_MAX;
+use crate::medium::Medium;
+use crate::ranges::{Mode, Ranges};
+use crate::unit::LogicalUnit;
+
+/// Bytes in one record, below the 64 KiB that a medium stores.
+const PART_BYTES: usize = 60 << 10;
+/// The head: address, length and checksum of the old blocks.
+const HEAD: &str = "atomic";
+const HEAD_LEN: usize = 24;
+
+const _: () = assert!(ATOMIC_BYTES_MAX as usize <= 9 * PART_BYTES, "a part has a name of one digit");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// After power on: the old blocks are being written back.
+    Undoing,
+    /// They could not be.
+    Failed,
+}
+
+/// The atomic writes of a logical unit.
+pub(crate) struct Atomics {
+    state: Cell<State>,
+    one_at_a_time: Ranges,
+}
+
+impl Atomics {
+    /// The state after power on; [`undo_task`] is to run when it is not ready.
+    pub(crate) fn load<M: Medium>(medium: &M) -> Atomics {
+        let state = if load(medium).is_some() { State::Undoing } else { State::Ready };
+        Atomics { state: Cell::new(state), one_at_a_time: Ranges::default() }
+    }
+
+    /// Why the medium cannot be used now.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        match self.state.get() {
+            State::Ready => Ok(()),
+            State::Undoing => Err(CommandError::BecomingReady),
+            State::Failed => Err(CommandError::NotRecovered),
+        }
+    }
+}
+
+fn part_name(index: usize) -> String {
+    format!("{HEAD}-{index}")
+}
+
+/// FNV-1a: the parts are behind the head's checksum, and each record has the medium's own.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The atomic write that was begun and not ended: where, and the old blocks.
+fn load<M: Medium>(medium: &M) -> Option<(u64, Vec<u8>)> {
+    let head = medium.load_record(HEAD).filter(|h| h.len() == HEAD_LEN)?;
+    let field = |at: usize| head[at..at + 8].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
+    let (at, len, sum) = (field(0), field(8), field(16));
+    if len > ATOMIC_BYTES_MAX {
+        return None;
+    }
+    let parts = (len as usize).div_ceil(PART_BYTES);
+    let old: Vec<u8> = (0..parts).filter_map(|i| medium.load_record(&part_name(i))).flatten().collect();
+    (old.len() as u64 == len && checksum(&old) == sum).then_some((at, old))
+}
+
+async fn save<M: Medium>(medium: &M, at: u64, old: &[u8]) -> Result<(), BlockError> {
+    for (i, part) in old.chunks(PART_BYTES).enumerate() {
+        medium.save_record(&part_name(i), part).await?;
+    }
+    let head = [at, old.len() as u64, checksum(old)].map(u64::to_be_bytes).concat();
+    medium.save_record(HEAD, &head).await
+}
+
+/// Removes the head first: from then on the write has happened.
+async fn forget<M: Medium>(medium: &M, len: usize) -> Result<(), BlockError> {
+    medium.save_record(HEAD, &[]).await?;
+    for i in 0..len.div_ceil(PART_BYTES) {
+        medium.save_record(&part_name(i), &[]).await?;
+    }
+    Ok(())
+}
+
+/// Writes the old blocks back. Blocks of zeros need no page, which matters when the pool is full.
+async fn undo<M: Medium>(medium: &M, at: u64, old: &[u8]) -> Result<(), BlockError> {
+    let block = medium.geometry().block_bytes as usize;
+    let is_zero = |block: &[u8]| block.iter().all(|&b| b == 0);
+    let mut done = 0;
+    while done < old.len() {
+        let zeros = is_zero(&old[done..(done + block).min(old.len())]);
+        let run = old[done..].chunks(block).take_while(|b| is_zero(b) == zeros).map(<[u8]>::len).sum::<usize>();
+        match zeros {
+            true => medium.zero(at + done as u64, run as u64).await?,
+            false => medium.write(at + done as u64, &Pieces::copy_of(&old[done..done + run])).await?,
+        }
+        done += run;
+    }
+    medium.flush().await?;
+    forget(medium, old.len()).await
+}
+
+/// After power on: ends what a power loss interrupted, before the first command gets to the medium.
+pub(crate) async fn undo_task<M: Medium>(lu: Rc<LogicalUnit<M>>) {
+    let result = match load(&lu.medium) {
+        Some((at, old)) => undo(&lu.medium, at, &old).await,
+        None => Ok(()),
+    };
+    lu.atomics.state.set(if result.is_ok() { State::Ready } else { State::Failed });
+}
+
+/// How an atomic write ended, and whoever waits for it.
+#[derive(Default)]
+struct Outcome {
+    result: RefCell<Option<Result<(), BlockError>>>,
+    ended: Signal,
+}
+
+/// WRITE ATOMIC(16).
+pub(crate) async fn write_atomic<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let span = ctx.span(ctx.cdb.u64(2), ctx.cdb.uint(12, 2))?;
+    if span.len > ATOMIC_BYTES_MAX {
+        return Err(CommandError::field(12));
+    }
+    if (ctx.request.data_out.len() as u64) < span.len {
+        return Err(CommandError::DataOutLength);
+    }
+    if span.len == 0 {
+        return Ok(Pieces::new());
+    }
+    let (lu, data) = (ctx.seat.lu.clone(), ctx.request.data_out.slice(0, span.len as usize));
+    let outcome = Rc::new(Outcome::default());
+    lu.world.spawn(write_task(lu.clone(), span, data, outcome.clone()));
+    outcome.ended.wait_for(|| outcome.result.borrow_mut().take()).await?;
+    lu.counting.written_bytes.add(span.len);
+    Ok(Pieces::new())
+}
+
+async fn write_task<M: Medium>(lu: Rc<LogicalUnit<M>>, span: Span, data: Pieces, outcome: Rc<Outcome>) {
+    let _turn = lu.atomics.one_at_a_time.lock(0, 1, Mode::Exclusive).await;
+    let _guard = lu.ranges.lock(span.at, span.len, Mode::Exclusive).await;
+    *outcome.result.borrow_mut() = Some(write(&lu, span, &data).await);
+    outcome.ended.wake_all();
+}
+
+async fn write<M: Medium>(lu: &LogicalUnit<M>, span: Span, data: &Pieces) -> Result<(), BlockError> {
+    let medium = &lu.medium;
+    let mut old = Pieces::new();
+    medium.read(span.at, span.len as usize, &mut old).await?;
+    let old = old.joined();
+    save(medium, span.at, &old).await?;
+    let written = match medium.write(span.at, data).await {
+        Ok(()) => medium.flush().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = written {
+        // Nothing has happened: the old blocks go back. Where that fails, too, nobody may see what is there.
+        if undo(medium, span.at, &old).await.is_err() {
+            lu.atomics.state.set(State::Failed);
+        }
+        return Err(error);
+    }
+    forget(medium, old.len()).await
+}
