@@ -3,11 +3,13 @@
 
 mod group;
 mod lives;
+mod pool;
 mod shadow;
 mod stamp;
 mod workload;
 
 use clap::{Args, ValueEnum};
+use raid::Level;
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -16,6 +18,8 @@ pub(crate) enum Stack {
     Stripe,
     /// A RAID 1 group on two disks.
     Mirror,
+    /// Volumes of a thin pool on a mirror and a stripe.
+    Volume,
 }
 
 /// A fault that no array on such disks can survive: to see that the simulation finds it.
@@ -28,6 +32,13 @@ pub(crate) enum Fault {
     FlushLies,
     /// In every life every disk loses a write.
     LostWrite,
+}
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    fault: Fault,
+    verbose: bool,
 }
 
 /// A run of the simulation.
@@ -49,6 +60,15 @@ pub(crate) struct Options {
     /// persistence points.
     #[arg(long)]
     every_point: bool,
+    /// Tells every operation on standard error.
+    #[arg(long)]
+    verbose: bool,
+}
+
+impl Options {
+    fn how(&self) -> How {
+        How { fault: self.fault, verbose: self.verbose }
+    }
 }
 
 /// What a run came to.
@@ -70,7 +90,7 @@ pub(crate) fn run(options: &Options) {
             println!("{stack:?}: a power cut after each of {points} persistence points survived");
             continue;
         }
-        let tally = simulate(stack, seed, options.steps, options.fault);
+        let tally = simulate(stack, seed, options.steps, options.how());
         println!(
             "{stack:?}: {} lives, {} power cuts survived, {} persistence points, digest {:016x}",
             tally.lives, tally.crashes, tally.persistence_points, tally.digest
@@ -79,18 +99,20 @@ pub(crate) fn run(options: &Options) {
 }
 
 /// One run. Panics, naming the seed, when anything is not as it must be.
-fn simulate(stack: Stack, seed: u64, steps: u64, fault: Fault) -> Tally {
+fn simulate(stack: Stack, seed: u64, steps: u64, how: How) -> Tally {
     match stack {
-        Stack::Stripe => group::simulate(raid::Level::Raid0, 4, seed, steps, fault),
-        Stack::Mirror => group::simulate(raid::Level::Raid1, 2, seed, steps, fault),
+        Stack::Stripe => group::simulate(Level::Raid0, 4, seed, steps, how),
+        Stack::Mirror => group::simulate(Level::Raid1, 2, seed, steps, how),
+        Stack::Volume => pool::simulate(seed, steps, how),
     }
 }
 
 /// Cuts the power after each persistence point of one life in turn; their number.
 fn every_point(stack: Stack, seed: u64, steps: u64) -> u64 {
     match stack {
-        Stack::Stripe => group::every_point(raid::Level::Raid0, 4, seed, steps),
-        Stack::Mirror => group::every_point(raid::Level::Raid1, 2, seed, steps),
+        Stack::Stripe => group::every_point(Level::Raid0, 4, seed, steps),
+        Stack::Mirror => group::every_point(Level::Raid1, 2, seed, steps),
+        Stack::Volume => pool::every_point(seed, steps),
     }
 }
 
@@ -102,12 +124,12 @@ mod tests {
     fn the_same_seed_twice_gives_the_same_digest() {
         for &stack in Stack::value_variants() {
             for seed in 1..=3 {
-                let run = || simulate(stack, seed, 1500, Fault::None);
+                let run = || simulate(stack, seed, 1500, How::default());
                 let (one, two) = (run(), run());
                 assert_eq!(one, two, "{stack:?}, seed {seed}");
                 assert!(one.crashes > 0, "{stack:?}, seed {seed}: no crash");
             }
-            let of = |seed| simulate(stack, seed, 300, Fault::None).digest;
+            let of = |seed| simulate(stack, seed, 300, How::default()).digest;
             assert_ne!(of(1), of(2));
         }
     }
@@ -124,8 +146,10 @@ mod tests {
     fn disks_that_lie_are_found() {
         for &stack in Stack::value_variants() {
             for fault in [Fault::FlushLies, Fault::LostWrite] {
-                let found = (1..=3)
-                    .any(|seed| std::panic::catch_unwind(|| simulate(stack, seed, 3000, fault)).is_err());
+                let found = (1..=3).any(|seed| {
+                    std::panic::catch_unwind(|| simulate(stack, seed, 3000, How { fault, verbose: false }))
+                        .is_err()
+                });
                 assert!(found, "{stack:?} with {fault:?} looked well");
             }
         }

@@ -8,11 +8,11 @@ use raid::{ArrayId, Group, GroupSpec, Level, MemberState};
 use world::{Rng, World};
 use world_model::{Disk, Model};
 
-use super::lives::{Life, Lives, open_drives};
+use super::lives::{Ended, Life, Lives, open_drives};
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
 use super::workload::{self, Shared};
-use super::{Fault, Tally};
+use super::{Fault, How, Tally};
 
 /// Room for labels and two MiB of data.
 const DISK_BYTES: u64 = 4 << 20;
@@ -79,6 +79,14 @@ impl GroupLives {
         }
     }
 
+    /// A group keeps nothing in memory that a write needs: what was acknowledged is in the disks.
+    fn ended(&self, how: Ended) {
+        self.shared.ended(|shadow| match how {
+            Ended::PowerCut => shadow.crash(),
+            Ended::Died | Ended::Closed => shadow.process_ended(),
+        });
+    }
+
     /// What a group must bear: one slow disk; on a mirror, latent errors on one of the disks, or the death of the second.
     ///
     /// No latent errors while the mirrors may differ after a power cut: a second fault there may show the other content of
@@ -113,13 +121,16 @@ impl GroupLives {
     }
 }
 
-pub(super) fn simulate(level: Level, disks: usize, seed: u64, steps: u64, fault: Fault) -> Tally {
+pub(super) fn simulate(level: Level, disks: usize, seed: u64, steps: u64, how: How) -> Tally {
     let lives = Lives::new(seed, disks, DISK_BYTES);
-    let subject = GroupLives::create(&lives, level, disks, fault);
+    let subject = GroupLives::create(&lives, level, disks, how.fault);
+    if how.verbose {
+        subject.shared.tell_all();
+    }
     lives.live(
         steps,
         async |model, world, life| subject.life(model, world, life).await,
-        |tell| subject.shared.ended(tell),
+        |how| subject.ended(how),
     )
 }
 
@@ -129,7 +140,7 @@ pub(super) fn every_point(level: Level, disks: usize, seed: u64, steps: u64) -> 
         let mut lives = Lives::new(seed, disks, DISK_BYTES);
         let subject = GroupLives::create(&lives, level, disks, Fault::None);
         let life = async |model: &Model, world, life: &Life| subject.life(model, world, life).await;
-        if !lives.crash_at(point, steps, life, |tell| subject.shared.ended(tell)) {
+        if !lives.crash_at(point, steps, life, |how| subject.ended(how)) {
             return point - 1;
         }
     }

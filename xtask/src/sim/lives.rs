@@ -8,7 +8,6 @@ use world::{Drive, DriveSpec, Rng, World};
 use world_model::{DiskSpec, Model, Outcome};
 
 use super::Tally;
-use super::shadow::Shadow;
 
 /// A life does at most so many operations.
 const STEPS_MAX: u64 = 600;
@@ -26,6 +25,14 @@ enum End {
     Die,
     /// The power is cut after so many persistence points.
     PowerCut(u64),
+}
+
+/// How one life has ended, as the shadows are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Closed,
+    Died,
+    PowerCut,
 }
 
 /// What one life is told.
@@ -73,13 +80,12 @@ impl Lives {
         }
     }
 
-    /// Lives until all steps are done. `ended` brings the shadows up to date: [`Shadow::crash`] or
-    /// [`Shadow::process_ended`].
+    /// Lives until all steps are done. `ended` brings the shadows up to date.
     pub(crate) fn live(
         mut self,
         steps: u64,
         life: impl AsyncFn(&Model, World, &Life),
-        ended: impl Fn(fn(&mut Shadow)),
+        ended: impl Fn(Ended),
     ) -> Tally {
         let mut left = steps;
         while left > 0 {
@@ -103,7 +109,7 @@ impl Lives {
         point: u64,
         steps: u64,
         life: impl AsyncFn(&Model, World, &Life),
-        ended: impl Fn(fn(&mut Shadow)),
+        ended: impl Fn(Ended),
     ) -> bool {
         let now = self.model.disks().persistence_points();
         self.model.disks().cut_power_after(now + point);
@@ -117,20 +123,20 @@ impl Lives {
         &mut self,
         told: &Life,
         life: impl AsyncFn(&Model, World, &Life),
-        ended: impl Fn(fn(&mut Shadow)),
+        ended: impl Fn(Ended),
     ) -> bool {
         let outcome = self.model.run_until_crash(async |world| life(&self.model, world, told).await);
         self.tally.lives += 1;
         match outcome {
             Outcome::PowerCut => {
                 self.tally.crashes += 1;
-                ended(Shadow::crash);
+                ended(Ended::PowerCut);
                 self.model.reboot();
                 true
             }
             Outcome::Finished(()) => {
                 self.model.disks().keep_power();
-                ended(Shadow::process_ended);
+                ended(if told.closes { Ended::Closed } else { Ended::Died });
                 false
             }
         }

@@ -122,7 +122,14 @@ impl Shadow {
         }
     }
 
-    /// The process is gone, the caches are not: only what was in flight is open.
+    /// The process is gone, and with it what it had acknowledged and not flushed.
+    pub(crate) fn memory_lost(&mut self) {
+        for sector in self.sectors.iter_mut().filter(|s| s.content == Content::Latest && !s.open.is_empty()) {
+            sector.content = Content::Any;
+        }
+    }
+
+    /// The process is gone, the disks' caches are not: only what was in flight is open.
     pub(crate) fn process_ended(&mut self) {
         for sector in &mut self.sectors {
             if sector.content == Content::Latest && sector.open.back().is_some_and(|o| o.completed.is_none())

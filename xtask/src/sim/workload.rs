@@ -8,7 +8,7 @@ use block::{BlockError, Buf, Device, Pieces};
 use world::sync::Signal;
 use world::{Rng, World};
 
-use super::shadow::Shadow;
+use super::shadow::{Moment, Shadow};
 use super::stamp::{SECTOR_BYTES, Stamp};
 
 /// How many operations are in flight at most.
@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) shadows: Rc<RefCell<BTreeMap<String, Shadow>>>,
     busy: Rc<RefCell<Vec<Range>>>,
     versions: Rc<Cell<u64>>,
+    /// Whether every operation is told.
+    told: Rc<Cell<bool>>,
 }
 
 impl Shared {
@@ -77,6 +79,18 @@ impl Shared {
         self.shadows.borrow_mut().values_mut().for_each(tell);
     }
 
+    /// Tells every operation from now on, on standard error.
+    pub(crate) fn tell_all(&self) {
+        self.told.set(true);
+    }
+
+    /// Says what happens, when that is wanted.
+    pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
+        if self.told.get() {
+            eprintln!("{}", text());
+        }
+    }
+
     fn with<T>(&self, volume: &str, act: impl FnOnce(&mut Shadow) -> T) -> T {
         act(self.shadows.borrow_mut().get_mut(volume).expect("a volume of the workload has its shadow"))
     }
@@ -84,11 +98,6 @@ impl Shared {
     fn new_version(&self) -> u64 {
         self.versions.set(self.versions.get() + 1);
         self.versions.get()
-    }
-
-    /// Whether nothing is in flight anywhere on the volume.
-    pub(crate) fn is_quiet(&self, volume: &str) -> bool {
-        self.busy.borrow().iter().all(|r| r.volume != volume)
     }
 
     /// A random range of whole units (of so many sectors) in which nothing is in flight: operations that overlap have
@@ -193,11 +202,24 @@ impl<S: Subject> Task<S> {
         self.shared.give_back(&range);
     }
 
+    fn begin(&self, range: &Range, what: &str, stamps: Vec<Stamp>) -> Moment {
+        let began = self.shared.with(&range.volume, |s| s.begin(range.first, stamps));
+        self.shared.tell(|| format!("{range}: {began}: {what}"));
+        began
+    }
+
+    fn complete(&self, range: &Range, began: Moment) {
+        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+        self.shared.tell(|| format!("{range}: {began} is done"));
+    }
+
     async fn flush(&mut self) {
         let name = &self.names[self.rng.usize(..self.names.len())];
         let began = self.shared.with(name, Shadow::begin_flush);
+        self.shared.tell(|| format!("flush {began} of {name}"));
         self.volumes[name].flush().await.unwrap_or_else(|e| panic!("flush of {name}: {e}"));
         self.shared.with(name, |s| s.complete_flush(began));
+        self.shared.tell(|| format!("flush {began} of {name} is done"));
     }
 
     async fn write(&self, range: &Range) {
@@ -206,26 +228,24 @@ impl<S: Subject> Task<S> {
             (0..range.count).map(|i| Stamp { version, place: (range.first + i) as u64 }).collect();
         let mut buf = Buf::new(range.len());
         buf.chunks_exact_mut(SECTOR_BYTES).zip(&stamps).for_each(|(sector, stamp)| stamp.fill(sector));
-        let began = self.shared.with(&range.volume, |s| s.begin(range.first, stamps));
+        let began = self.begin(range, &format!("write {version}"), stamps);
         let written = self.volumes[&range.volume].write(range.at(), &buf.freeze().into()).await;
         written.unwrap_or_else(|e| panic!("write of {range}: {e}"));
-        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+        self.complete(range, began);
     }
 
     async fn zero(&self, range: &Range) {
-        let zeros = std::iter::repeat_n(Stamp::default(), range.count);
-        let began = self.shared.with(&range.volume, |s| s.begin(range.first, zeros));
+        let began = self.begin(range, "zero", vec![Stamp::default(); range.count]);
         let zeroed = self.volumes[&range.volume].zero(range.at(), range.len() as u64).await;
         zeroed.unwrap_or_else(|e| panic!("zero of {range}: {e}"));
-        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+        self.complete(range, began);
     }
 
     async fn unmap(&self, range: &Range) {
-        let zeros = std::iter::repeat_n(Stamp::default(), range.count);
-        let began = self.shared.with(&range.volume, |s| s.begin(range.first, zeros));
+        let began = self.begin(range, "unmap", vec![Stamp::default(); range.count]);
         let unmapped = self.volumes[&range.volume].unmap(range.at(), range.len() as u64).await;
         unmapped.unwrap_or_else(|e| panic!("unmap of {range}: {e}"));
-        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+        self.complete(range, began);
     }
 
     /// Copies to `range` from somewhere else.
@@ -234,11 +254,12 @@ impl<S: Subject> Task<S> {
             return;
         };
         let stamps = self.shared.with(&source.volume, |s| s.latest(source.first, source.count));
-        let began = self.shared.with(&range.volume, |s| s.begin(range.first, stamps));
+        let to_range = Range { count: source.count, ..range.clone() };
+        let began = self.begin(&to_range, &format!("copy from {source}"), stamps);
         let (from, to) = (&self.volumes[&source.volume], &self.volumes[&range.volume]);
         let copied = to.copy_from(from, source.at(), range.at(), source.len() as u64).await;
         copied.unwrap_or_else(|e| panic!("copy of {source} to {range}: {e}"));
-        self.shared.with(&range.volume, |s| s.complete(range.first, source.count, began));
+        self.complete(&to_range, began);
         self.shared.give_back(&source);
     }
 }
