@@ -62,6 +62,11 @@ impl Events {
         self.ready.wake_all();
     }
 
+    #[cfg(test)]
+    pub(crate) fn try_next(&self) -> Option<PoolEvent> {
+        self.queue.borrow_mut().pop_front()
+    }
+
     pub(crate) async fn next(&self) -> PoolEvent {
         self.ready.wait_for(|| self.queue.borrow_mut().pop_front()).await
     }

@@ -21,6 +21,7 @@
 //! further use until the next start, because the drive may still be writing to it.
 
 mod area;
+mod audit;
 mod catalog;
 mod checkpoint;
 mod codec;

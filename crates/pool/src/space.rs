@@ -255,6 +255,21 @@ impl Space {
         !self.lingering.is_empty()
     }
 
+    /// Pages that wait for a commit or for reads in flight. (A commit that is being made holds some more.)
+    pub(crate) fn waiting(&self) -> u32 {
+        (self.releasing.len() + self.lingering.len()) as u32
+    }
+
+    pub(crate) fn is_free(&self, page: u32) -> bool {
+        self.free.get(page)
+    }
+
+    /// Whether something reads or writes the page right now.
+    pub(crate) fn is_in_use(&self, page: u32) -> bool {
+        let state = &self.pages[page as usize];
+        state.readers > 0 || state.writers > 0
+    }
+
     /// Pages with a reference.
     pub(crate) fn used(&self) -> u32 {
         self.used_count

@@ -1,1 +1,0 @@
-//! Tests of pools on modelled disks.

@@ -1,0 +1,10 @@
+//! Pools on modelled disks.
+
+mod conformance;
+mod crash;
+mod damage;
+mod offload;
+mod rig;
+mod shadow;
+mod space;
+mod workload;

@@ -1,0 +1,129 @@
+//! What offloads cost, and what they must not: drive I/O.
+
+use block::{Buf, Device, Pieces};
+use world::DriveCounts;
+
+use super::rig::{PAGE, Rig, Setup, audit, create};
+use crate::{Copied, Extent, Pool, Provisioning};
+
+fn counts(pool: &Pool) -> Vec<DriveCounts> {
+    pool.groups().iter().flat_map(|g| g.drives()).map(|d| d.counts()).collect()
+}
+
+fn pattern(len: usize, salt: u8) -> Pieces {
+    let mut buf = Buf::new(len);
+    (0..len).for_each(|i| buf[i] = (i / 512) as u8 ^ salt);
+    buf.freeze().into()
+}
+
+async fn read(device: &impl Device, at: u64, len: usize) -> Vec<u8> {
+    let mut out = Pieces::new();
+    device.read(at, len, &mut out).await.expect("read");
+    out.joined().to_vec()
+}
+
+#[test]
+fn zeroing_and_copying_within_a_pool_is_no_drive_io_until_the_commit() {
+    let rig = Rig::new(1, Setup::mirror());
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        let a = pool.create_volume("a", 8 << 20, Provisioning::Thin).await.expect("create");
+        let b = pool.create_volume("b", 8 << 20, Provisioning::Thin).await.expect("create");
+        a.write(0, &pattern(4 << 20, 1)).await.expect("write");
+        a.flush().await.expect("flush");
+        let before = counts(&pool);
+        let copied = b.share_or_copy(&a, 0, 0, 4 << 20).await.expect("copy");
+        assert_eq!(copied, Copied { shared_bytes: 4 << 20, moved_bytes: 0 });
+        for at in (0..8 << 20).step_by(1 << 20) {
+            a.zero(at, 1 << 20).await.expect("zero");
+        }
+        assert_eq!(counts(&pool), before, "only the maps have changed");
+        a.flush().await.expect("flush");
+        let after = counts(&pool);
+        assert_eq!(after[0].writes - before[0].writes, 1, "one frame of the journal");
+        assert_eq!(after[0].write_bytes - before[0].write_bytes, 4096);
+        assert_eq!(after[0].reads, before[0].reads);
+        assert_eq!(read(&b, 0, 4 << 20).await, pattern(4 << 20, 1).joined().to_vec());
+        assert_eq!(read(&a, 0, 4 << 20).await, vec![0; 4 << 20]);
+        assert_eq!(a.used_bytes(), 0);
+        audit(&pool).await;
+    });
+}
+
+#[test]
+fn copies_are_right_whatever_the_alignment_and_between_pools() {
+    let rig = Rig::new(2, Setup { groups: 2, ..Setup::stripes() });
+    rig.model.run(async |world| {
+        let mut pools = Vec::new();
+        for (i, group) in super::rig::new_groups(&world, &rig.setup).await.into_iter().enumerate() {
+            let spec = crate::PoolSpec { page_bytes: PAGE << i, ..crate::PoolSpec::new(&format!("p{i}")) };
+            pools.push(Pool::create(world.clone(), spec, vec![group]).await.expect("create"));
+        }
+        let a = pools[0].create_volume("a", 2 << 20, Provisioning::Thin).await.expect("create");
+        let b = pools[0].create_volume("b", 2 << 20, Provisioning::Thin).await.expect("create");
+        let c = pools[1].create_volume("c", 2 << 20, Provisioning::Thick).await.expect("create");
+        a.write(PAGE, &pattern(9 * PAGE as usize, 1)).await.expect("write");
+        let source = read(&a, 0, 2 << 20).await;
+        let mut rng = world.random("copies");
+        for step in 0..60 {
+            let to = [&b, &c, &a][step % 3];
+            to.write(0, &pattern(2 << 20, 7)).await.expect("write");
+            if step % 3 == 2 {
+                a.write(0, &Buf::copy_of(&source).freeze().into()).await.expect("write");
+            }
+            let len = 512 * rng.u64(1..2048);
+            let at = 512 * rng.u64(..=(2 << 20) / 512 - len / 512);
+            let from = match step % 2 {
+                0 => 512 * rng.u64(..=(2 << 20) / 512 - len / 512),
+                _ => at,
+            };
+            let mut expected = read(to, 0, 2 << 20).await;
+            let copied = if step % 4 == 0 {
+                let rod = a.hold(from, len).await.expect("hold");
+                a.write(from, &pattern(512, 9)).await.expect("write after the hold");
+                expected = read(to, 0, 2 << 20).await;
+                let skip = 512 * rng.u64(..len / 512);
+                let copied = to.copy_from_rod(&rod, skip, at + skip, len - skip).await.expect("copy");
+                let (i, n) = ((at + skip) as usize, (len - skip) as usize);
+                expected[i..i + n].copy_from_slice(&source[(from + skip) as usize..][..n]);
+                assert_eq!(copied.shared_bytes + copied.moved_bytes, len - skip);
+                copied
+            } else {
+                let copied = to.share_or_copy(&a, from, at, len).await.expect("copy");
+                expected[at as usize..(at + len) as usize].copy_from_slice(&source[from as usize..][..len as usize]);
+                assert_eq!(copied.shared_bytes + copied.moved_bytes, len);
+                copied
+            };
+            assert!(read(to, 0, 2 << 20).await == expected, "step {step}: {len} bytes from {from} to {at}");
+            if step % 3 == 1 {
+                assert_eq!(copied.shared_bytes, 0, "another pool cannot share");
+            }
+            a.write(0, &Buf::copy_of(&source).freeze().into()).await.expect("write");
+        }
+        for pool in &pools {
+            audit(pool).await;
+        }
+    });
+}
+
+#[test]
+fn extents_tell_what_is_mapped() {
+    let rig = Rig::new(3, Setup::mirror());
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        let v = pool.create_volume("v", 10 * PAGE + 512, Provisioning::Thin).await.expect("create");
+        v.write(3 * PAGE + 1024, &pattern(2 * PAGE as usize, 1)).await.expect("write");
+        let check = |at, len_bytes, mapped| assert_eq!(v.extent(at), Extent { len_bytes, mapped }, "at {at}");
+        check(0, 3 * PAGE, false);
+        check(512, 3 * PAGE - 512, false);
+        check(4 * PAGE, 2 * PAGE, true);
+        check(6 * PAGE, 4 * PAGE + 512, false);
+        assert_eq!(v.unmap(3 * PAGE + 512, 3 * PAGE).await.expect("unmap"), 2 * PAGE);
+        check(0, 3 * PAGE, false);
+        check(3 * PAGE, PAGE, true);
+        assert_eq!(read(&v, 3 * PAGE, PAGE as usize).await, vec![0; PAGE as usize]);
+        assert_eq!(v.unmap(0, 10 * PAGE + 512).await.expect("unmap"), PAGE);
+        check(0, 10 * PAGE + 512, false);
+        audit(&pool).await;
+    });
+}
