@@ -16,9 +16,12 @@ mod chap;
 mod chunks;
 mod digest;
 mod frame;
-// pub mod initiator;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod initiator;
 pub mod keys;
 mod negotiation;
+mod outgoing;
 pub mod pdu;
 mod receive;
 mod serial;

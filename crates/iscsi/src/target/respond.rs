@@ -3,7 +3,7 @@
 use block::Pieces;
 use scsi::{Response, Status};
 
-use super::outgoing::Outgoing;
+use crate::outgoing::Outgoing;
 use super::task::Window;
 use crate::negotiation::Params;
 use crate::pdu::{DataIn, Header, Len24, ScsiResponse, FINAL, TAG_NONE};

@@ -12,7 +12,7 @@ use world::{Sent, World};
 use super::exchange::Exchange;
 use super::limits::Limits;
 use super::link::{Errand, Link};
-use super::outgoing::Outgoing;
+use crate::outgoing::Outgoing;
 use super::portal::{Budget, Portal};
 use super::seam::Target;
 use super::slot::Slot;

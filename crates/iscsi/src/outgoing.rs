@@ -14,6 +14,7 @@ pub(crate) struct Outgoing {
     spare: Option<Batch>,
     /// The send in flight.
     pub sending: Option<Io<Sent>>,
+    /// The next StatSN; only targets number what they send.
     pub stat_sn: u32,
     pub header_digest: bool,
     pub data_digest: bool,

@@ -1,0 +1,24 @@
+//! The initiator side: sessions for the laboratory and for tests, and a load loop that costs next to nothing.
+//!
+//! ```text
+//!   Session::login ── connect, login ──> reader task: PDUs in        Session::command ─┐
+//!                                        pump task: PDUs out  <── commands of a batch ─┘
+//!   load::read ───── connect, login ──> one loop: requests out, answers in, data left where it came
+//! ```
+
+mod command;
+mod connect;
+pub mod load;
+mod login;
+mod options;
+mod reader;
+mod session;
+mod slots;
+mod url;
+
+pub use command::{Done, Residual};
+pub use connect::Error;
+pub use login::LoginFailure;
+pub use options::Options;
+pub use session::{discover, Discovered, Notice, Session};
+pub use url::{Url, UrlError};

@@ -1,0 +1,388 @@
+//! A session: its state, its pump, and the requests that are not commands.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::future::{poll_fn, Future};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use scsi::Lun;
+use world::sync::Signal;
+use world::{Stream, TcpCounts, World};
+
+use super::command::{lun_field, Waiting};
+use super::connect::{connect, Error};
+use super::options::Options;
+use super::reader;
+use super::slots::Slots;
+use crate::negotiation::Params;
+use crate::outgoing::Outgoing;
+use crate::pdu::{function, opcode, Header, LogoutRequest, NopOut, TaskRequest, TextRequest, FINAL, IMMEDIATE, TAG_NONE};
+use crate::serial::before;
+use crate::text::{pairs, Text};
+
+/// A logged-in session; clones are the same one. It closes when the last clone is dropped.
+#[derive(Clone)]
+pub struct Session(pub(crate) Rc<Inner>);
+
+pub(crate) struct Inner {
+    pub state: RefCell<State>,
+    pub stream: Stream,
+    pub pump: OnceCell<Waker>,
+    /// A slot or a place in the window may be free.
+    pub room: Signal,
+    pub noticed: Signal,
+}
+
+/// What changes with every PDU. Borrowed for a moment only, never across an await.
+pub(crate) struct State {
+    pub out: Outgoing,
+    pub slots: Slots,
+    pub params: Params,
+    pub cmd_sn: u32,
+    pub max_cmd_sn: u32,
+    pub exp_stat_sn: u32,
+    /// Why the session is over.
+    pub broken: Option<Error>,
+    pub notices: VecDeque<Notice>,
+}
+
+/// What a target tells on its own (RFC 7143 11.9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It asks for a logout within so many seconds.
+    LogoutRequested(u16),
+    /// It drops the connection or the session.
+    Dropped,
+    /// A SCSI event, with sense data.
+    Scsi(Vec<u8>),
+    /// Another event.
+    Other(u8),
+}
+
+/// Notices that are kept until somebody asks.
+const NOTICES_MAX: usize = 64;
+
+impl State {
+    /// Takes the next CmdSN.
+    pub(crate) fn next_cmd_sn(&mut self) -> u32 {
+        let sn = self.cmd_sn;
+        self.cmd_sn = sn.wrapping_add(1);
+        sn
+    }
+
+    fn window_is_open(&self) -> bool {
+        !before(self.max_cmd_sn, self.cmd_sn)
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        if self.notices.len() < NOTICES_MAX {
+            self.notices.push_back(notice);
+        }
+    }
+}
+
+impl Session {
+    /// Connects and logs in.
+    pub async fn login(world: &World, options: &Options) -> Result<Session, Error> {
+        let connected = connect(world, options).await?;
+        let mut out = Outgoing::new(0);
+        out.header_digest = connected.params.header_digest;
+        out.data_digest = connected.params.data_digest;
+        let state = State {
+            out,
+            slots: Slots::new(options.depth_max),
+            params: connected.params,
+            cmd_sn: connected.cmd_sn,
+            max_cmd_sn: connected.max_cmd_sn,
+            exp_stat_sn: connected.exp_stat_sn,
+            broken: None,
+            notices: VecDeque::new(),
+        };
+        let inner = Rc::new(Inner {
+            state: RefCell::new(state),
+            stream: connected.receiver.stream.clone(),
+            pump: OnceCell::new(),
+            room: Signal::default(),
+            noticed: Signal::default(),
+        });
+        world.spawn(pump_task(Rc::downgrade(&inner)));
+        world.spawn(reader::read_task(Rc::downgrade(&inner), connected.receiver));
+        Ok(Session(inner))
+    }
+
+    /// What was agreed on.
+    pub fn params(&self) -> Params {
+        self.0.state.borrow().params
+    }
+
+    /// What the kernel counted on the connection.
+    pub fn tcp_counts(&self) -> TcpCounts {
+        self.0.stream.tcp_counts()
+    }
+
+    /// Ends the connection without a logout.
+    pub fn close(&self) {
+        self.0.stream.close();
+    }
+
+    /// Why the session is over, when it is.
+    pub fn error(&self) -> Option<Error> {
+        self.0.state.borrow().broken.clone()
+    }
+
+    /// The next thing that the target tells on its own; an error when the session is over.
+    pub async fn next_notice(&self) -> Result<Notice, Error> {
+        self.0
+            .noticed
+            .wait_for(|| {
+                let mut state = self.0.state.borrow_mut();
+                let notice = state.notices.pop_front().map(Ok);
+                notice.or_else(|| state.broken.clone().map(Err))
+            })
+            .await
+    }
+
+    /// Waits for a free slot and, unless the request is immediate, for the window.
+    pub(crate) async fn take_slot(&self, is_immediate: bool) -> Result<u16, Error> {
+        let take = || {
+            let mut state = self.0.state.borrow_mut();
+            if let Some(e) = &state.broken {
+                return Some(Err(e.clone()));
+            }
+            if !state.slots.has_free() || !(is_immediate || state.window_is_open()) {
+                return None;
+            }
+            state.slots.take().map(Ok)
+        };
+        self.0.room.wait_for(take).await
+    }
+
+    /// Something was appended: the pump sends it after all tasks that are ready have appended theirs.
+    pub(crate) fn submitted(&self) {
+        if let Some(waker) = self.0.pump.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Asks for a task management function ([`crate::pdu::function`]); gives the response ([`crate::pdu::outcome`]).
+    pub async fn task_function(&self, function: u8, lun: Lun) -> Result<u8, Error> {
+        self.manage(function, lun, TAG_NONE, 0).await
+    }
+
+    /// ABORT TASK of the request with this tag; gives the response.
+    pub async fn abort_task(&self, lun: Lun, tag: u32) -> Result<u8, Error> {
+        let ref_cmd_sn = self.0.state.borrow().cmd_sn.wrapping_sub(1);
+        self.manage(function::ABORT_TASK, lun, tag, ref_cmd_sn).await
+    }
+
+    /// The tags of the requests in flight, for [`Session::abort_task`].
+    pub fn tags(&self) -> Vec<u32> {
+        let mut state = self.0.state.borrow_mut();
+        state.slots.live().into_iter().map(|i| state.slots.get(i).itt).collect()
+    }
+
+    async fn manage(&self, function: u8, lun: Lun, tag: u32, ref_cmd_sn: u32) -> Result<u8, Error> {
+        let index = self.take_slot(true).await?;
+        let mut state = self.0.state.borrow_mut();
+        let header = TaskRequest {
+            opcode: IMMEDIATE | opcode::TASK_REQUEST,
+            function: FINAL | function,
+            lun: lun_field(lun),
+            itt: state.slots.get(index).itt.into(),
+            referenced_task: tag.into(),
+            cmd_sn: state.cmd_sn.into(),
+            exp_stat_sn: state.exp_stat_sn.into(),
+            ref_cmd_sn: ref_cmd_sn.into(),
+            ..TaskRequest::default()
+        };
+        state.out.push(header.bytes());
+        drop(state);
+        self.submitted();
+        Ok(self.answer(index).await?.status)
+    }
+
+    /// Asks the target whether it is there; the data comes back.
+    pub async fn ping(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
+        let index = self.take_slot(true).await?;
+        let mut state = self.0.state.borrow_mut();
+        let header = NopOut {
+            opcode: IMMEDIATE | opcode::NOP_OUT,
+            flags: FINAL,
+            itt: state.slots.get(index).itt.into(),
+            ttt: TAG_NONE.into(),
+            cmd_sn: state.cmd_sn.into(),
+            exp_stat_sn: state.exp_stat_sn.into(),
+            ..NopOut::default()
+        };
+        state.out.push_small(header.bytes(), data);
+        drop(state);
+        self.submitted();
+        Ok(self.answer(index).await?.sense)
+    }
+
+    /// Ends the session in order.
+    pub async fn logout(&self) -> Result<(), Error> {
+        let index = self.take_slot(true).await?;
+        let mut state = self.0.state.borrow_mut();
+        let header = LogoutRequest {
+            opcode: IMMEDIATE | opcode::LOGOUT_REQUEST,
+            reason: FINAL,
+            itt: state.slots.get(index).itt.into(),
+            cmd_sn: state.cmd_sn.into(),
+            exp_stat_sn: state.exp_stat_sn.into(),
+            ..LogoutRequest::default()
+        };
+        state.out.push(header.bytes());
+        drop(state);
+        self.submitted();
+        let answer = self.answer(index).await;
+        self.close();
+        match answer?.status {
+            0 => Ok(()),
+            response => Err(Error::TargetFailure(response)),
+        }
+    }
+
+    /// One text exchange: sends pairs, gives the answer's pairs.
+    pub async fn text(&self, request: &[(&str, &str)]) -> Result<Vec<(String, String)>, Error> {
+        let mut text = Text::default();
+        for (key, value) in request {
+            text.put(key, value);
+        }
+        let (mut to_send, mut ttt, mut answer) = (text.0, TAG_NONE, Vec::new());
+        // All requests of an exchange have the same tag.
+        let index = self.take_slot(true).await?;
+        let _guard = Waiting { session: self, index };
+        loop {
+            let mut state = self.0.state.borrow_mut();
+            let slot = state.slots.get(index);
+            slot.is_answered = false;
+            let itt = slot.itt;
+            let header = TextRequest {
+                opcode: IMMEDIATE | opcode::TEXT_REQUEST,
+                flags: FINAL,
+                itt: itt.into(),
+                ttt: ttt.into(),
+                cmd_sn: state.cmd_sn.into(),
+                exp_stat_sn: state.exp_stat_sn.into(),
+                ..TextRequest::default()
+            };
+            state.out.push_small(header.bytes(), &std::mem::take(&mut to_send));
+            drop(state);
+            self.submitted();
+            let done = self.outcome(index).await?;
+            answer.extend(done.sense);
+            // The reader leaves the target's tag in the residual; none when the exchange is over.
+            match done.residual {
+                super::Residual::Overflow(next) if answer.len() <= TEXT_LEN_MAX => ttt = next,
+                super::Residual::Overflow(_) => return Err(Error::Protocol("a text without end".into())),
+                _ => break,
+            }
+        }
+        let pairs = pairs(&answer).map_err(|e| Error::Protocol(e.to_string()))?;
+        Ok(pairs.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
+    }
+}
+
+/// Text of one exchange.
+const TEXT_LEN_MAX: usize = 1 << 20;
+
+/// A target that was discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovered {
+    /// Its name.
+    pub name: String,
+    /// Where it is: address and portal group tag.
+    pub addresses: Vec<(SocketAddr, u16)>,
+}
+
+/// Asks a portal for its targets in a discovery session.
+pub async fn discover(world: &World, options: &Options) -> Result<Vec<Discovered>, Error> {
+    let session = Session::login(world, &Options { target: None, ..options.clone() }).await?;
+    let pairs = session.text(&[("SendTargets", "All")]).await?;
+    session.logout().await?;
+    let mut found: Vec<Discovered> = Vec::new();
+    for (key, value) in pairs {
+        match (key.as_str(), found.last_mut()) {
+            ("TargetName", _) => found.push(Discovered { name: value, addresses: Vec::new() }),
+            ("TargetAddress", Some(last)) => {
+                let (address, group) = value.rsplit_once(',').unwrap_or((&value, "0"));
+                // Targets may give names instead of addresses; those are not resolved here.
+                if let (Ok(address), Ok(group)) = (address.parse(), group.parse()) {
+                    last.addresses.push((address, group));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+impl Inner {
+    /// Sends what has gathered, unless a send is in flight.
+    pub(crate) fn flush(&self) {
+        let Some(waker) = self.pump.get() else { return };
+        let mut state = self.state.borrow_mut();
+        loop {
+            if let Some(io) = &mut state.out.sending {
+                let Poll::Ready(sent) = Pin::new(io).poll(&mut Context::from_waker(waker)) else { return };
+                state.out.sending = None;
+                state.out.sent(sent.batch);
+                if sent.result.is_err() {
+                    // The reader sees it, too, and ends the session.
+                    self.stream.close();
+                }
+            }
+            let Some(batch) = state.out.take_batch() else { return };
+            state.out.sending = Some(self.stream.send(batch));
+        }
+    }
+
+    /// The session is over: everybody who waits is told.
+    pub(crate) fn fail(&self, error: Error) {
+        self.stream.close();
+        let mut state = self.state.borrow_mut();
+        let error = state.broken.get_or_insert(error).clone();
+        let mut wakers = Vec::new();
+        for index in state.slots.live() {
+            let slot = state.slots.get(index);
+            if slot.is_abandoned {
+                state.slots.release(index);
+            } else if slot.outcome.is_none() {
+                slot.outcome = Some(Err(error.clone()));
+                wakers.extend(slot.waker.take());
+            }
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        self.room.wake_all();
+        self.noticed.wake_all();
+        if let Some(waker) = self.pump.get() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stream.close();
+        if let Some(waker) = self.pump.get() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Sends whenever it is woken; ends with the session.
+async fn pump_task(inner: std::rc::Weak<Inner>) {
+    poll_fn(|cx| {
+        let Some(inner) = inner.upgrade() else { return Poll::Ready(()) };
+        inner.pump.get_or_init(|| cx.waker().clone());
+        inner.flush();
+        let is_over = inner.state.borrow().broken.is_some();
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

@@ -1,0 +1,189 @@
+//! A target over memory: the few commands that a disk cannot do without, and switches for tests.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use block::Pieces;
+use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Target};
+use scsi::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
+use world::sync::Signal;
+use world::Buf;
+
+pub(crate) const TARGET: &str = "iqn.2026-01.example.masu:ram";
+pub(crate) const BLOCK: usize = 512;
+/// READ that waits until [`Ram::release`]: a vendor's opcode.
+pub(crate) const SLOW_READ: u8 = 0xc0;
+
+#[derive(Default)]
+pub(crate) struct Ram {
+    memory: RefCell<Vec<u8>>,
+    pub chap: RefCell<Option<Chap>>,
+    /// Initiators whose name ends so are refused.
+    pub refused: RefCell<Option<String>>,
+    pub nexuses: Rc<Cell<u32>>,
+    pub opened: Cell<u32>,
+    pub holds: Cell<bool>,
+    pub released: Signal,
+    pub managed: RefCell<Vec<TaskFunction>>,
+    pub writes: Cell<u32>,
+    /// The attributes of the commands, in the order of their execution.
+    pub order: RefCell<Vec<(u8, scsi::TaskAttribute)>>,
+    pub more_targets: Cell<u32>,
+}
+
+pub(crate) struct Nexus(Rc<Cell<u32>>);
+
+impl Drop for Nexus {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Ram {
+    pub(crate) fn new(len: usize) -> Rc<Ram> {
+        Rc::new(Ram { memory: RefCell::new(vec![0; len]), ..Ram::default() })
+    }
+
+    pub(crate) fn release(&self) {
+        self.holds.set(false);
+        self.released.wake_all();
+    }
+
+    pub(crate) fn bytes(&self, from: usize, len: usize) -> Vec<u8> {
+        self.memory.borrow()[from..from + len].to_vec()
+    }
+
+    fn range(&self, cdb: &[u8; 16]) -> Option<(usize, usize)> {
+        let number = |at: usize, len: usize| cdb[at..at + len].iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+        let (lba, blocks) = match cdb[0] >> 5 {
+            0 => (number(1, 3) & 0x1f_ffff, if cdb[4] == 0 { 256 } else { number(4, 1) }),
+            4 => (number(2, 8), number(10, 4)),
+            5 => (number(2, 4), number(6, 4)),
+            _ => (number(2, 4), number(7, 2)),
+        };
+        let end = lba.checked_add(blocks)?.checked_mul(BLOCK as u64)?;
+        (end <= self.memory.borrow().len() as u64).then_some((lba as usize * BLOCK, blocks as usize * BLOCK))
+    }
+
+    fn read(&self, cdb: &[u8; 16]) -> Response {
+        let Some((at, len)) = self.range(cdb) else { return failed(0x21, 0) };
+        let mut pieces = Pieces::new();
+        let memory = self.memory.borrow();
+        for part in memory[at..at + len].chunks(1 << 20) {
+            let mut buf = Buf::new(part.len());
+            buf.copy_from_slice(part);
+            pieces.push(buf.freeze());
+        }
+        good(pieces, 0)
+    }
+
+    fn write(&self, request: &Request) -> Response {
+        let Some((at, len)) = self.range(&request.cdb) else { return failed(0x21, 0) };
+        self.writes.set(self.writes.get() + 1);
+        let n = request.data_out.len().min(len) / BLOCK * BLOCK;
+        if n > 0 {
+            request.data_out.slice(0, n).copy_to(&mut self.memory.borrow_mut()[at..at + n]);
+        }
+        good(Pieces::new(), len as u64)
+    }
+}
+
+fn good(data_in: Pieces, data_out_wanted: u64) -> Response {
+    Response { status: Status::Good, sense: Vec::new(), data_in, data_out_wanted, aborted: false }
+}
+
+fn failed(code: u8, qualifier: u8) -> Response {
+    let mut sense = vec![0u8; 18];
+    (sense[0], sense[2], sense[7], sense[12], sense[13]) = (0x70, 5, 10, code, qualifier);
+    Response { status: Status::CheckCondition, sense, ..good(Pieces::new(), 0) }
+}
+
+fn inquiry(cdb: &[u8; 16]) -> Response {
+    let mut data = vec![0u8; 36];
+    (data[2], data[3], data[4]) = (6, 2, 31);
+    data[8..32].copy_from_slice(b"masu    RAM disk        ");
+    data.truncate(usize::from(u16::from_be_bytes([cdb[3], cdb[4]])));
+    good(Pieces::copy_of(&data), 0)
+}
+
+impl Target for Ram {
+    type Nexus = Nexus;
+
+    fn discover(&self, _: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
+        let one = |name: String| (name, vec![(at, 1)]);
+        std::iter::once(TARGET.to_owned()).chain((0..self.more_targets.get()).map(|i| format!("{TARGET}{i}"))).map(one).collect()
+    }
+
+    fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal> {
+        if self.refused.borrow().as_ref().is_some_and(|end| initiator.ends_with(end)) {
+            return Err(LoginRefusal::NotAllowed);
+        }
+        match target {
+            Some(name) if name != TARGET => Err(LoginRefusal::NotFound),
+            _ => Ok(self.chap.borrow().clone()),
+        }
+    }
+
+    fn portal_group(&self) -> u16 {
+        1
+    }
+
+    fn open(&self, _: &InitiatorPort, _: &str) -> Result<Nexus, LoginRefusal> {
+        self.nexuses.set(self.nexuses.get() + 1);
+        self.opened.set(self.opened.get() + 1);
+        Ok(Nexus(self.nexuses.clone()))
+    }
+
+    fn data_out_len(&self, _: &Nexus, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
+        match (lun, cdb[0]) {
+            (Some(Lun(0)), 0x0a | 0x2a | 0x8a | 0xaa) => self.range(cdb).map_or(0, |(_, len)| len as u64),
+            _ => 0,
+        }
+    }
+
+    async fn execute(&self, _: &Nexus, lun: Option<Lun>, request: Request) -> Response {
+        if lun != Some(Lun(0)) {
+            return failed(0x25, 0);
+        }
+        let cdb = &request.cdb;
+        if cdb[0] == SLOW_READ {
+            self.released.wait_for(|| (!self.holds.get()).then_some(())).await;
+        }
+        if request.attribute != scsi::TaskAttribute::Simple || cdb[15] != 0 {
+            self.order.borrow_mut().push((cdb[15], request.attribute));
+        }
+        match cdb[0] {
+            0x00 | 0x35 | 0x91 => good(Pieces::new(), 0),
+            0x12 if cdb[1] & 1 == 0 => inquiry(cdb),
+            0x1a => good(Pieces::copy_of(&[3, 0, 0, 0]), 0),
+            0x25 => {
+                let blocks = (self.memory.borrow().len() / BLOCK) as u32;
+                let data = [(blocks - 1).to_be_bytes(), (BLOCK as u32).to_be_bytes()].concat();
+                good(Pieces::copy_of(&data), 0)
+            }
+            0x9e if cdb[1] & 0x1f == 0x10 => {
+                let mut data = [0u8; 32];
+                let blocks = (self.memory.borrow().len() / BLOCK) as u64;
+                data[..8].copy_from_slice(&(blocks - 1).to_be_bytes());
+                data[8..12].copy_from_slice(&(BLOCK as u32).to_be_bytes());
+                good(Pieces::copy_of(&data), 0)
+            }
+            0xa0 => good(Pieces::copy_of(&[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), 0),
+            0x08 | 0x28 | 0x88 | 0xa8 | SLOW_READ => self.read(cdb),
+            0x0a | 0x2a | 0x8a | 0xaa => self.write(&request),
+            _ => failed(0x20, 0),
+        }
+    }
+
+    async fn manage(&self, _: &Nexus, function: TaskFunction) -> TaskOutcome {
+        self.managed.borrow_mut().push(function);
+        match function {
+            TaskFunction::AbortTaskSet(Lun(0)) | TaskFunction::ClearTaskSet(Lun(0)) | TaskFunction::LunReset(Lun(0)) => {
+                TaskOutcome::Complete
+            }
+            TaskFunction::TargetReset => TaskOutcome::Complete,
+            _ => TaskOutcome::NoSuchLun,
+        }
+    }
+}
