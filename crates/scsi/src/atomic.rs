@@ -111,7 +111,8 @@ async fn undo<M: Medium>(medium: &M, at: u64, old: &[u8]) -> Result<(), BlockErr
     let mut done = 0;
     while done < old.len() {
         let zeros = is_zero(&old[done..(done + block).min(old.len())]);
-        let run = old[done..].chunks(block).take_while(|b| is_zero(b) == zeros).map(<[u8]>::len).sum::<usize>();
+        let run =
+            old[done..].chunks(block).take_while(|b| is_zero(b) == zeros).map(<[u8]>::len).sum::<usize>();
         match zeros {
             true => medium.zero(at + done as u64, run as u64).await?,
             false => medium.write(at + done as u64, &Pieces::copy_of(&old[done..done + run])).await?,

@@ -84,11 +84,6 @@ impl Attentions {
         self.0.set(self.0.get() & !(1 << attention as u8));
     }
 
-    /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
-        self.0.get() == 0
-    }
-
     /// Takes the first in the order of reporting.
     pub fn take(&self) -> Option<Attention> {
         let first = *ALL.get(self.0.get().trailing_zeros() as usize)?;

@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
 use crate::medium::Medium;
 use crate::ranges::Mode;
-use crate::read_write::{flush_if_asked, transfer, STEP_BYTES};
+use crate::read_write::{STEP_BYTES, flush_if_asked, transfer};
 use crate::write_same::steps;
 
 /// FUA of the commands here.

@@ -2,16 +2,18 @@
 
 use block::Pieces;
 
-use crate::dispatch::{cut, Context};
+use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::medium::Medium;
-use crate::sense::{failure_of, Format, Key, Sense};
+use crate::sense::{Format, Key, Sense, failure_of};
 
 /// REQUEST SENSE, SPC-5 6.43: a unit attention (which it clears), else what keeps the LU from being ready, else nothing.
 pub(crate) fn request_sense<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
     let lu = ctx.lu();
-    let pending = ctx.seat.nexus.attentions.take().map(CommandError::Attention).or_else(|| lu.check_ready().err());
-    let sense = pending.and_then(|e| failure_of(&e, lu.block_bytes()).sense).unwrap_or(Sense::new(Key::NoSense, 0));
+    let pending =
+        ctx.seat.nexus.attentions.take().map(CommandError::Attention).or_else(|| lu.check_ready().err());
+    let sense =
+        pending.and_then(|e| failure_of(&e, lu.block_bytes()).sense).unwrap_or(Sense::new(Key::NoSense, 0));
     let format = if ctx.cdb.bit(1, 0x01) { Format::Descriptor } else { Format::Fixed };
     cut(&sense.encode(format), ctx.cdb.uint(4, 1))
 }

@@ -61,7 +61,7 @@ impl Histogram {
         if power == 0 {
             return sub;
         }
-        ((1 << SUB_BITS | sub) + 1 << (power - 1)) - 1
+        (((1 << SUB_BITS | sub) + 1) << (power - 1)) - 1
     }
 
     /// The buckets that have counts: largest value in nanoseconds, and how many.

@@ -10,10 +10,10 @@ use crate::ranges::{Guard, Mode};
 use crate::request::{Request, Response, Status, TaskAttribute};
 use crate::task::Task;
 use crate::unit::LogicalUnit;
-use crate::view::{respond_failed, Seat, View};
+use crate::view::{Seat, View, respond_failed};
 use crate::{
-    atomic, capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write, report, reservation,
-    sanitize, unmap, verify, write_same,
+    atomic, capacity, compare_and_write, condition, extended_copy, inquiry, log, mode, odx, read_write,
+    report, reservation, sanitize, unmap, verify, write_same,
 };
 
 /// The longest transfer of one command (MAXIMUM TRANSFER LENGTH of VPD page B0h): 65,536 blocks of 512 bytes.
@@ -128,9 +128,13 @@ pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: 
     }
     let mut response = match result {
         _ if aborted => respond_failed(&CommandError::Aborted, lu.block_bytes(), lu.sense_format(), wanted),
-        Ok(data_in) => {
-            Response { status: Status::Good, sense: Vec::new(), data_in, data_out_wanted: wanted, aborted: false }
-        }
+        Ok(data_in) => Response {
+            status: Status::Good,
+            sense: Vec::new(),
+            data_in,
+            data_out_wanted: wanted,
+            aborted: false,
+        },
         Err(error) => respond_failed(&error, lu.block_bytes(), lu.sense_format(), wanted),
     };
     response.aborted = aborted && !told;
@@ -145,10 +149,8 @@ fn admit<M: Medium>(
 ) -> Result<&'static Command, CommandError> {
     let lu = &*seat.lu;
     let asks_about_state = found.is_some_and(|c| c.access == Access::Free);
-    if !seat.nexus.attentions.is_empty() && !asks_about_state {
-        if let Some(attention) = seat.nexus.attentions.take() {
-            return Err(CommandError::Attention(attention));
-        }
+    if !asks_about_state && let Some(attention) = seat.nexus.attentions.take() {
+        return Err(CommandError::Attention(attention));
     }
     let Some(command) = found else { return Err(unknown(cdb)) };
     lu.reservations.check(&seat.nexus, command.access)?;
@@ -167,7 +169,11 @@ fn admit<M: Medium>(
 
 /// A CDB that is not in the table: its operation code, or only its service action.
 fn unknown(cdb: &Cdb) -> CommandError {
-    if opcode::entries(cdb.opcode()).is_empty() { CommandError::InvalidOpcode } else { CommandError::field_bit(1, 4) }
+    if opcode::entries(cdb.opcode()).is_empty() {
+        CommandError::InvalidOpcode
+    } else {
+        CommandError::field_bit(1, 4)
+    }
 }
 
 fn count<M: Medium>(lu: &LogicalUnit<M>, command: &Command, result: &Result<Pieces, CommandError>) {
@@ -247,7 +253,8 @@ async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandErro
 
 /// Where no logical unit is (SPC-5 4.2, SAM-5 4.7.4): the three commands that every host may ask of any number.
 pub(crate) fn without_unit<M: Medium>(view: &View<M>, cdb: &Cdb) -> Result<Pieces, CommandError> {
-    let command = opcode::find(cdb).filter(|c| c.access == Access::Free).ok_or(CommandError::LunNotSupported)?;
+    let command =
+        opcode::find(cdb).filter(|c| c.access == Access::Free).ok_or(CommandError::LunNotSupported)?;
     if let Some((byte, bit)) = command.reserved_set(cdb) {
         return Err(CommandError::field_bit(byte, bit));
     }

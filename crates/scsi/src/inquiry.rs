@@ -2,7 +2,7 @@
 
 use block::Pieces;
 
-use crate::dispatch::{cut, Context};
+use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::unit::Identity;

@@ -4,7 +4,7 @@ use block::Pieces;
 
 use crate::attention::Attention;
 use crate::counters::OpClass;
-use crate::dispatch::{cut, Context};
+use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::unit::LogicalUnit;
@@ -78,7 +78,11 @@ fn parameters<M: Medium>(lu: &LogicalUnit<M>, code: u8) -> Option<Parameters> {
 
 /// 02h and 03h (SPC-5 7.3.7): what the layers below corrected they count themselves; here are bytes and uncorrected errors.
 fn errors(bytes: u64, uncorrected: u64) -> Parameters {
-    vec![(0x0003, vec![0; 8]), (0x0005, bytes.to_be_bytes().to_vec()), (0x0006, uncorrected.to_be_bytes().to_vec())]
+    vec![
+        (0x0003, vec![0; 8]),
+        (0x0005, bytes.to_be_bytes().to_vec()),
+        (0x0006, uncorrected.to_be_bytes().to_vec()),
+    ]
 }
 
 /// 0Ch (SBC-4 6.4.5): available and used LBA mapping resources, in threshold sets. Free space is the pool's (scope 10b: shared

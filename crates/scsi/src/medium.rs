@@ -64,11 +64,23 @@ pub trait Medium: Clone + 'static {
     fn flush(&self) -> impl Future<Output = Result<(), BlockError>>;
     /// Copies `len` bytes from `source` at `from` to `at`: by sharing pages where both lie in one pool and the
     /// addresses agree modulo the page, by moving bytes elsewhere.
-    fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> impl Future<Output = Result<Copied, BlockError>>;
+    fn copy_from(
+        &self,
+        source: &Self,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<Copied, BlockError>>;
     /// Freezes a range: later writes to the medium do not change what the ROD holds.
     fn take_rod(&self, at: u64, len: u64) -> impl Future<Output = Result<Self::Rod, BlockError>>;
     /// Copies `len` bytes from offset `from` of a ROD to `at`.
-    fn copy_from_rod(&self, rod: &Self::Rod, from: u64, at: u64, len: u64) -> impl Future<Output = Result<Copied, BlockError>>;
+    fn copy_from_rod(
+        &self,
+        rod: &Self::Rod,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<Copied, BlockError>>;
     /// Stores a small record durably with the medium (persistent reservations over a power loss); at most 64 KiB.
     fn save_record(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), BlockError>>;
     /// The record of that name, as it was last saved.

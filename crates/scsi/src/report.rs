@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use block::Pieces;
 
 use crate::cdb::Cdb;
-use crate::dispatch::{cut, Context};
+use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::medium::Medium;
-use crate::opcode::{entries, Command, Handler, TABLE};
+use crate::opcode::{Command, Handler, TABLE, entries};
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
 use crate::view::View;
@@ -134,7 +134,9 @@ pub(crate) fn report_target_port_groups<M: Medium>(ctx: &Context<'_, M>) -> Resu
 }
 
 /// REPORT IDENTIFYING INFORMATION, SPC-5 6.34: nobody has set any.
-pub(crate) fn report_identifying_information<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn report_identifying_information<M: Medium>(
+    ctx: &Context<'_, M>,
+) -> Result<Pieces, CommandError> {
     match ctx.cdb.u8(10) >> 1 {
         // Peripheral device identifying information, and its text form.
         0 | 2 => Ok(cut(&[0; 4], ctx.cdb.uint(6, 4))),

@@ -35,9 +35,13 @@ const OVERWRITE_BYTES_PER_S: u64 = 48 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Idle,
-    Running { done: u16 },
+    Running {
+        done: u16,
+    },
     /// `restricted`: AUSE was 0, so only another SANITIZE leads out.
-    Failed { restricted: bool },
+    Failed {
+        restricted: bool,
+    },
 }
 
 /// Where the LU stands.
@@ -76,7 +80,11 @@ impl Sanitizing {
 enum Method {
     /// Every page released.
     Erase,
-    Overwrite { pattern: Data, passes: u8, invert: bool },
+    Overwrite {
+        pattern: Data,
+        passes: u8,
+        invert: bool,
+    },
 }
 
 /// SANITIZE.

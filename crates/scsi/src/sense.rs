@@ -182,7 +182,9 @@ pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
         E::Aborted => return Failure { status: Status::TaskAborted, sense: None },
         E::InvalidOpcode => Sense::new(IllegalRequest, 0x2000).specific(field(true, &0, &None)),
         E::InvalidField { byte, bit } => Sense::new(IllegalRequest, 0x2400).specific(field(true, byte, bit)),
-        E::InvalidParameter { byte, bit } => Sense::new(IllegalRequest, 0x2600).specific(field(false, byte, bit)),
+        E::InvalidParameter { byte, bit } => {
+            Sense::new(IllegalRequest, 0x2600).specific(field(false, byte, bit))
+        }
         E::ParameterListLength => Sense::new(IllegalRequest, 0x1a00),
         E::ParameterNotSupported => Sense::new(IllegalRequest, 0x2601),
         E::SavingNotSupported => Sense::new(IllegalRequest, 0x3900),
@@ -201,13 +203,18 @@ pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
         E::Attention(attention) => Sense::new(UnitAttention, attention.asc().0),
         // EXTENDED COPY (SPC-4 6.4): the list as a whole, then one segment.
         E::TooManyTargetDescriptors => Sense::new(IllegalRequest, 0x2606),
-        E::UnsupportedTargetDescriptor { byte } => Sense::new(IllegalRequest, 0x2607).specific(field(false, byte, &None)),
+        E::UnsupportedTargetDescriptor { byte } => {
+            Sense::new(IllegalRequest, 0x2607).specific(field(false, byte, &None))
+        }
         E::TooManySegmentDescriptors => Sense::new(IllegalRequest, 0x2608),
-        E::UnsupportedSegmentDescriptor { byte } => Sense::new(IllegalRequest, 0x2609).specific(field(false, byte, &None)),
+        E::UnsupportedSegmentDescriptor { byte } => {
+            Sense::new(IllegalRequest, 0x2609).specific(field(false, byte, &None))
+        }
         E::InlineDataLength => Sense::new(IllegalRequest, 0x260b),
         E::OperationInProgress => Sense::new(IllegalRequest, 0x0016),
         E::CopyAborted { asc, segment } => {
-            let mut sense = Sense::new(CopyAborted, asc.0).specific(Specific::Segment { in_descriptor: true, byte: 0 });
+            let mut sense =
+                Sense::new(CopyAborted, asc.0).specific(Specific::Segment { in_descriptor: true, byte: 0 });
             sense.command_specific = u64::from(*segment);
             sense
         }

@@ -61,7 +61,12 @@ impl TaskSet {
 
     /// Marks the commands of the nexuses that `of` selects as aborted, but not the one that asks (`except`), and gives
     /// how many.
-    pub(crate) fn abort(&self, by: Option<NexusId>, except: Option<&Task<'_>>, of: impl Fn(NexusId) -> bool) -> usize {
+    pub(crate) fn abort(
+        &self,
+        by: Option<NexusId>,
+        except: Option<&Task<'_>>,
+        of: impl Fn(NexusId) -> bool,
+    ) -> usize {
         let mut count = 0;
         for (slot, running) in self.slots.borrow_mut().iter_mut().enumerate() {
             let Some(running) = running else { continue };
@@ -114,7 +119,11 @@ impl Task<'_> {
     }
 
     /// Waits for `ready`, which is looked at when the task set or `signal` changes, or until the command is aborted (`None`).
-    pub(crate) async fn wait_for<T>(&self, signal: &Signal, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    pub(crate) async fn wait_for<T>(
+        &self,
+        signal: &Signal,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
         let mut either = std::pin::pin!(self.set.changed.wait_for(|| self.is_aborted().then_some(())));
         let mut done = std::pin::pin!(signal.wait_for(&mut ready));
         std::future::poll_fn(|cx| {

@@ -59,7 +59,13 @@ impl ThinMemory {
     }
 
     /// A medium in a pool.
-    pub fn in_pool(pool: Rc<Pool>, len_bytes: u64, block_bytes: u32, page_bytes: u64, thin: bool) -> ThinMemory {
+    pub fn in_pool(
+        pool: Rc<Pool>,
+        len_bytes: u64,
+        block_bytes: u32,
+        page_bytes: u64,
+        thin: bool,
+    ) -> ThinMemory {
         ThinMemory(Rc::new(Inner {
             pages: RefCell::default(),
             records: RefCell::default(),
@@ -143,13 +149,13 @@ impl ThinMemory {
     /// Changes a part of a page, which gets a copy of its own.
     fn change(&self, page: u64, edit: impl FnOnce(&mut [u8])) -> Result<(), BlockError> {
         let mut pages = self.0.pages.borrow_mut();
-        if !pages.contains_key(&page) {
+        if let std::collections::btree_map::Entry::Vacant(place) = pages.entry(page) {
             let pool = &self.0.pool;
             if pool.used.get() >= pool.pages.get() {
                 return Err(BlockError::NoSpace { pool: "memory".into() });
             }
             pool.used.set(pool.used.get() + 1);
-            pages.insert(page, Rc::new(vec![0; self.0.page_bytes as usize]));
+            place.insert(Rc::new(vec![0; self.0.page_bytes as usize]));
         }
         let bytes: &mut Vec<u8> = Rc::make_mut(pages.get_mut(&page).expect("inserted above"));
         edit(bytes);
@@ -284,7 +290,13 @@ impl Medium for ThinMemory {
         Ok(MemoryRod { from: at, pages: here.collect() })
     }
 
-    async fn copy_from_rod(&self, rod: &MemoryRod, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+    async fn copy_from_rod(
+        &self,
+        rod: &MemoryRod,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
         self.check(at, len)?;
         world::yield_now().await;
         let (start, page) = (rod.from + from, self.0.page_bytes);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use block::Geometry;
 use world::World;
 
-use crate::atomic::{undo_task, Atomics};
+use crate::atomic::{Atomics, undo_task};
 use crate::attention::Attention;
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;

@@ -43,7 +43,8 @@ fn parse<M: Medium>(ctx: &Context<'_, M>, list: &[u8]) -> Result<Vec<Span>, Comm
     let mut spans = Vec::with_capacity(descriptors.len() / DESCRIPTOR_LEN);
     let mut total = 0;
     for (i, descriptor) in descriptors.chunks_exact(DESCRIPTOR_LEN).enumerate() {
-        let number = |from: usize, to: usize| descriptor[from..to].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
+        let number =
+            |from: usize, to: usize| descriptor[from..to].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
         let (lba, blocks) = (number(0, 8), number(8, 12));
         let span = ctx.span(lba, blocks)?;
         total += blocks;

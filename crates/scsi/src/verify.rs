@@ -7,7 +7,7 @@ use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::ranges::Mode;
-use crate::read_write::{cut_to_data, lba_and_blocks, transfer, write_blocks, STEP_BYTES};
+use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
 use crate::write_same::{repeat, steps};
 
 /// BYTCHK: what the medium is compared with.

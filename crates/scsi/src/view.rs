@@ -16,7 +16,7 @@ use crate::nexus::{InitiatorPort, Nexus, TargetPort};
 use crate::odx::{TokenLists, Tokens};
 use crate::opcode;
 use crate::request::{Lun, NexusId, Request, Response, Status, TaskFunction, TaskOutcome};
-use crate::sense::{failure_of, Format};
+use crate::sense::{Format, failure_of};
 use crate::unit::LogicalUnit;
 
 /// What a view is made from.
@@ -147,7 +147,8 @@ impl<M: Medium> View<M> {
         let Some(seat) = lun.and_then(|l| seats.get(&l)) else { return 0 };
         let cdb = Cdb(*cdb);
         let block_bytes = seat.lu.block_bytes();
-        let len = opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
+        let len = opcode::find(&cdb)
+            .map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
         if len <= dispatch::DATA_OUT_BYTES_MAX { len } else { 0 }
     }
 
@@ -221,7 +222,12 @@ impl<M: Medium> Drop for View<M> {
 }
 
 /// The response of a command that failed.
-pub(crate) fn respond_failed(error: &CommandError, block_bytes: u32, format: Format, wanted: u64) -> Response {
+pub(crate) fn respond_failed(
+    error: &CommandError,
+    block_bytes: u32,
+    format: Format,
+    wanted: u64,
+) -> Response {
     let failure = failure_of(error, block_bytes);
     Response {
         status: failure.status,

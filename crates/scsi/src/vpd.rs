@@ -106,7 +106,8 @@ fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
     let mut out = [0; 60];
     let mut put = |at: usize, value: u32| out[at - 4..at].copy_from_slice(&value.to_be_bytes());
     // Offsets below are of the page; the body begins at byte 4. WSNZ = 0: WRITE SAME of 0 blocks goes to the end.
-    put(4, limits::COMPARE_AND_WRITE_BLOCKS_MAX as u32 * 0x1_0000 | 1 << lu.identity.physical_block_exponent.min(15));
+    let granularity = 1 << lu.identity.physical_block_exponent.min(15);
+    put(4, (limits::COMPARE_AND_WRITE_BLOCKS_MAX as u32) << 16 | granularity);
     put(8, blocks(TRANSFER_BYTES_MAX));
     put(12, blocks(limits::OPTIMAL_TRANSFER_BYTES));
     put(16, blocks(TRANSFER_BYTES_MAX));
@@ -139,7 +140,8 @@ pub(crate) fn threshold_exponent<M: Medium>(lu: &LogicalUnit<M>) -> u8 {
     let Some(page) = lu.medium.page_bytes() else { return 0 };
     let blocks = (page / u64::from(lu.block_bytes())).max(1);
     let mut exponent = blocks.ilog2().max(1);
-    while lu.medium.space().pool_bytes / u64::from(lu.block_bytes()) >> exponent > u64::from(u32::MAX) {
+    let pool_blocks = lu.medium.space().pool_bytes / u64::from(lu.block_bytes());
+    while pool_blocks >> exponent > u64::from(u32::MAX) {
         exponent += 1;
     }
     exponent as u8

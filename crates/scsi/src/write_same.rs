@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
 use crate::medium::Medium;
 use crate::ranges::Mode;
-use crate::read_write::{flush_if_asked, lba_and_blocks, length_field, STEP_BYTES};
+use crate::read_write::{STEP_BYTES, flush_if_asked, lba_and_blocks, length_field};
 
 /// WRITE SAME. Zeros are metadata work: the medium forgets the range. Anything else is written, also under UNMAP = 1, for
 /// unmapped blocks would not read as what the host gave (LBPRZ).

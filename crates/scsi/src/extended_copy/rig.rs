@@ -93,7 +93,8 @@ pub(crate) async fn respond(view: &View<ThinMemory>, lun: u16, cdb: &[u8], data:
     let mut full = [0; 16];
     full[..cdb.len()].copy_from_slice(cdb);
     let (attribute, data_out) = (TaskAttribute::Simple, Pieces::copy_of(data));
-    view.execute(Some(Lun(lun)), Request { cdb: full, attribute, data_out, data_in_max: 1 << 16, tag: 0 }).await
+    view.execute(Some(Lun(lun)), Request { cdb: full, attribute, data_out, data_in_max: 1 << 16, tag: 0 })
+        .await
 }
 
 /// Sends a command.

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use block::Pieces;
 pub(crate) use select::select;
 
-use crate::dispatch::{cut, Context};
+use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::unit::LogicalUnit;

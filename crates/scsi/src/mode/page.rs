@@ -32,7 +32,8 @@ pub(super) fn pages<M: Medium>(
     if subpage != 0 && subpage != ALL_SUBPAGES && code == ALL {
         return Err(CommandError::field(3));
     }
-    let asked = |&&(c, s): &&(u8, u8)| (code == ALL || c == code) && (subpage == ALL_SUBPAGES || s == subpage);
+    let asked =
+        |&&(c, s): &&(u8, u8)| (code == ALL || c == code) && (subpage == ALL_SUBPAGES || s == subpage);
     let found: Vec<_> = PAGES.iter().filter(asked).filter_map(|&(c, s)| page(lu, c, s, which)).collect();
     if found.is_empty() {
         let known = PAGES.iter().any(|p| p.0 == code);

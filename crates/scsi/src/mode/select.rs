@@ -2,8 +2,8 @@
 
 use block::Pieces;
 
-use super::page::{page, Which};
 use super::Changeable;
+use super::page::{Which, page};
 use crate::attention::Attention;
 use crate::dispatch::Context;
 use crate::error::CommandError;
@@ -46,8 +46,11 @@ fn parse<M: Medium>(
 ) -> Result<Changeable, CommandError> {
     let header_len = if ten { 8 } else { 4 };
     let header = list.get(..header_len).ok_or(CommandError::ParameterListLength)?;
-    let (long, descriptors_len) =
-        if ten { (header[4] & 1 != 0, u16::from_be_bytes([header[6], header[7]])) } else { (false, u16::from(header[3])) };
+    let (long, descriptors_len) = if ten {
+        (header[4] & 1 != 0, u16::from_be_bytes([header[6], header[7]]))
+    } else {
+        (false, u16::from(header[3]))
+    };
     if header[if ten { 2 } else { 1 }] != 0 {
         return Err(CommandError::parameter(if ten { 2 } else { 1 }));
     }
@@ -77,8 +80,11 @@ fn check_block_descriptor<M: Medium>(
         return Err(CommandError::parameter(at - if at == 8 { 2 } else { 1 }));
     }
     let number = |b: &[u8]| b.iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
-    let (blocks, all_ones, block_at) =
-        if long { (number(&bytes[..8]), u64::MAX, 12) } else { (number(&bytes[..4]), u64::from(u32::MAX), 5) };
+    let (blocks, all_ones, block_at) = if long {
+        (number(&bytes[..8]), u64::MAX, 12)
+    } else {
+        (number(&bytes[..4]), u64::from(u32::MAX), 5)
+    };
     if blocks != 0 && blocks != all_ones && blocks != lu.blocks() {
         return Err(CommandError::parameter(at));
     }
@@ -100,8 +106,11 @@ fn apply_page<M: Medium>(
     let (code, has_subpage) = (rest[0] & 0x3f, rest[0] & 0x40 != 0);
     let header_len = if has_subpage { 4 } else { 2 };
     let header = rest.get(..header_len).ok_or(CommandError::ParameterListLength)?;
-    let (subpage, body_len) =
-        if has_subpage { (header[1], u16::from_be_bytes([header[2], header[3]])) } else { (0, u16::from(header[1])) };
+    let (subpage, body_len) = if has_subpage {
+        (header[1], u16::from_be_bytes([header[2], header[3]]))
+    } else {
+        (0, u16::from(header[1]))
+    };
     let current = page(lu, code, subpage, Which::Current).ok_or(CommandError::parameter_bit(at, 5))?;
     let mask = page(lu, code, subpage, Which::Changeable).ok_or(CommandError::parameter_bit(at, 5))?;
     let len = header_len + usize::from(body_len);

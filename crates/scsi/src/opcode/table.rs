@@ -37,7 +37,9 @@ pub static TABLE: &[Command] = &[
     cmd(0x16, "RESERVE(6)", H::Reserve, &[0, 0, 0, 0, 0]).access(Access::Own),
     cmd(0x17, "RELEASE(6)", H::Release, &[0, 0, 0, 0, 0]).access(Access::Own),
     cmd(0x1a, "MODE SENSE(6)", H::ModeSense, &[0x08, 0xff, 0xff, 0xff, 0]).gives().access(Access::Write),
-    cmd(0x1b, "START STOP UNIT", H::StartStop, &[0x01, 0, 0x0f, 0xf7, 0]).access(Access::Write).needs(Needs::Ready),
+    cmd(0x1b, "START STOP UNIT", H::StartStop, &[0x01, 0, 0x0f, 0xf7, 0])
+        .access(Access::Write)
+        .needs(Needs::Ready),
     cmd(0x1c, "RECEIVE DIAGNOSTIC RESULTS", H::ReceiveDiagnostic, &[0x01, 0xff, 0xff, 0xff, 0])
         .gives()
         .access(Access::Write),
@@ -55,18 +57,30 @@ pub static TABLE: &[Command] = &[
         .blocks(7, 2)
         .writes()
         .class(OpClass::Write),
-    cmd(0x2e, "WRITE AND VERIFY(10)", H::WriteAndVerify, &[DPO_BYTCHK, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
-        .blocks(7, 2)
-        .writes()
-        .class(OpClass::Write),
+    cmd(
+        0x2e,
+        "WRITE AND VERIFY(10)",
+        H::WriteAndVerify,
+        &[DPO_BYTCHK, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0],
+    )
+    .blocks(7, 2)
+    .writes()
+    .class(OpClass::Write),
     cmd(0x2f, "VERIFY(10)", H::Verify, &[DPO_BYTCHK, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
         .takes(DataOut::Verified { at: 7, width: 2 })
         .reads(),
     cmd(0x34, "PRE-FETCH(10)", H::PreFetch, &[0x02, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0]).reads(),
-    cmd(0x35, "SYNCHRONIZE CACHE(10)", H::SynchronizeCache, &[0x02, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
-        .access(Access::Write)
-        .needs(Needs::Ready),
-    cmd(0x37, "READ DEFECT DATA(10)", H::ReadDefectData, &[0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0]).gives().reads(),
+    cmd(
+        0x35,
+        "SYNCHRONIZE CACHE(10)",
+        H::SynchronizeCache,
+        &[0x02, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0],
+    )
+    .access(Access::Write)
+    .needs(Needs::Ready),
+    cmd(0x37, "READ DEFECT DATA(10)", H::ReadDefectData, &[0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0])
+        .gives()
+        .reads(),
     cmd(0x41, "WRITE SAME(10)", H::WriteSame, &[UNMAP, 0xff, 0xff, 0xff, 0xff, GROUP, 0xff, 0xff, 0])
         .takes(DataOut::OneBlock { ndob: false })
         .writes()
@@ -107,25 +121,40 @@ pub static TABLE: &[Command] = &[
     reserve_out(0x06, "PERSISTENT RESERVE OUT/REGISTER AND IGNORE EXISTING KEY"),
     reserve_out(0x07, "PERSISTENT RESERVE OUT/REGISTER AND MOVE"),
     // Third-party copies look at the reservations of every LU that they touch, so their handlers decide.
-    cmd(0x83, "EXTENDED COPY(LID1)", H::ExtendedCopy, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
-        .action(0x00)
-        .list(10, 4)
-        .access(Access::Write)
-        .needs(Needs::Ready)
-        .class(OpClass::Copy)
-        .lasts(LONG_S[0], LONG_S[1]),
-    cmd(0x83, "POPULATE TOKEN", H::PopulateToken, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, GROUP, 0])
-        .action(0x10)
-        .list(10, 4)
-        .reads()
-        .class(OpClass::Copy)
-        .lasts(LONG_S[0], LONG_S[1]),
-    cmd(0x83, "WRITE USING TOKEN", H::WriteUsingToken, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, GROUP, 0])
-        .action(0x11)
-        .list(10, 4)
-        .writes()
-        .class(OpClass::Copy)
-        .lasts(LONG_S[0], LONG_S[1]),
+    cmd(
+        0x83,
+        "EXTENDED COPY(LID1)",
+        H::ExtendedCopy,
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
+    )
+    .action(0x00)
+    .list(10, 4)
+    .access(Access::Write)
+    .needs(Needs::Ready)
+    .class(OpClass::Copy)
+    .lasts(LONG_S[0], LONG_S[1]),
+    cmd(
+        0x83,
+        "POPULATE TOKEN",
+        H::PopulateToken,
+        &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, GROUP, 0],
+    )
+    .action(0x10)
+    .list(10, 4)
+    .reads()
+    .class(OpClass::Copy)
+    .lasts(LONG_S[0], LONG_S[1]),
+    cmd(
+        0x83,
+        "WRITE USING TOKEN",
+        H::WriteUsingToken,
+        &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, GROUP, 0],
+    )
+    .action(0x11)
+    .list(10, 4)
+    .writes()
+    .class(OpClass::Copy)
+    .lasts(LONG_S[0], LONG_S[1]),
     receive_copy(0x00, "RECEIVE COPY RESULTS/COPY STATUS(LID1)", H::ReceiveCopyResults, 0xff),
     receive_copy(0x03, "RECEIVE COPY RESULTS/OPERATING PARAMETERS", H::ReceiveCopyResults, 0),
     receive_copy(0x04, "RECEIVE COPY RESULTS/FAILED SEGMENT DETAILS(LID1)", H::ReceiveCopyResults, 0xff),
@@ -153,9 +182,13 @@ pub static TABLE: &[Command] = &[
         .blocks(10, 4)
         .writes()
         .class(OpClass::Write),
-    cmd(0x8f, "VERIFY(16)", H::Verify, &sixteen(DPO_BYTCHK)).takes(DataOut::Verified { at: 10, width: 4 }).reads(),
+    cmd(0x8f, "VERIFY(16)", H::Verify, &sixteen(DPO_BYTCHK))
+        .takes(DataOut::Verified { at: 10, width: 4 })
+        .reads(),
     cmd(0x90, "PRE-FETCH(16)", H::PreFetch, &sixteen(0x02)).reads(),
-    cmd(0x91, "SYNCHRONIZE CACHE(16)", H::SynchronizeCache, &sixteen(0x02)).access(Access::Write).needs(Needs::Ready),
+    cmd(0x91, "SYNCHRONIZE CACHE(16)", H::SynchronizeCache, &sixteen(0x02))
+        .access(Access::Write)
+        .needs(Needs::Ready),
     cmd(0x93, "WRITE SAME(16)", H::WriteSame, &sixteen(UNMAP | 0x01))
         .takes(DataOut::OneBlock { ndob: true })
         .writes()
@@ -190,15 +223,30 @@ pub static TABLE: &[Command] = &[
     cmd(0xa0, "REPORT LUNS", H::ReportLuns, &[0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
         .gives()
         .access(Access::Free),
-    cmd(0xa3, "REPORT IDENTIFYING INFORMATION", H::ReportIdentifyingInformation, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xfe, 0])
-        .action(0x05)
-        .gives(),
-    cmd(0xa3, "REPORT TARGET PORT GROUPS", H::ReportTargetPortGroups, &[0xe0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
-        .action(0x0a)
-        .gives(),
-    cmd(0xa3, "REPORT SUPPORTED OPERATION CODES", H::ReportOpcodes, &[0, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0])
-        .action(0x0c)
-        .gives(),
+    cmd(
+        0xa3,
+        "REPORT IDENTIFYING INFORMATION",
+        H::ReportIdentifyingInformation,
+        &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xfe, 0],
+    )
+    .action(0x05)
+    .gives(),
+    cmd(
+        0xa3,
+        "REPORT TARGET PORT GROUPS",
+        H::ReportTargetPortGroups,
+        &[0xe0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
+    )
+    .action(0x0a)
+    .gives(),
+    cmd(
+        0xa3,
+        "REPORT SUPPORTED OPERATION CODES",
+        H::ReportOpcodes,
+        &[0, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
+    )
+    .action(0x0c)
+    .gives(),
     cmd(
         0xa3,
         "REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS",
@@ -207,14 +255,26 @@ pub static TABLE: &[Command] = &[
     )
     .action(0x0d)
     .gives(),
-    cmd(0xa3, "REPORT TIMESTAMP", H::ReportTimestamp, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0]).action(0x0f).gives(),
+    cmd(0xa3, "REPORT TIMESTAMP", H::ReportTimestamp, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
+        .action(0x0f)
+        .gives(),
     cmd(0xa8, "READ(12)", H::Read, &twelve(DPO_FUA)).gives().reads().class(OpClass::Read),
     cmd(0xaa, "WRITE(12)", H::Write, &twelve(DPO_FUA)).blocks(6, 4).writes().class(OpClass::Write),
-    cmd(0xae, "WRITE AND VERIFY(12)", H::WriteAndVerify, &twelve(DPO_BYTCHK)).blocks(6, 4).writes().class(OpClass::Write),
-    cmd(0xaf, "VERIFY(12)", H::Verify, &twelve(DPO_BYTCHK)).takes(DataOut::Verified { at: 6, width: 4 }).reads(),
-    cmd(0xb7, "READ DEFECT DATA(12)", H::ReadDefectData, &[0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0])
-        .gives()
+    cmd(0xae, "WRITE AND VERIFY(12)", H::WriteAndVerify, &twelve(DPO_BYTCHK))
+        .blocks(6, 4)
+        .writes()
+        .class(OpClass::Write),
+    cmd(0xaf, "VERIFY(12)", H::Verify, &twelve(DPO_BYTCHK))
+        .takes(DataOut::Verified { at: 6, width: 4 })
         .reads(),
+    cmd(
+        0xb7,
+        "READ DEFECT DATA(12)",
+        H::ReadDefectData,
+        &[0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
+    )
+    .gives()
+    .reads(),
 ];
 
 /// Byte 1, eight bytes of LBA, four of length, group number, control.
@@ -248,5 +308,7 @@ const fn reserve_out(action: u8, name: &'static str) -> Command {
 }
 
 const fn receive_copy(action: u8, name: &'static str, handler: H, list_id: u8) -> Command {
-    cmd(0x84, name, handler, &[0, list_id, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0]).action(action).gives()
+    cmd(0x84, name, handler, &[0, list_id, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0])
+        .action(action)
+        .gives()
 }

@@ -152,8 +152,13 @@ fn preempt_and_abort_ends_the_commands_of_the_preempted() {
         rig.world.spawn(async move {
             let cdb = [0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
             let attribute = crate::TaskAttribute::Simple;
-            let request =
-                crate::Request { cdb, attribute, data_out: Pieces::copy_of(&[9; 512]), data_in_max: 0, tag: 0 };
+            let request = crate::Request {
+                cdb,
+                attribute,
+                data_out: Pieces::copy_of(&[9; 512]),
+                data_in_max: 0,
+                tag: 0,
+            };
             seen.set(Some(sender.execute(Some(crate::Lun(0)), request).await.aborted));
         });
         let world = rig.world.clone();

@@ -27,7 +27,11 @@ fn every_form_of_read_and_write_addresses_the_same_blocks() {
             assert_eq!(check(&host, read, &[], "good").await, data, "{write}");
             check(&host, "42 00 0000000000 0018 00", &unmap_list(&[(0, 128)]), "good").await;
         }
-        assert_eq!(check(&host, "08 000000 00 00", &[], "good").await.len(), 256 * BLOCK, "READ(6) of 0 is 256");
+        assert_eq!(
+            check(&host, "08 000000 00 00", &[], "good").await.len(),
+            256 * BLOCK,
+            "READ(6) of 0 is 256"
+        );
     });
 }
 
@@ -46,9 +50,17 @@ fn unmap_list(ranges: &[(u64, u32)]) -> Vec<u8> {
 fn ranges_past_the_end_are_refused_and_no_blocks_are_fine() {
     bench(async |b| {
         let host = b.host(1).await;
-        for (opcode, data) in [("88", 0), ("8a", BLOCK), ("8e", BLOCK), ("8f", 0), ("93", BLOCK), ("8b", BLOCK), ("90", 0)] {
+        for (opcode, data) in
+            [("88", 0), ("8a", BLOCK), ("8e", BLOCK), ("8f", 0), ("93", BLOCK), ("8b", BLOCK), ("90", 0)]
+        {
             let data = vec![0; data];
-            for lba in ["0000000000010000", "0000000000010001", "7fffffffffffffff", "8000000000000000", "ffffffffffffffff"] {
+            for lba in [
+                "0000000000010000",
+                "0000000000010001",
+                "7fffffffffffffff",
+                "8000000000000000",
+                "ffffffffffffffff",
+            ] {
                 check(&host, &format!("{opcode} 00 {lba} 00000001 00 00"), &data, "5/2100").await;
             }
             check(&host, &format!("{opcode} 00 0000000000010001 00000000 00 00"), &[], "5/2100").await;
@@ -119,7 +131,13 @@ fn compare_and_write_writes_all_or_tells_where_it_differs() {
 
         let max = COMPARE_AND_WRITE_BLOCKS_MAX as usize;
         check(&host, "89 00 0000000000000100 000000 80 00 00", &vec![0; 2 * max * BLOCK], "good").await;
-        check(&host, "89 00 0000000000000100 000000 81 00 00", &vec![0; 2 * (max + 1) * BLOCK], "5/2400 cdb 13").await;
+        check(
+            &host,
+            "89 00 0000000000000100 000000 81 00 00",
+            &vec![0; 2 * (max + 1) * BLOCK],
+            "5/2400 cdb 13",
+        )
+        .await;
         check(&host, "89 00 0000000000000100 000000 00 00 00", &vec![0; 512 * BLOCK], "5/2400 cdb 13").await;
         check(&host, "89 00 0000000000000100 000000 00 00 00", &[], "good").await;
         check(&host, "89 00 000000000000ffff 000000 02 00 00", &vec![0; 4 * BLOCK], "5/2100").await;
@@ -182,7 +200,10 @@ fn write_same_zeroes_for_nothing_and_writes_patterns() {
         check(&host, "93 08 0000000000000007 00001001 00 00", &pattern(9, 1), "good").await;
         let read = check(&host, "28 00 00000006 00 1003 00", &[], "good").await;
         let nines = read.iter().position(|&x| x != 9 && x != 0).map_or(0, |_| 1);
-        assert_eq!((nines, read[0], read[BLOCK], read[0x1001 * BLOCK], read[0x1002 * BLOCK]), (0, 0, 9, 9, 0));
+        assert_eq!(
+            (nines, read[0], read[BLOCK], read[0x1001 * BLOCK], read[0x1002 * BLOCK]),
+            (0, 0, 9, 9, 0)
+        );
         // To the end of the medium; not more and not less than one block of data; no anchor.
         check(&host, "93 01 0000000000000001 00000000 00 00", &[], "good").await;
         assert_eq!(b.medium.pages_used(), 1, "the page of block 0 stays");
@@ -199,8 +220,15 @@ fn write_same_zeroes_for_nothing_and_writes_patterns() {
         check(&host, "93 01 0000000000000000 00800001 00 00", &[], "5/2400 cdb 10").await;
         check(&host, "93 01 0000000000000000 00000000 00 00", &[], "5/2400 cdb 10").await;
         // UNMAP: at most 1,048,576 blocks over all descriptors.
-        check(&host, "42 00 0000000000 0028 00", &unmap_list(&[(0, 1 << 19), (1 << 20, 1 << 19)]), "good").await;
-        check(&host, "42 00 0000000000 0028 00", &unmap_list(&[(0, 1 << 20), (1 << 21, 1)]), "5/2600 list 32").await;
+        check(&host, "42 00 0000000000 0028 00", &unmap_list(&[(0, 1 << 19), (1 << 20, 1 << 19)]), "good")
+            .await;
+        check(
+            &host,
+            "42 00 0000000000 0028 00",
+            &unmap_list(&[(0, 1 << 20), (1 << 21, 1)]),
+            "5/2600 list 32",
+        )
+        .await;
     });
 }
 

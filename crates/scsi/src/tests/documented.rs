@@ -1,8 +1,8 @@
 //! What is stated elsewhere holds: the table of commands in the documentation, the size of a command's future.
 
 use super::*;
-use crate::opcode::{self, find, TABLE};
 use crate::cdb::Cdb;
+use crate::opcode::{self, TABLE, find};
 
 const DOCUMENT: &str = include_str!("../../../../docs/scsi.md");
 
@@ -40,7 +40,11 @@ fn the_table_is_well_formed() {
         cdb[..2].copy_from_slice(&command.usage[..2]);
         let found = find(&Cdb(cdb)).map(|c| c.name);
         assert_eq!(found, Some(command.name));
-        assert!(opcode::entries(command.opcode).iter().all(|c| c.service_action.is_some() == command.service_action.is_some()));
+        assert!(
+            opcode::entries(command.opcode)
+                .iter()
+                .all(|c| c.service_action.is_some() == command.service_action.is_some())
+        );
     }
 }
 

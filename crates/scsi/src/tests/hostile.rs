@@ -46,7 +46,8 @@ fn random_request(rng: &mut world::Rng) -> Request {
         1 => {}
         _ => data.iter_mut().take(256).for_each(|b| *b = if rng.u8(..8) == 0 { rng.u8(..32) } else { 0 }),
     }
-    let attribute = [TaskAttribute::Simple, TaskAttribute::Ordered, TaskAttribute::HeadOfQueue, TaskAttribute::Aca];
+    let attribute =
+        [TaskAttribute::Simple, TaskAttribute::Ordered, TaskAttribute::HeadOfQueue, TaskAttribute::Aca];
     Request {
         cdb,
         attribute: attribute[rng.usize(..4)],

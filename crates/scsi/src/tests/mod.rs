@@ -49,7 +49,8 @@ impl Bench {
 
     /// A host's view, as it is right after login.
     pub(crate) fn fresh_host(&self, number: u64) -> View<ThinMemory> {
-        let port = TargetPort { target: "iqn.2026-01.test:masu".into(), portal_group: 1, relative_id: 1, group: 1 };
+        let port =
+            TargetPort { target: "iqn.2026-01.test:masu".into(), portal_group: 1, relative_id: 1, group: 1 };
         let view = View::new(ViewSpec {
             nexus: NexusId(number),
             initiator: InitiatorPort {
@@ -67,7 +68,8 @@ impl Bench {
 
 /// Runs a test in the model world, on a thin LU of [`BLOCKS`] blocks.
 pub(crate) fn bench<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F) {
-    Model::new(1).run(|world| test(Bench::on(world, ThinMemory::new(BLOCKS * BLOCK as u64, BLOCK as u32, PAGE))));
+    Model::new(1)
+        .run(|world| test(Bench::on(world, ThinMemory::new(BLOCKS * BLOCK as u64, BLOCK as u32, PAGE))));
 }
 
 /// Bytes from hexadecimal digits; spaces are for the eye.

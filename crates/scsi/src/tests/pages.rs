@@ -45,7 +45,10 @@ fn vpd_pages_are_listed_and_well_formed() {
         let field = |at: usize, len: usize| number(&limits[at..at + len]);
         assert_eq!((limits.len(), limits[4], limits[5]), (64, 0, 128));
         assert_eq!((field(6, 2), field(8, 4), field(12, 4), field(16, 4)), (1, 65_536, 2048, 65_536));
-        assert_eq!((field(20, 4), field(24, 4), field(28, 4), field(32, 4)), (1 << 20, 256, 128, 0x8000_0000));
+        assert_eq!(
+            (field(20, 4), field(24, 4), field(28, 4), field(32, 4)),
+            (1 << 20, 256, 128, 0x8000_0000)
+        );
         assert_eq!((field(36, 8), field(44, 4), field(48, 8), field(56, 8)), (8 << 20, 256, 0, 0));
         assert_eq!(check(&host, "12 01 b1 0008 00", &[], "good").await, hex("00b1003c 0001 0040"));
         b.medium.pool().pages.set(1000);
@@ -129,7 +132,10 @@ fn log_pages() {
     bench(async |b| {
         let host = b.host(1).await;
         check(&host, "2a 00 00000000 00 0100 00", &pattern(1, 256), "good").await;
-        assert_eq!(check(&host, "4d 00 40 00 00 0000 0100 00", &[], "good").await, hex("0000 0006 0002030c192f"));
+        assert_eq!(
+            check(&host, "4d 00 40 00 00 0000 0100 00", &[], "good").await,
+            hex("0000 0006 0002030c192f")
+        );
         let both = check(&host, "4d 00 40 ff 00 0000 0100 00", &[], "good").await;
         assert_eq!(both[..8], hex("40ff 000e 0000 00ff")[..]);
         b.medium.pool().pages.set(100);
@@ -153,7 +159,10 @@ fn supported_operation_codes_are_those_of_the_table() {
         let all = check(&host, "a3 0c 80 00 0000 0000ffff 00 00", &[], "good").await;
         assert_eq!(number(&all[..4]) as usize, all.len() - 4);
         assert_eq!(all.len() - 4, 20 * TABLE.len());
-        assert_eq!(check(&host, "a3 0c 00 00 0000 0000ffff 00 00", &[], "good").await.len() - 4, 8 * TABLE.len());
+        assert_eq!(
+            check(&host, "a3 0c 00 00 0000 0000ffff 00 00", &[], "good").await.len() - 4,
+            8 * TABLE.len()
+        );
         for descriptor in all[4..].chunks(20) {
             let (opcode, action, flags, len) = (descriptor[0], descriptor[3], descriptor[5], descriptor[7]);
             assert_eq!((flags & 2, &descriptor[8..10]), (2, &[0, 10][..]));
@@ -161,7 +170,9 @@ fn supported_operation_codes_are_those_of_the_table() {
             let (one, two) = if flags & 1 != 0 { (refused, "good") } else { ("good", refused) };
             check(&host, &format!("a3 0c 01 {opcode:02x} 0000 00000400 00 00"), &[], one).await;
             check(&host, &format!("a3 0c 02 {opcode:02x} 00{action:02x} 00000400 00 00"), &[], two).await;
-            let usage = check(&host, &format!("a3 0c 83 {opcode:02x} 00{action:02x} 00000400 00 00"), &[], "good").await;
+            let usage =
+                check(&host, &format!("a3 0c 83 {opcode:02x} 00{action:02x} 00000400 00 00"), &[], "good")
+                    .await;
             assert_eq!((usage[1], usage[3], usage[4]), (0x83, len, opcode));
             assert_eq!(usage.len(), 4 + usize::from(len) + 12);
         }
@@ -177,13 +188,20 @@ fn hosts_hear_of_mappings_and_see_no_others() {
     bench(async |b| {
         let host = b.host(1).await;
         let second = LogicalUnit::new(b.world.clone(), Identity::of(1, 2), b.medium.clone());
-        assert_eq!(check(&host, "a0 00 00 000000 00000100 00 00", &[], "good").await, hex("00000008 00000000 0000000000000000"));
+        assert_eq!(
+            check(&host, "a0 00 00 000000 00000100 00 00", &[], "good").await,
+            hex("00000008 00000000 0000000000000000")
+        );
         host.map(Lun(300), second);
         host.set_elsewhere(vec![Lun(2)]);
         check(&host, "00", &[], "6/3f0e").await;
         let luns = check(&host, "a0 00 02 000000 00000100 00 00", &[], "good").await;
         assert_eq!(luns, hex("00000018 00000000 0000000000000000 0002000000000000 412c000000000000"));
-        assert_eq!(send(&host, 300, request("00", &[])).await.0, "6/2900", "REPORT LUNS cleared the other one");
+        assert_eq!(
+            send(&host, 300, request("00", &[])).await.0,
+            "6/2900",
+            "REPORT LUNS cleared the other one"
+        );
         assert_eq!(send(&host, 300, request("00", &[])).await.0, "good");
         host.unmap(Lun(300));
         // REPORT LUNS is answered in spite of the condition, and clears it.
@@ -205,7 +223,22 @@ fn a_read_only_unit_says_so_before_anything_else() {
         let identity = Identity { read_only: true, physical_block_exponent: 3, ..Identity::of(1, 1) };
         b.lu = LogicalUnit::new(b.world.clone(), identity, b.medium.clone());
         let host = b.host(1).await;
-        for cdb in ["0a 000000 01 00", "2a", "8a", "aa", "41", "93", "93 08", "89", "8b", "9c", "42", "2e", "ae", "8e"] {
+        for cdb in [
+            "0a 000000 01 00",
+            "2a",
+            "8a",
+            "aa",
+            "41",
+            "93",
+            "93 08",
+            "89",
+            "8b",
+            "9c",
+            "42",
+            "2e",
+            "ae",
+            "8e",
+        ] {
             check(&host, cdb, &[], "7/2700").await;
         }
         assert_eq!(check(&host, "1a 08 0a 00 ff 00", &[], "good").await[2], 0x90);

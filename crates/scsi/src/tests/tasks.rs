@@ -30,7 +30,12 @@ fn unit_attentions_come_once_in_order_and_not_to_inquiry() {
 }
 
 /// Starts a command as a task; its outcome appears in the cell.
-fn start(b: &Bench, host: &Rc<View<ThinMemory>>, cdb: &'static str, data: Vec<u8>) -> Rc<RefCell<Option<String>>> {
+fn start(
+    b: &Bench,
+    host: &Rc<View<ThinMemory>>,
+    cdb: &'static str,
+    data: Vec<u8>,
+) -> Rc<RefCell<Option<String>>> {
     let outcome = Rc::new(RefCell::new(None));
     let (to, host) = (outcome.clone(), host.clone());
     b.world.spawn(async move {
@@ -63,7 +68,11 @@ fn task_management_ends_commands_and_tells_the_others() {
         settle(&b).await;
         assert_eq!((managed.get(), mine.take().as_deref()), (Some(TaskOutcome::Complete), Some("aborted")));
         assert_eq!(theirs.take().as_deref(), Some("good"));
-        assert_eq!(check(&one, "28 00 00000000 00 0001 00", &[], "good").await[0], 3, "the aborted one wrote nothing");
+        assert_eq!(
+            check(&one, "28 00 00000000 00 0001 00", &[], "good").await[0],
+            3,
+            "the aborted one wrote nothing"
+        );
 
         let held = lu.ranges.lock(0, 512, Mode::Exclusive).await;
         let theirs = start(&b, &two, "2a 00 00000000 00 0001 00", pattern(8, 1));
