@@ -7,12 +7,15 @@ mod lists;
 mod logins;
 mod medium;
 mod offers;
+mod peer;
 pub mod seeds;
+mod sessions;
 
 pub use bench::run_commands;
 pub use lists::run_lists;
 pub use logins::run_login;
 pub use offers::offer;
+pub use sessions::run_session;
 
 /// Text as seeds have it, one pair to a line, as it stands on the wire.
 pub fn wire_text(lines: &[u8]) -> Vec<u8> {
