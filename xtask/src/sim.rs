@@ -3,12 +3,14 @@
 
 mod group;
 mod lives;
+mod lu;
 mod pool;
 mod shadow;
 mod stamp;
 mod workload;
 
 use clap::{Args, ValueEnum};
+use pool::Through;
 use raid::Level;
 
 /// What is simulated.
@@ -20,6 +22,8 @@ pub(crate) enum Stack {
     Mirror,
     /// Volumes of a thin pool on a mirror and a stripe.
     Volume,
+    /// The same as logical units, with SCSI commands.
+    Unit,
 }
 
 /// A fault that no array on such disks can survive: to see that the simulation finds it.
@@ -103,7 +107,8 @@ fn simulate(stack: Stack, seed: u64, steps: u64, how: How) -> Tally {
     match stack {
         Stack::Stripe => group::simulate(Level::Raid0, 4, seed, steps, how),
         Stack::Mirror => group::simulate(Level::Raid1, 2, seed, steps, how),
-        Stack::Volume => pool::simulate(seed, steps, how),
+        Stack::Volume => pool::simulate(Through::Volumes, seed, steps, how),
+        Stack::Unit => pool::simulate(Through::Units, seed, steps, how),
     }
 }
 
@@ -112,7 +117,8 @@ fn every_point(stack: Stack, seed: u64, steps: u64) -> u64 {
     match stack {
         Stack::Stripe => group::every_point(Level::Raid0, 4, seed, steps),
         Stack::Mirror => group::every_point(Level::Raid1, 2, seed, steps),
-        Stack::Volume => pool::every_point(seed, steps),
+        Stack::Volume => pool::every_point(Through::Volumes, seed, steps),
+        Stack::Unit => pool::every_point(Through::Units, seed, steps),
     }
 }
 

@@ -14,7 +14,7 @@ use super::lives::{Ended, Life, Lives, open_drives};
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
 use super::workload::{self, Shared};
-use super::{Fault, How, Tally};
+use super::{Fault, How, Tally, lu};
 
 /// Room for metadata and for three times what the volumes hold at most.
 const DISK_BYTES: u64 = 24 << 20;
@@ -46,7 +46,17 @@ struct Known {
     len_asked_bytes: u64,
 }
 
+/// How the workload reaches the volumes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Through {
+    /// As they are.
+    Volumes,
+    /// As logical units, with SCSI commands.
+    Units,
+}
+
 struct PoolLives {
+    through: Through,
     shared: Shared,
     fault: Fault,
     known: RefCell<BTreeMap<String, Known>>,
@@ -83,7 +93,7 @@ async fn open_groups(world: &World) -> Vec<Group> {
 
 impl PoolLives {
     /// Makes groups and pool, in a life of their own.
-    fn create(lives: &Lives, fault: Fault) -> PoolLives {
+    fn create(lives: &Lives, through: Through, fault: Fault) -> PoolLives {
         lives.model.run(async |world| {
             let drives = open_drives(&world, DISKS);
             let mut groups = Vec::new();
@@ -94,7 +104,13 @@ impl PoolLives {
             let spec = PoolSpec { name: "p".to_owned(), page_bytes: PAGE_BYTES, soft_threshold_percent: 80 };
             Pool::create(world, spec, groups).await.expect("create the pool");
         });
-        PoolLives { shared: Shared::default(), fault, known: RefCell::default(), names: Cell::new(0) }
+        PoolLives {
+            through,
+            shared: Shared::default(),
+            fault,
+            known: RefCell::default(),
+            names: Cell::new(0),
+        }
     }
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
@@ -115,7 +131,12 @@ impl PoolLives {
                 names.into_iter().map(|n| (n.clone(), self.volume(&pool, &n))).collect();
             let round = Rc::new(Cell::new(life.steps.get().min(rng.u64(1..=ROUND_STEPS_MAX))));
             life.steps.set(life.steps.get() - round.get());
-            workload::run(&world, &volumes, &self.shared, &round).await;
+            match self.through {
+                Through::Volumes => workload::run(&world, &volumes, &self.shared, &round).await,
+                Through::Units => {
+                    workload::run(&world, &lu::units_of(&world, &volumes), &self.shared, &round).await
+                }
+            }
             check_space(&pool);
         }
         if life.closes {
@@ -267,9 +288,9 @@ fn check_space(pool: &Pool) {
     assert_eq!(space.used_bytes + space.free_bytes, space.total_bytes, "{space:?}");
 }
 
-pub(super) fn simulate(seed: u64, steps: u64, how: How) -> Tally {
+pub(super) fn simulate(through: Through, seed: u64, steps: u64, how: How) -> Tally {
     let lives = Lives::new(seed, DISKS, DISK_BYTES);
-    let pool = PoolLives::create(&lives, how.fault);
+    let pool = PoolLives::create(&lives, through, how.fault);
     if how.verbose {
         pool.shared.tell_all();
     }
@@ -277,10 +298,10 @@ pub(super) fn simulate(seed: u64, steps: u64, how: How) -> Tally {
 }
 
 /// One short workload, with the power cut after each of its persistence points in turn.
-pub(super) fn every_point(seed: u64, steps: u64) -> u64 {
+pub(super) fn every_point(through: Through, seed: u64, steps: u64) -> u64 {
     for point in 1.. {
         let mut lives = Lives::new(seed, DISKS, DISK_BYTES);
-        let pool = PoolLives::create(&lives, Fault::None);
+        let pool = PoolLives::create(&lives, through, Fault::None);
         let life = async |model: &Model, world, life: &Life| pool.life(model, world, life).await;
         if !lives.crash_at(point, steps, life, |how| pool.ended(how)) {
             return point - 1;

@@ -1,0 +1,196 @@
+//! Volumes as logical units: every operation of the workload is a SCSI command through the view of one host.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use array::Disk;
+use block::{BlockError, Buf, Device, Geometry, Pieces};
+use pool::{Provisioning, Volume};
+use scsi::{
+    Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, Response, Status, TargetPort, TaskAttribute,
+    Tokens, View, ViewSpec,
+};
+use world::World;
+
+use super::workload::Subject;
+
+/// The blocks that the host sees.
+const BLOCK_BYTES: u32 = 512;
+/// Unit attentions that may stand before a command: power on, a changed list of logical units, a changed capacity.
+const ATTENTIONS_MAX: usize = 8;
+/// UNIT ATTENTION (SPC-5 4.4.1).
+const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
+
+/// One logical unit as its host sees it.
+#[derive(Clone)]
+pub(super) struct Lu {
+    view: Rc<View<Disk>>,
+    lun: Lun,
+    geometry: Geometry,
+    naa: [u8; 16],
+    thin: bool,
+}
+
+/// Puts a logical unit on every volume, and maps all to one host.
+pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTreeMap<String, Lu> {
+    let port =
+        TargetPort { target: "iqn.2026-11.sim:array".to_owned(), portal_group: 1, relative_id: 1, group: 1 };
+    let view = Rc::new(View::new(ViewSpec {
+        nexus: NexusId(1),
+        initiator: InitiatorPort { name: "iqn.2026-11.sim:host".to_owned(), isid: [0; 6] },
+        port: Rc::new(port.clone()),
+        ports: Rc::new([port]),
+        tokens: Rc::new(Tokens::new(world.clone())),
+    }));
+    let map = |(number, (name, volume)): (u16, (&String, &Volume))| {
+        let disk = Disk::new(volume.clone(), BLOCK_BYTES);
+        let unit = LogicalUnit::new(world.clone(), Identity::of(1, u64::from(number) + 1), disk);
+        let (geometry, naa) = (unit.geometry(), unit.identity().naa);
+        let thin = volume.provisioning() == Provisioning::Thin;
+        view.map(Lun(number), unit);
+        (name.clone(), Lu { view: view.clone(), lun: Lun(number), geometry, naa, thin })
+    };
+    (0..).zip(volumes).map(map).collect()
+}
+
+/// A CDB with an operation code, 64 bits of address from byte 2 and 32 bits of length from byte 10: the layout of all
+/// 16-byte block commands (SBC-4 clause 5).
+fn cdb16(opcode: u8, flags: u8, lba: u64, blocks: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = opcode;
+    cdb[1] = flags;
+    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+    cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
+    cdb
+}
+
+fn blocks(bytes: u64) -> u32 {
+    u32::try_from(bytes / u64::from(BLOCK_BYTES)).expect("the workload's transfers are short")
+}
+
+fn lba(at: u64) -> u64 {
+    at / u64::from(BLOCK_BYTES)
+}
+
+impl Lu {
+    /// Sends a command until it is not met by a unit attention; anything but GOOD is an error.
+    async fn command(
+        &self,
+        cdb: [u8; 16],
+        data_out: Pieces,
+        data_in_max: usize,
+    ) -> Result<Pieces, BlockError> {
+        for _ in 0..ATTENTIONS_MAX {
+            let response = self.send(cdb, data_out.clone(), data_in_max).await;
+            match response.status {
+                Status::Good => return Ok(response.data_in),
+                Status::CheckCondition if sense_key(&response) == Some(SENSE_KEY_UNIT_ATTENTION) => {}
+                status => {
+                    let cause = format!("command {:02x}: {status:?}, sense {:02x?}", cdb[0], response.sense);
+                    return Err(BlockError::Failed { cause });
+                }
+            }
+        }
+        Err(BlockError::Failed { cause: format!("command {:02x}: unit attentions without end", cdb[0]) })
+    }
+
+    async fn send(&self, cdb: [u8; 16], data_out: Pieces, data_in_max: usize) -> Response {
+        let request = Request {
+            cdb,
+            attribute: TaskAttribute::Simple,
+            data_out,
+            data_in_max: data_in_max as u32,
+            tag: 0,
+        };
+        self.view.execute(Some(self.lun), request).await
+    }
+}
+
+fn sense_key(response: &Response) -> Option<u8> {
+    // Fixed format has the key in byte 2, descriptor format in byte 1 (SPC-5 4.4.2, 4.4.3).
+    let at = if response.sense.first()? & 0x7f >= 0x72 { 1 } else { 2 };
+    response.sense.get(at).map(|b| b & 0x0f)
+}
+
+impl Device for Lu {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// READ(16), SBC-4 5.21.
+    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+        out.append(self.command(cdb16(0x88, 0, lba(at), blocks(len as u64)), Pieces::new(), len).await?);
+        Ok(())
+    }
+
+    /// WRITE(16), SBC-4 5.45.
+    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        let cdb = cdb16(0x8a, 0, lba(at), blocks(data.len() as u64));
+        self.command(cdb, data.clone(), 0).await.map(|_| ())
+    }
+
+    /// WRITE SAME(16) with one block of zeros, SBC-4 5.55.
+    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        let zeros = Pieces::from(Buf::zeroed(BLOCK_BYTES as usize).freeze());
+        self.command(cdb16(0x93, 0, lba(at), blocks(len)), zeros, 0).await.map(|_| ())
+    }
+
+    /// SYNCHRONIZE CACHE(16), SBC-4 5.36.
+    async fn flush(&self) -> Result<(), BlockError> {
+        self.command(cdb16(0x91, 0, 0, 0), Pieces::new(), 0).await.map(|_| ())
+    }
+}
+
+impl Subject for Lu {
+    /// WRITE SAME(16) with UNMAP and NDOB: every block reads as zeros afterwards, whole pages are given back. A thick
+    /// unit has no UNMAP: it is zeroed.
+    async fn unmap(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        const UNMAP: u8 = 0x08;
+        const NDOB: u8 = 0x01;
+        if !self.thin {
+            return self.zero(at, len).await;
+        }
+        self.command(cdb16(0x93, UNMAP | NDOB, lba(at), blocks(len)), Pieces::new(), 0).await.map(|_| ())
+    }
+
+    /// EXTENDED COPY(LID1), SPC-4 6.3: two identification descriptors, one block to block segment.
+    async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
+        let targets = [target_descriptor(&source.naa), target_descriptor(&self.naa)].concat();
+        let segment = segment_descriptor(lba(from), lba(at), blocks(len));
+        let mut list = vec![0; 16];
+        list[2..4].copy_from_slice(&(targets.len() as u16).to_be_bytes());
+        list[8..12].copy_from_slice(&(segment.len() as u32).to_be_bytes());
+        // No list identifier is needed: its status is the command's (LIST ID USAGE 11b).
+        list[1] = 0x18;
+        list.extend(targets);
+        list.extend(segment);
+        let mut cdb = [0; 16];
+        cdb[0] = 0x83;
+        cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
+        self.command(cdb, Pieces::copy_of(&list), 0).await.map(|_| ())
+    }
+}
+
+/// SPC-4 6.3.6.4: identification descriptor CSCD descriptor with a NAA designator.
+fn target_descriptor(naa: &[u8; 16]) -> [u8; 32] {
+    let mut descriptor = [0; 32];
+    descriptor[0] = 0xe4;
+    // Binary, NAA, of the logical unit, 16 bytes.
+    descriptor[4..8].copy_from_slice(&[1, 3, 0, 16]);
+    descriptor[8..24].copy_from_slice(naa);
+    descriptor[28..32].copy_from_slice(&BLOCK_BYTES.to_be_bytes());
+    descriptor
+}
+
+/// SPC-4 6.3.7.5: block device to block device.
+fn segment_descriptor(from: u64, to: u64, blocks: u32) -> [u8; 28] {
+    let mut descriptor = [0; 28];
+    descriptor[0] = 0x02;
+    descriptor[2..4].copy_from_slice(&0x18_u16.to_be_bytes());
+    descriptor[6..8].copy_from_slice(&1_u16.to_be_bytes());
+    let blocks = u16::try_from(blocks).expect("the workload's copies are short");
+    descriptor[10..12].copy_from_slice(&blocks.to_be_bytes());
+    descriptor[12..20].copy_from_slice(&from.to_be_bytes());
+    descriptor[20..28].copy_from_slice(&to.to_be_bytes());
+    descriptor
+}
