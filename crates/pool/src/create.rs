@@ -1,4 +1,5 @@
-//! Creation: the groups without metadata first, group 0 last. A pool is there when group 0 says so.
+//! Creation: every group is marked, then the groups without metadata are finished, then those with it. A pool is there when
+//! a superblock names its first checkpoint.
 
 use block::{BlockError, Buf, Device, Pieces};
 use raid::Group;
@@ -16,15 +17,16 @@ use crate::superblock::{GroupEntry, NAME_LEN_MAX, Superblock};
 use crate::{Pool, PoolError, PoolId, PoolSpec};
 
 impl Pool {
-    /// Creates a pool on groups that hold none (or one whose creation was interrupted).
+    /// Creates a pool on groups that hold none, or one whose creation was interrupted.
     pub async fn create(world: World, spec: PoolSpec, groups: Vec<Group>) -> Result<Pool, PoolError> {
         check(&spec, groups.len())?;
         refuse_used(&spec, &groups).await?;
         let superblock = plan(&world, &spec, &groups)?;
         let clean = groups.iter().all(Group::cheap_zero);
         let areas: Vec<Area> = groups.into_iter().zip(&superblock.groups).map(|(g, e)| Area::new(g, *e)).collect();
-        for area in &areas {
-            prepare(area, superblock.page_bytes, clean).await?;
+        for (i, area) in (0..).zip(&areas) {
+            let mark = Superblock { generation: 0, ..superblock.of_group(i) };
+            prepare(area, mark.encode(), superblock.page_bytes, clean).await?;
         }
         for (i, area) in areas.iter().enumerate().skip(superblock.metadata_copies as usize) {
             let bytes = superblock.of_group(i as u32).encode();
@@ -64,17 +66,14 @@ fn check(spec: &PoolSpec, groups: usize) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Groups with a pool on them are refused. An interrupted creation left no superblock on group 0; then the others may
-/// carry one that names these same groups.
+/// Groups with a pool on them are refused. An interrupted creation named these same groups, and no checkpoint.
 async fn refuse_used(spec: &PoolSpec, groups: &[Group]) -> Result<(), PoolError> {
-    let mut first_is_empty = false;
-    for (i, group) in groups.iter().enumerate() {
-        let Some(found) = find_superblock(group).await? else {
-            first_is_empty |= i == 0;
-            continue;
-        };
-        let same = found.groups.iter().map(|g| g.group_id).eq(groups.iter().map(Group::id));
-        if !(same && first_is_empty && found.checkpoint_blocks == 0) {
+    for group in groups {
+        let Some(found) = find_superblock(group).await? else { continue };
+        let listed = |id| found.groups.iter().any(|g| g.group_id == id);
+        let same = found.groups.len() == groups.len() && groups.iter().all(|g| listed(g.id()));
+        // The first group is looked at, too: if it is there and complete, it names a checkpoint.
+        if !same || found.checkpoint_blocks > 0 {
             let (pool, group) = (spec.name.clone(), group.name().to_owned());
             return Err(PoolError::InUse { pool, group, found: format!("{} ({})", found.name, found.pool_id) });
         }
@@ -126,14 +125,15 @@ fn plan(world: &World, spec: &PoolSpec, groups: &[Group]) -> Result<Superblock, 
     })
 }
 
-/// Takes away an older superblock, and where that is cheap makes all pages hold zeros.
-async fn prepare(area: &Area, page_bytes: u64, clean: bool) -> Result<(), BlockError> {
+/// Marks a group as one of a pool that is being created, and where that is cheap makes all pages hold zeros. Slot 1 is empty
+/// before slot 0 says so, and is written only after.
+async fn prepare(area: &Area, mark: Pieces, page_bytes: u64, clean: bool) -> Result<(), BlockError> {
     let nothing: Pieces = Buf::zeroed(METADATA_BLOCK as usize).freeze().into();
-    for at in SLOTS_AT {
-        area.group.write(at, &nothing).await?;
-    }
+    area.group.write(SLOTS_AT[1], &nothing).await?;
     if clean {
         area.group.zero(area.entry.pages_at, u64::from(area.entry.pages) * page_bytes).await?;
     }
+    area.group.flush().await?;
+    area.group.write(SLOTS_AT[0], &mark).await?;
     area.group.flush().await
 }

@@ -12,14 +12,24 @@ use crate::recover::{Recovered, recover};
 use crate::superblock::{GroupEntry, Superblock};
 use crate::{Pool, PoolError};
 
-/// The superblocks of a group that are whole, the newest first.
+/// The superblocks of a group that are whole, the newest first. None on a group that never was in a pool; an error when there
+/// was one and nothing of it is whole.
 pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, BlockError> {
     let mut found = Vec::new();
     let mut failure = None;
     for at in SLOTS_AT {
         let mut bytes = Pieces::new();
         match group.read(at, METADATA_BLOCK as usize, &mut bytes).await {
-            Ok(()) => found.extend(Superblock::decode(&bytes.joined())),
+            Ok(()) => {
+                let bytes = bytes.joined();
+                found.extend(Superblock::decode(&bytes));
+                // Creation writes slot 1 when slot 0 is durable: torn in both it cannot be.
+                if at != SLOTS_AT[0] && bytes.iter().any(|b| *b != 0) {
+                    let place = format!("superblocks on group {}", group.name());
+                    let cause = "neither of the two is whole".to_owned();
+                    failure = failure.or(Some(BlockError::Corrupt { place, cause }));
+                }
+            }
             Err(error) => failure = Some(error),
         }
     }
@@ -76,9 +86,11 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
         let group = found.first().map_or_else(String::new, |(g, _)| g.name().to_owned());
         return Err(PoolError::NoPool { group });
     };
+    if is_unfinished(&found) {
+        return Err(PoolError::Unfinished { pool: reference.name });
+    }
     let expected = format!("pool {} ({})", reference.name, reference.pool_id);
     let mut places: Vec<Option<Group>> = vec![None; reference.groups.len()];
-    let mut unmarked = Vec::new();
     for (group, superblock) in found {
         let listed = reference.groups.iter().position(|e| e.group_id == group.id());
         match (superblock, listed) {
@@ -87,10 +99,7 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
                 let found = format!("pool {} ({})", s.name, s.pool_id);
                 return Err(PoolError::Foreign { group: group.name().to_owned(), found, expected });
             }
-            (None, Some(i)) => {
-                unmarked.push(i);
-                places[i] = Some(group);
-            }
+            (None, Some(i)) => places[i] = Some(group),
             (None, None) => {
                 let (group, found) = (group.name().to_owned(), "no pool".to_owned());
                 return Err(PoolError::Foreign { group, found, expected });
@@ -104,14 +113,20 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
             return Err(PoolError::Missing { pool: reference.name, index, count, id });
         }
     }
-    if unmarked.contains(&0) && reference.checkpoint_blocks == 0 {
-        return Err(PoolError::Unfinished { pool: reference.name });
-    }
     let groups: Vec<Group> = places.into_iter().flatten().collect();
     for (group, entry) in groups.iter().zip(&reference.groups) {
         fits(group, entry, &reference)?;
     }
     Ok((groups, reference))
+}
+
+/// Whether exactly the groups of an interrupted creation were given: no superblock names a checkpoint yet.
+fn is_unfinished(found: &[(Group, Option<Superblock>)]) -> bool {
+    let given = || found.iter().map(|(g, _)| g.id());
+    found.iter().filter_map(|(_, s)| s.as_ref()).all(|s| {
+        let listed = s.groups.iter().map(|e| e.group_id);
+        s.checkpoint_blocks == 0 && s.groups.len() == found.len() && listed.into_iter().all(|id| given().any(|g| g == id))
+    })
 }
 
 fn same_groups(a: &Superblock, b: &Superblock) -> bool {

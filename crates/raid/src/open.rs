@@ -36,9 +36,18 @@ impl Group {
 }
 
 async fn open(_world: World, spec: GroupSpec, drives: Vec<Drive>, degraded: bool) -> Result<Group, GroupError> {
+    let mut labels = Vec::new();
+    for drive in &drives {
+        labels.push(inspect(drive).await.map_err(|e| io(&spec, e))?);
+    }
+    let mine = |l: &Label| l.array_id == spec.array_id && l.group_name == spec.name;
+    // Creation writes epoch 0 everywhere before it writes epoch 1 anywhere.
+    if labels.iter().any(Option::is_some) && labels.iter().flatten().all(|l| l.epoch == 0 && mine(l)) {
+        return Err(GroupError::Unfinished { group: spec.name });
+    }
     let mut found = Vec::new();
-    for drive in drives {
-        found.push(identify(&spec, drive).await?);
+    for (drive, label) in drives.into_iter().zip(labels) {
+        found.push(identify(&spec, drive, label)?);
     }
     let newest = found.iter().max_by_key(|f| f.label.epoch).ok_or_else(|| GroupError::Spec {
         group: spec.name.clone(),
@@ -46,10 +55,17 @@ async fn open(_world: World, spec: GroupSpec, drives: Vec<Drive>, degraded: bool
     })?;
     let reference = newest.label.clone();
     same_group(&spec, &found, &reference)?;
-    if reference.epoch == 0 {
-        return Err(GroupError::Unfinished { group: spec.name.clone() });
-    }
     agree(&spec, &found, &reference)?;
+    assemble(spec, found, reference, degraded).await
+}
+
+/// Puts every drive in its place; brings labels up to date.
+async fn assemble(
+    spec: GroupSpec,
+    mut found: Vec<Found>,
+    reference: Label,
+    degraded: bool,
+) -> Result<Group, GroupError> {
     let mut label = reference.clone();
     label.mirrors_may_differ = found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
     let behind = found.iter().any(|f| f.label.epoch != reference.epoch && is_fresh(&f.label, &reference));
@@ -61,18 +77,17 @@ async fn open(_world: World, spec: GroupSpec, drives: Vec<Drive>, degraded: bool
     if missing {
         label.epoch += 1;
     }
-    let changed = missing || behind;
-    let group = Group(Rc::new(Inner::new(&label, members, !changed)));
+    let group = Group(Rc::new(Inner::new(&label, members, !missing && !behind)));
     group.0.relabel().await.map_err(|cause| GroupError::Io { group: spec.name, cause })?;
     Ok(group)
 }
 
-/// Reads the label and holds it against the declaration.
-async fn identify(spec: &GroupSpec, drive: Drive) -> Result<Found, GroupError> {
+/// Holds a label against the declaration.
+fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Found, GroupError> {
     let expected = format!("group {} of array {}", spec.name, spec.array_id);
     let group = spec.name.clone();
     let name = drive.info().name.clone();
-    let Some(label) = inspect(&drive).await.map_err(|e| io(spec, e))? else {
+    let Some(label) = label else {
         return Err(GroupError::Unlabelled { group, drive: name, expected });
     };
     if label.array_id != spec.array_id || label.group_name != spec.name {

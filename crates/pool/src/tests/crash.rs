@@ -37,6 +37,7 @@ fn check_cut(seed: u64, setup: Setup, cut: u64) -> bool {
             Ok(pool) => pool,
             Err(error) => {
                 assert!(!created.get(), "{error}");
+                assert!(error.contains("no pool") || error.contains("interrupted"), "{error}");
                 let groups = super::rig::open_groups(&world, &setup).await.expect("open groups");
                 let spec = crate::PoolSpec { page_bytes: super::rig::PAGE, ..crate::PoolSpec::new("p") };
                 drop(crate::Pool::create(world.clone(), spec, groups).await.expect("create again"));
@@ -74,7 +75,7 @@ fn stripes_lose_nothing() {
 
 #[test]
 fn mirrors_lose_nothing() {
-    check_cuts(2, Setup::mirror(), 1, 23);
+    check_cuts(2, Setup::tight(), 1, 23);
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn two_groups_with_blocks_of_4096_lose_nothing() {
 #[ignore = "minutes: every point"]
 fn every_point_loses_nothing() {
     check_cuts(4, Setup::stripes(), 1, 1);
-    check_cuts(5, Setup::mirror(), 1, 1);
+    check_cuts(5, Setup::tight(), 1, 1);
     check_cuts(6, Setup { groups: 2, ..Setup::stripes() }, 1, 1);
 }
 
@@ -127,8 +128,8 @@ fn check_many_cuts(seed: u64, setup: Setup, cuts: usize) {
 #[test]
 fn random_cuts_also_of_recoveries_lose_nothing() {
     for seed in 10..14 {
-        check_many_cuts(seed, Setup::mirror(), 30);
-        check_many_cuts(seed, Setup { groups: 2, ..Setup::stripes() }, 30);
+        check_many_cuts(seed, Setup::tight(), 30);
+        check_many_cuts(seed, Setup { groups: 2, ..Setup::stripes() }, 20);
     }
 }
 
@@ -138,6 +139,6 @@ fn many_random_cuts_lose_nothing() {
     for seed in 100..200 {
         check_many_cuts(seed, Setup::mirror(), 30);
         check_many_cuts(seed, Setup { groups: 2, ..Setup::stripes() }, 30);
-        check_many_cuts(seed, Setup { disk_len: 8 << 20, block_bytes: 4096, ..Setup::mirror() }, 30);
+        check_many_cuts(seed, Setup { block_bytes: 4096, ..Setup::tight() }, 30);
     }
 }

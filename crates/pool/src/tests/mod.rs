@@ -1,5 +1,6 @@
 //! Pools on modelled disks.
 
+mod allocations;
 mod conformance;
 mod crash;
 mod damage;

@@ -28,6 +28,11 @@ impl Setup {
         Setup::new(Level::Raid1, 2)
     }
 
+    /// A mirror with so few pages that the workload fills it, and every page is handed out again and again.
+    pub(super) fn tight() -> Setup {
+        Setup { disk_len: 7 << 20, ..Setup::mirror() }
+    }
+
     pub(super) fn stripes() -> Setup {
         Setup { disk_len: 8 << 20, ..Setup::new(Level::Raid0, 2) }
     }
