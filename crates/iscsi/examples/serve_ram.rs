@@ -1,8 +1,7 @@
 //! A memory-backed target on a port, and a load against it, for measurements.
 //!
 //! * `serve_ram serve ADDR [MIB]`: serves until it is ended.
-//! * `serve_ram load ADDR [DEPTH] [SECONDS] [BLOCKS]`: random reads against any target that lets them (name as argument `TARGET`
-//!   of the environment is not read; the target is the one that `serve` serves, unless given as fifth argument).
+//! * `serve_ram load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET]`: random 4 KiB reads (8 blocks) of any target's LUN 0.
 //! * `serve_ram both [DEPTH] [SECONDS] [BLOCKS]`: target and load in one process, each on its own CPU.
 
 #[path = "../tests/it/ram.rs"]

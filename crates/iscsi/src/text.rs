@@ -29,9 +29,16 @@ pub enum TextError {
 
 /// The most pairs in one negotiation sequence: the standard has about 30 keys.
 const PAIRS_MAX: usize = 128;
+/// The most pairs in the answer to SendTargets.
+pub(crate) const TARGET_PAIRS_MAX: usize = 1 << 16;
 
-/// Splits a text into its pairs.
+/// Splits the text of a negotiation into its pairs.
 pub(crate) fn pairs(text: &[u8]) -> Result<Vec<(&str, &str)>, TextError> {
+    pairs_at_most(text, PAIRS_MAX)
+}
+
+/// Splits a text into at most `pairs_max` pairs.
+pub(crate) fn pairs_at_most(text: &[u8], pairs_max: usize) -> Result<Vec<(&str, &str)>, TextError> {
     let mut out = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -42,7 +49,7 @@ pub(crate) fn pairs(text: &[u8]) -> Result<Vec<(&str, &str)>, TextError> {
         if pair.is_empty() {
             continue;
         }
-        if out.len() == PAIRS_MAX {
+        if out.len() == pairs_max {
             return Err(TextError::TooMuch);
         }
         out.push(split(pair)?);

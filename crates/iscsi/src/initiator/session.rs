@@ -21,7 +21,7 @@ use crate::negotiation::Params;
 use crate::outgoing::Outgoing;
 use crate::pdu::{function, opcode, Header, LogoutRequest, NopOut, TaskRequest, TextRequest, FINAL, IMMEDIATE, TAG_NONE};
 use crate::serial::before;
-use crate::text::{pairs, Text};
+use crate::text::{pairs_at_most, Text, TARGET_PAIRS_MAX};
 
 /// A logged-in session; clones are the same one. It closes when the last clone is dropped.
 #[derive(Clone)]
@@ -282,7 +282,7 @@ impl Session {
                 _ => break,
             }
         }
-        let pairs = pairs(&answer).map_err(|e| Error::Protocol(e.to_string()))?;
+        let pairs = pairs_at_most(&answer, TARGET_PAIRS_MAX).map_err(|e| Error::Protocol(e.to_string()))?;
         Ok(pairs.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
     }
 }

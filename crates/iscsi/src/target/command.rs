@@ -118,8 +118,9 @@ impl<T: Target> Session<T> {
 
     /// Executes a task, or queues it when there is no memory for it or others come first.
     pub(crate) fn begin(self: &Rc<Self>, mut state: std::cell::RefMut<'_, State>, slot: u16) {
-        let is_first = state.tasks.queue.is_empty();
-        if is_first && self.try_begin(&mut state, slot) {
+        // Who has its memory passes those who wait for theirs: they may wait for what it holds.
+        let may_pass = state.tasks.queue.is_empty() || need(&state.tasks.list[usize::from(slot)]) == 0;
+        if may_pass && self.try_begin(&mut state, slot) {
             drop(state);
             return self.execute(slot);
         }
@@ -132,14 +133,7 @@ impl<T: Target> Session<T> {
         if state.tasks.must_wait(slot) {
             return false;
         }
-        let task = &state.tasks.list[usize::from(slot)];
-        let need = if task.must_collect {
-            u64::from(task.data.wanted)
-        } else if task.reads && task.held == 0 {
-            u64::from(task.expected_len)
-        } else {
-            0
-        };
+        let need = need(&state.tasks.list[usize::from(slot)]);
         if need == 0 {
             return true;
         }
@@ -150,20 +144,20 @@ impl<T: Target> Session<T> {
 
     /// Starts what waited, as far as there is memory now.
     pub(crate) fn start_queued(self: &Rc<Self>) {
-        // Every round takes a task from the queue or ends; a task passes others only when those must wait for an ordered one.
-        let mut at = 0;
+        // Every round takes a task from the queue, or passes one. Memory is given in the order of arrival: the first task that
+        // lacks it keeps it from all behind.
+        let (mut at, mut is_short) = (0, false);
         loop {
             let mut state = self.state.borrow_mut();
             let Some(&slot) = state.tasks.queue.get(at) else { return };
-            if !self.try_begin(&mut state, slot) {
-                if !state.tasks.must_wait(slot) {
-                    return;
-                }
+            let needs_memory = need(&state.tasks.list[usize::from(slot)]) > 0;
+            if is_short && needs_memory || !self.try_begin(&mut state, slot) {
+                is_short |= needs_memory && !state.tasks.must_wait(slot);
                 at += 1;
                 continue;
             }
             state.tasks.queue.remove(at);
-            at = 0;
+            (at, is_short) = (0, false);
             let task = &mut state.tasks.list[usize::from(slot)];
             if std::mem::take(&mut task.must_collect) {
                 state.tasks.set_phase(slot, Phase::Collecting);
@@ -227,6 +221,15 @@ impl<T: Target> Session<T> {
         state.tasks.release(slot);
         self.answers_wait();
         self.task_ended.wake_all();
+    }
+}
+
+/// How much of the budget a task still needs: a write for the data that it will be asked for, a read for what it brings.
+fn need(task: &Task) -> u64 {
+    match (task.must_collect, task.reads && task.held == 0) {
+        (true, _) => task.data.wanted.into(),
+        (false, true) => task.expected_len.into(),
+        (false, false) => 0,
     }
 }
 

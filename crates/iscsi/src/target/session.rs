@@ -199,6 +199,9 @@ impl<T: Target> Session<T> {
         self.link.stream.close();
         self.drained.wake_all();
         self.abort_where(|_| true);
+        if let Some(nexus) = self.nexus() {
+            self.target.end(&nexus);
+        }
         self.task_ended.wait_for(|| (self.state.borrow().tasks.executing == 0).then_some(())).await;
         for slot in self.slots.iter().filter_map(OnceCell::get) {
             slot.end();

@@ -179,7 +179,7 @@ impl Target for Ram {
     async fn manage(&self, _: &Nexus, function: TaskFunction) -> TaskOutcome {
         self.managed.borrow_mut().push(function);
         match function {
-            TaskFunction::AbortTaskSet(Lun(0)) | TaskFunction::ClearTaskSet(Lun(0)) | TaskFunction::LunReset(Lun(0)) => {
+            TaskFunction::AbortTask(Lun(0), _) | TaskFunction::AbortTaskSet(Lun(0)) | TaskFunction::ClearTaskSet(Lun(0)) | TaskFunction::LunReset(Lun(0)) => {
                 TaskOutcome::Complete
             }
             TaskFunction::TargetReset => TaskOutcome::Complete,

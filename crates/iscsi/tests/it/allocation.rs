@@ -1,0 +1,88 @@
+//! A read allocates nothing, on either side: counted in the real world, with target and initiator on this thread.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use block::Pieces;
+use iscsi::initiator::load;
+use iscsi::target::Limits;
+use scsi::Lun;
+
+use crate::rig::{cdb10, Rig, READ};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches a constant-initialised thread-local without
+// a destructor, which allocates nothing.
+#[expect(unsafe_code, reason = "a global allocator cannot be written otherwise")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|c| c.set(c.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(at, layout) }
+    }
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, len: usize) -> *mut u8 {
+        COUNT.with(|c| c.set(c.get() + 1));
+        unsafe { System.realloc(at, layout, len) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() -> u64 {
+    COUNT.with(Cell::get)
+}
+
+const WARM_UP: u64 = 2000;
+const READS: u64 = 20_000;
+
+fn in_the_real_world(test: impl AsyncFn(Rig)) {
+    world_real::run(world_real::Options::default(), |world| async move {
+        let rig = Rig::new(&world, Limits::default());
+        test(rig).await;
+    })
+    .expect("a world");
+}
+
+#[test]
+fn a_load_of_reads_allocates_nothing() {
+    in_the_real_world(async |rig| {
+        let (mut given, first) = (0u64, Cell::new(0));
+        let next = || {
+            given += 1;
+            if given == WARM_UP {
+                first.set(count());
+            }
+            (given <= WARM_UP + READS).then_some(load::Read { lun: Lun(0), lba: given % 1000 * 8, blocks: 8, block_bytes: 512 })
+        };
+        let last = Cell::new(0);
+        let totals = load::read(&rig.world, &rig.options(1), 32, next, |_| last.set(count())).await.expect("a load");
+        assert_eq!((totals.reads, totals.failed), (WARM_UP + READS, 0));
+        let allocations = last.get() - first.get();
+        assert!(allocations <= 16, "{allocations} allocations for {READS} reads");
+    });
+}
+
+#[test]
+fn commands_of_a_session_allocate_nothing() {
+    in_the_real_world(async |rig| {
+        let session = rig.session(1).await;
+        let mut first = 0;
+        for i in 0..WARM_UP + READS {
+            if i == WARM_UP {
+                first = count();
+            }
+            let done = session.command(Lun(0), cdb10(READ, (i % 1000) as u32 * 8, 8), Pieces::new(), 4096).await.expect("an answer");
+            assert!(done.is_good() && done.data_in.len() == 4096);
+        }
+        let allocations = count() - first;
+        assert!(allocations <= 16, "{allocations} allocations for {READS} reads");
+    });
+}

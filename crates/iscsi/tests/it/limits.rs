@@ -1,0 +1,119 @@
+//! Limits: on sessions, logins, time and memory.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::Pieces;
+use iscsi::initiator::{Error, LoginFailure, Options};
+use iscsi::pdu::{opcode, ScsiCommand};
+use iscsi::target::Limits;
+use scsi::Lun;
+
+use crate::raw::Raw;
+use crate::rig::{cdb10, check, check_with, READ, WRITE};
+
+const OUT_OF_RESOURCES: Error = Error::Login(LoginFailure::Refused { class: 3, detail: 2 });
+
+#[test]
+fn sessions_are_limited_in_all_and_for_each_initiator() {
+    check_with(Limits { sessions: 5, sessions_per_initiator: 3, ..Limits::default() }, |rig| async move {
+        let mut sessions = Vec::new();
+        for port in 0..3 {
+            sessions.push(rig.session(port).await);
+        }
+        assert_eq!(rig.login(&rig.options(3)).await.err(), Some(OUT_OF_RESOURCES));
+        let other = |port| Options { initiator: "iqn.2026-01.example.host:two".into(), ..rig.options(port) };
+        sessions.push(rig.login(&other(1)).await.expect("another initiator"));
+        sessions.push(rig.login(&other(2)).await.expect("another initiator"));
+        assert_eq!(rig.login(&other(3)).await.err(), Some(OUT_OF_RESOURCES));
+        sessions.remove(0).logout().await.expect("a logout");
+        rig.wait_until("room", || rig.portal.sessions().len() == 4).await;
+        rig.login(&other(3)).await.expect("room again");
+    });
+}
+
+#[test]
+fn a_source_cannot_take_all_logins_nor_all_time() {
+    check_with(Limits { logins_per_source: 4, ..Limits::default() }, |rig| async move {
+        let mut idle = Vec::new();
+        for _ in 0..4 {
+            idle.push(Raw::connect(&rig).await);
+        }
+        rig.sleep_ms(100).await;
+        assert!(Raw::connect(&rig).await.next().await.is_none(), "the fifth is closed at once");
+        let before = rig.world.now();
+        for raw in &mut idle {
+            assert!(raw.next().await.is_none());
+        }
+        let waited = rig.world.now().since(before).as_secs();
+        assert!((14..18).contains(&waited), "dropped after {waited} s");
+        rig.session(1).await;
+    });
+}
+
+#[test]
+fn memory_for_data_is_limited_and_waited_for() {
+    let limits = Limits { session_data_bytes: 1 << 20, portal_data_bytes: 1536 << 10, ..Limits::default() };
+    check_with(limits, |rig| async move {
+        let done = Rc::new(Cell::new(0));
+        for port in 0..3 {
+            let session = rig.session(port).await;
+            for i in 0..40u32 {
+                let (session, done) = (session.clone(), done.clone());
+                rig.world.spawn(async move {
+                    // Larger than all that the session may hold, and smaller: writes and reads in turn.
+                    let blocks = if i % 3 == 0 { 3000u16 } else { 600 };
+                    let len = usize::from(blocks) * 512;
+                    let (cdb, data, room) = match i % 2 {
+                        0 => {
+                            let mut data = Pieces::new();
+                            data.push_zeros(len);
+                            (cdb10(WRITE, 0, blocks), data, 0)
+                        }
+                        _ => (cdb10(READ, 0, blocks), Pieces::new(), len as u32),
+                    };
+                    let answer = session.command(Lun(0), cdb, data, room).await.expect("an answer");
+                    assert!(answer.is_good() && answer.data_in.len() == room as usize);
+                    done.set(done.get() + 1);
+                });
+            }
+        }
+        rig.wait_until("all transfers", || done.get() == 120).await;
+    });
+}
+
+#[test]
+fn a_pdu_a_command_or_an_answer_that_takes_too_long_ends_the_connection() {
+    check(|rig| async move {
+        let seconds = |from: world::Instant| rig.world.now().since(from).as_secs();
+        // Half a header, and no more.
+        let mut slow = Raw::login(&rig, 1, "").await;
+        slow.send(&[1, 2, 3]).await;
+        let before = rig.world.now();
+        assert!(slow.next().await.is_none());
+        assert!((9..13).contains(&seconds(before)), "a PDU took {} s", seconds(before));
+        // One byte a second is no better.
+        let mut drop_by_drop = Raw::login(&rig, 2, "").await;
+        let before = rig.world.now();
+        while drop_by_drop.send(&[0]).await {
+            rig.world.sleep(Duration::from_secs(1)).await;
+        }
+        assert!((9..13).contains(&seconds(before)), "a PDU took {} s", seconds(before));
+        // A write whose data never comes, although the connection is alive.
+        let mut mute = Raw::login(&rig, 3, "InitialR2T=Yes\0ImmediateData=No\0").await;
+        let header = mute.command(5, cdb10(WRITE, 0, 1), ScsiCommand::WRITE, 512);
+        mute.send_pdu(&header, &[]).await;
+        assert_eq!(mute.next().await.expect("an R2T").opcode(), opcode::R2T);
+        let before = rig.world.now();
+        while let Some(came) = mute.next().await {
+            assert_eq!(came.opcode(), opcode::NOP_IN);
+            let mut pong = [0u8; 48];
+            (pong[0], pong[1]) = (0x40, 0x80);
+            pong[16..20].fill(0xff);
+            pong[20..24].copy_from_slice(&came.bhs[20..24]);
+            mute.send_pdu(&pong, &[]).await;
+        }
+        assert!((59..65).contains(&seconds(before)), "waited {} s for data", seconds(before));
+    });
+}
