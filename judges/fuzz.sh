@@ -17,13 +17,17 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 readonly BIN=$OUT/build/$host/release
 
 run_one() {
-  local target=$1 rc=0 given=()
+  local target=$1 rc=0 words given=()
   local corpus=$OUT/corpus/$target crashes=$OUT/crashes/$target log=$OUT/$target.log
   mkdir -p "$corpus" "$crashes"
   # Seeds that the target makes itself, if it makes any; it ends when they are written.
   SEEDS_TO=$corpus "$BIN/$target" -runs=0 >/dev/null 2>&1 || true
-  # Targets that read text have seeds written by hand, and use the words of the protocol.
-  [ ! -d "fuzz/seeds/$target" ] || given=("fuzz/seeds/$target" -dict=fuzz/seeds/words.dict)
+  # Targets that read text have seeds written by hand, and words to begin with: of a file, or of the protocol.
+  if [ -d "fuzz/seeds/$target" ]; then
+    words=fuzz/seeds/$target.dict
+    [ -f "$words" ] || words=fuzz/seeds/protocol.dict
+    given=("fuzz/seeds/$target" -dict="$words")
+  fi
   "$BIN/$target" "$corpus" "${given[@]}" -artifact_prefix="$crashes/" \
     -max_total_time="$SECONDS_EACH" -timeout=5 -rss_limit_mb=2048 -len_control=0 -max_len=4096 -print_final_stats=1 >"$log" 2>&1 || rc=$?
   if [ "$rc" != 0 ]; then

@@ -1,0 +1,41 @@
+//! Texts of `array.toml`: what is understood is written and read again as the same.
+//!
+//! The two files are taken as they are: all of `admin` would bring an HTTP server and a runtime, a minute of building.
+#![no_main]
+
+#[path = "../../crates/admin/src/declaration.rs"]
+#[expect(dead_code, reason = "reading a file is not part of this")]
+mod declaration;
+#[path = "../../crates/admin/src/size.rs"]
+#[expect(dead_code, reason = "sizes are only read here")]
+mod size;
+
+use std::path::Path;
+
+use declaration::{Declaration, DeclarationError};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    check(text);
+});
+
+fn check(text: &str) {
+    let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data"));
+    match parse(text) {
+        Ok(config) => {
+            let written = Declaration::of(&config).to_text();
+            match parse(&written) {
+                Ok(again) => assert_eq!(again, config, "{written}"),
+                Err(error) => panic!("{error}\n{written}"),
+            }
+        }
+        Err(error) => {
+            let said = error.to_string();
+            assert!(said.starts_with("array.toml:"), "no place in {said:?}");
+            // What a person reads is one line, whatever stood in the file.
+            assert!(!said.contains('\n'), "more than one line: {said:?}");
+            let DeclarationError::Syntax { line, .. } = error else { return };
+            assert!((1..=text.lines().count().max(1)).contains(&line), "line {line}");
+        }
+    }
+}
