@@ -406,16 +406,16 @@ impl Volume {
         let c = &v.counters;
         Volume {
             counters: VolumeCounters {
-                commands: c.commands,
+                commands: c.commands.iter().sum::<u64>() + c.failed,
                 read_bytes: c.read_bytes,
-                write_bytes: c.write_bytes,
+                write_bytes: c.written_bytes,
                 zeroed_bytes: c.zeroed_bytes,
                 moved_bytes: c.moved_bytes,
                 shared_bytes: c.shared_bytes,
                 reclaimed_bytes: c.reclaimed_bytes,
                 compare_misses: c.compare_misses,
-                latency_p50_us: c.latency.percentile_ns(50.0) as f64 / 1e3,
-                latency_p99_us: c.latency.percentile_ns(99.0) as f64 / 1e3,
+                latency_p50_us: percentile_us(&c.latency, 50.0),
+                latency_p99_us: percentile_us(&c.latency, 99.0),
             },
             name: v.name,
             pool: v.pool,
@@ -428,6 +428,20 @@ impl Volume {
             mapped_to: v.mapped_to.into_iter().map(|(host, lun)| Mapping { host, lun: lun.0 }).collect(),
         }
     }
+}
+
+/// A percentile over the latency histograms of all classes: the largest value of the bucket it falls into.
+fn percentile_us(classes: &[Vec<(u64, u64)>], percent: f64) -> f64 {
+    let mut buckets: Vec<(u64, u64)> = classes.iter().flatten().copied().collect();
+    buckets.sort_unstable();
+    let total: u64 = buckets.iter().map(|(_, n)| n).sum();
+    let rank = (total as f64 * percent / 100.0).ceil() as u64;
+    let mut seen = 0;
+    let reached = buckets.iter().find(|(_, n)| {
+        seen += n;
+        seen >= rank
+    });
+    reached.map_or(0.0, |(top_ns, _)| *top_ns as f64 / 1e3)
 }
 
 impl Host {

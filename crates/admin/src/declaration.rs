@@ -37,7 +37,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ArrayId, ChapConfig, Config, ConfigError, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig,
+    ArrayId, ChapConfig, Config, ConfigError, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig,
+    PortalConfig, Provisioning, VolumeConfig,
 };
 use array::{DriveSpec, Lun};
 use serde::{Deserialize, Serialize};
@@ -314,7 +315,8 @@ impl Declaration {
 fn parse_id(text: &str) -> Result<ArrayId, ConfigError> {
     let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let value = u128::from_str_radix(text, 16).ok().filter(|_| digits);
-    let value = value.ok_or(ConfigError { place: "id".into(), cause: "32 hexadecimal digits are needed".into() })?;
+    let value =
+        value.ok_or(ConfigError { place: "id".into(), cause: "32 hexadecimal digits are needed".into() })?;
     Ok(ArrayId(value.to_be_bytes()))
 }
 
@@ -326,7 +328,8 @@ impl Portal {
 
 impl Drive {
     fn to_config(&self, data_dir: &Path) -> Result<DriveConfig, ConfigError> {
-        let refuse = |cause: &str| ConfigError { place: format!("drive {:?}", self.name), cause: cause.into() };
+        let refuse =
+            |cause: &str| ConfigError { place: format!("drive {:?}", self.name), cause: cause.into() };
         let len = self.size.map(|s| s.0);
         let spec = match (&self.file, &self.device, self.memory) {
             (Some(file), None, false) => DriveSpec::File { path: data_dir.join(file), create_len_bytes: len },
@@ -378,7 +381,12 @@ impl Group {
             Level::Raid0 => LevelName::Raid0,
             Level::Raid1 => LevelName::Raid1,
         };
-        Group { name: g.name.clone(), level, drives: g.drives.clone(), stripe_unit: Size(g.stripe_unit_bytes.into()) }
+        Group {
+            name: g.name.clone(),
+            level,
+            drives: g.drives.clone(),
+            stripe_unit: Size(g.stripe_unit_bytes.into()),
+        }
     }
 }
 
@@ -495,7 +503,9 @@ mod tests {
     "#;
 
     fn check(text: &str, expected: &str) {
-        let error = Declaration::parse(text, "array.toml", Path::new("/data")).expect_err("must be refused").to_string();
+        let error = Declaration::parse(text, "array.toml", Path::new("/data"))
+            .expect_err("must be refused")
+            .to_string();
         assert!(error.contains(expected), "{error:?} does not say {expected:?}");
         assert!(!error.contains('\n'), "one line: {error:?}");
     }
@@ -511,7 +521,10 @@ mod tests {
     fn what_is_wrong_is_named_with_its_place() {
         check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown field `syze`");
         check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
-        check(&GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"), "pool \"p0\": no group \"g9\" is declared");
+        check(
+            &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
+            "pool \"p0\": no group \"g9\" is declared",
+        );
         check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume \"v7\"");
         check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "is no LUN");
         check(&format!("{GOOD}chap = {{ name = \"n\", secret = \"short\" }}"), "12 to 255 bytes");

@@ -40,7 +40,13 @@ pub fn format_bytes(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    let decimals = if unit == 0 || value >= 99.95 || value.fract() == 0.0 { 0 } else if value >= 9.995 { 1 } else { 2 };
+    let decimals = if unit == 0 || value >= 99.95 || value.fract() == 0.0 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 

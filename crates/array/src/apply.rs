@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pool::{Pool, PoolEvent, PoolSpec};
+use iscsi::target::{Limits, Portal, serve};
+use pool::{Pool, PoolError, PoolEvent, PoolSpec, Volume};
 use raid::{Group, GroupSpec};
 use scsi::{Identity, LogicalUnit};
 use world::{Drive, StreamOptions};
@@ -13,7 +14,7 @@ use crate::Disk;
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, PortalConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
-use crate::port::{Port, Portal};
+use crate::port::{Port, PortCounts, PortTarget};
 
 /// Applies a declaration; gives a line for each thing made or changed.
 pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> Result<Vec<String>, ControlError> {
@@ -96,7 +97,8 @@ async fn open_group(
         Group::create(controller.world.clone(), spec, drives).await
     };
     let opened = opened.map_err(|e| place()(&e))?;
-    done.push(format!("group {}: {} {}", group.name, if labelled { "opened" } else { "created" }, opened.status()));
+    let how = if labelled { "opened" } else { "created" };
+    done.push(format!("group {}: {how}, {:?}", group.name, opened.status().state));
     controller.state.borrow_mut().groups.insert(group.name.clone(), opened);
     Ok(())
 }
@@ -117,8 +119,7 @@ async fn open_pool(
     let place = || ControlError::at(format!("pool {:?}", declared.name));
     let known = controller.state().pools.get(&declared.name).cloned();
     if let Some(pool) = known {
-        pool.set_soft_threshold(declared.soft_threshold_percent);
-        return Ok(());
+        return set_threshold(&pool, declared).await;
     }
     let groups: Vec<Group> = {
         let state = controller.state();
@@ -129,25 +130,40 @@ async fn open_pool(
         page_bytes: declared.page_bytes,
         soft_threshold_percent: declared.soft_threshold_percent,
     };
-    let there = pool::is_there(&groups).await.map_err(|e| place()(&e))?;
-    let opened = if there {
-        Pool::open(controller.world.clone(), groups).await
-    } else {
-        Pool::create(controller.world.clone(), spec, groups).await
+    let (pool, how) = match Pool::open(controller.world.clone(), groups.clone()).await {
+        Ok(pool) => (pool, "opened"),
+        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => {
+            (Pool::create(controller.world.clone(), spec, groups).await.map_err(|e| place()(&e))?, "created")
+        }
+        Err(e) => return Err(place()(&e)),
     };
-    let pool = opened.map_err(|e| place()(&e))?;
-    pool.set_soft_threshold(declared.soft_threshold_percent);
-    done.push(format!("pool {}: {}", declared.name, if there { "opened" } else { "created" }));
+    set_threshold(&pool, declared).await?;
+    done.push(format!("pool {}: {how}", declared.name));
     controller.world.spawn(watch_pool_task(controller.clone(), declared.name.clone(), pool.clone()));
     controller.state.borrow_mut().pools.insert(declared.name.clone(), pool);
     Ok(())
 }
 
+async fn set_threshold(pool: &Pool, declared: &PoolConfig) -> Result<(), ControlError> {
+    if pool.space().soft_threshold_percent == declared.soft_threshold_percent {
+        return Ok(());
+    }
+    let place = ControlError::at(format!("pool {:?}", declared.name));
+    pool.set_soft_threshold(declared.soft_threshold_percent).await.map_err(|e| place(&e))
+}
+
 /// Passes on what a pool says: an event for the status, a unit attention for the hosts.
 async fn watch_pool_task(controller: Rc<Controller>, name: String, pool: Pool) {
-    while let Some(event) = pool.next_event().await {
-        controller.note(format!("pool {name}: {event}"));
-        if matches!(event, PoolEvent::ThresholdCrossed { .. }) {
+    loop {
+        let event = pool.next_event().await;
+        let told = match event {
+            PoolEvent::ThresholdCrossed { percent, used_bytes, total_bytes } => {
+                format!("{percent} % are used: {used_bytes} of {total_bytes} bytes")
+            }
+            PoolEvent::Full => "full: writes that need a page are refused".into(),
+        };
+        controller.note(format!("pool {name}: {told}"));
+        if let PoolEvent::ThresholdCrossed { .. } = event {
             let state = controller.state();
             let on_pool = |volume: &str| state.config.volume(volume).is_some_and(|v| v.pool == name);
             state.lus.iter().filter(|(volume, _)| on_pool(volume)).for_each(|(_, lu)| lu.threshold_reached());
@@ -186,7 +202,7 @@ async fn open_volume(
             let identity = Identity {
                 physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
                 read_only: declared.read_only,
-                ..Identity::of(array, volume.id())
+                ..Identity::of(array, lu_number(&volume))
             };
             let disk = Disk::new(volume, declared.block_bytes);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
@@ -194,6 +210,14 @@ async fn open_volume(
         }
     }
     Ok(())
+}
+
+/// A number for a volume that no other volume of the array has, also after it was deleted: from the pool's identity and
+/// the volume's number in it.
+fn lu_number(volume: &Volume) -> u64 {
+    let pool = volume.pool().id().0;
+    let salt = u32::from_be_bytes([pool[0], pool[1], pool[2], pool[3]]) & 0x0fff_ffff;
+    u64::from(salt) << 32 | u64::from(volume.id().0)
 }
 
 /// Deletes a volume that is declared no longer.
@@ -220,39 +244,47 @@ pub(crate) async fn clone_volume(controller: &Controller, from: &str, to: &str) 
     Ok(vec![format!("volume {to}: shares the pages of {from}")])
 }
 
+/// Closes the ports that are declared no longer, and ends the sessions of hosts that are not known any more.
 fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
     let mut state = controller.state.borrow_mut();
-    state.ports.retain(|(port, stop)| {
+    for port in &state.ports {
+        for session in port.portal.sessions() {
+            if config.host_of(&session.initiator.name).is_none() {
+                port.portal.disconnect(&session.initiator.name);
+            }
+        }
+    }
+    state.ports.retain(|port| {
         let stays = config.portals.get(usize::from(port.portal_group) - 1) == Some(&port.config);
         if !stays {
-            stop.stop();
-            done.push(format!("port {}: closed", port.listen.get()));
+            port.portal.stop();
+            done.push(format!("port {}: closed", port.listen));
         }
         stays
     });
 }
 
 fn open_port(
-    controller: &Rc<Controller>, portal: &PortalConfig, portal_group: u16, done: &mut Vec<String>,
+    controller: &Rc<Controller>, declared: &PortalConfig, portal_group: u16, done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
-    if controller.state().ports.iter().any(|(p, _)| p.portal_group == portal_group) {
+    if controller.state().ports.iter().any(|p| p.portal_group == portal_group) {
         return Ok(());
     }
-    let options = StreamOptions { segment_bytes_max: portal.segment_bytes_max };
-    let place = ControlError::at(format!("portal {}", portal.listen));
-    let listener = controller.world.listen_with(portal.listen, options).map_err(|e| place(&e))?;
+    let options = StreamOptions { segment_bytes_max: declared.segment_bytes_max };
+    let place = ControlError::at(format!("portal {}", declared.listen));
+    let listener = controller.world.listen_with(declared.listen, options).map_err(|e| place(&e))?;
     let port = Rc::new(Port {
         controller: controller.clone(),
-        config: portal.clone(),
+        config: declared.clone(),
         portal_group,
-        listen: listener.local().into(),
-        counts: Default::default(),
+        listen: listener.local(),
+        portal: Portal::new(),
+        counts: PortCounts::default(),
     });
-    let stop = iscsi::target::Stop::default();
     done.push(format!("port {}: open", listener.local()));
-    let target = Rc::new(Portal(port.clone()));
-    let serving = iscsi::target::serve(controller.world.clone(), listener, target, iscsi::target::Limits::default(), stop.clone());
-    controller.world.spawn(serving);
-    controller.state.borrow_mut().ports.push((port, stop));
+    let target = Rc::new(PortTarget(port.clone()));
+    let world = controller.world.clone();
+    controller.world.spawn(serve(world, listener, target, Limits::default(), port.portal.clone()));
+    controller.state.borrow_mut().ports.push(port);
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub(crate) pools: BTreeMap<String, Pool>,
     /// By volume name.
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
-    pub(crate) ports: Vec<(Rc<Port>, iscsi::target::Stop)>,
+    pub(crate) ports: Vec<Rc<Port>>,
     pub(crate) nexuses: Nexuses,
     events: VecDeque<String>,
 }
@@ -203,10 +203,8 @@ impl Controller {
 
     async fn stop(&self, grace: Duration) -> Result<Reply, ControlError> {
         self.stopping.set(true);
-        let stops: Vec<_> = self.state.borrow().ports.iter().map(|(_, stop)| stop.clone()).collect();
-        for stop in &stops {
-            stop.stop();
-        }
+        let ports = self.state.borrow().ports.clone();
+        ports.iter().for_each(|port| port.portal.stop());
         let deadline = self.world.now() + grace;
         while self.state.borrow().nexuses.iter().any(|seen| seen.local) && self.world.now() < deadline {
             self.world.sleep(Duration::from_millis(10)).await;
@@ -228,7 +226,7 @@ impl Controller {
             pools: pools_status(&state),
             volumes: volumes_status(&state),
             sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
-            ports: state.ports.iter().map(|(port, _)| port_status(port)).collect(),
+            ports: state.ports.iter().map(|port| port_status(port)).collect(),
             events: state.events.iter().cloned().collect(),
         }
     }
@@ -273,7 +271,7 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
             level: declared.level,
             drives: declared.drives.clone(),
             len_bytes: block::Device::geometry(group).len_bytes,
-            state: group.status().to_string(),
+            state: format!("{:?}", group.status().state).to_lowercase(),
         })
     };
     state.groups.iter().filter_map(group).collect()
@@ -287,7 +285,7 @@ fn pools_status(state: &State) -> Vec<PoolStatus> {
         Some(PoolStatus {
             name: name.clone(),
             groups: declared.groups.clone(),
-            page_bytes: pool.page_bytes(),
+            page_bytes: space.page_bytes,
             len_bytes: space.total_bytes,
             used_bytes: space.used_bytes,
             promised_bytes: volumes.map(|v| v.len_bytes).sum(),
@@ -331,9 +329,9 @@ fn session_status(seen: &Seen) -> SessionStatus {
 
 fn port_status(port: &Port) -> PortStatus {
     PortStatus {
-        listen: port.listen.get(),
+        listen: port.listen,
         portal_group: port.portal_group,
-        sessions: port.counts.sessions.get(),
+        sessions: port.portal.sessions().len(),
         commands: port.counts.commands.get(),
         bytes_in: port.counts.bytes_in.get(),
         bytes_out: port.counts.bytes_out.get(),

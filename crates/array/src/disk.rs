@@ -1,7 +1,7 @@
 //! A volume as SCSI sees it.
 
 use block::{BlockError, Device, Geometry, Pieces};
-use pool::{Provisioning, Rod, Volume};
+use pool::{Rod, Volume};
 use scsi::{Copied, Extent, Medium, Space};
 
 /// A volume with the block length that its hosts see.
@@ -31,13 +31,13 @@ impl Medium for Disk {
     }
 
     fn page_bytes(&self) -> Option<u64> {
-        (self.volume.provisioning() == Provisioning::Thin).then(|| self.volume.pool().page_bytes())
+        self.volume.page_bytes()
     }
 
     fn space(&self) -> Space {
         let pool = self.volume.pool().space();
         Space {
-            used_bytes: self.volume.space().used_bytes,
+            used_bytes: self.volume.used_bytes(),
             pool_free_bytes: pool.free_bytes,
             pool_bytes: pool.total_bytes,
             soft_threshold_percent: pool.soft_threshold_percent,

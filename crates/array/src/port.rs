@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Secret, Target};
+use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Portal, Secret, Target};
 use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
 use crate::config::{ChapConfig, PortalConfig};
@@ -19,14 +19,15 @@ pub(crate) struct Port {
     /// Portal group tag: one group for each portal, from 1 in the order of the declaration.
     pub(crate) portal_group: u16,
     /// Where it really listens.
-    pub(crate) listen: Cell<SocketAddr>,
+    pub(crate) listen: SocketAddr,
+    /// iSCSI's handle on it.
+    pub(crate) portal: Portal,
     pub(crate) counts: PortCounts,
 }
 
 /// What went through a port.
 #[derive(Default)]
 pub(crate) struct PortCounts {
-    pub(crate) sessions: Cell<usize>,
     pub(crate) commands: Cell<u64>,
     pub(crate) bytes_in: Cell<u64>,
     pub(crate) bytes_out: Cell<u64>,
@@ -40,21 +41,19 @@ pub(crate) struct HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
-        let sessions = &self.port.counts.sessions;
-        sessions.set(sessions.get() - 1);
         self.port.controller.close_nexus(&self.seen.nexus);
     }
 }
 
 /// The port as iSCSI's `Target`: a local type around the shared port.
 #[derive(Clone)]
-pub(crate) struct Portal(pub(crate) Rc<Port>);
+pub(crate) struct PortTarget(pub(crate) Rc<Port>);
 
 fn secret(chap: &ChapConfig) -> Secret {
     Secret { name: chap.name.clone(), secret: chap.secret.clone() }
 }
 
-impl Target for Portal {
+impl Target for PortTarget {
     type Nexus = HostSession;
 
     fn discover(&self, initiator: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
@@ -65,7 +64,7 @@ impl Target for Portal {
         // A portal that listens on every address is reached at the one the initiator came by.
         let reached = |(i, portal): (usize, &PortalConfig)| {
             let own = i + 1 == usize::from(self.0.portal_group);
-            let port = if own { self.0.listen.get().port() } else { portal.listen.port() };
+            let port = if own { self.0.listen.port() } else { portal.listen.port() };
             let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
             (SocketAddr::new(ip, port), i as u16 + 1)
         };
@@ -90,13 +89,19 @@ impl Target for Portal {
             return Err(LoginRefusal::NotFound);
         }
         let seen = self.0.controller.open_nexus(&initiator.name, initiator.isid, self.0.portal_group)?;
-        let sessions = &self.0.counts.sessions;
-        sessions.set(sessions.get() + 1);
         Ok(HostSession { port: self.0.clone(), seen })
     }
 
     fn data_out_len(&self, nexus: &HostSession, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
-        nexus.seen.view.data_out_len(lun, cdb)
+        if nexus.seen.owner_elsewhere(lun).is_none() {
+            return nexus.seen.view.data_out_len(lun, cdb);
+        }
+        // The LU is with another controller; its block length is what the declaration says. Without this a host would
+        // never be asked for the data behind the first burst.
+        let config = self.0.controller.config();
+        let host = config.host_of(&nexus.seen.nexus.initiator.name);
+        let volume = lun.and_then(|l| host?.luns.get(&l)).and_then(|name| config.volume(name));
+        volume.map_or(0, |v| scsi::data_out_len(cdb, v.block_bytes))
     }
 
     async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {
@@ -121,7 +126,10 @@ impl Target for Portal {
 
     async fn manage(&self, nexus: &HostSession, function: TaskFunction) -> TaskOutcome {
         let controller = &self.0.controller;
-        let (TaskFunction::AbortTaskSet(lun) | TaskFunction::ClearTaskSet(lun) | TaskFunction::LunReset(lun)) = function
+        let (TaskFunction::AbortTask(lun, _)
+        | TaskFunction::AbortTaskSet(lun)
+        | TaskFunction::ClearTaskSet(lun)
+        | TaskFunction::LunReset(lun)) = function
         else {
             // A target reset reaches every controller.
             for other in controller.others() {

@@ -9,7 +9,7 @@ pub(crate) fn print(header: &[&str], numeric: &[&str], rows: Vec<Vec<String>>, e
         return;
     }
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header.iter().map(|h| h.to_uppercase()));
     for (i, name) in header.iter().enumerate() {
         if let (true, Some(column)) = (numeric.contains(name), table.column_mut(i)) {
@@ -19,5 +19,5 @@ pub(crate) fn print(header: &[&str], numeric: &[&str], rows: Vec<Vec<String>>, e
     for row in rows {
         table.add_row(row);
     }
-    println!("{table}");
+    println!("{}", table.trim_fmt());
 }

@@ -1,0 +1,163 @@
+//! The daemon as an operator meets it: real processes, real files, QEMU's initiator as the host.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of a process run processes")]
+
+mod running;
+
+use std::os::unix::fs::PermissionsExt;
+
+use running::{Running, TARGET, free_port, masu, qemu_io};
+
+/// Refused with exit status 2 and one line that says all of `expected`.
+fn check_refused(running: &std::process::Output, expected: &[&str]) {
+    let text = String::from_utf8_lossy(&running.stderr);
+    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("masu: ")).collect();
+    assert_eq!(running.status.code(), Some(2), "{text}");
+    assert_eq!(lines.len(), 1, "one line: {text}");
+    for part in expected {
+        assert!(lines[0].contains(part), "{:?} does not say {part:?}", lines[0]);
+    }
+}
+
+fn check_serve_refuses(toml: &str, expected: &[&str]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("array.toml");
+    std::fs::write(&config, toml).expect("write the declaration");
+    let output = masu(dir.path(), &["serve", "--config", config.to_str().expect("utf-8")]);
+    check_refused(&output, expected);
+}
+
+const POOL: &str = "
+[[drive]]
+name = \"d0\"
+file = \"d0.img\"
+size = \"64MiB\"
+[[group]]
+name = \"g0\"
+level = \"raid0\"
+drives = [\"d0\"]
+[[pool]]
+name = \"p0\"
+groups = [\"g0\"]
+";
+
+#[test]
+fn bad_declarations_are_refused_with_cause_and_place() {
+    check_serve_refuses(&POOL.replace("level", "levle"), &["array.toml:7", "unknown field `levle`"]);
+    check_serve_refuses(&POOL.replace("64MiB", "1MiB"), &["group \"g0\"", "d0.img"]);
+    check_serve_refuses(&POOL.replace("d0.img", "missing/dir/d0.img"), &["drive \"d0\"", "missing/dir"]);
+    check_serve_refuses(&POOL.replace("[\"g0\"]", "[\"g1\"]"), &["pool \"p0\"", "\"g1\""]);
+    check_serve_refuses("controllers = 0", &["controllers"]);
+}
+
+#[test]
+fn a_portal_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("an address").to_string();
+    check_serve_refuses(&format!("{POOL}[[portal]]\nlisten = \"{addr}\"\n"), &[&addr, "in use"]);
+}
+
+#[test]
+fn a_command_without_an_array_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    check_refused(&masu(dir.path(), &["volume", "list"]), &["no array answers", "masu serve"]);
+}
+
+#[test]
+fn volumes_and_hosts_are_made_kept_and_survive_kill_9() {
+    let mut array = Running::start(POOL);
+    array.ok(&["volume", "create", "v0", "--size", "16MiB"]);
+    array.ok(&["host", "set", "kvm", "*"]);
+    array.ok(&["host", "map", "kvm", "v0"]);
+    qemu_io(&array.url(0), &["write -P 0xab 1M 64k", "flush"]).expect("write");
+    array.ok(&["snapshot", "create", "v0", "before"]);
+    array.ok(&["host", "map", "kvm", "before", "--lun", "7"]);
+    qemu_io(&array.url(0), &["write -P 0xcd 1M 64k", "flush"]).expect("write");
+    array.kill_and_restart();
+    qemu_io(&array.url(0), &["read -P 0xcd 1M 64k", "read -P 0 0 64k"]).expect("what was flushed is there");
+    qemu_io(&array.url(7), &["read -P 0xab 1M 64k"]).expect("the snapshot is what it was");
+    let refused = array.command(&["volume", "delete", "v0"]);
+    check_refused(&refused, &["v0", "mapped to host \"kvm\""]);
+    array.ok(&["host", "unmap", "kvm", "v0"]);
+    array.ok(&["volume", "delete", "v0"]);
+    assert!(qemu_io(&array.url(0), &["read 0 4k"]).is_err(), "an unmapped LUN is not seen");
+    qemu_io(&array.url(7), &["read -P 0xab 1M 64k"]).expect("the snapshot outlives its volume");
+    array.stop();
+    array.restart();
+    let list = array.ok(&["volume", "list", "--output", "json"]);
+    assert!(list.contains("\"before\"") && !list.contains("\"v0\""), "{list}");
+}
+
+#[test]
+fn a_full_pool_refuses_what_needs_a_page_and_nothing_else() {
+    let array = Running::start(&format!(
+        "{POOL}[[volume]]\nname = \"big\"\npool = \"p0\"\nsize = \"1GiB\"\n\
+         [[volume]]\nname = \"other\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"big\", 1 = \"other\" }}\n"
+    ));
+    qemu_io(&array.url(1), &["write -P 0x11 0 4M", "flush"]).expect("there is room");
+    let mut refused = None;
+    for mib in 0..64 {
+        if let Err(text) = qemu_io(&array.url(0), &[&format!("write -P 0x22 {mib}M 1M")]) {
+            refused = Some((mib, text));
+            break;
+        }
+    }
+    let (mib, text) = refused.expect("64 MiB do not hold 64 MiB and metadata");
+    assert!(mib > 20, "only {mib} MiB of 64 could be used: {text}");
+    qemu_io(&array.url(1), &["read -P 0x11 0 4M", "write -P 0x33 0 4M", "read -P 0x33 0 4M"]).expect("others go on");
+    qemu_io(&array.url(0), &["read -P 0x22 0 1M", "write -P 0x44 0 1M"]).expect("pages that are there can be written");
+    qemu_io(&array.url(0), &["discard 8M 4M", "flush", &format!("write -P 0x55 {mib}M 1M")]).expect("space comes back");
+    let events = array.ok(&["status"]);
+    assert!(events.contains("pool p0:"), "the threshold was crossed: {events}");
+}
+
+#[test]
+fn a_wrong_secret_is_refused_and_a_right_one_is_not() {
+    let array = Running::start(&format!(
+        "{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+         [[host]]\nname = \"kvm\"\ninitiator = \"*\"\nchap = {{ name = \"kvm\", secret = \"right-secret-1\" }}\n\
+         luns = {{ 0 = \"v0\" }}\n"
+    ));
+    let url = |secret: &str| format!("iscsi://kvm%{secret}@127.0.0.1:{}/{TARGET}/0", array.port);
+    qemu_io(&url("right-secret-1"), &["read 0 4k"]).expect("the right secret");
+    assert!(qemu_io(&url("wrong-secret-1"), &["read 0 4k"]).is_err());
+    assert!(qemu_io(&array.url(0), &["read 0 4k"]).is_err(), "no secret at all");
+}
+
+#[test]
+fn commands_cross_to_the_controller_that_owns_the_lu() {
+    let port_2 = free_port();
+    let array = Running::start(&format!(
+        "controllers = 2\n{POOL}[[portal]]\nlisten = \"127.0.0.1:{port_2}\"\ncontroller = 1\n\
+         [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
+    ));
+    let other = format!("iscsi://127.0.0.1:{port_2}/{TARGET}/0");
+    qemu_io(&other, &["write -P 0x77 0 1M", "flush"]).expect("write through the other controller");
+    qemu_io(&array.url(0), &["read -P 0x77 0 1M", "write -P 0x78 1M 1M"]).expect("read at the owner");
+    qemu_io(&other, &["read -P 0x78 1M 1M"]).expect("read through the other controller");
+}
+
+#[test]
+fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
+    let port = free_port();
+    let api = format!("127.0.0.1:{port}");
+    let array = Running::start_with(POOL, &["--api", &api, "--api-token", "sixteen-characters"]);
+    let socket = std::fs::metadata(array.data().join("api.sock")).expect("the socket");
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    array.ok(&["status", "--api", &api, "--token", "sixteen-characters"]);
+    let refused = array.command(&["status", "--api", &api, "--token", "sixteen-charactera"]);
+    check_refused(&refused, &["token"]);
+}
+
+#[test]
+fn a_declaration_is_applied_again_without_a_change() {
+    let declared = format!("{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n");
+    let mut array = Running::start(&declared);
+    array.ok(&["volume", "create", "by-hand", "--size", "8MiB"]);
+    array.stop();
+    array.restart();
+    let list = array.ok(&["volume", "list"]);
+    assert!(list.contains("v0") && list.contains("by-hand"), "{list}");
+}
