@@ -65,8 +65,8 @@ impl Bench {
     /// Lets both hosts hear that the logical units are there, so that the next command is carried out.
     pub(crate) async fn greet(&self) {
         for (host, lun) in (0..2).flat_map(|h| (0..4).map(move |l| (h, l))) {
-            // One attention for the power-on, and one for every unit that was mapped later.
-            for _ in 0..8 {
+            // One attention for the power-on, and one for the units that were mapped later.
+            for _ in 0..2 {
                 self.execute(host, Some(lun), [0; 16], &[], TaskAttribute::Simple).await;
             }
         }
