@@ -52,7 +52,7 @@ pub use nexus::{InitiatorPort, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, NexusId, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
 pub use unit::{Identity, LogicalUnit};
-pub use view::{View, ViewSpec};
+pub use view::{View, ViewSpec, data_out_len};
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -33,6 +33,14 @@ pub struct ViewSpec<M: Medium> {
     pub tokens: Rc<Tokens<M>>,
 }
 
+/// How much data-out a CDB asks for on a logical unit with this block length, as [`View::data_out_len`] tells it for one
+/// that is mapped here: for a port whose controller passes the command on to the owner.
+pub fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
+    let cdb = Cdb(*cdb);
+    let asked = opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
+    if asked <= dispatch::DATA_OUT_BYTES_MAX { asked } else { 0 }
+}
+
 /// A logical unit in its place within a view.
 pub(crate) struct Seat<M: Medium> {
     /// Its number here.
@@ -145,11 +153,7 @@ impl<M: Medium> View<M> {
     pub fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
         let seats = self.seats.borrow();
         let Some(seat) = lun.and_then(|l| seats.get(&l)) else { return 0 };
-        let cdb = Cdb(*cdb);
-        let block_bytes = seat.lu.block_bytes();
-        let len = opcode::find(&cdb)
-            .map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
-        if len <= dispatch::DATA_OUT_BYTES_MAX { len } else { 0 }
+        data_out_len(cdb, seat.lu.block_bytes())
     }
 
     /// Ends the nexus before the view is dropped, which its commands may still use: they are aborted, and a RESERVE is released.
