@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use block::Device;
 use raid::Level;
 use world::Rng;
 use world_model::Outcome;
 
 use super::rig::{Rig, Setup, audit, create, open};
-use super::shadow::Shadow;
+use super::shadow::{Shadow, encode, values};
 use super::workload::{Load, Shared, check_recovered, run};
 
 const SMALL: Load = Load { rounds: 5, operations: 20 };
@@ -140,5 +141,51 @@ fn many_random_cuts_lose_nothing() {
         check_many_cuts(seed, Setup::mirror(), 30);
         check_many_cuts(seed, Setup { groups: 2, ..Setup::stripes() }, 30);
         check_many_cuts(seed, Setup { block_bytes: 4096, ..Setup::tight() }, 30);
+    }
+}
+
+/// Writes and records until two checkpoints have been made, cut at every point: those at which a checkpoint begins to count
+/// are few, and must all be tried.
+fn check_cut_around_checkpoints(seed: u64, setup: Setup, cut: u64) -> bool {
+    let rig = Rig::new(seed, setup);
+    let flushed = Cell::new(0_u32);
+    let outcome = rig.model.run_until_crash(async |world| {
+        let pool = create(&world, &setup).await;
+        let v = pool.create_volume("v", 2 << 20, crate::Provisioning::Thin).await.expect("create");
+        let disks = rig.model.disks();
+        disks.cut_power_after(disks.persistence_points() + cut);
+        for i in 1..=16 {
+            v.write(u64::from(i) * 70_144, &encode(std::iter::repeat_n(i, 130))).await.expect("write");
+            pool.save_record("r", &i.to_le_bytes().repeat(10_000)).await.expect("save");
+            flushed.set(i);
+        }
+        assert_eq!(pool.counts().checkpoints, 1 + 2, "the first one is the pool's creation");
+    });
+    if outcome != Outcome::PowerCut {
+        return false;
+    }
+    rig.model.reboot();
+    // Twice: what the first recovery wrote must lead to the same state.
+    for _ in 0..2 {
+        rig.model.run(async |world| {
+            let pool = open(&world, &setup).await.expect("open");
+            let saved = pool.load_record("r").map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+            assert!((flushed.get()..=flushed.get() + 1).contains(&saved), "{saved} after {}", flushed.get());
+            let v = pool.volume("v").expect("there");
+            for i in 1..=saved {
+                let found = values(&v, i as usize * 70_144 / 512, 130).await;
+                assert!(found.iter().all(|f| *f == i), "write {i} is lost");
+            }
+            audit(&pool).await;
+        });
+    }
+    true
+}
+
+#[test]
+fn checkpoints_lose_nothing_at_any_point() {
+    for (seed, setup) in (20..).zip([Setup::stripes(), Setup::mirror(), Setup { groups: 2, ..Setup::stripes() }]) {
+        let points = (1..).take_while(|cut| check_cut_around_checkpoints(seed, setup, *cut)).count();
+        assert!(points > 60, "only {points} points");
     }
 }
