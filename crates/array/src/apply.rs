@@ -1,6 +1,5 @@
 //! Making a declaration so, on one controller: what is declared and not there is opened or created, from the drives up.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use scsi::{Identity, LogicalUnit};
 use world::{Drive, StreamOptions};
 
 use crate::Disk;
-use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, PortalConfig, VolumeConfig};
+use crate::config::{Config, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::port::{Port, PortCounts, PortTarget};
@@ -33,6 +32,9 @@ pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> R
         let state = controller.state();
         state.lus.keys().filter(|name| config.volume(name).is_none()).cloned().collect()
     };
+    if controller.index == 0 {
+        done.extend(host_changes(&controller.config(), &config));
+    }
     {
         let mut state = controller.state.borrow_mut();
         state.config = config.clone();
@@ -46,6 +48,28 @@ pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> R
         open_port(controller, portal, i as u16 + 1, &mut done)?;
     }
     Ok(done)
+}
+
+/// What changes for the hosts, a line each. Secrets are not shown.
+fn host_changes(old: &Config, new: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    for host in &new.hosts {
+        let before = old.hosts.iter().find(|h| h.name == host.name);
+        let same_identity = |h: &&HostConfig| {
+            h.initiator == host.initiator && h.chap == host.chap && h.mutual_chap == host.mutual_chap
+        };
+        if before.filter(same_identity).is_none() {
+            lines.push(format!("host {}: {}", host.name, host.initiator));
+        }
+        let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
+        let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
+        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
+        let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
+        lines.extend(gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)));
+    }
+    let removed = old.hosts.iter().filter(|h| new.hosts.iter().all(|n| n.name != h.name));
+    lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
+    lines
 }
 
 /// The controller of the pool that a group is in; controller 0 keeps those that are in none.

@@ -77,6 +77,11 @@ impl Target for PortTarget {
             return Err(LoginRefusal::NotFound);
         }
         let host = config.host_of(initiator).ok_or(LoginRefusal::NotAllowed)?;
+        if target.is_none() {
+            // Discovery tells a known host the name of its target and nothing else; initiators keep separate credentials
+            // for it, which operators rarely set.
+            return Ok(None);
+        }
         Ok(host.chap.as_ref().map(|own| Chap { host: secret(own), target: host.mutual_chap.as_ref().map(secret) }))
     }
 

@@ -1,5 +1,6 @@
 //! `masu serve`: the array as a daemon.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ const DEFAULT_DRIVE_BYTES_MIN: u64 = 256 << 20;
 
 pub(crate) fn run(serve: &Serve) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
     let store = Store::open(&serve.data)?;
     let mut config = declared(serve, &store)?;
     if config.id == ArrayId::default() {

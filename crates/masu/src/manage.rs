@@ -10,7 +10,7 @@ use crate::table;
 
 /// Which array, and how answers are printed.
 #[derive(Args)]
-struct Where {
+pub(crate) struct Where {
     /// The data directory of the running array
     #[arg(long, default_value = "./data", env = "MASU_DATA", global = true)]
     data: PathBuf,
@@ -26,7 +26,7 @@ struct Where {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
+pub(crate) enum Output {
     Table,
     Json,
 }
