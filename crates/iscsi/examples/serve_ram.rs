@@ -4,6 +4,11 @@
 //! * `serve_ram load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET]`: random 4 KiB reads (8 blocks) of any target's LUN 0.
 //! * `serve_ram both [DEPTH] [SECONDS] [BLOCKS]`: target and load in one process, each on its own CPU.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "two worlds on two threads, and a moment for the first to begin"
+)]
+
 #[path = "../tests/it/ram.rs"]
 #[expect(dead_code, reason = "its switches are for tests")]
 mod ram;
@@ -11,8 +16,8 @@ mod ram;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use iscsi::initiator::{load, Options};
-use iscsi::target::{serve, Limits, Portal};
+use iscsi::initiator::{Options, load};
+use iscsi::target::{Limits, Portal, serve};
 use world_real::Options as RunOptions;
 
 fn main() {
@@ -31,7 +36,9 @@ fn main() {
             std::thread::sleep(Duration::from_millis(300));
             run_load(at, ram::TARGET, number(1, 32), number(2, 5), number(3, 8), Some(1));
         }
-        _ => eprintln!("serve_ram serve ADDR [MIB] | load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET] | both [DEPTH] [SECONDS] [BLOCKS]"),
+        _ => eprintln!(
+            "serve_ram serve ADDR [MIB] | load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET] | both [DEPTH] [SECONDS] [BLOCKS]"
+        ),
     }
 }
 

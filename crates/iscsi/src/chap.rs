@@ -71,8 +71,12 @@ impl Algorithm {
     fn respond(self, id: u8, secret: &str, challenge: &[u8]) -> Vec<u8> {
         let parts = [&[id][..], secret.as_bytes(), challenge];
         match self {
-            Algorithm::Md5 => parts.into_iter().fold(Md5::new(), |h, p| h.chain_update(p)).finalize().to_vec(),
-            Algorithm::Sha256 => parts.into_iter().fold(Sha256::new(), |h, p| h.chain_update(p)).finalize().to_vec(),
+            Algorithm::Md5 => {
+                parts.into_iter().fold(Md5::new(), |h, p| h.chain_update(p)).finalize().to_vec()
+            }
+            Algorithm::Sha256 => {
+                parts.into_iter().fold(Sha256::new(), |h, p| h.chain_update(p)).finalize().to_vec()
+            }
         }
     }
 }
@@ -96,7 +100,8 @@ impl Challenge {
 
     /// Reads a peer's challenge.
     pub(crate) fn read(id: &str, bytes: &str) -> Result<Challenge, ChapError> {
-        let id = crate::text::number(id).and_then(|n| u8::try_from(n).ok()).ok_or(ChapError::Key("CHAP_I"))?;
+        let id =
+            crate::text::number(id).and_then(|n| u8::try_from(n).ok()).ok_or(ChapError::Key("CHAP_I"))?;
         let bytes = binary(bytes, CHALLENGE_LEN_MAX).ok_or(ChapError::Key("CHAP_C"))?;
         Ok(Challenge { id, bytes })
     }
@@ -146,7 +151,9 @@ mod tests {
         assert_eq!(challenge.response(Algorithm::Sha256, "secret"), SHA256);
         for algorithm in [Algorithm::Md5, Algorithm::Sha256] {
             let good = challenge.response(algorithm, "secret");
-            let check = |name: &str, response: &str| challenge.verify(algorithm, ("host", "secret"), (name, response));
+            let check = |name: &str, response: &str| {
+                challenge.verify(algorithm, ("host", "secret"), (name, response))
+            };
             assert_eq!(check("host", &good), Ok(()));
             assert_eq!(check("host", &good.to_uppercase().replace("0X", "0x")), Ok(()));
             assert_eq!(check("hose", &good), Err(ChapError::Wrong));

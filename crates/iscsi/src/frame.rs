@@ -6,8 +6,8 @@
 //!   |<---------------------------------- total_len -------------------------------------------->|
 //! ```
 
-use crate::digest::{digest, Running};
-use crate::pdu::{Len24, Pdu, BHS_LEN};
+use crate::digest::{Running, digest};
+use crate::pdu::{BHS_LEN, Len24, Pdu};
 
 /// The largest additional header segments that are read: an extended CDB of 260 bytes and a bidirectional length
 /// (11.2.2) take 272; the field could say 1,020.
@@ -44,8 +44,11 @@ pub(crate) struct Layout {
 
 impl Framing {
     /// Before and during login: no digests, and the default length limit (13.12).
-    pub(crate) const LOGIN: Framing =
-        Framing { header_digest: false, data_digest: false, data_len_max: crate::keys::RECV_SEGMENT_LEN_DEFAULT as usize };
+    pub(crate) const LOGIN: Framing = Framing {
+        header_digest: false,
+        data_digest: false,
+        data_len_max: crate::keys::RECV_SEGMENT_LEN_DEFAULT as usize,
+    };
 
     /// Bytes of padding after `len` bytes of data (11.2.3).
     pub(crate) fn padding(len: usize) -> usize {
@@ -177,15 +180,18 @@ mod tests {
                 bytes[4] = 0;
                 bytes[5..7].fill(0);
             }
-            let framing =
-                Framing { header_digest: round % 16 == 1, data_digest: rng.bool(), data_len_max: rng.usize(512..4096) };
+            let framing = Framing {
+                header_digest: round % 16 == 1,
+                data_digest: rng.bool(),
+                data_len_max: rng.usize(512..4096),
+            };
             let len = rng.usize(..bytes.len());
-            if let Ok(Some(layout)) = framing.layout(&bytes[..len]) {
-                if layout.total_len <= len {
-                    let (pdu, _) = framing.pdu(&bytes, layout);
-                    assert_eq!(pdu.data.len(), layout.data_len);
-                    whole += 1;
-                }
+            if let Ok(Some(layout)) = framing.layout(&bytes[..len])
+                && layout.total_len <= len
+            {
+                let (pdu, _) = framing.pdu(&bytes, layout);
+                assert_eq!(pdu.data.len(), layout.data_len);
+                whole += 1;
             }
         }
         assert!(whole > 1000, "only {whole} of the rounds read a whole PDU");

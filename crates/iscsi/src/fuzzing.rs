@@ -6,13 +6,13 @@ use world::Rng;
 
 use crate::chap::{Algorithm, Challenge, ChapError};
 use crate::digest::digest;
-use crate::frame::{digest_of_pieces, set_data_len, Framing, Layout};
+use crate::frame::{Framing, Layout, digest_of_pieces, set_data_len};
 pub use crate::negotiation::Digests;
 use crate::negotiation::{Negotiation, Offer, Params};
-use crate::pdu::{self, opcode, Header, LoginRequest, Pdu, BHS_LEN};
+use crate::pdu::{self, BHS_LEN, Header, LoginRequest, Pdu, opcode};
 use crate::target::login::{Authority, Login, LoginError};
 use crate::target::{Chap, LoginRefusal, Secret};
-use crate::text::{binary, hex, number, pairs, Text};
+use crate::text::{Text, binary, hex, number, pairs};
 
 /// As many bytes of login text as a portal takes by default.
 const TEXT_LEN_MAX: usize = 16 << 10;
@@ -174,7 +174,11 @@ pub fn chap(algorithms: &str, id: &str, challenge: &str, name: &str, response: &
     assert_eq!(verify(("host", &right)), Ok(()));
     assert!(name == "host" || verify((name, &right)) == Err(ChapError::Wrong));
     let is_right = binary(response, 1024) == binary(&right, 1024);
-    assert_eq!(verify(("host", response)).is_ok(), is_right, "a wrong response was taken, or the right one was not");
+    assert_eq!(
+        verify(("host", response)).is_ok(),
+        is_right,
+        "a wrong response was taken, or the right one was not"
+    );
 }
 
 /// One request of a login.

@@ -1,7 +1,7 @@
 //! The negotiation of operational keys (RFC 7143 6.2 and clause 13), for both sides: text in, parameters and text out.
 
-use crate::keys::{self, Key, Rule, RECV_SEGMENT_LEN_DEFAULT};
-use crate::text::{number, Text};
+use crate::keys::{self, Key, RECV_SEGMENT_LEN_DEFAULT, Rule};
+use crate::text::{Text, number};
 
 /// Which digests a side takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,14 @@ impl Negotiation {
             time2wait_s: 2,
             time2retain_s: 20,
         };
-        Negotiation { offer, params, is_discovery: false, is_full_feature: false, seen: Vec::new(), declared: false }
+        Negotiation {
+            offer,
+            params,
+            is_discovery: false,
+            is_full_feature: false,
+            seen: Vec::new(),
+            declared: false,
+        }
     }
 
     /// Goes on in the full feature phase with what the login agreed on.
@@ -193,7 +200,8 @@ impl Negotiation {
                 false => refused(out),
             },
             Rule::Digests => {
-                let mine = if name == "HeaderDigest" { self.offer.header_digest } else { self.offer.data_digest };
+                let mine =
+                    if name == "HeaderDigest" { self.offer.header_digest } else { self.offer.data_digest };
                 match value.split(',').find_map(|v| mine.judge(v).map(|on| (v, on))) {
                     Some((chosen, on)) => {
                         out.put(name, chosen);
@@ -214,7 +222,11 @@ impl Negotiation {
             Rule::Min { low, high } | Rule::Max { low, high } => match number(value) {
                 Some(theirs) if (low..=high).contains(&theirs) => {
                     let mine = self.my_number(name);
-                    let result = if matches!(key.rule, Rule::Min { .. }) { theirs.min(mine) } else { theirs.max(mine) };
+                    let result = if matches!(key.rule, Rule::Min { .. }) {
+                        theirs.min(mine)
+                    } else {
+                        theirs.max(mine)
+                    };
                     out.put(name, &result.to_string());
                     self.set_number(name, result);
                 }
@@ -249,7 +261,9 @@ impl Negotiation {
             }
             match key.rule {
                 Rule::And | Rule::Or => out.put(key.name, if self.my_bool(key.name) { "Yes" } else { "No" }),
-                Rule::Min { .. } | Rule::Max { .. } => out.put(key.name, &self.my_number(key.name).to_string()),
+                Rule::Min { .. } | Rule::Max { .. } => {
+                    out.put(key.name, &self.my_number(key.name).to_string())
+                }
                 _ => {}
             }
         }
@@ -262,7 +276,8 @@ impl Negotiation {
         self.see(key)?;
         match (key.rule, value) {
             (Rule::Digests, _) => {
-                let mine = if name == "HeaderDigest" { self.offer.header_digest } else { self.offer.data_digest };
+                let mine =
+                    if name == "HeaderDigest" { self.offer.header_digest } else { self.offer.data_digest };
                 let on = mine.judge(value).ok_or_else(bad)?;
                 self.set_digest(name, on);
             }
@@ -281,7 +296,8 @@ impl Negotiation {
                 self.set_number(name, n);
             }
             (Rule::Max { high, .. }, _) => {
-                let n = number(value).filter(|n| (self.my_number(name)..=high).contains(n)).ok_or_else(bad)?;
+                let n =
+                    number(value).filter(|n| (self.my_number(name)..=high).contains(n)).ok_or_else(bad)?;
                 self.set_number(name, n);
             }
             (Rule::Declared { low, high }, _) => {

@@ -4,7 +4,7 @@ use block::Pieces;
 use world::{Batch, Io, Sent};
 
 use crate::digest::digest;
-use crate::frame::{digest_of_pieces, set_data_len, Framing};
+use crate::frame::{Framing, digest_of_pieces, set_data_len};
 use crate::pdu::BHS_LEN;
 
 /// The outgoing side of a connection.

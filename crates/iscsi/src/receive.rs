@@ -85,10 +85,13 @@ impl Receiver {
         let need = want_len.max(held + 1).max(BUFFER_LEN);
         match buf {
             // A PDU larger than the buffer takes a larger one, and it is given back when the PDU is through.
-            Some(mut buf) if need <= capacity && (capacity == BUFFER_LEN || held > 0 || want_len > BUFFER_LEN) => {
+            Some(mut buf)
+                if need <= capacity && (capacity == BUFFER_LEN || held > 0 || want_len > BUFFER_LEN) =>
+            {
                 if held == 0 {
                     (self.from, self.to) = (0, 0);
-                } else if self.from > 0 && (capacity - self.to < ROOM_LEN_MIN || self.from + need > capacity) {
+                } else if self.from > 0 && (capacity - self.to < ROOM_LEN_MIN || self.from + need > capacity)
+                {
                     buf.copy_within(self.from..self.to, 0);
                     (self.from, self.to) = (0, held);
                 }

@@ -66,7 +66,10 @@ fn split(pair: &[u8]) -> Result<(&str, &str), TextError> {
     }
     let key = std::str::from_utf8(key).map_err(|_| TextError::Key)?;
     let value = std::str::from_utf8(value).map_err(|_| TextError::Value(key.into()))?;
-    let is_binary = value.starts_with("0x") || value.starts_with("0X") || value.starts_with("0b") || value.starts_with("0B");
+    let is_binary = value.starts_with("0x")
+        || value.starts_with("0X")
+        || value.starts_with("0b")
+        || value.starts_with("0B");
     if value.len() > if is_binary { LONG_VALUE_LEN_MAX } else { VALUE_LEN_MAX.max(LONG_LIST_LEN) }
         || value.chars().any(char::is_control)
     {

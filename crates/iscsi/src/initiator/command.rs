@@ -9,7 +9,7 @@ use scsi::Lun;
 use super::connect::Error;
 use super::session::{Session, State};
 use crate::chunks::Chunks;
-use crate::pdu::{opcode, DataOut, Header, Len24, ScsiCommand, FINAL, TAG_NONE};
+use crate::pdu::{DataOut, FINAL, Header, Len24, ScsiCommand, TAG_NONE, opcode};
 
 /// How much less or more than expected was transferred (RFC 7143 11.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,13 @@ impl Session {
     ///
     /// `expect_in` is how much data the command may bring back. A command either reads or writes. In steady state nothing is
     /// allocated. Dropping the future abandons the answer, not the command.
-    pub async fn command(&self, lun: Lun, cdb: [u8; 16], data_out: Pieces, expect_in: u32) -> Result<Done, Error> {
+    pub async fn command(
+        &self,
+        lun: Lun,
+        cdb: [u8; 16],
+        data_out: Pieces,
+        expect_in: u32,
+    ) -> Result<Done, Error> {
         assert!(data_out.is_empty() || expect_in == 0, "a command reads or writes");
         let expected = expect_in.max(data_out.len() as u32);
         self.transfer(lun, cdb, data_out, expect_in, expected, false).await
@@ -94,6 +100,19 @@ impl Session {
         force_write: bool,
     ) -> Result<Done, Error> {
         let index = self.take_slot(false).await?;
+        self.submit(index, (lun, cdb), data_out, expect_in, (expected, force_write));
+        self.answer(index).await
+    }
+
+    /// Appends a command with the data that goes unasked.
+    fn submit(
+        &self,
+        index: u16,
+        (lun, cdb): (Lun, [u8; 16]),
+        data_out: Pieces,
+        expect_in: u32,
+        (expected, force_write): (u32, bool),
+    ) {
         let mut state = self.0.state.borrow_mut();
         let writes = force_write || !data_out.is_empty();
         let slot = state.slots.get(index);
@@ -103,7 +122,8 @@ impl Session {
         slot.data_out = data_out;
         let itt = slot.itt;
         let params = state.params;
-        let unsolicited = if writes { params.first_burst_len.min(expected).min(slot_len(&mut state, index)) } else { 0 };
+        let unsolicited =
+            if writes { params.first_burst_len.min(expected).min(slot_len(&mut state, index)) } else { 0 };
         let immediate = if params.immediate_data { unsolicited.min(params.send_segment_len_max) } else { 0 };
         let has_more = !params.initial_r2t && immediate < unsolicited;
         let mut flags = if has_more { 0 } else { FINAL };
@@ -132,7 +152,6 @@ impl Session {
         }
         drop(state);
         self.submitted();
-        self.answer(index).await
     }
 
     /// Waits for a request's answer and frees its slot.

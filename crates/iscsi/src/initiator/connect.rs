@@ -4,9 +4,9 @@ use world::{Batch, NetError, World};
 
 use super::login::{Login, LoginFailure, Next};
 use super::options::Options;
-use crate::frame::{set_data_len, Framing};
+use crate::frame::{Framing, set_data_len};
 use crate::negotiation::Params;
-use crate::pdu::{opcode, Header, LoginRequest, LoginResponse, IMMEDIATE};
+use crate::pdu::{Header, IMMEDIATE, LoginRequest, LoginResponse, opcode};
 use crate::receive::{ReceiveError, Receiver};
 
 /// Why an initiator cannot go on.
@@ -55,7 +55,8 @@ const LOGIN_TAG: u32 = 0;
 pub(crate) async fn connect(world: &World, options: &Options) -> Result<Connected, Error> {
     let stream = world.connect(options.address, options.stream).await?;
     let mut receiver = Receiver::new(stream.clone(), Framing::LOGIN);
-    let rng = world.random(&format!("iscsi initiator {} {:?} {:?}", options.initiator, options.isid, world.now()));
+    let rng =
+        world.random(&format!("iscsi initiator {} {:?} {:?}", options.initiator, options.isid, world.now()));
     let (mut login, mut next) = Login::begin(options, rng);
     let mut batch = Batch::default();
     let (cmd_sn, mut exp_stat_sn, mut max_cmd_sn) = (1, 0, 1);

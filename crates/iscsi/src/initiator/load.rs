@@ -5,10 +5,13 @@ use scsi::Lun;
 use world::{Batch, Instant, TcpCounts, World};
 
 use super::command::lun_field;
-use super::connect::{connect, Connected, Error};
+use super::connect::{Connected, Error, connect};
 use super::options::Options;
 use crate::digest::digest;
-use crate::pdu::{opcode, DataIn, Header, NopIn, NopOut, R2t, ScsiCommand, ScsiResponse, BHS_LEN, FINAL, IMMEDIATE, TAG_NONE};
+use crate::pdu::{
+    BHS_LEN, DataIn, FINAL, Header, IMMEDIATE, NopIn, NopOut, R2t, ScsiCommand, ScsiResponse, TAG_NONE,
+    opcode,
+};
 use crate::serial::before;
 
 /// The receive buffer: 32 answers of 4,144 bytes come with one receive.
@@ -143,10 +146,11 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
                 }
                 let Some(bhs) = buf[at..end].first_chunk::<BHS_LEN>() else { break };
                 // Only headers are looked at, so that a PDU need not be whole.
-                let layout = match framing.layout(&buf[at..end]).map_err(crate::receive::ReceiveError::from)? {
-                    Some(layout) => layout,
-                    None => break,
-                };
+                let layout =
+                    match framing.layout(&buf[at..end]).map_err(crate::receive::ReceiveError::from)? {
+                        Some(layout) => layout,
+                        None => break,
+                    };
                 self.answer(bhs, now)?;
                 skip = layout.total_len;
             }

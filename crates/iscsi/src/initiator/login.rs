@@ -7,9 +7,9 @@ use world::Rng;
 use super::options::Options;
 use crate::chap::{Algorithm, Challenge, ChapError};
 use crate::negotiation::{Negotiation, NegotiationError, Params};
-use crate::pdu::{LoginResponse, CONTINUE, TRANSIT};
+use crate::pdu::{CONTINUE, LoginResponse, TRANSIT};
 use crate::target::Secret;
-use crate::text::{pairs, Text, TextError};
+use crate::text::{Text, TextError, pairs};
 
 /// Answers of one login.
 const ANSWERS_MAX: u32 = 32;
@@ -69,10 +69,7 @@ fn describe(class: u8, detail: u8) -> String {
 /// The next request, or the end.
 #[derive(Debug)]
 pub(crate) enum Next {
-    Request {
-        flags: u8,
-        text: Vec<u8>,
-    },
+    Request { flags: u8, text: Vec<u8> },
     Complete,
 }
 
@@ -158,8 +155,11 @@ impl Login {
         match header.status_class {
             0 => {}
             1 => {
-                let address = value("TargetAddress").and_then(|a| a.split(',').next()).and_then(|a| a.parse().ok());
-                return Err(address.map_or(LoginFailure::Protocol("a redirection to nowhere"), LoginFailure::Moved));
+                let address =
+                    value("TargetAddress").and_then(|a| a.split(',').next()).and_then(|a| a.parse().ok());
+                return Err(
+                    address.map_or(LoginFailure::Protocol("a redirection to nowhere"), LoginFailure::Moved)
+                );
             }
             class => return Err(LoginFailure::Refused { class, detail: header.status_detail }),
         }

@@ -20,5 +20,5 @@ pub use command::{Done, Residual};
 pub use connect::Error;
 pub use login::LoginFailure;
 pub use options::Options;
-pub use session::{discover, Discovered, Notice, Session};
+pub use session::{Discovered, Notice, Session, discover};
 pub use url::{Url, UrlError};

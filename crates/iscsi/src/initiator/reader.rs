@@ -4,14 +4,13 @@ use std::rc::{Rc, Weak};
 
 use block::Pieces;
 
-
 use super::command::{Done, Residual};
 use super::connect::Error;
 use super::session::{Inner, Notice, State};
 use crate::frame::Layout;
 use crate::pdu::{
-    event, opcode, AsyncMessage, DataIn, Header, LogoutResponse, NopIn, NopOut, Pdu, R2t, Reject, ScsiResponse, TaskResponse,
-    TextResponse, BHS_LEN, FINAL, IMMEDIATE, OPCODE_MASK, TAG_NONE,
+    AsyncMessage, BHS_LEN, DataIn, FINAL, Header, IMMEDIATE, LogoutResponse, NopIn, NopOut, OPCODE_MASK, Pdu,
+    R2t, Reject, ScsiResponse, TAG_NONE, TaskResponse, TextResponse, event, opcode,
 };
 use crate::receive::{ReceiveError, Receiver};
 use crate::serial::before;
@@ -55,7 +54,10 @@ async fn read_held(session: &Rc<Inner>, receiver: &mut Receiver) -> Result<usize
             continue;
         }
         let is_data_in = receiver.bytes()[0] & OPCODE_MASK == opcode::DATA_IN;
-        if is_data_in && layout.total_len - held >= DIRECT_LEN_MIN && read_direct(session, receiver, layout).await? {
+        if is_data_in
+            && layout.total_len - held >= DIRECT_LEN_MIN
+            && read_direct(session, receiver, layout).await?
+        {
             continue;
         }
         return Ok(layout.total_len);
@@ -252,7 +254,8 @@ impl Inner {
             return Ok(());
         };
         let (from, len) = (header.offset.get(), header.desired_len.get());
-        let Some(to) = from.checked_add(len).filter(|to| len > 0 && *to as usize <= slot.data_out.len()) else {
+        let Some(to) = from.checked_add(len).filter(|to| len > 0 && *to as usize <= slot.data_out.len())
+        else {
             return Err(Error::Protocol("an R2T for data that there is not".into()));
         };
         state.push_data_out(index, header.ttt.get(), from, to);
@@ -263,7 +266,11 @@ impl Inner {
         let header: &NopIn = pdu.header();
         self.window(header.exp_cmd_sn.get(), header.max_cmd_sn.get());
         if header.itt.get() != TAG_NONE {
-            return self.finish_status(header.itt.get(), header.stat_sn.get(), Ok(reply(0, pdu.data.to_vec())));
+            return self.finish_status(
+                header.itt.get(),
+                header.stat_sn.get(),
+                Ok(reply(0, pdu.data.to_vec())),
+            );
         }
         if header.ttt.get() != TAG_NONE {
             let mut state = self.state.borrow_mut();
@@ -318,4 +325,3 @@ impl Inner {
 fn reply(response: u8, text: Vec<u8>) -> Done {
     Done { status: response, sense: text, data_in: Pieces::new(), residual: Residual::None }
 }
-

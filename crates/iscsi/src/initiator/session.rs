@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::future::{poll_fn, Future};
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,16 +12,18 @@ use scsi::Lun;
 use world::sync::Signal;
 use world::{Stream, TcpCounts, World};
 
-use super::command::{lun_field, Waiting};
-use super::connect::{connect, Error};
+use super::command::{Waiting, lun_field};
+use super::connect::{Error, connect};
 use super::options::Options;
 use super::reader;
 use super::slots::Slots;
 use crate::negotiation::Params;
 use crate::outgoing::Outgoing;
-use crate::pdu::{function, opcode, Header, LogoutRequest, NopOut, TaskRequest, TextRequest, FINAL, IMMEDIATE, TAG_NONE};
+use crate::pdu::{
+    FINAL, Header, IMMEDIATE, LogoutRequest, NopOut, TAG_NONE, TaskRequest, TextRequest, function, opcode,
+};
 use crate::serial::before;
-use crate::text::{pairs_at_most, Text, TARGET_PAIRS_MAX};
+use crate::text::{TARGET_PAIRS_MAX, Text, pairs_at_most};
 
 /// A logged-in session; clones are the same one. It closes when the last clone is dropped.
 #[derive(Clone)]
@@ -186,20 +188,21 @@ impl Session {
 
     async fn manage(&self, function: u8, lun: Lun, tag: u32, ref_cmd_sn: u32) -> Result<u8, Error> {
         let index = self.take_slot(true).await?;
-        let mut state = self.0.state.borrow_mut();
-        let header = TaskRequest {
-            opcode: IMMEDIATE | opcode::TASK_REQUEST,
-            function: FINAL | function,
-            lun: lun_field(lun),
-            itt: state.slots.get(index).itt.into(),
-            referenced_task: tag.into(),
-            cmd_sn: state.cmd_sn.into(),
-            exp_stat_sn: state.exp_stat_sn.into(),
-            ref_cmd_sn: ref_cmd_sn.into(),
-            ..TaskRequest::default()
-        };
-        state.out.push(header.bytes());
-        drop(state);
+        {
+            let mut state = self.0.state.borrow_mut();
+            let header = TaskRequest {
+                opcode: IMMEDIATE | opcode::TASK_REQUEST,
+                function: FINAL | function,
+                lun: lun_field(lun),
+                itt: state.slots.get(index).itt.into(),
+                referenced_task: tag.into(),
+                cmd_sn: state.cmd_sn.into(),
+                exp_stat_sn: state.exp_stat_sn.into(),
+                ref_cmd_sn: ref_cmd_sn.into(),
+                ..TaskRequest::default()
+            };
+            state.out.push(header.bytes());
+        }
         self.submitted();
         Ok(self.answer(index).await?.status)
     }
@@ -207,18 +210,19 @@ impl Session {
     /// Asks the target whether it is there; the data comes back.
     pub async fn ping(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
         let index = self.take_slot(true).await?;
-        let mut state = self.0.state.borrow_mut();
-        let header = NopOut {
-            opcode: IMMEDIATE | opcode::NOP_OUT,
-            flags: FINAL,
-            itt: state.slots.get(index).itt.into(),
-            ttt: TAG_NONE.into(),
-            cmd_sn: state.cmd_sn.into(),
-            exp_stat_sn: state.exp_stat_sn.into(),
-            ..NopOut::default()
-        };
-        state.out.push_small(header.bytes(), data);
-        drop(state);
+        {
+            let mut state = self.0.state.borrow_mut();
+            let header = NopOut {
+                opcode: IMMEDIATE | opcode::NOP_OUT,
+                flags: FINAL,
+                itt: state.slots.get(index).itt.into(),
+                ttt: TAG_NONE.into(),
+                cmd_sn: state.cmd_sn.into(),
+                exp_stat_sn: state.exp_stat_sn.into(),
+                ..NopOut::default()
+            };
+            state.out.push_small(header.bytes(), data);
+        }
         self.submitted();
         Ok(self.answer(index).await?.sense)
     }
@@ -226,17 +230,18 @@ impl Session {
     /// Ends the session in order.
     pub async fn logout(&self) -> Result<(), Error> {
         let index = self.take_slot(true).await?;
-        let mut state = self.0.state.borrow_mut();
-        let header = LogoutRequest {
-            opcode: IMMEDIATE | opcode::LOGOUT_REQUEST,
-            reason: FINAL,
-            itt: state.slots.get(index).itt.into(),
-            cmd_sn: state.cmd_sn.into(),
-            exp_stat_sn: state.exp_stat_sn.into(),
-            ..LogoutRequest::default()
-        };
-        state.out.push(header.bytes());
-        drop(state);
+        {
+            let mut state = self.0.state.borrow_mut();
+            let header = LogoutRequest {
+                opcode: IMMEDIATE | opcode::LOGOUT_REQUEST,
+                reason: FINAL,
+                itt: state.slots.get(index).itt.into(),
+                cmd_sn: state.cmd_sn.into(),
+                exp_stat_sn: state.exp_stat_sn.into(),
+                ..LogoutRequest::default()
+            };
+            state.out.push(header.bytes());
+        }
         self.submitted();
         let answer = self.answer(index).await;
         self.close();
@@ -244,6 +249,22 @@ impl Session {
             0 => Ok(()),
             response => Err(Error::TargetFailure(response)),
         }
+    }
+
+    fn push_text(&self, index: u16, ttt: u32, text: &[u8]) {
+        let mut state = self.0.state.borrow_mut();
+        let slot = state.slots.get(index);
+        slot.is_answered = false;
+        let header = TextRequest {
+            opcode: IMMEDIATE | opcode::TEXT_REQUEST,
+            flags: FINAL,
+            itt: slot.itt.into(),
+            ttt: ttt.into(),
+            cmd_sn: state.cmd_sn.into(),
+            exp_stat_sn: state.exp_stat_sn.into(),
+            ..TextRequest::default()
+        };
+        state.out.push_small(header.bytes(), text);
     }
 
     /// One text exchange: sends pairs, gives the answer's pairs.
@@ -257,21 +278,7 @@ impl Session {
         let index = self.take_slot(true).await?;
         let _guard = Waiting { session: self, index };
         loop {
-            let mut state = self.0.state.borrow_mut();
-            let slot = state.slots.get(index);
-            slot.is_answered = false;
-            let itt = slot.itt;
-            let header = TextRequest {
-                opcode: IMMEDIATE | opcode::TEXT_REQUEST,
-                flags: FINAL,
-                itt: itt.into(),
-                ttt: ttt.into(),
-                cmd_sn: state.cmd_sn.into(),
-                exp_stat_sn: state.exp_stat_sn.into(),
-                ..TextRequest::default()
-            };
-            state.out.push_small(header.bytes(), &std::mem::take(&mut to_send));
-            drop(state);
+            self.push_text(index, ttt, &std::mem::take(&mut to_send));
             self.submitted();
             let done = self.outcome(index).await?;
             answer.extend(done.sense);

@@ -40,7 +40,11 @@ pub(crate) struct Slots {
 impl Slots {
     pub(crate) fn new(slots: u16) -> Slots {
         assert!(slots > 0 && u32::from(slots) < 1 << SLOT_BITS, "a depth of 1 to {}", (1 << SLOT_BITS) - 1);
-        Slots { list: (0..slots).map(|_| Slot::default()).collect(), free: (0..slots).rev().collect(), count: 0 }
+        Slots {
+            list: (0..slots).map(|_| Slot::default()).collect(),
+            free: (0..slots).rev().collect(),
+            count: 0,
+        }
     }
 
     /// Takes a free slot; gives its number.

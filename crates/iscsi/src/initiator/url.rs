@@ -43,7 +43,8 @@ impl Url {
     pub fn parse(url: &str) -> Result<Url, UrlError> {
         // A secret stands before the last @ and never goes into a message.
         let shown = url.rsplit_once('@').map_or(url.to_owned(), |(_, rest)| format!("iscsi://…@{rest}"));
-        read(url).map_err(|cause| UrlError { url: shown.split('?').next().unwrap_or_default().to_owned(), cause })
+        read(url)
+            .map_err(|cause| UrlError { url: shown.split('?').next().unwrap_or_default().to_owned(), cause })
     }
 
     /// The portal's address, when the host is an address or `localhost`; names are the caller's to resolve.
@@ -73,7 +74,8 @@ fn read(url: &str) -> Result<Url, &'static str> {
     if host.is_empty() || target.is_empty() {
         return Err("host or target is empty");
     }
-    let lun = lun.parse::<u16>().ok().filter(|lun| *lun < 1 << 14).ok_or("the LUN is not a number up to 16383")?;
+    let lun =
+        lun.parse::<u16>().ok().filter(|lun| *lun < 1 << 14).ok_or("the LUN is not a number up to 16383")?;
     let mut read = Url {
         host: host.into(),
         port,
@@ -107,7 +109,8 @@ fn split_port(portal: &str) -> Result<(&str, u16), &'static str> {
 fn apply(url: &mut Url, option: &str) -> Result<(), &'static str> {
     let (key, value) = option.split_once('=').ok_or("an option without a value")?;
     let mut target = |f: fn(&mut Secret, &str)| {
-        let secret = url.target_chap.get_or_insert_with(|| Secret { name: String::new(), secret: String::new() });
+        let secret =
+            url.target_chap.get_or_insert_with(|| Secret { name: String::new(), secret: String::new() });
         f(secret, value);
     };
     match (key, value) {
@@ -149,8 +152,18 @@ mod tests {
 
     #[test]
     fn bad_urls_are_told_without_their_secrets() {
-        for bad in ["", "http://x/y/0", "iscsi://host", "iscsi://host/iqn", "iscsi://host/iqn/x", "iscsi://host/iqn/16384",
-            "iscsi:///iqn/0", "iscsi://host:x/iqn/0", "iscsi://[::1/iqn/0", "iscsi://host/iqn/0?colour=red"] {
+        for bad in [
+            "",
+            "http://x/y/0",
+            "iscsi://host",
+            "iscsi://host/iqn",
+            "iscsi://host/iqn/x",
+            "iscsi://host/iqn/16384",
+            "iscsi:///iqn/0",
+            "iscsi://host:x/iqn/0",
+            "iscsi://[::1/iqn/0",
+            "iscsi://host/iqn/0?colour=red",
+        ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
         let error = Url::parse("iscsi://u%topsecret@host/iqn/x").err().unwrap();

@@ -119,7 +119,10 @@ fn both_sides_agree() {
                 initiator.accept(k, v).unwrap();
             }
             assert_eq!(initiator.params(), target.params());
-            assert_eq!(initiator.params().header_digest, matches!(digests, Digests::Preferred | Digests::Required));
+            assert_eq!(
+                initiator.params().header_digest,
+                matches!(digests, Digests::Preferred | Digests::Required)
+            );
             assert!(target.params().first_burst_len <= target.params().max_burst_len);
         }
     }

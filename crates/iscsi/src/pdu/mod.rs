@@ -3,9 +3,12 @@
 mod request;
 mod response;
 
-pub use request::{DataOut, LoginRequest, LogoutRequest, NopOut, ScsiCommand, Snack, TaskRequest, TextRequest};
+pub use request::{
+    DataOut, LoginRequest, LogoutRequest, NopOut, ScsiCommand, Snack, TaskRequest, TextRequest,
+};
 pub use response::{
-    AsyncMessage, DataIn, LoginResponse, LogoutResponse, NopIn, R2t, Reject, ScsiResponse, TaskResponse, TextResponse,
+    AsyncMessage, DataIn, LoginResponse, LogoutResponse, NopIn, R2t, Reject, ScsiResponse, TaskResponse,
+    TextResponse,
 };
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -132,7 +135,9 @@ pub mod event {
 }
 
 /// A 24-bit length: the data segment's (11.2.1.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Len24([u8; 3]);
 

@@ -2,7 +2,7 @@
 
 use zerocopy::big_endian::{U16, U32};
 
-use super::{header, opcode, Len24};
+use super::{Len24, header, opcode};
 
 header! {
     /// SCSI Command (11.3).

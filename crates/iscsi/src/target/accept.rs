@@ -12,8 +12,8 @@ use super::portal::{Event, Portal};
 use super::reader;
 use super::seam::{Chap, InitiatorPort, LoginRefusal, Target};
 use super::session::{Opened, Session};
-use crate::frame::{set_data_len, Framing};
-use crate::pdu::{opcode, Header, LoginRequest, LoginResponse};
+use crate::frame::{Framing, set_data_len};
+use crate::pdu::{Header, LoginRequest, LoginResponse, opcode};
 use crate::receive::Receiver;
 
 /// Pause after a failed accept (no file descriptor free, no memory).
@@ -23,7 +23,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 ///
 /// A peer that breaks the protocol, a limit or its connection costs its own connection only. Challenges of CHAP come from
 /// the world's random streams: a real world needs an unpredictable seed.
-pub async fn serve<T: Target>(world: World, listener: Listener, target: Rc<T>, limits: Limits, portal: Portal) {
+pub async fn serve<T: Target>(
+    world: World,
+    listener: Listener,
+    target: Rc<T>,
+    limits: Limits,
+    portal: Portal,
+) {
     let limits = Rc::new(limits);
     world.spawn(close_when_stopped(listener.clone(), portal.clone()));
     world.spawn(accept_task(world.clone(), listener, target, limits.clone(), portal.clone()));
@@ -35,7 +41,13 @@ async fn close_when_stopped(listener: Listener, portal: Portal) {
     listener.close();
 }
 
-async fn accept_task<T: Target>(world: World, listener: Listener, target: Rc<T>, limits: Rc<Limits>, portal: Portal) {
+async fn accept_task<T: Target>(
+    world: World,
+    listener: Listener,
+    target: Rc<T>,
+    limits: Rc<Limits>,
+    portal: Portal,
+) {
     while !portal.is_stopping() {
         match listener.accept().await {
             Ok(stream) => {
@@ -60,7 +72,8 @@ async fn connection_task<T: Target>(
     limits: Rc<Limits>,
     portal: Portal,
 ) {
-    let mut guest = Guest { world, link: link.clone(), target, limits, portal: portal.clone(), batch: Batch::default() };
+    let mut guest =
+        Guest { world, link: link.clone(), target, limits, portal: portal.clone(), batch: Batch::default() };
     match guest.log_in(number).await {
         Ok(Some((session, mut receiver, tsih))) => {
             let error = reader::read(&session, &mut receiver).await;
@@ -190,7 +203,11 @@ impl<T: Target> Guest<T> {
         let _ = self.link.port.set((port.clone(), login.target.clone()));
         let tsih = self.portal.take_handle();
         self.link.counts.borrow_mut().logins += 1;
-        self.portal.tell(&Event::Opened { peer: self.link.peer, initiator: port.clone(), target: login.target.clone() });
+        self.portal.tell(&Event::Opened {
+            peer: self.link.peer,
+            initiator: port.clone(),
+            target: login.target.clone(),
+        });
         self.respond(header, stat_sn, reply, tsih).await;
         let params = login.params();
         receiver.framing = Framing {
@@ -225,7 +242,8 @@ impl<T: Target> Guest<T> {
     }
 
     async fn respond(&mut self, request: &LoginRequest, stat_sn: u32, reply: Reply, tsih: u16) {
-        let header = LoginResponse { flags: reply.flags, tsih: tsih.into(), ..self.response(request, stat_sn) };
+        let header =
+            LoginResponse { flags: reply.flags, tsih: tsih.into(), ..self.response(request, stat_sn) };
         self.send(header, &reply.text).await;
     }
 
@@ -281,4 +299,3 @@ async fn next_request(receiver: &mut Receiver) -> Result<Option<(LoginRequest, V
         }
     }
 }
-

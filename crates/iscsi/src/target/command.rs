@@ -10,7 +10,7 @@ use super::session::{Session, State};
 use super::slot::Work;
 use super::task::{DataOutState, Fault, Phase, Task};
 use crate::chunks::Chunks;
-use crate::pdu::{reject, Pdu, ScsiCommand, FINAL, TAG_NONE};
+use crate::pdu::{FINAL, Pdu, ScsiCommand, TAG_NONE, reject};
 
 /// SAM-5 4.7: what the LUN field means to a disk array: peripheral device addressing on bus 0, or flat space addressing.
 pub(crate) fn lun_of(field: &[u8; 8]) -> Option<Lun> {
@@ -276,7 +276,12 @@ mod tests {
     fn lun_fields() {
         assert_eq!(lun_of(&[0, 7, 0, 0, 0, 0, 0, 0]), Some(Lun(7)));
         assert_eq!(lun_of(&[0x40 | 0x3f, 0xff, 0, 0, 0, 0, 0, 0]), Some(Lun(16383)));
-        for bad in [[1, 7, 0, 0, 0, 0, 0, 0], [0xc1, 1, 0, 0, 0, 0, 0, 0], [0x80, 0, 0, 0, 0, 0, 0, 0], [0, 7, 0, 1, 0, 0, 0, 0]] {
+        for bad in [
+            [1, 7, 0, 0, 0, 0, 0, 0],
+            [0xc1, 1, 0, 0, 0, 0, 0, 0],
+            [0x80, 0, 0, 0, 0, 0, 0, 0],
+            [0, 7, 0, 1, 0, 0, 0, 0],
+        ] {
             assert_eq!(lun_of(&bad), None, "{bad:?}");
         }
     }

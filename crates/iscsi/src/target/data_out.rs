@@ -10,7 +10,7 @@ use super::seam::Target;
 use super::session::{Session, State};
 use super::task::{Burst, Fault, Phase};
 use crate::chunks::CHUNK_LEN;
-use crate::pdu::{reject, DataOut, Header, Pdu, R2t, FINAL, TAG_NONE};
+use crate::pdu::{DataOut, FINAL, Header, Pdu, R2t, TAG_NONE, reject};
 
 impl<T: Target> Session<T> {
     /// The task and whether the PDU is the next one of its data. `None`: nobody waits for it.
@@ -73,7 +73,8 @@ impl<T: Target> Session<T> {
         if verdict.is_err() || task.fault.is_some() {
             return None;
         }
-        let (buf, from) = task.data.chunks.lend(header.offset.get() as usize, header.data_len.get() as usize)?;
+        let (buf, from) =
+            task.data.chunks.lend(header.offset.get() as usize, header.data_len.get() as usize)?;
         Some((slot, buf, from))
     }
 
@@ -96,7 +97,13 @@ impl<T: Target> Session<T> {
     }
 
     /// Goes on after a PDU's data: more of the sequence, the next sequence, or the command itself.
-    fn data_came(self: &Rc<Self>, mut state: RefMut<'_, State>, slot: u16, header: &DataOut, verdict: Result<(), Fault>) {
+    fn data_came(
+        self: &Rc<Self>,
+        mut state: RefMut<'_, State>,
+        slot: u16,
+        header: &DataOut,
+        verdict: Result<(), Fault>,
+    ) {
         let len = header.data_len.get();
         self.link.counts.borrow_mut().data_out_bytes += u64::from(len);
         let task = &mut state.tasks.list[usize::from(slot)];

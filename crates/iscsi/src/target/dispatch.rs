@@ -6,8 +6,8 @@ use super::seam::Target;
 use super::session::Session;
 use super::task::Turn;
 use crate::pdu::{
-    event, opcode, reject, AsyncMessage, Header, LogoutRequest, LogoutResponse, NopIn, NopOut, Pdu, Reject, BHS_LEN, FINAL,
-    TAG_NONE,
+    AsyncMessage, BHS_LEN, FINAL, Header, LogoutRequest, LogoutResponse, NopIn, NopOut, Pdu, Reject,
+    TAG_NONE, event, opcode, reject,
 };
 
 /// Bytes of requests that came before their turn: on a single connection only a broken initiator sends any.

@@ -3,11 +3,11 @@
 
 use std::rc::Rc;
 
+use super::dispatch::Broken;
 use super::seam::Target;
 use super::session::{Session, State};
-use crate::pdu::{reject, Header, Pdu, TextRequest, TextResponse, CONTINUE, FINAL, TAG_NONE};
-use super::dispatch::Broken;
-use crate::text::{pairs, Text};
+use crate::pdu::{CONTINUE, FINAL, Header, Pdu, TAG_NONE, TextRequest, TextResponse, reject};
+use crate::text::{Text, pairs};
 
 /// PDUs of one exchange: 16 KiB of answer in segments of 512 bytes take 32; a discovery of many targets takes more.
 const PDUS_MAX: u32 = 4096;
@@ -41,7 +41,10 @@ impl<T: Target> Session<T> {
             return Ok(());
         }
         exchange.pdus += 1;
-        if exchange.pdus > PDUS_MAX || exchange.request.len() + pdu.data.len() > self.limits.text_bytes || (is_final && continues) {
+        if exchange.pdus > PDUS_MAX
+            || exchange.request.len() + pdu.data.len() > self.limits.text_bytes
+            || (is_final && continues)
+        {
             *exchange = Exchange::default();
             drop(state);
             self.reject(pdu, reject::PROTOCOL);

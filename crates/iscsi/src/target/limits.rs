@@ -90,7 +90,11 @@ impl Limits {
     /// Command slots of one session.
     pub(crate) fn slots(&self) -> usize {
         let slots = usize::from(self.window) + usize::from(self.immediate);
-        assert!(self.window > 0 && slots < 1 << SLOT_BITS, "a window of 1 to {} commands", (1 << SLOT_BITS) - 1);
+        assert!(
+            self.window > 0 && slots < 1 << SLOT_BITS,
+            "a window of 1 to {} commands",
+            (1 << SLOT_BITS) - 1
+        );
         slots
     }
 }

@@ -10,8 +10,8 @@ use world::Rng;
 use super::seam::{Chap, LoginRefusal};
 use crate::chap::{Algorithm, Challenge, ChapError};
 use crate::negotiation::{Negotiation, NegotiationError, Offer, Params};
-use crate::pdu::{LoginRequest, CONTINUE, TRANSIT};
-use crate::text::{pairs, Text, TextError};
+use crate::pdu::{CONTINUE, LoginRequest, TRANSIT};
+use crate::text::{Text, TextError, pairs};
 
 /// The longest iSCSI name (RFC 7143 4.2.7.1).
 const NAME_LEN_MAX: usize = 223;
@@ -173,7 +173,12 @@ impl Login {
     }
 
     /// One request with its text.
-    pub(crate) fn step(&mut self, request: &LoginRequest, text: &[u8], authority: &dyn Authority) -> Result<Reply, LoginError> {
+    pub(crate) fn step(
+        &mut self,
+        request: &LoginRequest,
+        text: &[u8],
+        authority: &dyn Authority,
+    ) -> Result<Reply, LoginError> {
         let is_first = self.check_header(request)?;
         let (transit, continues) = (request.flags & TRANSIT != 0, request.flags & CONTINUE != 0);
         if self.pending.len() + text.len() > self.text_len_max {
@@ -270,7 +275,8 @@ impl Login {
             Some(_) => return Err(LoginError::SessionType),
         }
         self.initiator = initiator.into();
-        let wanted = authority.authentication(initiator, self.target.as_deref()).map_err(LoginError::Refused)?;
+        let wanted =
+            authority.authentication(initiator, self.target.as_deref()).map_err(LoginError::Refused)?;
         self.stage = csg;
         match csg {
             Stage::Security => self.proof = Proof::Open(wanted),
@@ -354,7 +360,13 @@ fn choose_method(wanted: Option<Chap>, offered: &str, out: &mut Text) -> Result<
 }
 
 /// The target's own proof (12.1.3), never to its own challenge.
-fn prove(chap: &Chap, algorithm: Algorithm, sent: &Challenge, got: Challenge, out: &mut Text) -> Result<(), ChapError> {
+fn prove(
+    chap: &Chap,
+    algorithm: Algorithm,
+    sent: &Challenge,
+    got: Challenge,
+    out: &mut Text,
+) -> Result<(), ChapError> {
     if got.bytes == sent.bytes {
         return Err(ChapError::Reflected);
     }
@@ -367,7 +379,9 @@ fn prove(chap: &Chap, algorithm: Algorithm, sent: &Challenge, got: Challenge, ou
 /// 4.2.7: names are `iqn.`, `eui.` or `naa.` and at most 223 bytes of lower-case letters, digits, `-`, `.` and `:`; upper case is let
 /// through because initiators send it.
 fn check_name(name: &str) -> Result<(), LoginError> {
-    let known = ["iqn.", "eui.", "naa."].iter().any(|p| name.len() > p.len() && name.is_char_boundary(4) && name[..4].eq_ignore_ascii_case(p));
+    let known = ["iqn.", "eui.", "naa."]
+        .iter()
+        .any(|p| name.len() > p.len() && name.is_char_boundary(4) && name[..4].eq_ignore_ascii_case(p));
     let clean = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | ':' | '_'));
     if name.len() > NAME_LEN_MAX || !known || !clean {
         return Err(LoginError::Protocol("a malformed iSCSI name"));

@@ -9,7 +9,7 @@ use super::seam::Target;
 use super::session::Session;
 use super::slot::Work;
 use super::task::{Phase, Task};
-use crate::pdu::{function, outcome, reject, Header, Pdu, TaskRequest, TaskResponse, FINAL};
+use crate::pdu::{FINAL, Header, Pdu, TaskRequest, TaskResponse, function, outcome, reject};
 
 /// A function in progress.
 pub(crate) struct Management {
@@ -53,9 +53,9 @@ impl<T: Target> Session<T> {
                 let is_meant = |task: &Task| {
                     !task.is_management
                         && match function {
-                            TaskFunction::AbortTaskSet(l) | TaskFunction::ClearTaskSet(l) | TaskFunction::LunReset(l) => {
-                                task.lun == Some(l)
-                            }
+                            TaskFunction::AbortTaskSet(l)
+                            | TaskFunction::ClearTaskSet(l)
+                            | TaskFunction::LunReset(l) => task.lun == Some(l),
                             TaskFunction::TargetReset => true,
                             TaskFunction::AbortTask(..) => false,
                         }
@@ -96,7 +96,8 @@ impl<T: Target> Session<T> {
             drop(state);
             return self.refuse(pdu, reject::TOO_MANY_IMMEDIATE);
         }
-        let slot = state.tasks.take(header.itt.get()).expect("a slot for every request that the window lets in");
+        let slot =
+            state.tasks.take(header.itt.get()).expect("a slot for every request that the window lets in");
         let task = &mut state.tasks.list[usize::from(slot)];
         (task.cmd_sn, task.is_immediate, task.is_management) = (header.cmd_sn.get(), is_immediate, true);
         (task.reads, task.writes, task.is_aborted, task.held) = (false, false, false, 0);
@@ -134,7 +135,8 @@ impl<T: Target> Session<T> {
     pub(crate) fn finish_management(&self, slot: u16, response: u8) {
         let mut state = self.state.borrow_mut();
         let task = &mut state.tasks.list[usize::from(slot)];
-        let (itt, is_immediate, is_aborted) = (task.itt, task.is_immediate, std::mem::take(&mut task.is_aborted));
+        let (itt, is_immediate, is_aborted) =
+            (task.itt, task.is_immediate, std::mem::take(&mut task.is_aborted));
         if !is_immediate {
             state.window.max_cmd_sn = state.window.max_cmd_sn.wrapping_add(1);
         }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use world::sync::Signal;
 use world::World;
+use world::sync::Signal;
 
 use super::limits::Limits;
 use super::link::{Counts, Errand, Link};
@@ -31,8 +31,11 @@ struct Shared {
     ended: RefCell<Counts>,
     changed: Signal,
     budget: Rc<PortalBudget>,
-    observer: RefCell<Option<Box<dyn Fn(&Event)>>>,
+    observer: RefCell<Option<Observer>>,
 }
+
+/// Who is told of events.
+type Observer = Box<dyn Fn(&Event)>;
 
 /// Something that an operator may want to read in a log. Rare: never per command.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::dispatch::Broken;
 use super::seam::Target;
 use super::session::Session;
 use crate::frame::Layout;
-use crate::pdu::{opcode, DataOut, Pdu, BHS_LEN, OPCODE_MASK};
+use crate::pdu::{BHS_LEN, DataOut, OPCODE_MASK, Pdu, opcode};
 use crate::receive::{ReceiveError, Receiver};
 
 /// From this length on, what is missing of a Data-Out is received straight into the command's buffer; below, a copy is
@@ -54,7 +54,10 @@ async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver
             continue;
         }
         let is_data_out = receiver.bytes()[0] & OPCODE_MASK == opcode::DATA_OUT;
-        if is_data_out && layout.total_len - held >= DIRECT_LEN_MIN && read_direct(session, receiver, layout).await? {
+        if is_data_out
+            && layout.total_len - held >= DIRECT_LEN_MIN
+            && read_direct(session, receiver, layout).await?
+        {
             continue;
         }
         break layout.total_len;
@@ -78,7 +81,11 @@ async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver
 }
 
 /// Receives the rest of a Data-Out straight into its command's buffer; `false` when that is not where it belongs.
-async fn read_direct<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver, layout: Layout) -> Result<bool, ReadError> {
+async fn read_direct<T: Target>(
+    session: &Rc<Session<T>>,
+    receiver: &mut Receiver,
+    layout: Layout,
+) -> Result<bool, ReadError> {
     let bhs: [u8; BHS_LEN] = *receiver.bytes().first_chunk().expect("the layout was taken from these bytes");
     let pdu = Pdu { bhs: &bhs, ahs: &[], data: &[] };
     let Some((slot, buf, from)) = session.lend_buffer(pdu.header::<DataOut>()) else { return Ok(false) };

@@ -3,10 +3,10 @@
 use block::Pieces;
 use scsi::{Response, Status};
 
-use crate::outgoing::Outgoing;
 use super::task::Window;
 use crate::negotiation::Params;
-use crate::pdu::{DataIn, Header, Len24, ScsiResponse, FINAL, TAG_NONE};
+use crate::outgoing::Outgoing;
+use crate::pdu::{DataIn, FINAL, Header, Len24, ScsiResponse, TAG_NONE};
 
 /// What a response needs to know of its command.
 pub(crate) struct Answer {
@@ -59,7 +59,14 @@ impl Answer {
     }
 
     /// Appends the data; with the residual when the last PDU carries the status. Gives the number of PDUs.
-    fn push_data(&self, data: Pieces, last: Option<Residual>, out: &mut Outgoing, window: &Window, params: &Params) -> u32 {
+    fn push_data(
+        &self,
+        data: Pieces,
+        last: Option<Residual>,
+        out: &mut Outgoing,
+        window: &Window,
+        params: &Params,
+    ) -> u32 {
         let (len, segment) = (data.len(), params.send_segment_len_max as usize);
         let burst = params.max_burst_len as usize;
         if len <= segment.min(burst) {
@@ -72,7 +79,14 @@ impl Answer {
             let is_end = at + n == len;
             burst_left -= n;
             let ends_burst = is_end || burst_left == 0;
-            self.push_segment(data.slice(at, n), at, data_sn, (ends_burst, last.filter(|_| is_end)), out, window);
+            self.push_segment(
+                data.slice(at, n),
+                at,
+                data_sn,
+                (ends_burst, last.filter(|_| is_end)),
+                out,
+                window,
+            );
             if burst_left == 0 {
                 burst_left = burst;
             }
@@ -112,7 +126,15 @@ impl Answer {
         out.push_pieces(header.bytes(), data);
     }
 
-    fn push_status(&self, status: Status, sense: &[u8], residual: Residual, sent: u32, out: &mut Outgoing, window: &Window) {
+    fn push_status(
+        &self,
+        status: Status,
+        sense: &[u8],
+        residual: Residual,
+        sent: u32,
+        out: &mut Outgoing,
+        window: &Window,
+    ) {
         let header = ScsiResponse {
             opcode: ScsiResponse::OPCODE,
             flags: FINAL | residual.0,
@@ -196,8 +218,12 @@ mod tests {
         check(read(0), good(512, 0), &[(0x21, 0x84, 0, 0, 0, 512)]);
         check(read(512), good(0, 0), &[(0x21, 0x82, 0, 0, 0, 512)]);
         // Bursts of 2,500 in segments of 1,000.
-        let segments =
-            [(0x25, 0, 1000, 0, 0, 0), (0x25, 0, 1000, 1, 1000, 0), (0x25, 0x80, 500, 2, 2000, 0), (0x25, 0x81, 600, 3, 2500, 0)];
+        let segments = [
+            (0x25, 0, 1000, 0, 0, 0),
+            (0x25, 0, 1000, 1, 1000, 0),
+            (0x25, 0x80, 500, 2, 2000, 0),
+            (0x25, 0x81, 600, 3, 2500, 0),
+        ];
         check(read(3100), good(3100, 0), &segments);
         let failed = Response { status: Status::CheckCondition, sense: vec![0x70; 18], ..good(512, 0) };
         check(read(512), failed, &[(0x25, 0x80, 512, 0, 0, 0), (0x21, 0x80, 20, 1, 0, 0)]);
@@ -205,7 +231,8 @@ mod tests {
 
     #[test]
     fn writes() {
-        let write = |expected_len| Answer { itt: 1, reads: false, writes: true, expected_len, pdus_before: 3 };
+        let write =
+            |expected_len| Answer { itt: 1, reads: false, writes: true, expected_len, pdus_before: 3 };
         check(write(512), good(0, 512), &[(0x21, 0x80, 0, 3, 0, 0)]);
         check(write(10_000), good(0, 512), &[(0x21, 0x82, 0, 3, 0, 9488)]);
         check(write(200), good(0, 512), &[(0x21, 0x84, 0, 3, 0, 312)]);

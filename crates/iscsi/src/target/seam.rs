@@ -62,7 +62,12 @@ pub trait Target: 'static {
     /// How much data-out the command asks for, in bytes (so that a transport need not solicit more).
     fn data_out_len(&self, nexus: &Self::Nexus, lun: Option<Lun>, cdb: &[u8; 16]) -> u64;
     /// Executes a command; `lun` is `None` when the wire's LUN field is none that the array could have.
-    fn execute(&self, nexus: &Self::Nexus, lun: Option<Lun>, request: Request) -> impl Future<Output = Response>;
+    fn execute(
+        &self,
+        nexus: &Self::Nexus,
+        lun: Option<Lun>,
+        request: Request,
+    ) -> impl Future<Output = Response>;
     /// Performs a task management function. The session suppresses the responses of its own tasks that are meant.
     fn manage(&self, nexus: &Self::Nexus, function: TaskFunction) -> impl Future<Output = TaskOutcome>;
     /// The session is over, and what executes for it is of no use any more: it may end early. The nexus is dropped when it has.

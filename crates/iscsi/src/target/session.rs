@@ -1,7 +1,7 @@
 //! A session in the full feature phase: its state, and its two halves, reader and pump.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::future::{poll_fn, Future};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -12,12 +12,12 @@ use world::{Sent, World};
 use super::exchange::Exchange;
 use super::limits::Limits;
 use super::link::{Errand, Link};
-use crate::outgoing::Outgoing;
 use super::portal::{Budget, Portal};
 use super::seam::Target;
 use super::slot::Slot;
 use super::task::{Phase, Tasks, Window};
 use crate::negotiation::{Negotiation, Params};
+use crate::outgoing::Outgoing;
 use crate::pdu::Pdu;
 
 /// Beyond this many bytes of answers that are not data, nothing more is read from the connection until they have gone out.

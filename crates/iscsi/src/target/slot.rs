@@ -5,7 +5,7 @@
 //! drive is woken through the slot's own task.
 
 use std::cell::{OnceCell, RefCell};
-use std::future::{poll_fn, Future};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};

@@ -248,7 +248,9 @@ impl Window {
 
     pub(crate) fn judge(&self, cmd_sn: u32) -> Turn {
         // A closed window has MaxCmdSN = ExpCmdSN - 1, in which nothing lies.
-        if self.max_cmd_sn.wrapping_add(1) == self.exp_cmd_sn || !within(cmd_sn, self.exp_cmd_sn, self.max_cmd_sn) {
+        if self.max_cmd_sn.wrapping_add(1) == self.exp_cmd_sn
+            || !within(cmd_sn, self.exp_cmd_sn, self.max_cmd_sn)
+        {
             Turn::Never
         } else if cmd_sn == self.exp_cmd_sn {
             Turn::Now
@@ -266,7 +268,13 @@ mod tests {
     fn the_window_takes_what_is_in_it() {
         let limits = Limits { window: 4, ..Limits::default() };
         let mut w = Window::new(u32::MAX, &limits);
-        for (sn, want) in [(u32::MAX, Turn::Now), (0, Turn::Later), (2, Turn::Later), (3, Turn::Never), (u32::MAX - 1, Turn::Never)] {
+        for (sn, want) in [
+            (u32::MAX, Turn::Now),
+            (0, Turn::Later),
+            (2, Turn::Later),
+            (3, Turn::Never),
+            (u32::MAX - 1, Turn::Never),
+        ] {
             assert_eq!(w.judge(sn), want, "CmdSN {sn}");
         }
         w.exp_cmd_sn = 3;
@@ -302,7 +310,8 @@ mod tests {
         let after = add(3, TaskAttribute::Simple, 0);
         let other = add(4, TaskAttribute::Simple, 1);
         let head = add(5, TaskAttribute::HeadOfQueue, 0);
-        let waits: Vec<bool> = [first, fence, after, other, head].iter().map(|&s| tasks.must_wait(s)).collect();
+        let waits: Vec<bool> =
+            [first, fence, after, other, head].iter().map(|&s| tasks.must_wait(s)).collect();
         assert_eq!(waits, [false, true, true, false, false]);
         tasks.release(first);
         assert!(!tasks.must_wait(fence));

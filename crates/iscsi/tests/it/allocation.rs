@@ -8,7 +8,7 @@ use iscsi::initiator::load;
 use iscsi::target::Limits;
 use scsi::Lun;
 
-use crate::rig::{cdb10, Rig, READ};
+use crate::rig::{READ, Rig, cdb10};
 
 struct Counting;
 
@@ -22,13 +22,16 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|c| c.set(c.get() + 1));
+        // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, len: usize) -> *mut u8 {
         COUNT.with(|c| c.set(c.get() + 1));
+        // SAFETY: the caller's promises are passed on.
         unsafe { System.realloc(at, layout, len) }
     }
 }
@@ -60,10 +63,16 @@ fn a_load_of_reads_allocates_nothing() {
             if given == WARM_UP {
                 first.set(count());
             }
-            (given <= WARM_UP + READS).then_some(load::Read { lun: Lun(0), lba: given % 1000 * 8, blocks: 8, block_bytes: 512 })
+            (given <= WARM_UP + READS).then_some(load::Read {
+                lun: Lun(0),
+                lba: given % 1000 * 8,
+                blocks: 8,
+                block_bytes: 512,
+            })
         };
         let last = Cell::new(0);
-        let totals = load::read(&rig.world, &rig.options(1), 32, next, |_| last.set(count())).await.expect("a load");
+        let totals =
+            load::read(&rig.world, &rig.options(1), 32, next, |_| last.set(count())).await.expect("a load");
         assert_eq!((totals.reads, totals.failed), (WARM_UP + READS, 0));
         let allocations = last.get() - first.get();
         assert!(allocations <= 16, "{allocations} allocations for {READS} reads");
@@ -79,7 +88,10 @@ fn commands_of_a_session_allocate_nothing() {
             if i == WARM_UP {
                 first = count();
             }
-            let done = session.command(Lun(0), cdb10(READ, (i % 1000) as u32 * 8, 8), Pieces::new(), 4096).await.expect("an answer");
+            let done = session
+                .command(Lun(0), cdb10(READ, (i % 1000) as u32 * 8, 8), Pieces::new(), 4096)
+                .await
+                .expect("an answer");
             assert!(done.is_good() && done.data_in.len() == 4096);
         }
         let allocations = count() - first;

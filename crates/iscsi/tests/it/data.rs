@@ -2,14 +2,14 @@
 
 use block::Pieces;
 use iscsi::initiator::{Done, Residual, Session};
-use iscsi::pdu::{opcode, DataOut, Header, R2t, ScsiCommand, ScsiResponse, FINAL, TAG_NONE};
+use iscsi::pdu::{DataOut, FINAL, Header, R2t, ScsiCommand, ScsiResponse, TAG_NONE, opcode};
 use iscsi::{Digests, Offer};
 use scsi::Lun;
 use world::Data;
 
 use crate::ram::BLOCK;
-use crate::raw::{framed, Came, Raw};
-use crate::rig::{cdb10, check, Rig, READ, WRITE};
+use crate::raw::{Came, Raw, framed};
+use crate::rig::{READ, Rig, WRITE, cdb10, check};
 
 fn pattern(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * 7 + salt) % 253) as u8).collect()
@@ -42,8 +42,16 @@ async fn check_agreement(rig: &Rig, change: impl Fn(&mut Offer)) {
         let bytes = pattern(blocks * BLOCK, i);
         let done = write(&session, 64, &bytes).await;
         assert!(done.is_good() && done.residual == Residual::None, "{blocks} blocks: {done:?}");
-        assert!(rig.ram.bytes(64 * BLOCK, bytes.len()) == bytes, "{blocks} blocks were written wrong under {options:?}", options = session.params());
-        assert!(read(&session, 64, blocks).await == bytes, "{blocks} blocks were read wrong under {:?}", session.params());
+        assert!(
+            rig.ram.bytes(64 * BLOCK, bytes.len()) == bytes,
+            "{blocks} blocks were written wrong under {options:?}",
+            options = session.params()
+        );
+        assert!(
+            read(&session, 64, blocks).await == bytes,
+            "{blocks} blocks were read wrong under {:?}",
+            session.params()
+        );
     }
     session.logout().await.expect("a logout");
 }
@@ -52,7 +60,8 @@ async fn check_agreement(rig: &Rig, change: impl Fn(&mut Offer)) {
 fn data_arrives_under_every_agreement() {
     check(|rig| async move {
         for digests in [Digests::Never, Digests::Required] {
-            for (initial_r2t, immediate_data) in [(false, true), (false, false), (true, true), (true, false)] {
+            for (initial_r2t, immediate_data) in [(false, true), (false, false), (true, true), (true, false)]
+            {
                 check_agreement(&rig, |offer| {
                     (offer.header_digest, offer.data_digest) = (digests, digests);
                     (offer.initial_r2t, offer.immediate_data) = (initial_r2t, immediate_data);
@@ -66,9 +75,13 @@ fn data_arrives_under_every_agreement() {
 #[test]
 fn data_arrives_in_small_segments_and_bursts() {
     check(|rig| async move {
-        for (segment, burst, first, r2ts) in
-            [(512, 512, 512, 1), (1000, 3000, 2000, 3), (4096, 65_536, 4096, 8), (1 << 20, 1 << 20, 65_536, 1), (333_333, 777_777, 5, 2)]
-        {
+        for (segment, burst, first, r2ts) in [
+            (512, 512, 512, 1),
+            (1000, 3000, 2000, 3),
+            (4096, 65_536, 4096, 8),
+            (1 << 20, 1 << 20, 65_536, 1),
+            (333_333, 777_777, 5, 2),
+        ] {
             check_agreement(&rig, |offer| {
                 offer.recv_segment_len_max = segment.max(512);
                 offer.max_burst_len = burst;
@@ -116,7 +129,11 @@ fn residuals_are_counted() {
             (2, 512, Residual::Overflow(512), 512),
         ] {
             let done = odd(&session, READ, blocks, expected, false, 0).await;
-            assert_eq!((done.status, done.residual, done.data_in.len()), (0, want, len), "read of {expected}");
+            assert_eq!(
+                (done.status, done.residual, done.data_in.len()),
+                (0, want, len),
+                "read of {expected}"
+            );
         }
         for (blocks, expected, want) in [
             (1, 0, Residual::Overflow(512)),
@@ -197,7 +214,10 @@ fn several_r2ts_are_in_flight_and_are_answered_in_order() {
             for i in 0..3 {
                 let came = raw.next().await.expect("an R2T");
                 let r2t: &R2t = came.header();
-                assert_eq!((came.opcode(), r2t.r2t_sn.get(), r2t.offset.get(), r2t.desired_len.get()), (opcode::R2T, i, i * 512, 512));
+                assert_eq!(
+                    (came.opcode(), r2t.r2t_sn.get(), r2t.offset.get(), r2t.desired_len.get()),
+                    (opcode::R2T, i, i * 512, 512)
+                );
                 asked.push(*r2t);
             }
             if !in_order {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use block::Pieces;
 use iscsi::initiator::{Error, LoginFailure, Options};
-use iscsi::pdu::{opcode, ScsiCommand};
+use iscsi::pdu::{ScsiCommand, opcode};
 use iscsi::target::Limits;
 use scsi::Lun;
 
 use crate::raw::Raw;
-use crate::rig::{cdb10, check, check_with, READ, WRITE};
+use crate::rig::{READ, WRITE, cdb10, check, check_with};
 
 const OUT_OF_RESOURCES: Error = Error::Login(LoginFailure::Refused { class: 3, detail: 2 });
 

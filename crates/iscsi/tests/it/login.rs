@@ -1,13 +1,13 @@
 //! Logins, discovery, reinstatement, logout, the portal's end.
 
-use iscsi::initiator::{discover, Error, LoginFailure, Notice, Options};
-use iscsi::pdu::{opcode, Header, LoginRequest, LoginResponse, IMMEDIATE};
-use iscsi::target::{Chap, Secret};
 use iscsi::Digests;
+use iscsi::initiator::{Error, LoginFailure, Notice, Options, discover};
+use iscsi::pdu::{Header, IMMEDIATE, LoginRequest, LoginResponse, opcode};
+use iscsi::target::{Chap, Secret};
 
 use crate::ram::TARGET;
 use crate::raw::Raw;
-use crate::rig::{check, cdb10, READ};
+use crate::rig::{READ, cdb10, check};
 
 fn secret(name: &str, secret: &str) -> Secret {
     Secret { name: name.into(), secret: secret.into() }
@@ -79,7 +79,11 @@ fn a_session_is_reinstated_by_its_own_port_only() {
         let other = rig.session(2).await;
         assert_eq!(rig.ram.nexuses.get(), 2);
         let again = rig.session(1).await;
-        assert_eq!((rig.ram.nexuses.get(), rig.ram.opened.get()), (2, 3), "the old nexus went before the new one came");
+        assert_eq!(
+            (rig.ram.nexuses.get(), rig.ram.opened.get()),
+            (2, 3),
+            "the old nexus went before the new one came"
+        );
         rig.wait_until("the first session's end", || first.error().is_some()).await;
         for session in [&other, &again] {
             session.ping(b"there?").await.expect("an answer");
@@ -106,10 +110,10 @@ fn a_reinstatement_waits_for_what_executes() {
         let mut again = std::pin::pin!(again);
         let (mut lost, mut session) = (None, None);
         std::future::poll_fn(|cx| {
-            if lost.is_none() {
-                if let std::task::Poll::Ready(r) = slow.as_mut().poll(cx) {
-                    lost = Some(r);
-                }
+            if lost.is_none()
+                && let std::task::Poll::Ready(r) = slow.as_mut().poll(cx)
+            {
+                lost = Some(r);
             }
             match again.as_mut().poll(cx) {
                 std::task::Poll::Ready(s) => {
@@ -140,7 +144,11 @@ fn handles_of_nobody_and_second_connections() {
     check(|rig| async move {
         let _session = rig.session(1).await;
         let who = format!("InitiatorName={}\0TargetName={TARGET}\0", crate::rig::HOST);
-        let base = LoginRequest { opcode: IMMEDIATE | opcode::LOGIN_REQUEST, flags: 0x87, ..LoginRequest::default() };
+        let base = LoginRequest {
+            opcode: IMMEDIATE | opcode::LOGIN_REQUEST,
+            flags: 0x87,
+            ..LoginRequest::default()
+        };
         assert_eq!(answer(&rig, LoginRequest { tsih: 77.into(), ..base }, &who).await, (2, 0x0a));
         assert_eq!(answer(&rig, LoginRequest { tsih: 1.into(), ..base }, &who).await, (2, 0x06));
         assert_eq!(answer(&rig, LoginRequest { version_min: 1, ..base }, &who).await, (2, 0x05));

@@ -9,3 +9,4 @@ mod manage;
 mod ram;
 mod raw;
 mod rig;
+mod sins;

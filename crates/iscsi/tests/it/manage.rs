@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use block::Pieces;
 use iscsi::initiator::{Done, Error, Session};
-use iscsi::pdu::{function, opcode, outcome, Header, NopIn, NopOut, ScsiCommand, FINAL, IMMEDIATE, TAG_NONE};
+use iscsi::pdu::{FINAL, Header, IMMEDIATE, NopIn, NopOut, ScsiCommand, TAG_NONE, function, opcode, outcome};
 use scsi::{Lun, TaskAttribute, TaskFunction};
 
 use crate::ram::SLOW_READ;
 use crate::raw::Raw;
-use crate::rig::{cdb10, check, Rig, READ};
+use crate::rig::{READ, Rig, cdb10, check};
 
 type Outcome = Rc<RefCell<Option<Result<Done, Error>>>>;
 
@@ -46,7 +46,8 @@ fn abort_task_suppresses_the_response_and_waits() {
         assert_eq!(session.abort_task(Lun(0), 0x1234_5678).await, Ok(outcome::NO_SUCH_TASK));
         // The slot and its place in the window are free: a whole window of commands goes through.
         for _ in 0..300 {
-            let done = session.command(Lun(0), cdb10(READ, 0, 1), Pieces::new(), 512).await.expect("an answer");
+            let done =
+                session.command(Lun(0), cdb10(READ, 0, 1), Pieces::new(), 512).await.expect("an answer");
             assert!(done.is_good());
         }
     });
@@ -107,7 +108,12 @@ fn ordered_tasks_keep_their_place() {
     check(|rig| async move {
         rig.ram.holds.set(true);
         let mut raw = Raw::login(&rig, 9, "").await;
-        let commands = [marked(&mut raw, 1, 1, SLOW_READ), marked(&mut raw, 2, 2, READ), marked(&mut raw, 3, 1, READ), marked(&mut raw, 4, 3, READ)];
+        let commands = [
+            marked(&mut raw, 1, 1, SLOW_READ),
+            marked(&mut raw, 2, 2, READ),
+            marked(&mut raw, 3, 1, READ),
+            marked(&mut raw, 4, 3, READ),
+        ];
         for command in &commands {
             raw.send_pdu(command, &[]).await;
         }
@@ -189,7 +195,13 @@ fn too_many_immediate_commands_are_rejected() {
             let reject = raw.next().await.expect("a reject");
             assert_eq!((reject.opcode(), reject.bhs[2]), (opcode::REJECT, 6));
         }
-        let nop = NopOut { opcode: IMMEDIATE, flags: FINAL, itt: 99.into(), ttt: TAG_NONE.into(), ..NopOut::default() };
+        let nop = NopOut {
+            opcode: IMMEDIATE,
+            flags: FINAL,
+            itt: 99.into(),
+            ttt: TAG_NONE.into(),
+            ..NopOut::default()
+        };
         raw.send_pdu(nop.bytes(), b"still there").await;
         assert_eq!(raw.next().await.expect("an answer").data, b"still there");
         rig.ram.release();

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use block::Pieces;
 use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Target};
 use scsi::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
-use world::sync::Signal;
 use world::Buf;
+use world::sync::Signal;
 
 pub(crate) const TARGET: &str = "iqn.2026-01.example.masu:ram";
 pub(crate) const BLOCK: usize = 512;
@@ -55,7 +55,8 @@ impl Ram {
     }
 
     fn range(&self, cdb: &[u8; 16]) -> Option<(usize, usize)> {
-        let number = |at: usize, len: usize| cdb[at..at + len].iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+        let number =
+            |at: usize, len: usize| cdb[at..at + len].iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
         let (lba, blocks) = match cdb[0] >> 5 {
             0 => (number(1, 3) & 0x1f_ffff, if cdb[4] == 0 { 256 } else { number(4, 1) }),
             4 => (number(2, 8), number(10, 4)),
@@ -112,7 +113,10 @@ impl Target for Ram {
 
     fn discover(&self, _: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
         let one = |name: String| (name, vec![(at, 1)]);
-        std::iter::once(TARGET.to_owned()).chain((0..self.more_targets.get()).map(|i| format!("{TARGET}{i}"))).map(one).collect()
+        std::iter::once(TARGET.to_owned())
+            .chain((0..self.more_targets.get()).map(|i| format!("{TARGET}{i}")))
+            .map(one)
+            .collect()
     }
 
     fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal> {
@@ -179,9 +183,10 @@ impl Target for Ram {
     async fn manage(&self, _: &Nexus, function: TaskFunction) -> TaskOutcome {
         self.managed.borrow_mut().push(function);
         match function {
-            TaskFunction::AbortTask(Lun(0), _) | TaskFunction::AbortTaskSet(Lun(0)) | TaskFunction::ClearTaskSet(Lun(0)) | TaskFunction::LunReset(Lun(0)) => {
-                TaskOutcome::Complete
-            }
+            TaskFunction::AbortTask(Lun(0), _)
+            | TaskFunction::AbortTaskSet(Lun(0))
+            | TaskFunction::ClearTaskSet(Lun(0))
+            | TaskFunction::LunReset(Lun(0)) => TaskOutcome::Complete,
             TaskFunction::TargetReset => TaskOutcome::Complete,
             _ => TaskOutcome::NoSuchLun,
         }

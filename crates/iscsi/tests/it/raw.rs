@@ -1,10 +1,10 @@
 //! A peer that sends whatever a test likes.
 
-use iscsi::pdu::{opcode, Header, LoginRequest, LoginResponse, ScsiCommand, BHS_LEN, FINAL, IMMEDIATE};
+use iscsi::pdu::{BHS_LEN, FINAL, Header, IMMEDIATE, LoginRequest, LoginResponse, ScsiCommand, opcode};
 use world::{Batch, Buf, Stream};
 
 use crate::ram::TARGET;
-use crate::rig::{Rig, HOST};
+use crate::rig::{HOST, Rig};
 
 /// A connection without manners.
 pub(crate) struct Raw {

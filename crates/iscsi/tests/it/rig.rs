@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use iscsi::initiator::{Error, Options, Session};
-use iscsi::target::{serve, Limits, Portal};
+use iscsi::target::{Limits, Portal, serve};
 use world::World;
 use world_model::Model;
 

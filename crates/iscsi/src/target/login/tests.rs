@@ -62,10 +62,16 @@ fn text(pairs: &[(&str, &str)]) -> Vec<u8> {
     out.0
 }
 
-const WHO: [(&str, &str); 2] = [("InitiatorName", "iqn.2026-01.x:host"), ("TargetName", "iqn.2026-01.x:disk")];
+const WHO: [(&str, &str); 2] =
+    [("InitiatorName", "iqn.2026-01.x:host"), ("TargetName", "iqn.2026-01.x:disk")];
 
 /// One step; the answer's flags and pairs.
-fn step(l: &mut Login, gate: &Gate, f: u8, p: &[(&str, &str)]) -> Result<(u8, Vec<(String, String)>), LoginError> {
+fn step(
+    l: &mut Login,
+    gate: &Gate,
+    f: u8,
+    p: &[(&str, &str)],
+) -> Result<(u8, Vec<(String, String)>), LoginError> {
     let reply = l.step(&request(f), &text(p), gate)?;
     let pairs = pairs(&reply.text).unwrap();
     Ok((reply.flags, pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect()))
@@ -89,7 +95,13 @@ fn without_authentication_one_request_is_enough() {
 }
 
 /// A CHAP login with this secret (and mutual proof when asked); gives the last answer.
-fn chap(gate: &Gate, algorithm: Algorithm, own: &str, mutual: bool, reflect: bool) -> Result<(u8, Vec<(String, String)>), LoginError> {
+fn chap(
+    gate: &Gate,
+    algorithm: Algorithm,
+    own: &str,
+    mutual: bool,
+    reflect: bool,
+) -> Result<(u8, Vec<(String, String)>), LoginError> {
     let mut l = login();
     let mut p = WHO.to_vec();
     p.push(("AuthMethod", "CHAP,None"));
@@ -170,7 +182,8 @@ fn a_text_may_come_in_parts_but_not_without_end() {
     assert!(l.step(&request(flags(1, Some(3))), b, &Gate(None)).unwrap().is_complete);
 
     let mut l = login();
-    let endless = (0..100).find_map(|_| l.step(&request(flags(1, None) | CONTINUE), &[b'x'; 8192], &Gate(None)).err());
+    let endless =
+        (0..100).find_map(|_| l.step(&request(flags(1, None) | CONTINUE), &[b'x'; 8192], &Gate(None)).err());
     assert_eq!(endless, Some(LoginError::Text(TextError::TooMuch)));
     let mut l = login();
     let endless = (0..100).find_map(|_| l.step(&request(flags(1, None)), &text(&WHO), &Gate(None)).err());
@@ -188,8 +201,29 @@ fn the_identity_of_a_login_stays() {
 #[test]
 fn random_logins_never_panic() {
     let mut rng = fastrand::Rng::with_seed(6);
-    let words = ["InitiatorName", "iqn.2026-01.x:host", "TargetName", "iqn.x:disk", "=", "\0", "AuthMethod", "CHAP", "CHAP_A", "7",
-        "CHAP_C", "0x00", "CHAP_R", "SessionType", "Discovery", "HeaderDigest", "None", ",", "MaxBurstLength", "1000", "\u{e9}"];
+    let words = [
+        "InitiatorName",
+        "iqn.2026-01.x:host",
+        "TargetName",
+        "iqn.x:disk",
+        "=",
+        "\0",
+        "AuthMethod",
+        "CHAP",
+        "CHAP_A",
+        "7",
+        "CHAP_C",
+        "0x00",
+        "CHAP_R",
+        "SessionType",
+        "Discovery",
+        "HeaderDigest",
+        "None",
+        ",",
+        "MaxBurstLength",
+        "1000",
+        "\u{e9}",
+    ];
     for _ in 0..20_000 {
         let (mut l, gate) = (login(), if rng.bool() { gate(rng.bool()) } else { Gate(None) });
         for _ in 0..4 {
