@@ -1,1 +1,30 @@
-//! The laboratory: loads, scenarios, counters, analysis, reports.
+//! The laboratory: loads, scenarios, measurements, checks and reports.
+//!
+//! ```text
+//!   verify ── scenario ──> vaai ──> embedded array ─┐
+//!                           │   └─> hosts ── iSCSI ─┘
+//!                           │         └── datastore
+//!                           └──> stats ──> results, report
+//!   cli ──> load: one load alone
+//! ```
+//!
+//! It drives real arrays with real sessions and knows nothing of how they store: what it judges by is what a host sees, what
+//! the kernel counts, and the counters that the array itself reports.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks")]
+
+pub mod cli;
+mod datastore;
+mod embedded;
+mod hosts;
+mod interrupt;
+pub mod load;
+mod machine;
+mod progress;
+pub mod report;
+pub mod results;
+pub mod scenario;
+pub mod stats;
+mod vaai;
+pub mod verify;

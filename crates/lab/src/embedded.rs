@@ -1,0 +1,193 @@
+//! An array of the laboratory's own: real controllers on threads of this process, at a port that the system chooses.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use array::config::{ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig};
+use array::status::ControllerStatus;
+use array::{Array, ControllerHandle, DriveSpec, Lun};
+use futures::channel::oneshot;
+use futures::executor::block_on;
+use scsi::Counters;
+use world::DriveCounts;
+
+use crate::hosts::thread_cpu;
+use crate::scenario::{ArrayShape, DriveKind};
+
+/// A pool of the array under test, with one volume on it.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolShape {
+    /// Its name, and that of its drive, group and volume.
+    pub(crate) name: &'static str,
+    /// Bytes of its drive.
+    pub(crate) drive_bytes: u64,
+    /// Bytes of its volume.
+    pub(crate) volume_bytes: u64,
+    /// Its soft threshold.
+    pub(crate) threshold_percent: u8,
+}
+
+/// A running array.
+pub(crate) struct Embedded {
+    array: Array,
+    thread: Option<JoinHandle<Result<(), world_real::RunError>>>,
+    cpu: async_channel::Sender<oneshot::Sender<Duration>>,
+    listen: SocketAddr,
+    files: Vec<PathBuf>,
+}
+
+/// What an array has done so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ArrayReading {
+    /// CPU time of its controller's thread.
+    pub(crate) cpu: Duration,
+    /// By name.
+    pub(crate) drives: BTreeMap<String, DriveCounts>,
+    /// By volume.
+    pub(crate) volumes: BTreeMap<String, Counters>,
+    /// By name: bytes used and bytes for data.
+    pub(crate) pools: BTreeMap<String, (u64, u64)>,
+}
+
+/// The target's name.
+pub(crate) const TARGET: &str = "iqn.2026-11.net.masu:lab";
+/// Stripe unit of groups with one drive, where it does not matter.
+const STRIPE_UNIT_BYTES: u32 = 64 << 10;
+
+fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Config, Vec<PathBuf>) {
+    let mut config = Config::empty(TARGET);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(b"masu-lab");
+    id[8..].copy_from_slice(&seed.to_be_bytes());
+    config.id = ArrayId(id);
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    config.portals = vec![PortalConfig { listen, controller: 0, segment_bytes_max: Some(shape.segment_bytes_max) }];
+    let mut files = Vec::new();
+    let mut luns = BTreeMap::new();
+    for (i, pool) in pools.iter().enumerate() {
+        let name = pool.name.to_owned();
+        let spec = match shape.drives {
+            DriveKind::Memory => DriveSpec::Memory { name: name.clone(), len_bytes: pool.drive_bytes },
+            DriveKind::File => {
+                let path = dir.join(format!("drive-{name}.img"));
+                files.push(path.clone());
+                DriveSpec::File { path, create_len_bytes: Some(pool.drive_bytes) }
+            }
+        };
+        config.drives.push(DriveConfig { name: name.clone(), spec });
+        config.groups.push(GroupConfig {
+            name: name.clone(),
+            level: Level::Raid0,
+            drives: vec![name.clone()],
+            stripe_unit_bytes: STRIPE_UNIT_BYTES,
+        });
+        config.pools.push(PoolConfig {
+            name: name.clone(),
+            groups: vec![name.clone()],
+            page_bytes: shape.page.0,
+            soft_threshold_percent: pool.threshold_percent,
+            controller: 0,
+        });
+        config.volumes.push(VolumeConfig {
+            name: name.clone(),
+            pool: name.clone(),
+            len_bytes: pool.volume_bytes,
+            provisioning: Provisioning::Thin,
+            block_bytes: 512,
+            physical_block_bytes: 4096,
+            read_only: false,
+        });
+        luns.insert(Lun(i as u16), name);
+    }
+    config.hosts = vec![HostConfig { name: "hosts".into(), initiator: "*".into(), chap: None, mutual_chap: None, luns }];
+    (config, files)
+}
+
+impl Embedded {
+    /// Starts an array with these pools; their volumes are LUN 0, 1, …
+    pub(crate) fn start(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> Result<Embedded> {
+        let (config, files) = config(shape, pools, seed, dir);
+        for file in files.iter().filter(|f| f.exists()) {
+            return Err(anyhow!("{}: is there already, perhaps of a run that was killed: remove it", file.display()));
+        }
+        let (handle, mailbox) = ControllerHandle::new(0);
+        let handles = vec![handle];
+        let (cpu, asked) = async_channel::unbounded::<oneshot::Sender<Duration>>();
+        let all = handles.clone();
+        let options = world_real::Options { seed, ..world_real::Options::default() };
+        let thread = world_real::start("controller-0", options, move |world| {
+            world.spawn(async move {
+                while let Ok(reply) = asked.recv().await {
+                    let _ = reply.send(thread_cpu());
+                }
+            });
+            array::run_controller(world, 0, mailbox, all)
+        })
+        .context("the array's controller cannot start")?;
+        let mut embedded =
+            Embedded { array: Array::new(handles, TARGET), thread: Some(thread), cpu, listen: SocketAddr::from(([0; 4], 0)), files };
+        block_on(embedded.array.apply(config)).context("the array under test")?;
+        let parts = embedded.status()?;
+        let port = parts.iter().flat_map(|p| &p.ports).next().ok_or_else(|| anyhow!("the array under test has no port"))?;
+        embedded.listen = port.listen;
+        Ok(embedded)
+    }
+
+    /// Where it listens.
+    pub(crate) fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    fn status(&self) -> Result<Vec<ControllerStatus>> {
+        Ok(block_on(self.array.status())?)
+    }
+
+    /// What it has done so far.
+    pub(crate) fn read(&self) -> Result<ArrayReading> {
+        let (reply, cpu) = oneshot::channel();
+        self.cpu.send_blocking(reply).map_err(|_| anyhow!("the array's controller has ended"))?;
+        let mut reading = ArrayReading { cpu: block_on(cpu).context("the array's controller has ended")?, ..ArrayReading::default() };
+        for part in self.status()? {
+            reading.drives.extend(part.drives.into_iter().map(|d| (d.name, d.counts)));
+            reading.volumes.extend(part.volumes.into_iter().map(|v| (v.name, v.counters)));
+            reading.pools.extend(part.pools.into_iter().map(|p| (p.name, (p.used_bytes, p.len_bytes))));
+        }
+        Ok(reading)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // The data goes with the array: errors on the way out change nothing that was measured.
+        let _ = block_on(self.array.stop());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl ArrayReading {
+    /// Bytes that drives read and wrote since `before`, those of all pools.
+    pub(crate) fn drive_bytes_since(&self, before: &ArrayReading) -> u64 {
+        let total = |reading: &ArrayReading| reading.drives.values().map(|c| c.read_bytes + c.write_bytes).sum::<u64>();
+        total(self).saturating_sub(total(before))
+    }
+
+    /// A counter of all LUs since `before`.
+    pub(crate) fn counted_since(&self, before: &ArrayReading, of: impl Fn(&Counters) -> u64) -> u64 {
+        let total = |reading: &ArrayReading| reading.volumes.values().map(&of).sum::<u64>();
+        total(self).saturating_sub(total(before))
+    }
+
+    /// CPU time since `before`.
+    pub(crate) fn cpu_since(&self, before: &ArrayReading) -> Duration {
+        self.cpu.saturating_sub(before.cpu)
+    }
+}

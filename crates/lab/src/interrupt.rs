@@ -1,0 +1,51 @@
+//! Ctrl-C: a run stops at the next step and keeps what it has measured; a second one ends it at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether somebody asked to stop; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+/// Exit status of a program that SIGINT ended, as shells count it.
+const EXIT_INTERRUPTED: i32 = 130;
+
+impl Stop {
+    /// Whether to stop.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Asks to stop.
+    pub(crate) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// A stop that SIGINT and SIGTERM ask for.
+    pub(crate) fn on_signals() -> std::io::Result<Stop> {
+        let stop = Stop::default();
+        let asked = stop.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // The thread waits for signals until the process ends.
+        std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(wait(asked)))?;
+        Ok(stop)
+    }
+}
+
+async fn wait(asked: Stop) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if asked.is_asked() {
+            std::process::exit(EXIT_INTERRUPTED);
+        }
+        asked.ask();
+        eprintln!("stopping after this step; once more to end at once");
+    }
+}

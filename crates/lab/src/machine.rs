@@ -1,0 +1,158 @@
+//! The machine of a run, and whether others used it meanwhile.
+
+use std::fs;
+
+use crate::report::{Doubt, Machine};
+
+/// CPU time of the machine in ticks, from `/proc/stat` (proc(5)).
+#[derive(Clone, Copy, Debug, Default)]
+struct CpuTicks {
+    total: u64,
+    steal: u64,
+    idle: u64,
+}
+
+/// Of this process, in ticks.
+fn own_ticks(stat: &str) -> u64 {
+    // proc(5): after the name in parentheses, utime and stime are fields 14 and 15 of the line.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_whitespace().skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum()
+}
+
+fn cpu_ticks(stat: &str) -> CpuTicks {
+    let line = stat.lines().find(|l| l.starts_with("cpu ")).unwrap_or("");
+    let numbers: Vec<u64> = line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
+    // user nice system idle iowait irq softirq steal; guest times are in user already.
+    CpuTicks { total: numbers.iter().take(8).sum(), steal: at(7), idle: at(3) + at(4) }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// What is watched from the start of a run.
+pub(crate) struct Watch {
+    ticks: CpuTicks,
+    own: u64,
+    load: f64,
+    swapped: u64,
+}
+
+/// Above these shares of CPU time a window is contaminated: the hypervisor below gave the processors to others, or other
+/// processes here took them.
+const STEAL_PERCENT_MAX: f64 = 2.0;
+const OTHERS_PERCENT_MAX: f64 = 10.0;
+
+impl Watch {
+    /// Begins.
+    pub(crate) fn start() -> Watch {
+        Watch { ticks: cpu_ticks(&read("/proc/stat")), own: own_ticks(&read("/proc/self/stat")), load: load(), swapped: swapped() }
+    }
+
+    /// The machine, with load and steal since the start, and what makes the run doubtful.
+    pub(crate) fn end(&self) -> (Machine, Vec<Doubt>) {
+        let now = cpu_ticks(&read("/proc/stat"));
+        let total = now.total.saturating_sub(self.ticks.total).max(1) as f64;
+        let percent = |ticks: u64| 100.0 * ticks as f64 / total;
+        let steal = percent(now.steal.saturating_sub(self.ticks.steal));
+        let own = own_ticks(&read("/proc/self/stat")).saturating_sub(self.own);
+        let busy = now.total.saturating_sub(self.ticks.total) - now.idle.saturating_sub(self.ticks.idle).min(total as u64);
+        let others = percent(busy.saturating_sub(own)) - steal;
+        let machine = Machine {
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: read("/proc/sys/kernel/osrelease").trim().into(),
+            memory: memory(),
+            load: round((self.load + load()) / 2.0),
+            steal: round(steal),
+        };
+        (machine, doubts(steal, others, swapped().saturating_sub(self.swapped)))
+    }
+}
+
+fn doubts(steal: f64, others: f64, swapped: u64) -> Vec<Doubt> {
+    let effect = "Times and their intervals are wider than on a machine of its own; packets, drive I/O and contents are not touched.";
+    let mut out = Vec::new();
+    let mut doubt = |text: String| out.push(Doubt { text, effect: Some(effect.into()) });
+    if steal > STEAL_PERCENT_MAX {
+        doubt(format!("The hypervisor below took {steal:.1} % of the CPU time during the run (more than {STEAL_PERCENT_MAX} %)."));
+    }
+    if others > OTHERS_PERCENT_MAX {
+        doubt(format!("Other processes used {others:.0} % of this machine's CPU time during the run (more than {OTHERS_PERCENT_MAX} %)."));
+    }
+    if swapped > 0 {
+        doubt(format!("{swapped} pages were swapped out during the run."));
+    }
+    out
+}
+
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn load() -> f64 {
+    read("/proc/loadavg").split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
+}
+
+fn swapped() -> u64 {
+    let text = read("/proc/vmstat");
+    text.lines().find_map(|l| l.strip_prefix("pswpout ")).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+fn field(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find(|l| l.starts_with(key))?;
+    Some(line.split_once(':')?.1.trim().into())
+}
+
+fn memory() -> String {
+    let kib = field(&read("/proc/meminfo"), "MemTotal").and_then(|v| v.split(' ').next()?.parse::<u64>().ok());
+    kib.map_or_else(|| "unknown".into(), |kib| format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))
+}
+
+/// Now, as RFC 3339 in UTC.
+pub(crate) fn now_rfc3339() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    rfc3339(since)
+}
+
+/// Days to civil date: the algorithm of the proleptic Gregorian calendar with years that begin in March.
+fn rfc3339(seconds: u64) -> String {
+    let (days, rest) = ((seconds / 86_400) as i64 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_827_696, "2000-02-29T12:34:56Z"),
+            (1_795_183_500, "2026-11-20T14:05:00Z"),
+            (4_107_542_399, "2100-02-28T23:59:59Z"),
+        ] {
+            assert_eq!(rfc3339(seconds), text);
+        }
+    }
+
+    #[test]
+    fn proc_is_read() {
+        let ticks = cpu_ticks("cpu  10 1 5 100 4 0 2 8 0 0\ncpu0 1 2 3\n");
+        assert_eq!((ticks.total, ticks.steal, ticks.idle), (130, 8, 104));
+        assert_eq!(own_ticks("12 (a b) c) S 1 1 1 0 -1 4 5 6 7 8 90 10 0 0 20"), 100);
+        assert_eq!(doubts(1.0, 5.0, 0).len(), 0);
+        assert_eq!(doubts(3.0, 50.0, 1).len(), 3);
+        let (machine, _) = Watch::start().end();
+        assert!(machine.cores > 0 && !machine.kernel.is_empty(), "{machine:?}");
+    }
+}

@@ -1,0 +1,45 @@
+//! How far a run is: a bar on a terminal, a line per step elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The progress of a run, on standard error.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    steps: u64,
+    done: std::cell::Cell<u64>,
+}
+
+impl Progress {
+    /// Of so many steps.
+    pub(crate) fn new(steps: u64) -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:24.cyan/dim} {pos:>3}/{len} {elapsed:>4}  {msg}");
+            let bar = ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Progress { bar, steps, done: std::cell::Cell::new(0) }
+    }
+
+    /// A step begins.
+    pub(crate) fn step(&self, text: &str) {
+        self.done.set(self.done.get() + 1);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(self.done.get() - 1);
+                bar.set_message(text.to_owned());
+            }
+            None => eprintln!("{:>3}/{} {text}", self.done.get(), self.steps),
+        }
+    }
+
+    /// The run has ended.
+    pub(crate) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The data contract with the report viewer: field by field as docs/report_data.md describes it.
+
+use serde::Serialize;
+
+/// The version of the contract.
+pub const VERSION: u32 = 1;
+
+/// One report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The question.
+    pub title: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// `real` or `model`.
+    pub world: &'static str,
+    /// RFC 3339, UTC.
+    pub generated: String,
+    /// One sentence.
+    pub answer: String,
+    /// `pass`, `fail` or `doubt`.
+    pub verdict: &'static str,
+    /// Most important first.
+    pub claims: Vec<Claim>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+    /// Findings.
+    pub findings: Vec<Finding>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Sections in reading order.
+    pub sections: Vec<Section>,
+    /// What makes the run doubtful.
+    pub doubts: Vec<Doubt>,
+    /// How it was done.
+    pub method: Method,
+    /// What lies beside the report.
+    pub files: Vec<DataFile>,
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claim {
+    /// "Block zeroing: time saved".
+    pub name: String,
+    /// Unit of the numbers.
+    pub unit: String,
+    /// The value in the literature.
+    pub published: Option<String>,
+    /// The bound that decides, in words.
+    pub expected: Option<String>,
+    /// The estimate.
+    pub measured: Option<f64>,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// `held`, `not held`, `no difference shown`, `not judged`.
+    pub verdict: &'static str,
+    /// The figure that shows it.
+    pub figure: Option<String>,
+    /// A few words.
+    pub note: Option<String>,
+}
+
+/// A figure.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figure {
+    /// Unique.
+    pub id: String,
+    /// The finding.
+    pub title: String,
+    /// What is plotted.
+    pub subtitle: Option<String>,
+    /// `bars`, `lines`, `timeline`, `ranks`, `cdf`.
+    pub kind: &'static str,
+    /// X axis.
+    pub x: Axis,
+    /// Y axis.
+    pub y: Axis,
+    /// Of bars.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+    /// Series.
+    pub series: Vec<Series>,
+    /// Published values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+    /// Small multiples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub panels: Vec<Panel>,
+    /// One line under the figure.
+    pub note: Option<String>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Axis {
+    /// What.
+    pub label: String,
+    /// Unit.
+    pub unit: String,
+    /// Logarithmic.
+    pub log: bool,
+}
+
+/// A series.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// Name.
+    pub name: String,
+    /// Stable colour key.
+    pub color: &'static str,
+    /// `[x, y]` or `[x, y, low, high]`.
+    pub points: Vec<Vec<f64>>,
+    /// The panel it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<String>,
+}
+
+/// A published value in a figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mark {
+    /// "published".
+    pub label: String,
+    /// Where.
+    pub value: f64,
+    /// Only across that group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Only across that bar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// In that panel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<String>,
+}
+
+/// One of several small plots.
+#[derive(Clone, Debug, Serialize)]
+pub struct Panel {
+    /// Id.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// Its own axis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub y: Option<Axis>,
+}
+
+/// A finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Which resource.
+    pub resource: String,
+    /// The number.
+    pub evidence: String,
+    /// Against what.
+    pub threshold: Option<String>,
+    /// Whose threshold.
+    pub source: Option<String>,
+    /// What follows.
+    pub consequence: String,
+    /// What to try.
+    pub r#try: Option<String>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Unique.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows as long as the columns.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// A column.
+#[derive(Clone, Debug, Serialize)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// Unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Right-aligned numbers.
+    pub numeric: bool,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Text.
+    Text(String),
+    /// A number.
+    Number(f64),
+}
+
+/// A section.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// Unique.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// Text; an empty line begins a paragraph.
+    pub text: Option<String>,
+    /// Figures.
+    pub figures: Vec<String>,
+    /// Tables.
+    pub tables: Vec<String>,
+}
+
+/// A doubt.
+#[derive(Clone, Debug, Serialize)]
+pub struct Doubt {
+    /// What.
+    pub text: String,
+    /// What was done about it.
+    pub effect: Option<String>,
+}
+
+/// How the run was done.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Method {
+    /// The exact command.
+    pub command: String,
+    /// Seed, as text.
+    pub seed: String,
+    /// The scenario file.
+    pub scenario_text: String,
+    /// Name and version.
+    pub versions: Vec<Version>,
+    /// The machine.
+    pub machine: Machine,
+    /// What was a model.
+    pub modelled: Vec<String>,
+    /// What was not.
+    pub real: Vec<String>,
+    /// What was fitted.
+    pub calibrated: Vec<String>,
+    /// Repeats.
+    pub repeats: usize,
+    /// By how much it was scaled.
+    pub scale: Option<String>,
+}
+
+/// A component's version.
+#[derive(Clone, Debug, Serialize)]
+pub struct Version {
+    /// Component.
+    pub name: String,
+    /// Version.
+    pub version: String,
+}
+
+/// The machine of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Machine {
+    /// Model.
+    pub cpu: String,
+    /// Cores.
+    pub cores: usize,
+    /// Kernel.
+    pub kernel: String,
+    /// Memory.
+    pub memory: String,
+    /// Mean load average.
+    pub load: f64,
+    /// Steal, % of CPU time.
+    pub steal: f64,
+}
+
+/// A file beside the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct DataFile {
+    /// Relative name.
+    pub name: String,
+    /// What it holds.
+    pub about: String,
+    /// Rows.
+    pub rows: usize,
+}

@@ -1,0 +1,7 @@
+//! Reports: the data of a run, written for a person (`report.html`), a machine (`results.json`) and a spreadsheet (CSV).
+
+mod contract;
+mod write;
+
+pub use contract::*;
+pub use write::{WriteError, write_csv, write_report, write_results};

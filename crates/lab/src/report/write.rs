@@ -1,0 +1,74 @@
+//! Writing a run's folder.
+
+use std::fs;
+use std::path::Path;
+
+use rust_embed::RustEmbed;
+use serde::Serialize;
+
+use super::Report;
+
+/// The viewer, built from web/ by `make build`.
+#[derive(RustEmbed)]
+#[folder = "../../web/dist"]
+#[include = "report.html"]
+#[allow_missing = true]
+struct Viewer;
+
+/// The line of the viewer's page that the data replaces.
+const PLACE: &str = r#"<script type="application/json" id="masu-report">null</script>"#;
+
+/// Why a folder cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A file.
+    #[error("{path}: {cause}")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// The program was built without the viewer.
+    #[error("this build has no report viewer: build it with `make build`")]
+    NoViewer,
+    /// The data cannot be written as JSON.
+    #[error("the data of the report: {0}")]
+    Data(#[from] serde_json::Error),
+}
+
+fn put(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
+    fs::write(path, bytes).map_err(|e| WriteError::File { path: path.display().to_string(), cause: e.to_string() })
+}
+
+/// Writes `report.html`: viewer and data in one file that needs no network.
+pub fn write_report(dir: &Path, report: &Report) -> Result<(), WriteError> {
+    let page = Viewer::get("report.html").ok_or(WriteError::NoViewer)?;
+    let page = String::from_utf8_lossy(&page.data);
+    let (before, after) = page.split_once(PLACE).ok_or(WriteError::NoViewer)?;
+    // No text of the run can end the element.
+    let data = serde_json::to_string(report)?.replace('<', "\\u003c");
+    let open = PLACE.trim_end_matches("null</script>");
+    put(&dir.join("report.html"), format!("{before}{open}{data}</script>{after}"))
+}
+
+/// Writes `results.json`.
+pub fn write_results(dir: &Path, results: &impl Serialize) -> Result<(), WriteError> {
+    put(&dir.join("results.json"), serde_json::to_string_pretty(results)? + "\n")
+}
+
+/// Writes a CSV file: a header and rows. Texts with a comma or a quote are quoted.
+pub fn write_csv(path: &Path, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<usize, WriteError> {
+    let mut text = header.join(",") + "\n";
+    let mut count = 0;
+    for row in rows {
+        let cells = row.into_iter().map(|cell| {
+            if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+        });
+        text += &cells.collect::<Vec<_>>().join(",");
+        text.push('\n');
+        count += 1;
+    }
+    put(path, text)?;
+    Ok(count)
+}

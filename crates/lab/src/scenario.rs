@@ -1,0 +1,387 @@
+//! Scenario files: what is done, at which size, and which bounds decide. A file that does not fit is refused with one line
+//! that names the place.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// The scenario of `masu verify vaai`, as built in.
+const VAAI: &str = include_str!("../../../scenarios/vaai.toml");
+/// Where the built-in scenario lies in the repository.
+const VAAI_PATH: &str = "scenarios/vaai.toml";
+
+/// What is wrong with a scenario file.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// It cannot be read.
+    #[error("{path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// It is no such TOML, or a key is misspelt.
+    #[error("{path}:{line}: {cause}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A value that makes no sense.
+    #[error("{path}: {key}: {cause}")]
+    Value {
+        /// The file.
+        path: String,
+        /// Table and key.
+        key: &'static str,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+/// A scenario with the text it was read from.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The file, whole.
+    pub text: String,
+    /// What it says.
+    pub vaai: Vaai,
+}
+
+/// `vaai.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vaai {
+    /// Its name.
+    pub name: String,
+    /// The question that the report answers.
+    pub question: String,
+    /// Sizes of the published experiment.
+    pub published: Published,
+    /// How it is run.
+    pub run: Run,
+    /// The array under test.
+    pub array: ArrayShape,
+    /// The steps of the published experiment.
+    pub paper_steps: PaperSteps,
+    /// What a power-on is.
+    pub power_on: PowerOn,
+    /// Thin provisioning.
+    pub thin: Thin,
+    /// The checks, in the order of the report.
+    #[serde(rename = "check")]
+    pub checks: Vec<Bound>,
+}
+
+/// Sizes at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The eager-zeroed disk.
+    pub zeroed_disk: Size,
+    /// The template.
+    pub template: Size,
+    /// How much of it holds data.
+    pub template_used_percent: u64,
+    /// Hosts that power on.
+    pub hosts: usize,
+    /// VMs of each.
+    pub vms_per_host: usize,
+    /// Size promised to each VM.
+    pub vm_disk: Size,
+}
+
+/// How it is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Share of the published sizes.
+    pub scale: f64,
+    /// Commands in flight per host.
+    pub outstanding: usize,
+    /// Bytes of one read or write without offload.
+    pub transfer: Size,
+    /// Blocks read back after each operation.
+    pub samples: usize,
+}
+
+/// The array under test.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayShape {
+    /// What its drives are.
+    pub drives: DriveKind,
+    /// Page size of its pools.
+    pub page: Size,
+    /// TCP segments on both ends.
+    pub segment_bytes_max: u16,
+}
+
+/// What the drives of the array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriveKind {
+    /// Memory.
+    Memory,
+    /// Sparse files.
+    File,
+}
+
+/// The steps of the published experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperSteps {
+    /// Bytes of one WRITE SAME.
+    pub write_same: Size,
+    /// Bytes of one segment of EXTENDED COPY.
+    pub copy_segment: Size,
+    /// Segments of one EXTENDED COPY.
+    pub segments_per_command: usize,
+}
+
+/// A power-on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerOn {
+    /// Lock operations on the VM's own files.
+    pub file_locks: usize,
+    /// Lock operations on shared resources.
+    pub shared_locks: usize,
+    /// The host's own work before each.
+    pub pause: Time,
+    /// Reads of the booting guest.
+    pub boot_reads: usize,
+    /// Its writes.
+    pub boot_writes: usize,
+    /// Time between two renewals of a host's heartbeat.
+    pub heartbeat: Time,
+    /// Longest wait after the first conflict.
+    pub backoff_first: Time,
+    /// Longest wait at all.
+    pub backoff_max: Time,
+}
+
+/// Thin provisioning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thin {
+    /// Size of the pool.
+    pub pool: Size,
+    /// Size of the volume on it.
+    pub promised: Size,
+    /// Its soft threshold.
+    pub threshold_percent: u8,
+    /// Of the pool, what its metadata may take.
+    pub metadata_percent_max: u64,
+}
+
+/// A check: a claim and the bounds that decide.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// What is measured: one of the names that the verification knows.
+    pub id: String,
+    /// How the claim is called.
+    pub name: String,
+    /// Unit.
+    pub unit: String,
+    /// The published value.
+    pub published: Option<f64>,
+    /// Lower bound.
+    pub at_least: Option<f64>,
+    /// Upper bound.
+    pub at_most: Option<f64>,
+}
+
+/// Bytes, written as a number or as text with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "SizeText")]
+pub struct Size(pub u64);
+
+/// A time, written as text with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Time(pub Duration);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SizeText {
+    Number(u64),
+    Text(String),
+}
+
+/// The number in front of a unit, and the unit.
+fn split_unit(text: &str) -> Option<(f64, &str)> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    Some((number.parse().ok()?, unit.trim()))
+}
+
+/// A size from text: `4096`, `4KiB`, `1MiB`, `2GiB`, `1TiB`.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size: write it as in \"1MiB\" or \"2GiB\"");
+    let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * (1u64 << shift) as f64;
+    // 2^53: beyond it a double does not hold every byte.
+    if bytes.fract() != 0.0 || bytes >= (1u64 << 53) as f64 { Err(wrong()) } else { Ok(bytes as u64) }
+}
+
+impl TryFrom<SizeText> for Size {
+    type Error = String;
+    fn try_from(text: SizeText) -> Result<Size, String> {
+        match text {
+            SizeText::Number(bytes) => Ok(Size(bytes)),
+            SizeText::Text(text) => parse_size(&text).map(Size),
+        }
+    }
+}
+
+impl TryFrom<String> for Time {
+    type Error = String;
+    fn try_from(text: String) -> Result<Time, String> {
+        let wrong = || format!("{text:?} is no time: write it as in \"50ms\" or \"2s\"");
+        let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
+        let seconds = match unit {
+            "us" | "µs" => number / 1e6,
+            "ms" => number / 1e3,
+            "s" => number,
+            _ => return Err(wrong()),
+        };
+        Duration::try_from_secs_f64(seconds).map(Time).map_err(|_| wrong())
+    }
+}
+
+impl Scenario {
+    /// The built-in `vaai`, or the file that replaces it.
+    pub fn load(path: Option<&Path>) -> Result<Scenario, ScenarioError> {
+        match path {
+            None => Scenario::parse(VAAI, VAAI_PATH),
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(path)
+                    .map_err(|e| ScenarioError::Read { path: name.clone(), cause: e.to_string() })?;
+                Scenario::parse(&text, &name)
+            }
+        }
+    }
+
+    /// A scenario from its text.
+    pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
+        let vaai: Vaai = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start).min(text.len());
+            let line = text[..at].matches('\n').count() + 1;
+            ScenarioError::Syntax { path: path.into(), line, cause: e.message().lines().collect::<Vec<_>>().join(" ") }
+        })?;
+        vaai.check(text, path)?;
+        Ok(Scenario { text: text.into(), vaai })
+    }
+}
+
+impl Vaai {
+    fn check(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
+        let wrong = |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
+        if !(self.run.scale > 0.0 && self.run.scale <= 1.0) {
+            return wrong("run.scale", "is over 0 and at most 1");
+        }
+        if !(1..=256).contains(&self.run.outstanding) {
+            return wrong("run.outstanding", "is between 1 and 256");
+        }
+        let transfer = self.run.transfer.0;
+        if !transfer.is_multiple_of(4096) || !(4096..=world::BUF_LEN_MAX as u64).contains(&transfer) {
+            return wrong("run.transfer", "is a multiple of 4 KiB, at most 8 MiB");
+        }
+        if !(1..=64).contains(&self.published.hosts) || !(1..=200).contains(&self.published.vms_per_host) {
+            return wrong("published.hosts", "are 1 to 64, with 1 to 200 VMs each");
+        }
+        if !(1..=100).contains(&self.published.template_used_percent) {
+            return wrong("published.template_used_percent", "is between 1 and 100");
+        }
+        if !(1..=99).contains(&self.thin.threshold_percent) || self.thin.promised <= self.thin.pool {
+            return wrong("thin", "needs a threshold of 1 to 99 % and promises more than the pool holds");
+        }
+        if !self.array.page.0.is_power_of_two() || self.array.page.0 > 1 << 20 || self.array.page.0 < 4096 {
+            return wrong("array.page", "is a power of two between 4 KiB and 1 MiB");
+        }
+        self.check_bounds(text, path)
+    }
+
+    fn check_bounds(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
+        for (i, check) in self.checks.iter().enumerate() {
+            let at = text.find(&format!("\"{}\"", check.id)).unwrap_or(0);
+            let line = text[..at].matches('\n').count() + 1;
+            let wrong = |cause: String| Err(ScenarioError::Syntax { path: path.into(), line, cause });
+            if !crate::vaai::MEASURES.contains(&check.id.as_str()) {
+                return wrong(format!("check id {:?} is not measured; known are {}", check.id, crate::vaai::MEASURES.join(", ")));
+            }
+            if self.checks[..i].iter().any(|c| c.id == check.id) {
+                return wrong(format!("check id {:?} stands here twice", check.id));
+            }
+            if check.at_least.is_none() && check.at_most.is_none() {
+                return wrong(format!("check {:?} has neither at_least nor at_most", check.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// A published size, scaled to whole MiB, at least `least`.
+    pub fn scaled(&self, size: Size, least_bytes: u64) -> u64 {
+        let scaled = (size.0 as f64 * self.run.scale) as u64;
+        (scaled >> 20 << 20).max(least_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(VAAI.contains(from), "{from:?} stands in the scenario");
+        Scenario::parse(&VAAI.replacen(from, to, 1), "my.toml").expect_err(to).to_string()
+    }
+
+    #[test]
+    fn the_built_in_scenario_reads() {
+        let scenario = Scenario::load(None).expect("built in");
+        assert_eq!(scenario.vaai.published.zeroed_disk, Size(100 << 30));
+        assert_eq!(scenario.vaai.scaled(scenario.vaai.published.zeroed_disk, 0), 2 << 30);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_its_line() {
+        let said = refused("outstanding = 8", "outstandng = 8");
+        let line = VAAI.lines().position(|l| l.starts_with("outstanding")).expect("there") + 1;
+        assert!(said.starts_with(&format!("my.toml:{line}: ")), "{said}");
+        assert!(said.contains("`outstandng`") && !said.contains('\n'), "{said}");
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused_in_one_line() {
+        for (from, to, expected) in [
+            ("scale = 0.02", "scale = 2", "run.scale"),
+            ("page = \"1MiB\"", "page = \"1MB\"", "is no size"),
+            ("pause = \"50ms\"", "pause = \"50\"", "is no time"),
+            ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "is not measured"),
+            ("\"zeroing.paper.time\"", "\"zeroing.paper.cpu\"", "twice"),
+            ("at_least = 95", "", "neither"),
+            ("drives = \"memory\"", "drives = \"tape\"", "tape"),
+        ] {
+            let said = refused(from, to);
+            assert!(said.contains(expected) && !said.contains('\n'), "{to}: {said}");
+        }
+        let said = Scenario::load(Some(Path::new("/nowhere/x.toml"))).expect_err("not there").to_string();
+        assert!(said.starts_with("/nowhere/x.toml: "), "{said}");
+    }
+}

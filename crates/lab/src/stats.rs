@@ -1,0 +1,89 @@
+//! Statistics of repeated runs: means and ratios with their intervals (science: batch means over repeats, Student's t).
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// An estimate with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// A value that was counted, not sampled.
+    pub fn exact(value: f64) -> Estimate {
+        Estimate { mean: value, low: value, high: value }
+    }
+
+    /// The same in another unit.
+    pub fn scaled(self, by: f64) -> Estimate {
+        let (a, b) = (self.low * by, self.high * by);
+        Estimate { mean: self.mean * by, low: a.min(b), high: a.max(b) }
+    }
+}
+
+/// Mean of independent repeats with its 95 % interval by Student's t. One sample has no interval: `low` and `high` are
+/// infinite. Panics on no samples: the caller's bug.
+pub fn mean(samples: &[f64]) -> Estimate {
+    assert!(!samples.is_empty(), "a mean of nothing");
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    if samples.len() < 2 {
+        return Estimate { mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
+    }
+    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let t = StudentsT::new(0.0, 1.0, n - 1.0).expect("at least one degree of freedom").inverse_cdf(0.975);
+    let half = t * (variance / n).sqrt();
+    Estimate { mean, low: mean - half, high: mean + half }
+}
+
+/// How much less `on` is than `off`, in percent of `off`, from paired repeats (each pair ran one after the other): the mean
+/// of the pairs' savings with its interval. Pairs with nothing to save from are left out.
+pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
+    let pairs: Vec<f64> = off.iter().zip(on).filter(|(off, _)| **off > 0.0).map(|(off, on)| 100.0 * (1.0 - on / off)).collect();
+    (!pairs.is_empty()).then(|| mean(&pairs))
+}
+
+/// How many times `a` is of `b`, from paired repeats.
+pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let pairs: Vec<f64> = a.iter().zip(b).filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect();
+    (!pairs.is_empty()).then(|| mean(&pairs))
+}
+
+/// The median; of an even number the mean of the middle two. `None` of nothing.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_has_the_interval_of_students_t() {
+        // t(0.975, 4) = 2.776445; the samples' standard deviation is sqrt(2.5).
+        let e = mean(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((e.mean - 3.0).abs() < 1e-12);
+        assert!((e.high - 3.0 - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-4, "{e:?}");
+        assert!(mean(&[7.0]).high.is_infinite());
+    }
+
+    #[test]
+    fn savings_are_paired() {
+        let e = saving_percent(&[100.0, 200.0], &[5.0, 10.0]).expect("two pairs");
+        assert_eq!((e.mean, e.low, e.high), (95.0, 95.0, 95.0));
+        assert_eq!(saving_percent(&[0.0], &[1.0]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0, 10.0]), Some(2.5));
+    }
+}

@@ -1,0 +1,137 @@
+//! What is verified: an array of the laboratory's own, or someone else's LUs.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use iscsi::initiator::{Options, Url};
+use scsi::Lun;
+use world::StreamOptions;
+
+use crate::embedded::{ArrayReading, Embedded, PoolShape, TARGET};
+use crate::scenario::Vaai;
+use crate::verify::VerifyError;
+
+/// Where LUs are, and the array when it is ours.
+pub(crate) struct Bed {
+    login: Options,
+    /// First the LU of all tests; then that of copies between pools; then the thin one.
+    luns: Vec<Lun>,
+    array: Option<Embedded>,
+    place: String,
+}
+
+/// The hosts' iSCSI name.
+const INITIATOR: &str = "iqn.2026-11.net.masu.lab:host";
+/// Of the data, what a pool's drive has room for beyond it: labels, maps, journal.
+const DRIVE_SLACK_BYTES: u64 = 512 << 20;
+
+/// Bytes of the LUs for a scenario: the first holds the zeroed disk, template, clone and VMs; the second a clone.
+fn volume_bytes(vaai: &Vaai) -> (u64, u64) {
+    let zeroed = vaai.scaled(vaai.published.zeroed_disk, 1 << 20);
+    let template = vaai.scaled(vaai.published.template, 1 << 20);
+    let vms = (vaai.published.hosts * vaai.published.vms_per_host) as u64;
+    // Each VM one extent, and one more for each shared lock operation.
+    let extents = vms * (1 + vaai.power_on.shared_locks as u64);
+    let first = zeroed + 2 * template + (extents << 20);
+    // A quarter more, for clusters that are used up unevenly.
+    ((64 << 20) + first + first / 4, (64 << 20) + template + template / 4)
+}
+
+impl Bed {
+    /// Starts an array with three pools.
+    pub(crate) fn embedded(vaai: &Vaai, seed: u64, dir: &Path) -> Result<Bed> {
+        let (first, second) = volume_bytes(vaai);
+        // A threshold that is not met: the warning belongs to the thin test.
+        let pool = |name, volume_bytes: u64| PoolShape {
+            name,
+            drive_bytes: volume_bytes + volume_bytes / 8 + DRIVE_SLACK_BYTES,
+            volume_bytes,
+            threshold_percent: 99,
+        };
+        let thin = PoolShape {
+            name: "thin",
+            drive_bytes: vaai.thin.pool.0,
+            volume_bytes: vaai.thin.promised.0,
+            threshold_percent: vaai.thin.threshold_percent,
+        };
+        let array = Embedded::start(&vaai.array, &[pool("first", first), pool("second", second), thin], seed, dir)?;
+        let place = format!("an array of its own: masu {}", env!("CARGO_PKG_VERSION"));
+        let login = Options::new(array.listen(), INITIATOR, TARGET, 0);
+        Ok(Bed { login: Bed::segments(login, vaai), luns: vec![Lun(0), Lun(1), Lun(2)], array: Some(array), place })
+    }
+
+    /// One or two LUs of someone else, whose content is lost.
+    pub(crate) fn foreign(vaai: &Vaai, targets: &[String], destroy_data: bool) -> Result<Bed> {
+        let urls = targets.iter().map(|t| Url::parse(t)).collect::<Result<Vec<_>, _>>()?;
+        let [first, others @ ..] = &urls[..] else { bail!("--target needs a LU") };
+        if !destroy_data {
+            let all: Vec<String> = urls.iter().map(ToString::to_string).collect();
+            return Err(VerifyError::WouldDestroy(all.join(" and ")).into());
+        }
+        if others.len() > 1 {
+            bail!("--target: one LU, or two for copies between pools");
+        }
+        if others.iter().any(|o| (&o.host, o.port, &o.target) != (&first.host, first.port, &first.target)) {
+            bail!("--target: the second LU must be at the same portal and target as the first, for the array copies between them");
+        }
+        let login = login_of(first)?;
+        let luns = urls.iter().map(|u| Lun(u.lun)).collect();
+        Ok(Bed { login: Bed::segments(login, vaai), luns, array: None, place: format!("LUs of someone else: {}", targets_text(&urls)) })
+    }
+
+    fn segments(mut login: Options, vaai: &Vaai) -> Options {
+        login.stream = StreamOptions { segment_bytes_max: Some(vaai.array.segment_bytes_max) };
+        login
+    }
+
+    /// How the host of that number logs in.
+    pub(crate) fn login(&self, host: u32) -> Options {
+        Options { isid: [0x80, 0, 0, host as u8 + 1, 0, 0], ..self.login.clone() }
+    }
+
+    /// The LUs with datastores: one or two.
+    pub(crate) fn datastore_luns(&self) -> Vec<Lun> {
+        self.luns.iter().copied().take(2).collect()
+    }
+
+    /// The LU that is promised more than its pool has.
+    pub(crate) fn thin_lun(&self) -> Option<Lun> {
+        self.luns.get(2).copied()
+    }
+
+    /// What is verified, in words.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whether the array is ours.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.array.is_some()
+    }
+
+    /// What the array has done, when it is ours.
+    pub(crate) fn read(&self) -> Result<Option<ArrayReading>> {
+        self.array.as_ref().map(Embedded::read).transpose()
+    }
+}
+
+fn targets_text(urls: &[Url]) -> String {
+    urls.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// How to log in where a URL points.
+pub(crate) fn login_of(url: &Url) -> Result<Options> {
+    use std::net::ToSocketAddrs;
+    let found = url.address().or_else(|| (url.host.as_str(), url.port).to_socket_addrs().ok()?.next());
+    let Some(address) = found else { bail!("{url}: the host is not known") };
+    let mut login = Options::new(address, INITIATOR, &url.target, 0);
+    login.chap = url.chap.clone();
+    login.target_chap = url.target_chap.clone();
+    login.offer.header_digest = digests(url.header_digest);
+    login.offer.data_digest = digests(url.data_digest);
+    Ok(login)
+}
+
+fn digests(wanted: bool) -> iscsi::Digests {
+    if wanted { iscsi::Digests::Required } else { iscsi::Digests::Never }
+}

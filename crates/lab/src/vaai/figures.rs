@@ -1,0 +1,287 @@
+//! The figures: each title is what was found.
+
+use std::collections::BTreeMap;
+
+use super::bulk::{Bulk, Way};
+use super::power_on::Crowd;
+use super::words::{bytes, count, mean_of, plain, seconds};
+use super::write::Judgement;
+use crate::report::{Axis, Figure, Mark, Series};
+use crate::stats::{Estimate, mean, ratio};
+
+/// All figures that have something to show.
+pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
+    let all = [
+        share(judgement),
+        bars(judgement, &Bars {
+            id: "time",
+            metric: "time_s",
+            label: "time",
+            unit: "s",
+            by: 1.0,
+            title: |j| {
+                let (off, on) = off_and_on(j, "zeroing", "time_s")?;
+                Some(format!("Zeroing takes {} instead of {}", seconds(on), seconds(off)))
+            },
+            subtitle: "Time of one operation",
+        }),
+        bars(judgement, &Bars {
+            id: "cpu",
+            metric: "host_cpu_s",
+            label: "host CPU time",
+            unit: "s",
+            by: 1.0,
+            title: |j| {
+                let (off, on) = off_and_on(j, "copy", "host_cpu_s")?;
+                Some(format!("A clone costs the host {} of CPU time instead of {}", seconds(on), seconds(off)))
+            },
+            subtitle: "CPU time of the host's thread, user and system",
+        }),
+        bars(judgement, &Bars {
+            id: "packets",
+            metric: "packets",
+            label: "packets, both ways",
+            unit: "packets",
+            by: 1.0,
+            title: |j| {
+                let (off, on) = off_and_on(j, "zeroing", "packets")?;
+                Some(format!("{} packets become {}", capital(&count(off)), count(on)))
+            },
+            subtitle: "TCP segments sent and received by the host",
+        }),
+        bars(judgement, &Bars {
+            id: "drive-io",
+            metric: "drive_bytes",
+            label: "drive I/O",
+            unit: "MiB",
+            by: 1.0 / f64::from(1 << 20),
+            title: |j| {
+                let (off, on) = off_and_on(j, "zeroing", "drive_bytes")?;
+                Some(format!("Inside a pool nothing but metadata reaches the drives: {} instead of {}", bytes(on), bytes(off)))
+            },
+            subtitle: "Bytes that the array's drives read and wrote",
+        }),
+        course(judgement),
+        locking(judgement),
+        filling(judgement),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn capital(text: &str) -> String {
+    text[..1].to_uppercase() + &text[1..]
+}
+
+fn off_and_on(judgement: &Judgement<'_>, test: &str, metric: &str) -> Option<(f64, f64)> {
+    Some((mean_of(judgement, test, "off", metric)?, mean_of(judgement, test, "paper", metric)?))
+}
+
+/// The tests that were done, with the names of their groups of bars.
+fn groups(judgement: &Judgement<'_>) -> Vec<(Bulk, String)> {
+    let done = |bulk: &Bulk| !judgement.run.record.series(bulk.name(), "off", "time_s").is_empty();
+    let named = |bulk: Bulk| {
+        let len = mean_of(judgement, bulk.name(), "off", "len_bytes").map(bytes).unwrap_or_default();
+        let name = match bulk {
+            Bulk::Zeroing => format!("Zeroing, {len}"),
+            Bulk::Copy => format!("Clone in one pool, {len}"),
+            Bulk::Between => format!("Clone between pools, {len}"),
+        };
+        (bulk, name)
+    };
+    Bulk::ALL.into_iter().filter(done).map(named).collect()
+}
+
+fn way_series(way: Way) -> (&'static str, &'static str) {
+    match way {
+        Way::Off => ("by the host", "orange"),
+        Way::Paper => ("offloaded, published steps", "blue"),
+        Way::Advertised => ("offloaded, advertised steps", "green"),
+    }
+}
+
+fn point(x: usize, estimate: &Estimate, by: f64) -> Vec<f64> {
+    let e = estimate.scaled(by);
+    if e.low.is_finite() { vec![x as f64, e.mean, e.low.max(0.0), e.high] } else { vec![x as f64, e.mean] }
+}
+
+fn repeats(judgement: &Judgement<'_>) -> String {
+    format!("mean of {} repeats, 95 % interval", judgement.run.record.repeats)
+}
+
+/// Published times with offload, in percent of those without: 275 of 1092 s, 339 of 889 s, 173 of 590 s.
+const PUBLISHED_SHARES: [(Bulk, f64); 3] = [(Bulk::Zeroing, 25.2), (Bulk::Copy, 38.1), (Bulk::Between, 29.3)];
+
+/// The figure of the first screen: how much of the time is left.
+fn share(judgement: &Judgement<'_>) -> Option<Figure> {
+    let groups = groups(judgement);
+    let estimate = |bulk: Bulk, way: Way| {
+        let (on, off) = judgement.run.record.paired(bulk.name(), [way.name(), "off"], "time_s");
+        ratio(&on, &off)
+    };
+    let series = [Way::Paper, Way::Advertised].map(|way| {
+        let (name, color) = way_series(way);
+        let points = groups.iter().enumerate().filter_map(|(x, (bulk, _))| Some(point(x, &estimate(*bulk, way)?, 100.0)));
+        Series { name: name.into(), color, points: points.collect(), panel: None }
+    });
+    let left = |bulk: Bulk| estimate(bulk, Way::Paper).map(|e| plain(round2(100.0 * e.mean)));
+    let within = [Bulk::Zeroing, Bulk::Copy].iter().filter_map(|b| left(*b)).collect::<Vec<_>>().join(" % and ");
+    let title = match left(Bulk::Between) {
+        Some(between) => format!("Zeroing and cloning in a pool take {within} % of the time; between pools it is {between} %"),
+        None => format!("Zeroing and cloning take {within} % of the time"),
+    };
+    let mark = |(bulk, value): &(Bulk, f64)| {
+        let (_, name) = groups.iter().find(|(b, _)| b == bulk)?;
+        Some(Mark { label: "published".into(), value: *value, category: Some(name.clone()), series: None, panel: None })
+    };
+    (!groups.is_empty()).then(|| Figure {
+        id: "share".into(),
+        title,
+        subtitle: Some(format!("Time with offload, as a share of the time without; {}", repeats(judgement))),
+        kind: "bars",
+        y: Axis { label: "time, of that without offload".into(), unit: "%".into(), log: false },
+        categories: groups.iter().map(|(_, name)| name.clone()).collect(),
+        series: series.to_vec(),
+        marks: PUBLISHED_SHARES.iter().filter_map(mark).collect(),
+        note: Some("Published: 100 GiB zeroed, 48 GiB copied, over 1 GbE from drives of 10,000 rpm.".into()),
+        ..Figure::default()
+    })
+}
+
+fn round2(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+/// A figure of bars, one group per test, one bar per way.
+struct Bars {
+    id: &'static str,
+    metric: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    by: f64,
+    title: fn(&Judgement<'_>) -> Option<String>,
+    subtitle: &'static str,
+}
+
+fn bars(judgement: &Judgement<'_>, bars: &Bars) -> Option<Figure> {
+    let groups = groups(judgement);
+    let series = Way::ALL.map(|way| {
+        let (name, color) = way_series(way);
+        let points = groups.iter().enumerate().filter_map(|(x, (bulk, _))| {
+            let values = judgement.run.record.series(bulk.name(), way.name(), bars.metric);
+            (!values.is_empty()).then(|| point(x, &mean(&values), bars.by))
+        });
+        Series { name: name.into(), color, points: points.collect(), panel: None }
+    });
+    Some(Figure {
+        id: bars.id.into(),
+        title: (bars.title)(judgement)?,
+        subtitle: Some(format!("{}; {}", bars.subtitle, repeats(judgement))),
+        kind: "bars",
+        y: Axis { label: bars.label.into(), unit: bars.unit.into(), log: true },
+        categories: groups.iter().map(|(_, name)| name.clone()).collect(),
+        series: series.to_vec(),
+        ..Figure::default()
+    })
+}
+
+/// Bytes on the wire over time, without and with offload.
+fn course(judgement: &Judgement<'_>) -> Option<Figure> {
+    let course = |mode: &str| judgement.run.record.courses.iter().find(|c| c.test == "zeroing" && c.mode == mode && c.repeat == 1);
+    let (off, on) = (course("off")?, course("paper")?);
+    let line = |ticks: &[super::record::Tick]| -> Vec<Vec<f64>> {
+        let points = ticks.iter().map(|t| vec![t.at_s, t.bytes / 1e6]);
+        std::iter::once(vec![0.0, 0.0]).chain(points).collect()
+    };
+    let (off_end, on_end) = (off.ticks.last()?, on.ticks.last()?);
+    // The offloaded line ends early: drawn on to the end, it shows that nothing more comes.
+    let mut still = line(&on.ticks);
+    still.push(vec![off_end.at_s, on_end.bytes / 1e6]);
+    let series = |way: Way, points| {
+        let (name, color) = way_series(way);
+        Series { name: name.into(), color, points, panel: None }
+    };
+    Some(Figure {
+        id: "course".into(),
+        title: format!("With offload the wire is silent after {}", seconds(on_end.at_s)),
+        subtitle: Some("Bytes both ways since the zeroing began; first repeat".into()),
+        kind: "lines",
+        x: Axis { label: "time".into(), unit: "s".into(), log: false },
+        y: Axis { label: "bytes, both ways".into(), unit: "MB".into(), log: false },
+        series: vec![series(Way::Off, line(&off.ticks)), series(Way::Paper, still)],
+        ..Figure::default()
+    })
+}
+
+/// The time of every VM, sorted: each rank's mean over the repeats.
+fn ranks(judgement: &Judgement<'_>, crowd: Crowd) -> Vec<Vec<f64>> {
+    let mut by_repeat: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for power_on in judgement.run.record.power_ons.iter().filter(|p| p.mode == crowd.name()) {
+        by_repeat.entry(power_on.repeat).or_default().push(power_on.time_s);
+    }
+    by_repeat.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    let ranks = by_repeat.values().map(Vec::len).min().unwrap_or(0);
+    let at = |rank: usize| by_repeat.values().map(|times| times[rank]).sum::<f64>() / by_repeat.len() as f64;
+    (0..ranks).map(|rank| vec![(rank + 1) as f64, at(rank)]).collect()
+}
+
+fn locking(judgement: &Judgement<'_>) -> Option<Figure> {
+    let all = [(Crowd::Reserve, "LU reserved", "orange"), (Crowd::Compare, "COMPARE AND WRITE", "blue"), (Crowd::Alone, "one host alone", "grey")];
+    let series: Vec<Series> = all
+        .iter()
+        .map(|(crowd, name, color)| Series { name: (*name).into(), color, points: ranks(judgement, *crowd), panel: None })
+        .filter(|s| !s.points.is_empty())
+        .collect();
+    let vms = series.first()?.points.len();
+    let mean_of = |crowd: Crowd| mean_of(judgement, "locking", crowd.name(), "vm_time_mean_s");
+    let title = format!(
+        "{vms} VMs that power on at once take {} each instead of {}; alone on their host they take {}",
+        seconds(mean_of(Crowd::Compare)?),
+        seconds(mean_of(Crowd::Reserve)?),
+        seconds(mean_of(Crowd::Alone)?),
+    );
+    Some(Figure {
+        id: "locking".into(),
+        title,
+        subtitle: Some(format!("Time to power on of every VM, sorted; mean of {} repeats at each rank", judgement.run.record.repeats)),
+        kind: "ranks",
+        x: Axis { label: "VM, by rank".into(), ..Axis::default() },
+        y: Axis { label: "time to power on".into(), unit: "s".into(), log: false },
+        series,
+        ..Figure::default()
+    })
+}
+
+/// The thin pool while the host writes.
+fn filling(judgement: &Judgement<'_>) -> Option<Figure> {
+    let of = |f: &&super::record::Filled| f.repeat == 1 && matches!(f.event, None | Some("warned" | "stopped"));
+    let first: Vec<_> = judgement.run.record.filling.iter().filter(of).collect();
+    let warned = first.iter().find(|f| f.event == Some("warned"));
+    let stopped = first.iter().find(|f| f.event == Some("stopped"))?;
+    let mib = |written: f64| written / f64::from(1 << 20);
+    let points = first.iter().map(|f| vec![mib(f.written_bytes), f.used_percent]).collect();
+    let event = |name: &str, color, f: &super::record::Filled| Series {
+        name: name.into(),
+        color,
+        points: vec![vec![mib(f.written_bytes), f.used_percent]],
+        panel: None,
+    };
+    let mut series = vec![Series { name: "pool used".into(), color: "blue", points, panel: None }];
+    series.extend(warned.map(|f| event("host warned (38h/07h)", "orange", f)));
+    series.push(event("host stopped (27h/07h)", "vermillion", stopped));
+    let title = match warned {
+        Some(f) => format!("The host is warned at {} % of the pool and stopped at {} %", plain(round2(f.used_percent)), plain(round2(stopped.used_percent))),
+        None => format!("The host is stopped at {} % of the pool and was never warned", plain(round2(stopped.used_percent))),
+    };
+    let threshold = f64::from(judgement.run.scenario.vaai.thin.threshold_percent);
+    Some(Figure {
+        id: "thin".into(),
+        title,
+        subtitle: Some("A host writes 1 MiB at a time to a LU that is promised more than its pool has; first repeat".into()),
+        kind: "lines",
+        x: Axis { label: "written".into(), unit: "MiB".into(), log: false },
+        y: Axis { label: "pool used".into(), unit: "%".into(), log: false },
+        series,
+        marks: vec![Mark { label: "threshold".into(), value: threshold, category: None, series: None, panel: None }],
+        ..Figure::default()
+    })
+}

@@ -1,0 +1,62 @@
+//! The answer on the terminal: ten lines.
+
+use super::judge::{Judged, Verdict};
+use super::words::{answer, plain, value};
+use super::write::Judgement;
+
+/// A line of the summary: several checks of one subject.
+const LINES: [(&str, &[&str]); 10] = [
+    ("zeroing, published steps: time, CPU, packets", &["zeroing.paper.time", "zeroing.paper.cpu", "zeroing.paper.packets"]),
+    ("zeroing, advertised steps", &["zeroing.advertised.time", "zeroing.advertised.cpu", "zeroing.advertised.packets"]),
+    ("copy in one pool, published steps", &["copy.paper.time", "copy.paper.cpu", "copy.paper.packets"]),
+    ("copy in one pool, advertised steps", &["copy.advertised.time", "copy.advertised.cpu", "copy.advertised.packets"]),
+    ("copy between pools", &["between.paper.time", "between.paper.cpu", "between.paper.packets"]),
+    ("drive I/O: zeroing, copy in one pool", &["zeroing.drive_io", "copy.drive_io"]),
+    ("locking: time per VM saved", &["locking.saving"]),
+    ("locking: against a host alone", &["locking.uncontended"]),
+    ("thin: warned at, resumed, given back", &["thin.threshold", "thin.resumed", "thin.reclaimed"]),
+    ("wrong blocks, locks with two owners", &["content", "locking.owners"]),
+];
+
+/// Prints the answer.
+pub(crate) fn print(judgement: &Judgement<'_>) {
+    println!("{}\n", answer(judgement));
+    println!("{:<45} {:<15} {:<37} verdict", "saved by offload", "published", "measured");
+    for (name, ids) in LINES {
+        let checks: Vec<&Judged> = ids.iter().filter_map(|id| judgement.check(id)).collect();
+        if !checks.is_empty() {
+            println!("{}", line(name, &checks));
+        }
+    }
+    for doubt in &judgement.run.doubts {
+        println!("doubt: {}", doubt.text);
+    }
+    for owner in judgement.run.faults.owners.iter().take(3) {
+        println!("wrong: {owner}");
+    }
+    println!("\nreport: {}", judgement.run.options.out.join("report.html").display());
+}
+
+fn line(name: &str, checks: &[&Judged]) -> String {
+    let unit = &checks[0].bound.unit;
+    let unit = if checks.iter().all(|c| c.bound.unit == *unit) { unit.as_str() } else { "" };
+    let published: Vec<String> = checks.iter().filter_map(|c| c.bound.published).map(plain).collect();
+    let published = if published.is_empty() { "–".into() } else { format!("{} {unit}", published.join(", ")) };
+    let measured: Vec<String> = checks.iter().map(|c| c.estimate.map_or("–".into(), |e| value(&e))).collect();
+    format!("{name:<45} {published:<15} {:<37} {}", format!("{} {unit}", measured.join(", ")), verdict(checks))
+}
+
+/// One verdict for several checks: the worst.
+fn verdict(checks: &[&Judged]) -> String {
+    let worst = |wanted: Verdict| checks.iter().find(|c| c.verdict == wanted);
+    for verdict in [Verdict::NotHeld, Verdict::Undecided, Verdict::NotJudged] {
+        if let Some(check) = worst(verdict) {
+            let bound = check.bound.at_least.map(|b| format!(" (≥ {})", plain(b))).or_else(|| check.bound.at_most.map(|b| format!(" (≤ {})", plain(b))));
+            return match verdict {
+                Verdict::NotJudged => format!("{}: {}", verdict.words(), check.reason.clone().unwrap_or_default()),
+                _ => format!("{}{}", verdict.words(), bound.unwrap_or_default()),
+            };
+        }
+    }
+    Verdict::Held.words().into()
+}

@@ -1,0 +1,86 @@
+//! The tables behind the figures.
+
+use super::bulk::{Bulk, Way};
+use super::power_on::Crowd;
+use super::words::mean_of;
+use super::write::Judgement;
+use crate::report::{Column, Table, Value};
+
+/// A column: name, unit, metric, factor.
+type Metric = (&'static str, &'static str, &'static str, f64);
+
+const MIB: f64 = 1.0 / 1_048_576.0;
+const BULK: [Metric; 11] = [
+    ("time", "s", "time_s", 1.0),
+    ("host CPU", "s", "host_cpu_s", 1.0),
+    ("array CPU", "s", "array_cpu_s", 1.0),
+    ("packets sent", "", "packets_out", 1.0),
+    ("packets received", "", "packets_in", 1.0),
+    ("one command", "MiB", "step_bytes", MIB),
+    ("drive I/O", "MiB", "drive_bytes", MIB),
+    ("written by host", "MiB", "written_bytes", MIB),
+    ("zeroed", "MiB", "zeroed_bytes", MIB),
+    ("shared", "MiB", "shared_bytes", MIB),
+    ("moved", "MiB", "moved_bytes", MIB),
+];
+const LOCKING: [Metric; 8] = [
+    ("mean per VM", "s", "vm_time_mean_s", 1.0),
+    ("longest", "s", "vm_time_max_s", 1.0),
+    ("host CPU", "s", "host_cpu_s", 1.0),
+    ("packets", "", "packets", 1.0),
+    ("locks taken", "", "locks_acquired", 1.0),
+    ("another had it", "", "lock_waits", 1.0),
+    ("compare misses", "", "compare_misses", 1.0),
+    ("reservation conflicts", "", "reservation_conflicts", 1.0),
+];
+
+/// All tables.
+pub(crate) fn tables(judgement: &Judgement<'_>) -> Vec<Table> {
+    let repeats = judgement.run.record.repeats;
+    let bulk = Bulk::ALL.iter().flat_map(|b| Way::ALL.map(|w| (b.name(), w.name(), format!("{}, {}", bulk_words(*b), way_words(w)))));
+    let locking = Crowd::ALL.map(|c| ("locking", c.name(), crowd_words(c).to_owned()));
+    vec![
+        table(judgement, "bulk", &format!("Zeroing and copying: means of {repeats} repeats"), &BULK, bulk.collect()),
+        table(judgement, "locking", &format!("Locking: means of {repeats} repeats"), &LOCKING, locking.to_vec()),
+    ]
+}
+
+fn table(judgement: &Judgement<'_>, id: &str, title: &str, metrics: &[Metric], rows: Vec<(&str, &str, String)>) -> Table {
+    let first = Column { name: "operation".into(), unit: None, numeric: false };
+    let columns = metrics.iter().map(|(name, unit, ..)| Column {
+        name: (*name).into(),
+        unit: (!unit.is_empty()).then(|| (*unit).into()),
+        numeric: true,
+    });
+    let row = |(test, mode, words): (&str, &str, String)| {
+        let number = |(_, _, metric, by): &Metric| mean_of(judgement, test, mode, metric).map_or(Value::Text("–".into()), |v| Value::Number(v * by));
+        let numbers: Vec<Value> = metrics.iter().map(number).collect();
+        let is_empty = numbers.iter().all(|v| matches!(v, Value::Text(_)));
+        (!is_empty).then(|| std::iter::once(Value::Text(words)).chain(numbers).collect())
+    };
+    Table { id: id.into(), title: title.into(), columns: std::iter::once(first).chain(columns).collect(), rows: rows.into_iter().filter_map(row).collect() }
+}
+
+fn bulk_words(bulk: Bulk) -> &'static str {
+    match bulk {
+        Bulk::Zeroing => "Zeroing",
+        Bulk::Copy => "Clone in one pool",
+        Bulk::Between => "Clone between pools",
+    }
+}
+
+fn way_words(way: Way) -> &'static str {
+    match way {
+        Way::Off => "by the host",
+        Way::Paper => "published steps",
+        Way::Advertised => "advertised steps",
+    }
+}
+
+fn crowd_words(crowd: Crowd) -> &'static str {
+    match crowd {
+        Crowd::Reserve => "LU reserved",
+        Crowd::Compare => "COMPARE AND WRITE",
+        Crowd::Alone => "one host alone",
+    }
+}

@@ -1,0 +1,191 @@
+//! Thin provisioning: a LU that is promised more than its pool has. The host writes until it is warned, then until it is
+//! stopped; it gives space back and goes on; at the end everything is given back.
+
+use anyhow::{Context, Result, ensure};
+use block::Pieces;
+use iscsi::initiator::{Options, Session};
+use scsi::Lun;
+use world::{Buf, Rng, World};
+
+use super::bed::Bed;
+use super::record::{Filled, Record};
+use crate::datastore::Capabilities;
+use crate::hosts::{Disk, DiskError, HostThread, OUT_OF_SPACE, THRESHOLD_REACHED};
+
+/// One write, and the unit in which space is given back.
+const STEP: u64 = 1 << 20;
+/// How much the host gives back when it is stopped, in steps.
+const RELIEF_STEPS: u64 = 16;
+/// How often a stopped write is sent again before the host gives up: space that was given back is free once the array has made
+/// that durable.
+const RESUME_TRIES: u32 = 50;
+const RESUME_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// What the jobs of the host's thread share.
+pub(crate) struct ThinHost {
+    world: World,
+    disk: Disk,
+    caps: Capabilities,
+}
+
+/// The pool's name.
+pub(crate) const POOL: &str = "thin";
+
+impl ThinHost {
+    /// A host on a thread of its own.
+    pub(crate) fn start(login: Options, lun: Lun, seed: u64) -> Result<HostThread<ThinHost>> {
+        HostThread::start("thin-host", seed, move |world| async move {
+            let session = Session::login(&world, &login).await.with_context(|| format!("{}", login.address))?;
+            let disk = Disk::open(world.clone(), session, lun).await?;
+            let caps = disk.capabilities().await?;
+            ensure!(caps.unmap, "the LU takes no UNMAP");
+            Ok(ThinHost { world, disk, caps })
+        })
+    }
+
+    /// The content of one step: different in each.
+    fn content(step: u64, repeat: u64) -> Pieces {
+        let mut buf = Buf::new(STEP as usize);
+        Rng::with_seed(step ^ repeat << 32).fill(&mut buf);
+        buf.freeze().into()
+    }
+
+    async fn unmap(&self, from: u64, to: u64) -> Result<(), DiskError> {
+        let most = if self.caps.unmap_bytes_max == 0 { 256 << 20 } else { self.caps.unmap_bytes_max };
+        let mut at = from;
+        while at < to {
+            let len = most.min(to - at) / STEP * STEP;
+            self.disk.unmap(&[(at, len.max(STEP))]).await?;
+            at += len.max(STEP);
+        }
+        Ok(())
+    }
+}
+
+/// What one write came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Yes { warned: bool },
+    OutOfSpace,
+}
+
+fn write(host: &HostThread<ThinHost>, step: u64, repeat: u64) -> Result<Written> {
+    host.run(move |host| async move {
+        match host.disk.write(step * STEP, ThinHost::content(step, repeat)).await {
+            Err(error) if error.sense() == Some(OUT_OF_SPACE) => return Ok(Written::OutOfSpace),
+            other => other?,
+        }
+        // What the array wants to tell comes with the next command.
+        host.disk.ready().await?;
+        Ok(Written::Yes { warned: host.disk.take_noticed().attentions.contains(&THRESHOLD_REACHED) })
+    })
+}
+
+fn used(bed: &Bed) -> Result<(u64, u64)> {
+    Ok(bed.read()?.and_then(|r| r.pools.get(POOL).copied()).unwrap_or_default())
+}
+
+/// One run; adds what it measured. Gives the number of blocks that did not survive.
+pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record: &mut Record) -> Result<u64> {
+    let key = repeat as u64;
+    host.run(|host| async move {
+        let end = host.caps.len_bytes;
+        host.unmap(0, end).await?;
+        host.disk.take_noticed();
+        Ok(())
+    })?;
+    let (used_before, pool_bytes) = used(bed)?;
+    let percent = |bytes: u64| 100.0 * bytes as f64 / pool_bytes.max(1) as f64;
+    let (mut step, mut warned_at) = (0, None);
+    loop {
+        let written = write(host, step, key)?;
+        let now = percent(used(bed)?.0);
+        let mut filled = Filled { repeat, written_bytes: ((step + 1) * STEP) as f64, used_percent: now, event: None };
+        match written {
+            Written::OutOfSpace => {
+                filled.written_bytes = (step * STEP) as f64;
+                filled.event = Some("stopped");
+                record.filling.push(filled);
+                break;
+            }
+            Written::Yes { warned } => {
+                if warned && warned_at.is_none() {
+                    warned_at = Some(now);
+                    filled.event = Some("warned");
+                }
+                record.filling.push(filled);
+            }
+        }
+        step += 1;
+        ensure!(step * STEP <= pool_bytes, "the pool takes more than it has");
+    }
+    let used_full = used(bed)?.0;
+    let resumed = resume(host, step, key)?;
+    record.filling.push(Filled { repeat, written_bytes: ((step + 1) * STEP) as f64, used_percent: percent(used(bed)?.0), event: Some("resumed") });
+    let wrong = read_back(host, step + u64::from(resumed), key)?;
+    let (reclaim_s, used_after) = reclaim(bed, host, used_before)?;
+    record.filling.push(Filled { repeat, written_bytes: 0.0, used_percent: percent(used_after), event: Some("reclaimed") });
+    let reclaimed = 100.0 * used_full.saturating_sub(used_after) as f64 / used_full.saturating_sub(used_before).max(1) as f64;
+    if let Some(percent) = warned_at {
+        record.add("thin", "on", repeat, "warned_percent", percent);
+    }
+    for (metric, value) in [
+        ("warned", f64::from(u8::from(warned_at.is_some()))),
+        ("resumed_percent", if resumed { 100.0 } else { 0.0 }),
+        ("reclaimed_percent", reclaimed),
+        ("reclaim_s", reclaim_s),
+        ("stopped_percent", percent(used_full)),
+        ("written_bytes", (step * STEP) as f64),
+    ] {
+        record.add("thin", "on", repeat, metric, value);
+    }
+    Ok(wrong)
+}
+
+/// Gives the first steps back and sends the stopped write again.
+fn resume(host: &HostThread<ThinHost>, step: u64, key: u64) -> Result<bool> {
+    host.run(|host| async move { Ok(host.unmap(0, RELIEF_STEPS * STEP).await?) })?;
+    for _ in 0..RESUME_TRIES {
+        if write(host, step, key)? != Written::OutOfSpace {
+            return Ok(true);
+        }
+        host.run(|host| async move {
+            host.world.sleep(RESUME_WAIT).await;
+            Ok(())
+        })?;
+    }
+    Ok(false)
+}
+
+/// Reads everything back: zeros where space was given back, the content elsewhere. Gives the number of 4 KiB blocks that differ.
+fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<u64> {
+    host.run(move |host| async move {
+        let mut wrong = 0;
+        for step in 0..steps {
+            let found = host.disk.read(step * STEP, STEP).await?.joined();
+            let expected = if step < RELIEF_STEPS { Buf::zeroed(STEP as usize).freeze() } else { ThinHost::content(step, key).joined() };
+            wrong += found.chunks(4096).zip(expected.chunks(4096)).filter(|(a, b)| a != b).count() as u64;
+        }
+        Ok(wrong)
+    })
+}
+
+/// Gives everything back, and waits for a moment until the pool shows it. Gives the time and the bytes still used.
+fn reclaim(bed: &Bed, host: &HostThread<ThinHost>, used_before: u64) -> Result<(f64, u64)> {
+    let seconds = host.run(|host| async move {
+        let began = host.world.now();
+        let end = host.caps.len_bytes;
+        host.unmap(0, end).await?;
+        Ok(host.world.now().since(began).as_secs_f64())
+    })?;
+    for _ in 0..RESUME_TRIES {
+        if used(bed)?.0 <= used_before {
+            break;
+        }
+        host.run(|host| async move {
+            host.world.sleep(RESUME_WAIT).await;
+            Ok(())
+        })?;
+    }
+    Ok((seconds, used(bed)?.0))
+}

@@ -1,0 +1,58 @@
+//! The verifications, as the command line asks for them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::scenario::Scenario;
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Someone else's LUs; none for an array of the laboratory's own.
+    pub targets: Vec<String>,
+    /// Whether their content may be lost.
+    pub destroy_data: bool,
+    /// Share of the published sizes, instead of the scenario's.
+    pub scale: Option<f64>,
+    /// How often each measurement is repeated.
+    pub repeats: usize,
+    /// Random seed.
+    pub seed: u64,
+    /// Output folder.
+    pub out: PathBuf,
+    /// A scenario file instead of the built-in one.
+    pub scenario: Option<PathBuf>,
+    /// The command as it was typed.
+    pub command: String,
+}
+
+/// What a verification refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Data would be lost.
+    #[error("everything on {0} would be overwritten: say --destroy-data if that is meant")]
+    WouldDestroy(String),
+    /// The scale is no share.
+    #[error("--scale {0}: is over 0 and at most 1 (0.02 is 2 GiB of the published 100)")]
+    Scale(f64),
+    /// Too few or too many.
+    #[error("--repeats {0}: is between 1 and 1000")]
+    Repeats(usize),
+}
+
+/// Runs `vaai`, prints the answer, writes the report. Gives whether every check held.
+pub fn vaai(options: &Options) -> Result<bool> {
+    let mut scenario = Scenario::load(options.scenario.as_deref())?;
+    if let Some(scale) = options.scale {
+        if !(scale > 0.0 && scale <= 1.0) {
+            return Err(VerifyError::Scale(scale).into());
+        }
+        scenario.vaai.run.scale = scale;
+    }
+    if !(1..=1000).contains(&options.repeats) {
+        return Err(VerifyError::Repeats(options.repeats).into());
+    }
+    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
+    crate::vaai::verify(&scenario, options)
+}
