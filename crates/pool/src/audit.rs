@@ -42,7 +42,11 @@ impl Pool {
         };
         expect("map entries", inner.entries.get(), entries);
         expect("used pages", space.used().into(), seen.len() as u64);
-        expect("free pages", space.free_now().into(), (0..space.total()).filter(|p| space.is_free(*p)).count() as u64);
+        expect(
+            "free pages",
+            space.free_now().into(),
+            (0..space.total()).filter(|p| space.is_free(*p)).count() as u64,
+        );
         expect("all pages", space.total().into(), (space.used() + space.free_now() + space.waiting()).into());
         findings
     }

@@ -58,7 +58,9 @@ impl Catalog {
     fn apply(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Map { volume, index, page, count } => {
-                if page.checked_add(count).is_none_or(|end| end > self.pages) || index.checked_add(count).is_none() {
+                if page.checked_add(count).is_none_or(|end| end > self.pages)
+                    || index.checked_add(count).is_none()
+                {
                     return Err(format!("a record maps pages {page}+{count} of {}", self.pages));
                 }
                 let map = &mut self.volume(volume)?.map;
@@ -80,7 +82,9 @@ impl Catalog {
             }
             Record::Finish { volume } => self.volume(volume)?.unfinished = false,
             Record::Delete { volume } => {
-                self.volumes.remove(&volume).ok_or_else(|| format!("a record deletes volume {volume} again"))?;
+                self.volumes
+                    .remove(&volume)
+                    .ok_or_else(|| format!("a record deletes volume {volume} again"))?;
                 let prefix = volume_prefix(volume);
                 self.records.retain(|key, _| !key.starts_with(&prefix));
             }

@@ -7,12 +7,12 @@ use block::{BlockError, Buf};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::catalog::{Cataloged, Catalog};
+use crate::PoolId;
+use crate::catalog::{Catalog, Cataloged};
 use crate::codec::{Put, Reader};
 use crate::layout::CHECKPOINT_BLOCK;
 use crate::map::{LEAF_LEN, Map};
 use crate::superblock::checksum;
-use crate::PoolId;
 
 const MAGIC: [u8; 8] = *b"MASUCKPT";
 const HEADER_LEN: usize = 64;
@@ -179,7 +179,8 @@ impl Unpacker {
         if !is_mine || header.index.get() != self.index {
             return Err(self.corrupt("it is a block of another place or time"));
         }
-        let body = body.get(..header.body_len.get() as usize).ok_or_else(|| self.corrupt("its length is wrong"))?;
+        let body =
+            body.get(..header.body_len.get() as usize).ok_or_else(|| self.corrupt("its length is wrong"))?;
         self.rest.extend_from_slice(body);
         let mut taken = 0;
         while let Some(payload_len) = Reader::new(&self.rest[taken..]).u32() {
@@ -206,7 +207,8 @@ impl Unpacker {
             ITEM_VOLUME => {
                 let (id, len_bytes, flags) = (from.u32()?, from.u64()?, from.u8()?);
                 let (thick, unfinished) = (flags & 1 != 0, flags & 2 != 0);
-                let volume = Cataloged { name: from.text()?, len_bytes, thick, unfinished, map: Map::default() };
+                let volume =
+                    Cataloged { name: from.text()?, len_bytes, thick, unfinished, map: Map::default() };
                 self.catalog.volumes.insert(id, volume);
             }
             ITEM_LEAF => {

@@ -121,7 +121,10 @@ impl Inner {
         self.alive()?;
         let number = self.commit.next();
         self.commit.ask_for(number);
-        self.commit.progress.wait_for(|| (self.commit.done() >= number || self.alive().is_err()).then_some(())).await;
+        self.commit
+            .progress
+            .wait_for(|| (self.commit.done() >= number || self.alive().is_err()).then_some(()))
+            .await;
         self.alive()
     }
 
@@ -268,18 +271,27 @@ impl Inner {
         }
         self.flush_metadata().await?;
         let checkpoint_blocks = packer.blocks();
-        let superblock = Superblock { generation, sequence, checkpoint_blocks, ..self.superblock.borrow().clone() };
+        let superblock =
+            Superblock { generation, sequence, checkpoint_blocks, ..self.superblock.borrow().clone() };
         self.write_superblocks(&superblock).await?;
         *self.superblock.borrow_mut() = superblock;
         self.count(|c| c.checkpoints += 1);
         Ok(())
     }
 
-    async fn write_checkpoint_block(&self, generation: u64, index: u32, buf: block::Buf) -> Result<(), BlockError> {
+    async fn write_checkpoint_block(
+        &self,
+        generation: u64,
+        index: u32,
+        buf: block::Buf,
+    ) -> Result<(), BlockError> {
         let within = u64::from(index) * CHECKPOINT_BLOCK;
         if within + CHECKPOINT_BLOCK > self.layout.checkpoint_area {
             let place = format!("pool {}", self.name);
-            return Err(BlockError::Corrupt { place, cause: "a checkpoint does not fit its area".to_owned() });
+            return Err(BlockError::Corrupt {
+                place,
+                cause: "a checkpoint does not fit its area".to_owned(),
+            });
         }
         self.write_metadata(self.layout.checkpoint_at(generation) + within, buf.freeze().into()).await?;
         // Large checkpoints must not hold up the I/O of others, not even on drives that answer at once.
@@ -289,7 +301,8 @@ impl Inner {
 
     async fn write_superblocks(&self, superblock: &Superblock) -> Result<(), BlockError> {
         let at = SLOTS_AT[(superblock.generation % 2) as usize];
-        let copies: Vec<Pieces> = (0..superblock.metadata_copies).map(|i| superblock.of_group(i).encode()).collect();
+        let copies: Vec<Pieces> =
+            (0..superblock.metadata_copies).map(|i| superblock.of_group(i).encode()).collect();
         let writes = self.metadata_areas().iter().zip(&copies).map(|(area, copy)| area.group.write(at, copy));
         join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
         self.flush_metadata().await

@@ -37,7 +37,13 @@ impl Inner {
     }
 
     /// Fills `from..end` of the new page from the old one, or with zeros unless it holds them.
-    async fn surround(&self, new: Allocated, old: Option<u32>, from: u64, end: u64) -> Result<(), BlockError> {
+    async fn surround(
+        &self,
+        new: Allocated,
+        old: Option<u32>,
+        from: u64,
+        end: u64,
+    ) -> Result<(), BlockError> {
         let (area, base) = self.locate(new.page);
         let Some(old) = old else {
             return match from < end && !new.clean {

@@ -95,7 +95,13 @@ impl Source<'_> {
 
 impl Volume {
     /// Copies `len` bytes from `source` at `from` to `at`.
-    pub async fn share_or_copy(&self, source: &Volume, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+    pub async fn share_or_copy(
+        &self,
+        source: &Volume,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
         self.check(at, len)?;
         source.check(from, len)?;
         let same = Rc::ptr_eq(&self.state, &source.state);
@@ -142,7 +148,9 @@ impl Volume {
         let gates = (&self.state.gates, self.state.id);
         let (_one, _other) = match source {
             Source::Rod(_) => (gates.0.hold(to).await, None),
-            Source::Volume(volume) if volume.state.id == gates.1 => (gates.0.hold_two(to, Some(origin)).await, None),
+            Source::Volume(volume) if volume.state.id == gates.1 => {
+                (gates.0.hold_two(to, Some(origin)).await, None)
+            }
             Source::Volume(volume) if volume.state.id < gates.1 => {
                 let first = volume.state.gates.hold(origin).await;
                 (first, Some(gates.0.hold(to).await))

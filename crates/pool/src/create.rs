@@ -23,7 +23,8 @@ impl Pool {
         refuse_used(&spec, &groups).await?;
         let superblock = plan(&world, &spec, &groups)?;
         let clean = groups.iter().all(Group::cheap_zero);
-        let areas: Vec<Area> = groups.into_iter().zip(&superblock.groups).map(|(g, e)| Area::new(g, *e)).collect();
+        let areas: Vec<Area> =
+            groups.into_iter().zip(&superblock.groups).map(|(g, e)| Area::new(g, *e)).collect();
         for (i, area) in (0..).zip(&areas) {
             let mark = Superblock { generation: 0, ..superblock.of_group(i) };
             prepare(area, mark.encode(), superblock.page_bytes, clean).await?;
@@ -55,7 +56,9 @@ fn check(spec: &PoolSpec, groups: usize) -> Result<(), PoolError> {
     }
     let page = spec.page_bytes;
     if !page.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page) {
-        return refuse(format!("page size {page} must be a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} bytes"));
+        return refuse(format!(
+            "page size {page} must be a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} bytes"
+        ));
     }
     if spec.soft_threshold_percent > 100 {
         return refuse(format!("soft threshold {} is over 100 percent", spec.soft_threshold_percent));
@@ -75,7 +78,11 @@ async fn refuse_used(spec: &PoolSpec, groups: &[Group]) -> Result<(), PoolError>
         // The first group is looked at, too: if it is there and complete, it names a checkpoint.
         if !same || found.checkpoint_blocks > 0 {
             let (pool, group) = (spec.name.clone(), group.name().to_owned());
-            return Err(PoolError::InUse { pool, group, found: format!("{} ({})", found.name, found.pool_id) });
+            return Err(PoolError::InUse {
+                pool,
+                group,
+                found: format!("{} ({})", found.name, found.pool_id),
+            });
         }
     }
     Ok(())

@@ -36,7 +36,8 @@ pub(crate) struct Events {
 impl Events {
     /// Looks at the used share after it changed.
     pub(crate) fn watch(&self, used_bytes: u64, total_bytes: u64, percent: u8) {
-        let (used, total, limit) = (u128::from(used_bytes) * 100, u128::from(total_bytes), u128::from(percent));
+        let (used, total, limit) =
+            (u128::from(used_bytes) * 100, u128::from(total_bytes), u128::from(percent));
         if !self.above.get() && percent > 0 && used >= total * limit {
             self.above.set(true);
             self.tell(PoolEvent::ThresholdCrossed { percent, used_bytes, total_bytes });

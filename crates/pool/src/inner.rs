@@ -9,7 +9,7 @@ use world::World;
 use world::sync::Signal;
 
 use crate::area::Area;
-use crate::catalog::{Cataloged, Catalog};
+use crate::catalog::{Catalog, Cataloged};
 use crate::commit::{Commit, Journal};
 use crate::events::Events;
 use crate::layout::Layout;
@@ -55,7 +55,13 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// A pool in the state of `catalog`, with an empty journal of the superblock's generation.
-    pub(crate) fn new(world: World, superblock: Superblock, areas: Vec<Area>, catalog: Catalog, clean: bool) -> Rc<Inner> {
+    pub(crate) fn new(
+        world: World,
+        superblock: Superblock,
+        areas: Vec<Area>,
+        catalog: Catalog,
+        clean: bool,
+    ) -> Rc<Inner> {
         let bounds: Vec<(u32, u32)> = areas.iter().map(|a| (a.entry.first_page, a.end_page())).collect();
         let mut space = Space::new(&bounds, clean);
         let entries = catalog.volumes.values().map(|v| v.map.mapped()).sum();

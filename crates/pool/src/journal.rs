@@ -12,9 +12,9 @@ use block::{BlockError, Buf};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::PoolId;
 use crate::layout::METADATA_BLOCK;
 use crate::superblock::checksum;
-use crate::PoolId;
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
 const FLAG_LAST: u32 = 1;

@@ -51,7 +51,9 @@ impl Layout {
         let half = (total / JOURNAL_SHARE).next_multiple_of(METADATA_BLOCK);
         let journal_half = half.clamp(JOURNAL_HALF_MIN, JOURNAL_HALF_MAX);
         let entries = total / page_bytes * ENTRIES_PER_PAGE * ENTRY_BYTES_MAX;
-        let checkpoint_area = (entries + names_bytes(total)).next_multiple_of(CHECKPOINT_BLOCK) + CHECKPOINT_BLOCK;
+        let items = entries + names_bytes(total);
+        // The headers of the blocks are half a thousandth.
+        let checkpoint_area = (items + items / 1024).next_multiple_of(CHECKPOINT_BLOCK) + CHECKPOINT_BLOCK;
         Layout { journal_half, checkpoint_area }
     }
 
@@ -98,7 +100,8 @@ impl Layout {
 
     /// How many map entries the volumes may have together.
     pub(crate) fn entries_max(&self, total: u64) -> u64 {
-        (self.checkpoint_area - CHECKPOINT_BLOCK - names_bytes(total).min(self.checkpoint_area / 2)) / ENTRY_BYTES_MAX
+        let items = (self.checkpoint_area - CHECKPOINT_BLOCK) / 1025 * 1024;
+        items.saturating_sub(names_bytes(total)) / ENTRY_BYTES_MAX
     }
 
     /// How many bytes the saved records may have together, with their names.

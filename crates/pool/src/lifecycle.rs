@@ -10,7 +10,7 @@ use crate::catalog::volume_prefix;
 use crate::gates::Span;
 use crate::map::Map;
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
-use crate::volume::{Provisioning, State, Volume, BLOCK_BYTES};
+use crate::volume::{BLOCK_BYTES, Provisioning, State, Volume};
 use crate::{Pool, PoolError};
 
 impl Pool {
@@ -24,7 +24,8 @@ impl Pool {
         self.0.room().await?;
         self.check_len(name, len_bytes)?;
         let thick = provisioning == Provisioning::Thick;
-        let volume = self.insert(name, |id| State::new(id, name.to_owned(), len_bytes, provisioning, Map::default()))?;
+        let volume =
+            self.insert(name, |id| State::new(id, name.to_owned(), len_bytes, provisioning, Map::default()))?;
         volume.state.unfinished.set(thick);
         let (id, name) = (volume.state.id, name.to_owned());
         self.0.log(Record::Create { volume: id, len_bytes, thick, unfinished: thick, name });
@@ -130,7 +131,9 @@ impl Pool {
         // The last index is the end of the span over all; a map is a table of 32-bit indices.
         let max = u64::from(u32::MAX - 1) * self.0.page_bytes;
         if len_bytes == 0 || len_bytes > max || !len_bytes.is_multiple_of(BLOCK_BYTES.into()) {
-            let cause = format!("its size must be a multiple of {BLOCK_BYTES} from {BLOCK_BYTES} to {max}, not {len_bytes}");
+            let cause = format!(
+                "its size must be a multiple of {BLOCK_BYTES} from {BLOCK_BYTES} to {max}, not {len_bytes}"
+            );
             return Err(self.refuse(name, &cause));
         }
         Ok(())
@@ -147,7 +150,9 @@ impl Pool {
         }
         let id = self.0.next_volume.get();
         if volumes.len() >= self.0.volumes_max || id == u32::MAX {
-            return Err(self.refuse(name, &format!("a pool of this size has at most {} volumes", self.0.volumes_max)));
+            return Err(
+                self.refuse(name, &format!("a pool of this size has at most {} volumes", self.0.volumes_max))
+            );
         }
         self.0.next_volume.set(id + 1);
         let state = Rc::new(state(id));

@@ -72,6 +72,9 @@ impl Map {
         let mut count = 1;
         while count < max {
             let next = index + count;
+            if page.is_none() && next as usize >= self.leaves.len() * LEAF_LEN {
+                return Run { page, count: max };
+            }
             if page.is_none() && next as usize % LEAF_LEN == 0 && self.leaf_is_empty(next) {
                 count += (LEAF_LEN as u32).min(max - count);
                 continue;
@@ -105,7 +108,8 @@ impl Map {
 
     /// All entries in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let leaves = self.leaves.iter().enumerate().filter_map(|(l, leaf)| leaf.as_ref().map(|leaf| (l, leaf)));
+        let leaves =
+            self.leaves.iter().enumerate().filter_map(|(l, leaf)| leaf.as_ref().map(|leaf| (l, leaf)));
         leaves.flat_map(|(l, leaf)| {
             let entries = leaf.entries.iter().enumerate();
             entries.filter(|(_, e)| **e != NONE).map(move |(i, e)| ((l * LEAF_LEN + i) as u32, *e))

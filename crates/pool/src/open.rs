@@ -49,8 +49,10 @@ impl Pool {
     /// Opens the pool that lies on these groups, given in any order.
     pub async fn open(world: World, groups: Vec<Group>) -> Result<Pool, PoolError> {
         let (groups, reference) = in_order(groups).await?;
-        let areas: Vec<Area> = groups.into_iter().zip(&reference.groups).map(|(g, e)| Area::new(g, *e)).collect();
-        let Recovered { superblock, catalog, sequence, next_generation } = recover(&areas, &reference).await?;
+        let areas: Vec<Area> =
+            groups.into_iter().zip(&reference.groups).map(|(g, e)| Area::new(g, *e)).collect();
+        let Recovered { superblock, catalog, sequence, next_generation } =
+            recover(&areas, &reference).await?;
         let unclean = next_generation.is_some();
         let inner = Inner::new(world, superblock.with(sequence, next_generation), areas, catalog, false);
         if unclean {
@@ -81,7 +83,8 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
         let superblock = find_superblock(&group).await?;
         found.push((group, superblock));
     }
-    let newest = found.iter().filter_map(|(_, s)| s.clone()).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
+    let newest =
+        found.iter().filter_map(|(_, s)| s.clone()).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
     let Some(reference) = newest else {
         let group = found.first().map_or_else(String::new, |(g, _)| g.name().to_owned());
         return Err(PoolError::NoPool { group });
@@ -94,7 +97,9 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
     for (group, superblock) in found {
         let listed = reference.groups.iter().position(|e| e.group_id == group.id());
         match (superblock, listed) {
-            (Some(s), Some(i)) if s.pool_id == reference.pool_id && same_groups(&s, &reference) => places[i] = Some(group),
+            (Some(s), Some(i)) if s.pool_id == reference.pool_id && same_groups(&s, &reference) => {
+                places[i] = Some(group)
+            }
             (Some(s), _) => {
                 let found = format!("pool {} ({})", s.name, s.pool_id);
                 return Err(PoolError::Foreign { group: group.name().to_owned(), found, expected });
@@ -125,7 +130,9 @@ fn is_unfinished(found: &[(Group, Option<Superblock>)]) -> bool {
     let given = || found.iter().map(|(g, _)| g.id());
     found.iter().filter_map(|(_, s)| s.as_ref()).all(|s| {
         let listed = s.groups.iter().map(|e| e.group_id);
-        s.checkpoint_blocks == 0 && s.groups.len() == found.len() && listed.into_iter().all(|id| given().any(|g| g == id))
+        s.checkpoint_blocks == 0
+            && s.groups.len() == found.len()
+            && listed.into_iter().all(|id| given().any(|g| g == id))
     })
 }
 

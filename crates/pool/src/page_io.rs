@@ -47,7 +47,13 @@ impl Inner {
         Ok((from, out))
     }
 
-    async fn edge(&self, old: Option<u32>, within: u64, len: u64, out: &mut Pieces) -> Result<(), BlockError> {
+    async fn edge(
+        &self,
+        old: Option<u32>,
+        within: u64,
+        len: u64,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         match old {
             _ if len == 0 => Ok(()),
             Some(page) => self.read_pages(page, within, len, out).await,

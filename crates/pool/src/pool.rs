@@ -6,11 +6,11 @@ use std::rc::Rc;
 use block::{BlockError, Device};
 use raid::Group;
 
+use crate::PoolEvent;
 use crate::inner::Inner;
 use crate::layout::PAGE_BYTES_DEFAULT;
 use crate::record::Record;
 use crate::volume::Volume;
-use crate::PoolEvent;
 
 /// The identity of a pool, made when it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

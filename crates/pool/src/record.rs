@@ -81,7 +81,9 @@ impl Record {
     /// The next record; `None` when the bytes are none.
     pub(crate) fn decode(from: &mut Reader<'_>) -> Option<Record> {
         Some(match from.u8()? {
-            1 => Record::Map { volume: from.u32()?, index: from.u32()?, page: from.u32()?, count: from.u32()? },
+            1 => {
+                Record::Map { volume: from.u32()?, index: from.u32()?, page: from.u32()?, count: from.u32()? }
+            }
             2 => Record::Unmap { volume: from.u32()?, index: from.u32()?, count: from.u32()? },
             3 => {
                 let (volume, len_bytes, flags) = (from.u32()?, from.u64()?, from.u8()?);
@@ -155,7 +157,13 @@ mod tests {
     #[test]
     fn records_read_back_and_rows_are_joined() {
         let records = [
-            Record::Create { volume: 1, len_bytes: 1 << 40, thick: false, unfinished: true, name: "a".into() },
+            Record::Create {
+                volume: 1,
+                len_bytes: 1 << 40,
+                thick: false,
+                unfinished: true,
+                name: "a".into(),
+            },
             Record::Map { volume: 1, index: 5, page: 9, count: 1 },
             Record::Unmap { volume: 1, index: 6, count: 3 },
             Record::Clone { from: 1, volume: 2, name: "ü".into() },

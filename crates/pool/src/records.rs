@@ -14,7 +14,11 @@ const NAME_LEN_MAX: usize = 128;
 
 impl Inner {
     async fn save(self: &Rc<Self>, key: String, bytes: &[u8]) -> Result<(), BlockError> {
-        assert!(bytes.len() <= RECORD_BYTES_MAX && key.len() <= NAME_LEN_MAX, "a record of {} bytes", bytes.len());
+        assert!(
+            bytes.len() <= RECORD_BYTES_MAX && key.len() <= NAME_LEN_MAX,
+            "a record of {} bytes",
+            bytes.len()
+        );
         self.room().await?;
         let mut records = self.records.borrow_mut();
         // An item of a checkpoint: 5 bytes of header, 6 of lengths.

@@ -118,7 +118,13 @@ async fn read_generation(group: &Group, superblock: Superblock) -> Result<Copy, 
     };
     let sequence = if second.frames { second.sequence } else { first.sequence };
     let ReadEnd { frames, last, .. } = first;
-    Ok(Copy { superblock, catalog, sequence, reached: generation + u64::from(last), journal_is_empty: !frames })
+    Ok(Copy {
+        superblock,
+        catalog,
+        sequence,
+        reached: generation + u64::from(last),
+        journal_is_empty: !frames,
+    })
 }
 
 async fn read_checkpoint(group: &Group, superblock: &Superblock) -> Result<Catalog, BlockError> {
@@ -128,7 +134,10 @@ async fn read_checkpoint(group: &Group, superblock: &Superblock) -> Result<Catal
     let blocks = u64::from(superblock.checkpoint_blocks);
     if blocks * CHECKPOINT_BLOCK > superblock.layout.checkpoint_area {
         let place = format!("pool {} on group {}", superblock.name, group.name());
-        return Err(BlockError::Corrupt { place, cause: "its checkpoint is longer than its area".to_owned() });
+        return Err(BlockError::Corrupt {
+            place,
+            cause: "its checkpoint is longer than its area".to_owned(),
+        });
     }
     for i in 0..blocks {
         let mut block = Pieces::new();
@@ -138,7 +147,11 @@ async fn read_checkpoint(group: &Group, superblock: &Superblock) -> Result<Catal
     unpacker.finish()
 }
 
-async fn read_journal(group: &Group, superblock: &Superblock, generation: u64) -> Result<Vec<u8>, BlockError> {
+async fn read_journal(
+    group: &Group,
+    superblock: &Superblock,
+    generation: u64,
+) -> Result<Vec<u8>, BlockError> {
     let at = superblock.layout.journal_at(generation);
     let mut half = vec![0; superblock.layout.journal_half as usize];
     for (i, part) in half.chunks_mut(BUF_LEN_MAX).enumerate() {

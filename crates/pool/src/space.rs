@@ -121,7 +121,8 @@ impl Space {
         }
         self.burst_left -= 1;
         let area = &mut self.areas[self.current];
-        let page = self.free.first(area.cursor, area.end).or_else(|| self.free.first(area.first, area.cursor))?;
+        let page =
+            self.free.first(area.cursor, area.end).or_else(|| self.free.first(area.first, area.cursor))?;
         area.cursor = page + 1;
         self.take(page);
         let clean = self.clean.get(page);
@@ -135,7 +136,10 @@ impl Space {
         self.free_count -= 1;
         self.used_count += 1;
         let state = &mut self.pages[page as usize];
-        assert!(state.refs == 0 && state.readers == 0 && state.writers == 0, "page {page} was free and in use");
+        assert!(
+            state.refs == 0 && state.readers == 0 && state.writers == 0,
+            "page {page} was free and in use"
+        );
         // Nobody else has it in the durable map: it was free.
         *state = Page { refs: 1, readers: 0, writers: 0, settles_at: 0 };
     }

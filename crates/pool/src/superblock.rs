@@ -6,8 +6,10 @@ use raid::GroupId;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::layout::{GROUPS_MAX, Layout, METADATA_BLOCK, METADATA_COPIES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::PoolId;
+use crate::layout::{
+    GROUPS_MAX, Layout, METADATA_BLOCK, METADATA_COPIES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN,
+};
 
 const MAGIC: [u8; 8] = *b"MASUPOOL";
 const VERSION: u32 = 1;

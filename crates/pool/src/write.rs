@@ -29,7 +29,13 @@ impl Content<'_> {
 
 impl Area {
     /// Writes `n` bytes of `content` from `skip` on.
-    pub(crate) async fn put(&self, at: u64, content: &Content<'_>, skip: u64, n: u64) -> Result<(), BlockError> {
+    pub(crate) async fn put(
+        &self,
+        at: u64,
+        content: &Content<'_>,
+        skip: u64,
+        n: u64,
+    ) -> Result<(), BlockError> {
         match content {
             Content::Zeros(_) => self.zero(at, n).await,
             Content::Data(data) if n == data.len() as u64 => self.write(at, data).await,

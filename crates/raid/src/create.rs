@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use world::{Drive, DriveError, World};
 
 use crate::group::{Group, Inner};
-use crate::label::{inspect, Label, DATA_OFFSET};
+use crate::label::{DATA_OFFSET, Label, inspect};
 use crate::member::{Member, MemberState};
 use crate::relabel::{all, write_all};
 use crate::{GroupError, GroupId, GroupSpec};
@@ -31,7 +31,11 @@ impl Group {
     }
 
     /// Like [`Group::create`], whatever the drives carry.
-    pub async fn create_forced(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
+    pub async fn create_forced(
+        world: World,
+        spec: GroupSpec,
+        drives: Vec<Drive>,
+    ) -> Result<Group, GroupError> {
         spec.check(drives.len())?;
         let mut labels = new_labels(&world, &spec, &drives)?;
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;

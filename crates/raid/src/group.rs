@@ -7,7 +7,7 @@ use block::{BlockError, Device, Geometry, Pieces};
 use world::sync::Signal;
 use world::{Drive, DriveError};
 
-use crate::label::{Label, DATA_OFFSET};
+use crate::label::{DATA_OFFSET, Label};
 use crate::member::{Member, MemberState, MemberStatus};
 use crate::ranges::Ranges;
 use crate::stripe::Stripes;
@@ -142,8 +142,11 @@ impl Inner {
 
     /// Whose error this is.
     pub(crate) fn member_named(&self, error: &DriveError) -> usize {
-        let (DriveError::Medium { drive, .. } | DriveError::Gone { drive, .. } | DriveError::NoRoom { drive, .. }) = error;
-        let found = self.members.iter().position(|m| m.drive.as_ref().is_some_and(|d| d.info().name == *drive));
+        let (DriveError::Medium { drive, .. }
+        | DriveError::Gone { drive, .. }
+        | DriveError::NoRoom { drive, .. }) = error;
+        let found =
+            self.members.iter().position(|m| m.drive.as_ref().is_some_and(|d| d.info().name == *drive));
         found.unwrap_or_default()
     }
 
@@ -283,6 +286,8 @@ impl Device for Group {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        debug_assert!(self.members.iter().all(|m| m.drive.is_some() || m.state.get() == MemberState::Missing));
+        debug_assert!(
+            self.members.iter().all(|m| m.drive.is_some() || m.state.get() == MemberState::Missing)
+        );
     }
 }

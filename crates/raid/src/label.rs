@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::spec::NAME_LEN_MAX;
-use crate::{ArrayId, GroupId, Level, DRIVES_MAX};
+use crate::{ArrayId, DRIVES_MAX, GroupId, Level};
 
 /// The first byte of data on a drive: the label region is the first MiB.
 pub(crate) const DATA_OFFSET: u64 = 1 << 20;

@@ -19,6 +19,7 @@ mod mirror;
 mod open;
 mod ranges;
 mod relabel;
+mod resync;
 mod segments;
 mod spec;
 mod stripe;
@@ -28,6 +29,6 @@ mod tests;
 
 pub use error::GroupError;
 pub use group::{Group, GroupState, GroupStatus};
-pub use label::{inspect, Label};
+pub use label::{Label, inspect};
 pub use member::{MemberState, MemberStatus};
-pub use spec::{ArrayId, GroupId, GroupSpec, Level, DRIVES_MAX, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT};
+pub use spec::{ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT};

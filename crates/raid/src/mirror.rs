@@ -8,10 +8,10 @@
 
 use block::{BlockError, Buf, Data, Pieces};
 use smallvec::SmallVec;
-use world::{Drive, DriveError, Io, BUF_LEN_MAX};
+use world::{BUF_LEN_MAX, Drive, DriveError, Io};
 
 use crate::group::Inner;
-use crate::segments::{segments, Segments};
+use crate::segments::{Segments, segments};
 
 type Writes = SmallVec<[(usize, Io<Result<(), DriveError>>); 8]>;
 
@@ -55,15 +55,16 @@ impl Inner {
     fn choose_mirror(&self, except: &[usize]) -> Option<usize> {
         let n = self.members.len();
         let start = if self.pinned.get() { 0 } else { self.turn.replace((self.turn.get() + 1) % n) };
-        let candidates =
-            (0..n).map(|i| (start + i) % n).filter(|m| !except.contains(m) && self.members[*m].active().is_some());
+        let candidates = (0..n)
+            .map(|i| (start + i) % n)
+            .filter(|m| !except.contains(m) && self.members[*m].active().is_some());
         if self.pinned.get() {
             return candidates.min();
         }
         candidates.min_by_key(|&m| self.members[m].reads_in_flight.get())
     }
 
-    async fn read_from(&self, m: usize, at: u64, len: usize) -> Result<Data, DriveError> {
+    pub(crate) async fn read_from(&self, m: usize, at: u64, len: usize) -> Result<Data, DriveError> {
         let member = &self.members[m];
         let drive = member.drive.as_ref().expect("an active member has a drive");
         member.reads_in_flight.set(member.reads_in_flight.get() + 1);

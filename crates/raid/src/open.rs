@@ -6,7 +6,7 @@ use world::{Drive, World};
 
 use crate::create::io;
 use crate::group::{Group, Inner};
-use crate::label::{inspect, Label};
+use crate::label::{Label, inspect};
 use crate::member::{Member, MemberState};
 use crate::{GroupError, GroupSpec, Level};
 
@@ -30,12 +30,21 @@ impl Group {
 
     /// Like [`Group::open`], also without mirrors that the labels call for. Whoever calls this vouches that the missing
     /// drive is lost for good, or at least has nothing that these have not.
-    pub async fn open_degraded(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
+    pub async fn open_degraded(
+        world: World,
+        spec: GroupSpec,
+        drives: Vec<Drive>,
+    ) -> Result<Group, GroupError> {
         open(world, spec, drives, true).await
     }
 }
 
-async fn open(_world: World, spec: GroupSpec, drives: Vec<Drive>, degraded: bool) -> Result<Group, GroupError> {
+async fn open(
+    _world: World,
+    spec: GroupSpec,
+    drives: Vec<Drive>,
+    degraded: bool,
+) -> Result<Group, GroupError> {
     let mut labels = Vec::new();
     for drive in &drives {
         labels.push(inspect(drive).await.map_err(|e| io(&spec, e))?);
@@ -67,7 +76,8 @@ async fn assemble(
     degraded: bool,
 ) -> Result<Group, GroupError> {
     let mut label = reference.clone();
-    label.mirrors_may_differ = found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
+    label.mirrors_may_differ =
+        found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
     let behind = found.iter().any(|f| f.label.epoch != reference.epoch && is_fresh(&f.label, &reference));
     let mut members = Vec::new();
     for position in 0..reference.width {
@@ -99,7 +109,12 @@ fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Foun
     }
     let needed_bytes = label.data_offset + label.data_len;
     if drive.info().len_bytes < needed_bytes {
-        return Err(GroupError::TooSmall { group, drive: name, len_bytes: drive.info().len_bytes, needed_bytes });
+        return Err(GroupError::TooSmall {
+            group,
+            drive: name,
+            len_bytes: drive.info().len_bytes,
+            needed_bytes,
+        });
     }
     if drive.info().block_bytes > label.block_bytes {
         let (has, blocks) = (drive.info().block_bytes, label.block_bytes);
@@ -177,7 +192,12 @@ fn place(
     }
     if label.level == Level::Raid0 {
         let (group, drive) = (spec.name.clone(), f.name());
-        return Err(GroupError::Stale { group, drive, found: f.label.to_string(), expected: label.to_string() });
+        return Err(GroupError::Stale {
+            group,
+            drive,
+            found: f.label.to_string(),
+            expected: label.to_string(),
+        });
     }
     let member = Member::new(Some(f.drive), MemberState::Stale);
     let cause = format!("stale: its label is of epoch {}, the group is at {}", f.label.epoch, label.epoch);

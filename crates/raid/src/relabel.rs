@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
 use crate::group::Inner;
-use crate::label::{Label, COPIES_AT};
+use crate::label::{COPIES_AT, Label};
 use crate::member::MemberState;
 
 impl Inner {
@@ -91,7 +91,9 @@ pub(crate) async fn write_all<'a>(
 }
 
 /// Waits for all operations; the first failure counts.
-pub(crate) async fn all(operations: SmallVec<[Io<Result<(), DriveError>>; 4]>) -> Result<(), (usize, DriveError)> {
+pub(crate) async fn all(
+    operations: SmallVec<[Io<Result<(), DriveError>>; 4]>,
+) -> Result<(), (usize, DriveError)> {
     let mut outcome = Ok(());
     for (i, io) in operations.into_iter().enumerate() {
         if let Err(error) = io.await {

@@ -23,7 +23,10 @@ pub(crate) fn segments(data: &Pieces, block_bytes: usize) -> Segments {
     if data.iter().all(whole) {
         return data.iter().cloned().collect();
     }
-    (0..data.len()).step_by(JOIN_BYTES_MAX).map(|at| join(data, at, JOIN_BYTES_MAX.min(data.len() - at))).collect()
+    (0..data.len())
+        .step_by(JOIN_BYTES_MAX)
+        .map(|at| join(data, at, JOIN_BYTES_MAX.min(data.len() - at)))
+        .collect()
 }
 
 fn join(data: &Pieces, from: usize, len: usize) -> Data {

@@ -104,7 +104,9 @@ impl GroupSpec {
         }
         let unit = self.stripe_unit_bytes;
         if !unit.is_power_of_two() || !(4096..=STRIPE_UNIT_BYTES_MAX).contains(&unit) {
-            return refuse(format!("stripe unit {unit} must be a power of two from 4096 to {STRIPE_UNIT_BYTES_MAX} bytes"));
+            return refuse(format!(
+                "stripe unit {unit} must be a power of two from 4096 to {STRIPE_UNIT_BYTES_MAX} bytes"
+            ));
         }
         if drives < self.level.drives_min() || drives > DRIVES_MAX {
             let min = self.level.drives_min();

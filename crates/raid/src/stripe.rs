@@ -5,7 +5,7 @@
 
 use block::{BlockError, Buf, Data, Pieces};
 use smallvec::SmallVec;
-use world::{DriveError, Filled, Io, BUF_LEN_MAX};
+use world::{BUF_LEN_MAX, DriveError, Filled, Io};
 
 use crate::group::Inner;
 use crate::segments::segments;
@@ -90,7 +90,9 @@ impl Inner {
         let stripes = self.stripes();
         let mut reads: SmallVec<[(Extent, Io<Filled>); 4]> = SmallVec::new();
         for extent in stripes.extents(at, len) {
-            let io = self.serving(extent.drive)?.read(self.data_offset + extent.from, Buf::new(extent.len as usize));
+            let io = self
+                .serving(extent.drive)?
+                .read(self.data_offset + extent.from, Buf::new(extent.len as usize));
             reads.push((extent, io));
         }
         let mut filled: SmallVec<[(Extent, Data); 4]> = SmallVec::new();
@@ -104,7 +106,8 @@ impl Inner {
             return Ok(());
         }
         for run in stripes.runs(at, len) {
-            let (extent, data) = filled.iter().find(|(e, _)| e.drive == run.drive).expect("every run lies in an extent");
+            let (extent, data) =
+                filled.iter().find(|(e, _)| e.drive == run.drive).expect("every run lies in an extent");
             let from = (run.from - extent.from) as usize;
             out.push(data.slice(from..from + run.len as usize));
         }
@@ -204,7 +207,11 @@ mod tests {
                             let len = runs.iter().map(|r| r.len).sum();
                             Extent { drive: d, from: first.from, len }
                         });
-                        assert_eq!(stripes.extent(d, at, len), walked, "width {width}, {len} at {at} on drive {d}");
+                        assert_eq!(
+                            stripes.extent(d, at, len),
+                            walked,
+                            "width {width}, {len} at {at} on drive {d}"
+                        );
                     }
                 }
             }

@@ -21,7 +21,8 @@ fn rack(seed: u64, disks: usize) -> Rack {
 }
 
 fn drives(world: &World, which: impl IntoIterator<Item = usize>) -> Vec<Drive> {
-    let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
+    let open =
+        |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
     which.into_iter().map(open).collect()
 }
 
@@ -46,7 +47,8 @@ fn groups_conform() {
     for (level, n) in [(Level::Raid0, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3)] {
         let rack = rack(n as u64, n);
         rack.model.run(async |world| {
-            let group = Group::create(world.clone(), spec(level), drives(&world, 0..n)).await.expect("create");
+            let group =
+                Group::create(world.clone(), spec(level), drives(&world, 0..n)).await.expect("create");
             random_against_shadow(&group, &mut world.random("test"), 300).await;
             refuses_what_is_out_of_range(&group).await;
             if level == Level::Raid1 {
@@ -65,7 +67,8 @@ fn blocks_are_those_of_the_coarsest_drive() {
     model.disk("d0", DiskSpec::new(DISK_LEN));
     model.disk("d1", DiskSpec::new(DISK_LEN).with_block_bytes(4096));
     model.run(async |world| {
-        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        let group =
+            Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
         assert_eq!(group.geometry().block_bytes, 4096);
         random_against_shadow(&group, &mut world.random("test"), 100).await;
     });
@@ -75,8 +78,11 @@ fn blocks_are_those_of_the_coarsest_drive() {
 fn every_drive_gets_one_read_of_a_long_range_and_one_write_of_a_unit() {
     let rack = rack(1, 4);
     rack.model.run(async |world| {
-        let group = Group::create(world.clone(), spec(Level::Raid0), drives(&world, 0..4)).await.expect("create");
-        let counts = |group: &Group| group.drives().iter().map(|d| (d.counts().reads, d.counts().writes)).collect::<Vec<_>>();
+        let group =
+            Group::create(world.clone(), spec(Level::Raid0), drives(&world, 0..4)).await.expect("create");
+        let counts = |group: &Group| {
+            group.drives().iter().map(|d| (d.counts().reads, d.counts().writes)).collect::<Vec<_>>()
+        };
         let before = counts(&group);
         read(&group, 65536 * 3, 16 * 65536).await;
         group.write(65536, &pattern(65536, 1)).await.expect("write");
@@ -93,7 +99,8 @@ fn foreign_unlabelled_and_missing_drives_are_refused_by_name() {
         Group::create(world.clone(), spec(Level::Raid0), drives(&world, 0..2)).await.expect("create");
         Group::create(world.clone(), other.clone(), drives(&world, 2..4)).await.expect("create");
         let check = async |which: &[usize], words: &[&str]| {
-            let opened = Group::open(world.clone(), spec(Level::Raid0), drives(&world, which.iter().copied())).await;
+            let opened =
+                Group::open(world.clone(), spec(Level::Raid0), drives(&world, which.iter().copied())).await;
             let text = opened.err().expect("refused").to_string();
             words.iter().for_each(|w| assert!(text.contains(w), "{text:?} lacks {w:?}"));
         };
@@ -102,7 +109,8 @@ fn foreign_unlabelled_and_missing_drives_are_refused_by_name() {
         check(&[0], &["position 1 of 2 is missing"]).await;
         check(&[0, 0], &["drive d0"]).await;
         check(&[1, 0, 3], &["drive d3"]).await;
-        let again = Group::create(world.clone(), other.clone(), drives(&world, [2, 1])).await.err().expect("in use");
+        let again =
+            Group::create(world.clone(), other.clone(), drives(&world, [2, 1])).await.err().expect("in use");
         assert!(again.to_string().contains("drive d2 already belongs to group other"), "{again}");
         Group::create_forced(world.clone(), other, drives(&world, [2, 1])).await.expect("forced");
         check(&[0, 1], &["drive d1", "group other"]).await;
@@ -114,7 +122,8 @@ fn a_mirror_that_was_away_is_left_out_and_diverged_mirrors_are_refused() {
     let rack = rack(3, 2);
     let (a, b) = (pattern(8192, 1), pattern(8192, 2));
     rack.model.run(async |world| {
-        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        let group =
+            Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
         group.write(0, &a).await.expect("write");
         group.flush().await.expect("flush");
         rack.disks[1].kill();
@@ -123,7 +132,8 @@ fn a_mirror_that_was_away_is_left_out_and_diverged_mirrors_are_refused() {
     });
     rack.disks[1].resume();
     rack.model.run(async |world| {
-        let group = Group::open(world.clone(), spec(Level::Raid1), drives(&world, [1, 0])).await.expect("open");
+        let group =
+            Group::open(world.clone(), spec(Level::Raid1), drives(&world, [1, 0])).await.expect("open");
         assert_eq!(group.status().members[1].state, MemberState::Stale);
         for _ in 0..4 {
             assert_eq!(read(&group, 0, 8192).await, b.joined().to_vec());
@@ -131,8 +141,13 @@ fn a_mirror_that_was_away_is_left_out_and_diverged_mirrors_are_refused() {
     });
     rack.model.run(async |world| {
         let open = Group::open(world.clone(), spec(Level::Raid1), drives(&world, [1])).await;
-        assert!(matches!(open, Err(GroupError::Missing { position: 0, .. })), "its label calls for the other one");
-        Group::open_degraded(world.clone(), spec(Level::Raid1), drives(&world, [1])).await.expect("vouched for");
+        assert!(
+            matches!(open, Err(GroupError::Missing { position: 0, .. })),
+            "its label calls for the other one"
+        );
+        Group::open_degraded(world.clone(), spec(Level::Raid1), drives(&world, [1]))
+            .await
+            .expect("vouched for");
         let both = Group::open(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await;
         assert!(matches!(both, Err(GroupError::Diverged { .. })), "both were used alone");
     });
@@ -142,7 +157,8 @@ fn a_mirror_that_was_away_is_left_out_and_diverged_mirrors_are_refused() {
 fn a_latent_error_is_read_from_the_other_mirror_and_written_again() {
     let rack = rack(4, 2);
     rack.model.run(async |world| {
-        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
+        let group =
+            Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..2)).await.expect("create");
         let data = pattern(65536, 3);
         group.write(65536, &data).await.expect("write");
         for disk in &rack.disks {
@@ -176,7 +192,8 @@ fn check_cut(point: u64) -> bool {
     let flushed = std::cell::Cell::new(0_u8);
     let created = std::cell::Cell::new(false);
     let outcome = rack.model.run_until_crash(async |world| {
-        let group = Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..3)).await.expect("create");
+        let group =
+            Group::create(world.clone(), spec(Level::Raid1), drives(&world, 0..3)).await.expect("create");
         created.set(true);
         for round in 1..=5 {
             if round % 2 == 0 {
@@ -198,7 +215,9 @@ fn check_cut(point: u64) -> bool {
             Ok(group) => group,
             Err(error) => {
                 assert!(!created.get(), "point {point}: {error}");
-                return drop(Group::create(world.clone(), spec(Level::Raid1), all).await.expect("create again"));
+                return drop(
+                    Group::create(world.clone(), spec(Level::Raid1), all).await.expect("create again"),
+                );
             }
         };
         let first = read(&group, 0, 4096).await;
@@ -209,6 +228,16 @@ fn check_cut(point: u64) -> bool {
         }
         for _ in 0..3 {
             assert_eq!(read(&group, 0, 4096).await, first, "point {point}");
+        }
+        let same =
+            |group: &Group| group.status().members.iter().filter(|m| m.state == MemberState::Active).count();
+        if same(&group) > 1 {
+            assert!(group.status().reads_pinned || flushed.get() == 0, "point {point}");
+            group.resync(async |_| ()).await.expect("resync");
+            assert!(!group.status().reads_pinned);
+            for _ in 0..3 {
+                assert_eq!(read(&group, 0, 4096).await, first, "point {point}, all mirrors");
+            }
         }
         for drive in all {
             assert!(inspect(&drive).await.expect("readable").is_some());

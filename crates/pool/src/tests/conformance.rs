@@ -1,7 +1,7 @@
 //! Volumes keep the contract of a device: thin, thick, cloned, on blocks of both sizes, on a degraded mirror.
 
-use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
 use block::Device;
+use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
 use raid::Level;
 
 use super::rig::{Rig, Setup, audit, create, open};
@@ -39,7 +39,8 @@ fn check(seed: u64, setup: Setup) {
         let pool = open(&world, &setup).await.expect("open");
         audit(&pool).await;
         assert_eq!(pool.volumes().len(), 4);
-        random_against_shadow(&pool.volume("clone of thin").expect("there"), &mut world.random("again"), 100).await;
+        random_against_shadow(&pool.volume("clone of thin").expect("there"), &mut world.random("again"), 100)
+            .await;
         audit(&pool).await;
     });
 }

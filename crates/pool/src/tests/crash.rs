@@ -184,7 +184,9 @@ fn check_cut_around_checkpoints(seed: u64, setup: Setup, cut: u64) -> bool {
 
 #[test]
 fn checkpoints_lose_nothing_at_any_point() {
-    for (seed, setup) in (20..).zip([Setup::stripes(), Setup::mirror(), Setup { groups: 2, ..Setup::stripes() }]) {
+    for (seed, setup) in
+        (20..).zip([Setup::stripes(), Setup::mirror(), Setup { groups: 2, ..Setup::stripes() }])
+    {
         let points = (1..).take_while(|cut| check_cut_around_checkpoints(seed, setup, *cut)).count();
         assert!(points > 60, "only {points} points");
     }

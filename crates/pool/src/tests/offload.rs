@@ -90,7 +90,8 @@ fn copies_are_right_whatever_the_alignment_and_between_pools() {
                 copied
             } else {
                 let copied = to.share_or_copy(&a, from, at, len).await.expect("copy");
-                expected[at as usize..(at + len) as usize].copy_from_slice(&source[from as usize..][..len as usize]);
+                expected[at as usize..(at + len) as usize]
+                    .copy_from_slice(&source[from as usize..][..len as usize]);
                 assert_eq!(copied.shared_bytes + copied.moved_bytes, len);
                 copied
             };

@@ -77,7 +77,11 @@ pub(super) async fn values(volume: &Volume, from: usize, n: usize) -> Vec<u32> {
         let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
         let value = word(sector);
         let i = from + values.len();
-        assert!(sector.chunks_exact(4).all(|c| word(c) == value), "{}: sector {i} is a mixture", volume.name());
+        assert!(
+            sector.chunks_exact(4).all(|c| word(c) == value),
+            "{}: sector {i} is a mixture",
+            volume.name()
+        );
         values.push(value);
     }
     values
@@ -95,7 +99,10 @@ pub(super) fn check_now(name: &str, sectors: &[Sector], from: usize, found: &[u3
 pub(super) fn check_survivors(name: &str, sectors: &mut [Sector], found: &[u32]) {
     assert_eq!(sectors.len(), found.len(), "{name}");
     for (i, (sector, value)) in sectors.iter_mut().zip(found).enumerate() {
-        assert!(sector.may_be(*value), "{name}: sector {i} is {value:#x} after the crash, not one of {sector:x?}");
+        assert!(
+            sector.may_be(*value),
+            "{name}: sector {i} is {value:#x} after the crash, not one of {sector:x?}"
+        );
         *sector = Sector { durable: *value, open: Vec::new() };
     }
 }

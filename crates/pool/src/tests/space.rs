@@ -103,8 +103,14 @@ fn names_sizes_and_records_survive_a_restart() {
             assert!(matches!(pool.grow_volume("a", 512).await, Err(PoolError::Volume { .. })));
             let taken = pool.create_volume("a", 512, Provisioning::Thin).await;
             assert!(matches!(taken, Err(PoolError::NameTaken { .. })));
-            assert!(matches!(pool.create_volume("", 512, Provisioning::Thin).await, Err(PoolError::Volume { .. })));
-            assert!(matches!(pool.create_volume("x", 100, Provisioning::Thin).await, Err(PoolError::Volume { .. })));
+            assert!(matches!(
+                pool.create_volume("", 512, Provisioning::Thin).await,
+                Err(PoolError::Volume { .. })
+            ));
+            assert!(matches!(
+                pool.create_volume("x", 100, Provisioning::Thin).await,
+                Err(PoolError::Volume { .. })
+            ));
             assert!(matches!(pool.clone_volume("x", "y").await, Err(PoolError::NoVolume { .. })));
         });
         for _ in 0..3 {
@@ -114,7 +120,12 @@ fn names_sizes_and_records_survive_a_restart() {
                 assert_eq!(names, ["a", "b"]);
                 let (a, b) = (pool.volume("a").expect("there"), pool.volume("b").expect("there"));
                 assert_eq!((a.geometry().len_bytes, b.geometry().len_bytes), (3 << 20, 1 << 20));
-                let content = (byte(&a, PAGE).await, byte(&a, PAGE + 512).await, byte(&b, PAGE).await, byte(&a, 0).await);
+                let content = (
+                    byte(&a, PAGE).await,
+                    byte(&a, PAGE + 512).await,
+                    byte(&b, PAGE).await,
+                    byte(&a, 0).await,
+                );
                 assert_eq!(content, (6, 5, 5, 0));
                 assert_eq!(a.load_record("pr"), Some(vec![9; 60_000]));
                 assert_eq!(pool.load_record("note"), Some(b"two".to_vec()));
@@ -146,7 +157,8 @@ fn what_was_on_a_page_before_is_never_seen_again() {
         let mut out = Pieces::new();
         w.read(0, (pages / 2 * PAGE) as usize, &mut out).await.expect("read");
         assert!(out.iter().all(|data| !data.contains(&0xee)));
-        let t = pool.create_volume("t", (pages - pages / 2) * PAGE, Provisioning::Thick).await.expect("create");
+        let t =
+            pool.create_volume("t", (pages - pages / 2) * PAGE, Provisioning::Thick).await.expect("create");
         for i in 0..pages - pages / 2 {
             assert_eq!(byte(&t, i * PAGE + 1024).await, 0);
         }
@@ -162,7 +174,8 @@ fn sets_of_groups_that_are_no_pool_are_refused_by_name() {
         let spec = |name| PoolSpec { page_bytes: PAGE, ..PoolSpec::new(name) };
         Pool::create(world.clone(), spec("one"), groups[..2].to_vec()).await.expect("create");
         Pool::create(world.clone(), spec("two"), groups[2..3].to_vec()).await.expect("create");
-        let again = Pool::create(world.clone(), spec("three"), groups[1..2].to_vec()).await.err().expect("in use");
+        let again =
+            Pool::create(world.clone(), spec("three"), groups[1..2].to_vec()).await.err().expect("in use");
         assert!(again.to_string().contains("group g1 already belongs to pool one"), "{again}");
     });
     rig.model.run(async |world| {
