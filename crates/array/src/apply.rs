@@ -1,19 +1,25 @@
 //! Making a declaration so, on one controller: what is declared and not there is opened or created, from the drives up.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use iscsi::target::{Limits, Portal, serve};
 use pool::{Pool, PoolError, PoolEvent, PoolSpec, Volume};
-use raid::{Group, GroupSpec};
+use raid::{Group, GroupError, GroupSpec};
 use scsi::{Identity, LogicalUnit};
-use world::{Drive, StreamOptions};
+use world::{Drive, Listener, NetError, StreamOptions};
 
 use crate::Disk;
 use crate::config::{Config, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::port::{Port, PortCounts, PortTarget};
+
+/// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
+const LISTEN_TIME: Duration = Duration::from_secs(1);
+const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Applies a declaration; gives a line for each thing made or changed.
 pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> Result<Vec<String>, ControlError> {
@@ -45,7 +51,7 @@ pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> R
     controller.update_views();
     close_ports(controller, &config, &mut done);
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
-        open_port(controller, portal, i as u16 + 1, &mut done)?;
+        open_port(controller, portal, i as u16 + 1, &mut done).await?;
     }
     Ok(done)
 }
@@ -105,23 +111,18 @@ async fn open_group(
         drives.push(open_drive(controller, declared.expect("the declaration was checked"))?);
     }
     let place = || ControlError::at(format!("group {:?}", group.name));
-    let mut labelled = false;
-    for drive in &drives {
-        labelled |= raid::inspect(drive).await.map_err(|e| place()(&e))?.is_some();
-    }
     let spec = GroupSpec {
         name: group.name.clone(),
         level: group.level,
         stripe_unit_bytes: group.stripe_unit_bytes,
         array_id: config.id,
     };
-    let opened = if labelled {
-        Group::open(controller.world.clone(), spec, drives).await
-    } else {
-        Group::create(controller.world.clone(), spec, drives).await
+    // Creation refuses drives with a label, unless it is that of a creation which a power cut interrupted.
+    let (opened, how) = match Group::create(controller.world.clone(), spec.clone(), drives.clone()).await {
+        Err(GroupError::InUse { .. }) => (Group::open(controller.world.clone(), spec, drives).await, "opened"),
+        created => (created, "created"),
     };
     let opened = opened.map_err(|e| place()(&e))?;
-    let how = if labelled { "opened" } else { "created" };
     done.push(format!("group {}: {how}, {:?}", group.name, opened.status().state));
     controller.state.borrow_mut().groups.insert(group.name.clone(), opened);
     Ok(())
@@ -288,7 +289,7 @@ fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>)
     });
 }
 
-fn open_port(
+async fn open_port(
     controller: &Rc<Controller>, declared: &PortalConfig, portal_group: u16, done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     if controller.state().ports.iter().any(|p| p.portal_group == portal_group) {
@@ -296,7 +297,7 @@ fn open_port(
     }
     let options = StreamOptions { segment_bytes_max: declared.segment_bytes_max };
     let place = ControlError::at(format!("portal {}", declared.listen));
-    let listener = controller.world.listen_with(declared.listen, options).map_err(|e| place(&e))?;
+    let listener = listen(controller, declared.listen, options).await.map_err(|e| place(&e))?;
     let port = Rc::new(Port {
         controller: controller.clone(),
         config: declared.clone(),
@@ -311,4 +312,16 @@ fn open_port(
     controller.world.spawn(serve(world, listener, target, Limits::default(), port.portal.clone()));
     controller.state.borrow_mut().ports.push(port);
     Ok(())
+}
+
+/// Listens; an address in use is asked for again for a short while: the kernel ends the sockets of a process that was
+/// killed some milliseconds after the process, and an array that is started again at once must not fail for that.
+async fn listen(controller: &Controller, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
+    let deadline = controller.world.now() + LISTEN_TIME;
+    loop {
+        match controller.world.listen_with(addr, options) {
+            Err(_) if controller.world.now() < deadline => controller.world.sleep(LISTEN_PAUSE).await,
+            outcome => return outcome,
+        }
+    }
 }

@@ -64,7 +64,8 @@ impl Default for Limits {
             data_out_time: Duration::from_secs(60),
             send_time: Duration::from_secs(60),
             ping_after: Duration::from_secs(20),
-            ping_time: Duration::from_secs(20),
+            // A host that sleeps in its own recovery is patient with us: a minute is what Linux gives a path (replacement_timeout 120 s).
+            ping_time: Duration::from_secs(60),
             shutdown_time: Duration::from_secs(5),
             offer: Offer {
                 header_digest: Digests::Allowed,

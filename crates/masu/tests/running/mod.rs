@@ -7,22 +7,22 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-pub const TARGET: &str = "iqn.2026-11.net.example:array";
+pub(crate) const TARGET: &str = "iqn.2026-11.net.example:array";
 const START_TIME: Duration = Duration::from_secs(20);
 
 /// A port that nobody uses now.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
 }
 
 /// Runs `masu` to its end on a data directory.
-pub fn masu(data: &Path, args: &[&str]) -> Output {
+pub(crate) fn masu(data: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
     command.env("MASU_DATA", data).args(args).output().expect("masu runs")
 }
 
 /// Runs commands of qemu-io, one process for all. `Err` has what it printed when one of them failed.
-pub fn qemu_io(url: &str, commands: &[&str]) -> Result<(), String> {
+pub(crate) fn qemu_io(url: &str, commands: &[&str]) -> Result<(), String> {
     let mut qemu = Command::new("qemu-io");
     qemu.args(["-f", "raw", "-t", "none"]);
     commands.iter().for_each(|c| {
@@ -35,20 +35,20 @@ pub fn qemu_io(url: &str, commands: &[&str]) -> Result<(), String> {
     if failed { Err(text) } else { Ok(()) }
 }
 
-pub struct Running {
+pub(crate) struct Running {
     process: Child,
     dir: tempfile::TempDir,
     extra: Vec<String>,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Running {
     /// Starts an array with this declaration and one portal.
-    pub fn start(toml: &str) -> Running {
+    pub(crate) fn start(toml: &str) -> Running {
         Running::start_with(toml, &[])
     }
 
-    pub fn start_with(toml: &str, extra: &[&str]) -> Running {
+    pub(crate) fn start_with(toml: &str, extra: &[&str]) -> Running {
         let dir = tempfile::tempdir().expect("a directory");
         let port = free_port();
         // Keys of the top level must come before the first table.
@@ -62,41 +62,43 @@ impl Running {
         running
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    pub fn url(&self, lun: u16) -> String {
+    pub(crate) fn url(&self, lun: u16) -> String {
         format!("iscsi://127.0.0.1:{}/{TARGET}/{lun}", self.port)
     }
 
     /// Runs a command of administration.
-    pub fn command(&self, args: &[&str]) -> Output {
+    pub(crate) fn command(&self, args: &[&str]) -> Output {
         masu(&self.data(), args)
     }
 
     /// Runs a command that must succeed, and gives what it printed.
-    pub fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.command(args);
         assert!(output.status.success(), "masu {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    pub fn kill_and_restart(&mut self) {
+    pub(crate) fn kill_and_restart(&mut self) {
         self.process.kill().expect("kill -9");
         self.process.wait().expect("it is gone");
+        // It had no time to remove its socket; the next one's is a sign that it serves.
+        std::fs::remove_file(self.data().join("api.sock")).expect("the socket of the dead one");
         self.restart();
     }
 
     /// Asks it to stop, and waits.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
         let status = self.process.wait().expect("it ends");
         assert!(status.success(), "{status}: {}", self.log());
     }
 
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.process = spawn(self.dir.path(), &self.extra);
         self.wait_until_it_serves();
     }
