@@ -2,6 +2,7 @@
 //!
 //! * `serve_ram serve ADDR [MIB]`: serves until it is ended.
 //! * `serve_ram load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET]`: random 4 KiB reads (8 blocks) of any target's LUN 0.
+//! * `serve_ram stream ADDR read|write [DEPTH] [SECONDS] [KIB] [TARGET]`: sequential transfers through a session.
 //! * `serve_ram both [DEPTH] [SECONDS] [BLOCKS]`: target and load in one process, each on its own CPU.
 
 #![expect(
@@ -13,11 +14,15 @@
 #[expect(dead_code, reason = "its switches are for tests")]
 mod ram;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
-use iscsi::initiator::{Options, load};
+use block::Pieces;
+use iscsi::initiator::{Options, Session, load};
 use iscsi::target::{Limits, Portal, serve};
+use world::Buf;
 use world_real::Options as RunOptions;
 
 fn main() {
@@ -30,6 +35,11 @@ fn main() {
             let target = args.get(5).cloned().unwrap_or(ram::TARGET.into());
             run_load(addr(1), &target, number(2, 32), number(3, 5), number(4, 8), None);
         }
+        Some("stream") => {
+            let target = args.get(6).cloned().unwrap_or(ram::TARGET.into());
+            let writes = args.get(2).is_some_and(|a| a == "write");
+            run_stream(addr(1), &target, writes, number(3, 8), number(4, 5), number(5, 1024));
+        }
         Some("both") => {
             let at: SocketAddr = "127.0.0.1:13260".parse().expect("an address");
             std::thread::spawn(move || run_target(at, 256, Some(0)));
@@ -37,7 +47,8 @@ fn main() {
             run_load(at, ram::TARGET, number(1, 32), number(2, 5), number(3, 8), Some(1));
         }
         _ => eprintln!(
-            "serve_ram serve ADDR [MIB] | load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET] | both [DEPTH] [SECONDS] [BLOCKS]"
+            "serve_ram serve ADDR [MIB] | load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET] \
+             | stream ADDR read|write [DEPTH] [SECONDS] [KIB] [TARGET] | both [DEPTH] [SECONDS] [BLOCKS]"
         ),
     }
 }
@@ -80,4 +91,40 @@ fn run_load(at: SocketAddr, target: &str, depth: u64, seconds: u64, blocks: u64,
         iops * blocks as f64 * 512.0 / 1e9,
         totals.failed
     );
+}
+
+fn run_stream(at: SocketAddr, target: &str, writes: bool, depth: u64, seconds: u64, kib: u64) {
+    let options = Options::new(at, "iqn.2026-01.example.masu:load", target, 1);
+    let (bytes, taken) = world_real::run(RunOptions::default(), |world| async move {
+        let session = Session::login(&world, &options).await.expect("a login");
+        let (begin, len) = (world.now(), (kib << 10) as usize);
+        let (next, bytes, alive) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)), Rc::new(Cell::new(depth)));
+        for _ in 0..depth {
+            let (world2, session, next, bytes, alive) =
+                (world.clone(), session.clone(), next.clone(), bytes.clone(), alive.clone());
+            world.spawn(async move {
+                let data = if writes { Pieces::from(Buf::zeroed(len).freeze()) } else { Pieces::new() };
+                while world2.now().since(begin) < Duration::from_secs(seconds) {
+                    let at = next.get() * len as u64 % (64 << 20);
+                    next.set(next.get() + 1);
+                    let mut cdb = [0u8; 16];
+                    cdb[0] = if writes { 0x2a } else { 0x28 };
+                    cdb[2..6].copy_from_slice(&((at / 512) as u32).to_be_bytes());
+                    cdb[7..9].copy_from_slice(&((len / 512) as u16).to_be_bytes());
+                    let room = if writes { 0 } else { len as u32 };
+                    let done = session.command(scsi::Lun(0), cdb, data.clone(), room).await.expect("an answer");
+                    assert!(done.is_good(), "{done:?}");
+                    bytes.set(bytes.get() + len as u64);
+                }
+                alive.set(alive.get() - 1);
+            });
+        }
+        while alive.get() > 0 {
+            world.sleep(Duration::from_millis(10)).await;
+        }
+        (bytes.get(), world.now().since(begin).as_secs_f64())
+    })
+    .expect("a world");
+    let what = if writes { "writes" } else { "reads" };
+    println!("{what} of {kib} KiB at depth {depth}: {:.2} GB/s", bytes as f64 / taken / 1e9);
 }
