@@ -56,10 +56,7 @@ impl Pool {
         }
         let len = source.state.len_bytes.get();
         let volume = self.insert(name, |id| State::new(id, name.to_owned(), len, Provisioning::Thin, map))?;
-        let map = volume.state.map.borrow();
-        map.iter().for_each(|(_, page)| self.0.space.borrow_mut().refer(page));
-        self.0.entries.set(self.0.entries.get() + map.mapped());
-        drop(map);
+        volume.refer_to_pages();
         self.0.log(Record::Clone { from: source.state.id, volume: volume.state.id, name: name.to_owned() });
         drop(gate);
         self.0.commit().await?;
@@ -162,6 +159,13 @@ impl Pool {
 }
 
 impl Volume {
+    /// Counts the references of a map that was copied.
+    fn refer_to_pages(&self) {
+        let (map, mut space) = (self.state.map.borrow(), self.pool.space.borrow_mut());
+        map.iter().for_each(|(_, page)| space.refer(page));
+        self.pool.entries.set(self.pool.entries.get() + map.mapped());
+    }
+
     /// Gives a thick volume its pages from `from` bytes to `to` bytes.
     async fn take_pages(&self, from: u64, to: u64) -> Result<(), BlockError> {
         let page = self.pool.page_bytes;

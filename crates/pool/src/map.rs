@@ -75,7 +75,7 @@ impl Map {
             if page.is_none() && next as usize >= self.leaves.len() * LEAF_LEN {
                 return Run { page, count: max };
             }
-            if page.is_none() && next as usize % LEAF_LEN == 0 && self.leaf_is_empty(next) {
+            if page.is_none() && (next as usize).is_multiple_of(LEAF_LEN) && self.leaf_is_empty(next) {
                 count += (LEAF_LEN as u32).min(max - count);
                 continue;
             }

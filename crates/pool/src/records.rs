@@ -20,20 +20,24 @@ impl Inner {
             bytes.len()
         );
         self.room().await?;
+        self.put(&key, bytes)?;
+        self.log(Record::Save { key, bytes: bytes.to_vec() });
+        self.commit().await
+    }
+
+    fn put(&self, key: &str, bytes: &[u8]) -> Result<(), BlockError> {
         let mut records = self.records.borrow_mut();
         // An item of a checkpoint: 5 bytes of header, 6 of lengths.
         let size = |key: &str, bytes: &[u8]| (11 + key.len() + bytes.len()) as u64;
-        let others: u64 = records.iter().filter(|(k, _)| **k != key).map(|(k, b)| size(k, b)).sum();
-        if !bytes.is_empty() && others + size(&key, bytes) > self.records_max {
+        let others: u64 = records.iter().filter(|(k, _)| *k != key).map(|(k, b)| size(k, b)).sum();
+        if !bytes.is_empty() && others + size(key, bytes) > self.records_max {
             return Err(self.no_space());
         }
         match bytes.is_empty() {
-            true => drop(records.remove(&key)),
-            false => drop(records.insert(key.clone(), bytes.to_vec())),
+            true => drop(records.remove(key)),
+            false => drop(records.insert(key.to_owned(), bytes.to_vec())),
         }
-        drop(records);
-        self.log(Record::Save { key, bytes: bytes.to_vec() });
-        self.commit().await
+        Ok(())
     }
 
     fn load(&self, key: &str) -> Option<Vec<u8>> {

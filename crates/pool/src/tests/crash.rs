@@ -16,6 +16,7 @@ const SMALL: Load = Load { rounds: 5, operations: 20 };
 
 /// Runs the workload of this seed from an empty pool, with a power cut after persistence point `cut` (counted from the
 /// creation of the pool on), recovers and goes on a little. Whether the cut came before the end.
+#[expect(clippy::await_holding_refcell_ref, reason = "nobody else looks at the shadow meanwhile")]
 fn check_cut(seed: u64, setup: Setup, cut: u64) -> bool {
     let rig = Rig::new(seed, setup);
     let shadow: Shared = Rc::new(RefCell::new(Shadow::default()));
@@ -93,6 +94,7 @@ fn every_point_loses_nothing() {
 }
 
 /// One pool, many cuts at random points; some of them hit the recovery from the one before.
+#[expect(clippy::await_holding_refcell_ref, reason = "nobody else looks at the shadow meanwhile")]
 fn check_many_cuts(seed: u64, setup: Setup, cuts: usize) {
     let rig = Rig::new(seed, setup);
     let mut rng = Rng::with_seed(seed);

@@ -5,6 +5,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod offload;
+mod races;
 mod rig;
 mod shadow;
 mod space;

@@ -46,9 +46,13 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(seed: u64, setup: Setup) -> Rig {
+        Rig::with_jitter(seed, setup, std::time::Duration::from_micros(50))
+    }
+
+    pub(super) fn with_jitter(seed: u64, setup: Setup, jitter: std::time::Duration) -> Rig {
         let model = Model::new(seed);
         let spec = DiskSpec::new(setup.disk_len).with_block_bytes(setup.block_bytes);
-        let spec = spec.with_jitter(std::time::Duration::from_micros(50));
+        let spec = spec.with_jitter(jitter);
         let disks = (0..setup.groups * setup.width).map(|i| model.disk(&format!("d{i}"), spec)).collect();
         Rig { model, disks, setup }
     }
