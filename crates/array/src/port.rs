@@ -129,6 +129,11 @@ impl Target for PortTarget {
         response
     }
 
+    /// What executes on this controller's LUs is aborted: a new session of the host need not wait for a long command.
+    fn end(&self, nexus: &HostSession) {
+        nexus.seen.view.end();
+    }
+
     async fn manage(&self, nexus: &HostSession, function: TaskFunction) -> TaskOutcome {
         let controller = &self.0.controller;
         let (TaskFunction::AbortTask(lun, _)
