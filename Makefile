@@ -76,7 +76,8 @@ sim: tools ## random workloads on the array in virtual time, seeds SIM_SEEDS
 	@for seed in $(SIM_SEEDS); do $(STEP) "sim seed $$seed" cargo xtask sim --seed $$seed; done
 
 .PHONY: bench
-bench: build ## masu beside tgt in one run: IOPS, MiB/s and ratios
+bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s and ratios
+	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
 	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'judges/bench.sh masu="$$MASU_URL"'
 
 .PHONY: soak

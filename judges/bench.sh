@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tgt beside other targets in one run: 4 KiB random reads at depth 32, 1 MiB sequential reads and writes at depth 8.
+# tgt beside other targets in one run, and beside a bare exchange of the same bytes over loopback.
 #
 #   judges/bench.sh [NAME=URL]...
 #
@@ -7,16 +7,25 @@
 #
 # tgt is started here, on core 0, over a file in /dev/shm, twice: with the backing store it takes when nothing is said
 # (rdwr) and with the fastest it has (aio). Clients run on core 1. Everybody serves the same random bytes. The
-# contenders take turns, REPEATS times (default 5); medians with the range are printed, and ratios to tgt.
-# The figures also go to target/judges/bench.csv.
+# contenders take turns, REPEATS times (default 5); medians with the range are printed, and ratios. Workloads:
+#   iscsi_perf    4 KiB random reads at depth 32, by libiscsi's iscsi-perf
+#   random_read   the same by the laboratory's own initiator (masu load), beside "bare": 48 bytes out and 4,144 back,
+#                 batched, two threads with blocking sockets, one on each core
+#   sequential_*  1 MiB at depth 8, by the laboratory's own initiator
+# The figures also go to target/judges/bench.csv. MASU names another binary than target/release/masu.
 # shellcheck disable=SC2317 # stop is reached through the trap
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly REPEATS=${REPEATS:-5} SECONDS_EACH=${SECONDS_EACH:-2}
 readonly SERVER_CORE=0 CLIENT_CORE=1
-readonly SIZE_MIB=512 WRITES=2000 RUN_TIMEOUT_S=60
+readonly SIZE_MIB=512 RUN_TIMEOUT_S=60
 readonly CSV=target/judges/bench.csv
 
+masu=${MASU:-target/release/masu}
+bare=${BARE:-target/release/examples/loopback}
+for program in "$masu" "$bare"; do
+  [ -x "$program" ] || { echo "bench: $program is missing; run make bench" >&2; exit 2; }
+done
 for tool in tgtd tgtadm iscsi-perf qemu-img taskset; do
   PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null || { echo "bench: $tool is missing; run judges/setup.sh" >&2; exit 2; }
 done
@@ -57,21 +66,32 @@ for pair in "$@"; do
   qemu-img convert -n -f raw -O raw "$dir/data" "${pair#*=}"
 done
 rm "$dir/data"
+names+=(bare); urls+=(bare)
 
 client() { timeout "$RUN_TIMEOUT_S" taskset -c "$CLIENT_CORE" "$@"; }
-iops() { client iscsi-perf -t "$SECONDS_EACH" "$@" | tr '\r' '\n' | sed -n 's/^iops average \([0-9]*\) .*/\1/p' | tail -n 1; }
-random_read() { iops -m 32 -b 8 -r "$1"; }
-sequential_read() { iops -m 8 -b 2048 "$1"; }
-sequential_write() {
-  client qemu-img bench -f raw -t none -w -d 8 -s 1M -c "$WRITES" "$1" | sed -n 's/^Run completed in \(.*\) seconds.*/\1/p' |
-    awk -v n="$WRITES" '{ printf "%.0f\n", n / $1 }'
+iscsi_perf() {
+  client iscsi-perf -t "$SECONDS_EACH" -m 32 -b 8 -r "$1" | tr '\r' '\n' |
+    sed -n 's/^iops average \([0-9]*\) .*/\1/p' | tail -n 1
 }
+# figure of the JSON answer of a load: load FIELD OPTION... URL
+load() {
+  local field=$1
+  shift
+  client "$masu" load --json --cpu "$CLIENT_CORE" --warm-up-seconds 0.3 --seconds "$SECONDS_EACH" "$@" |
+    python3 -c "import json, sys; print(round(json.load(sys.stdin)['$field']))"
+}
+random_read() {
+  if [ "$1" = bare ]; then "$bare" --bare --depth 32 --seconds "$SECONDS_EACH"; else load iops --pattern randread --depth 32 "$1"; fi
+}
+sequential_read() { load mb_per_s --pattern seqread --size 1MiB --depth 8 "$1"; }
+sequential_write() { load mb_per_s --pattern seqwrite --size 1MiB --depth 8 --destroy-data "$1"; }
 
 mkdir -p target/judges
 echo "workload,contender,repeat,value" >"$CSV"
-for workload in random_read sequential_read sequential_write; do
+for workload in iscsi_perf random_read sequential_read sequential_write; do
   for repeat in $(seq "$REPEATS"); do
     for i in "${!names[@]}"; do
+      [ "${names[$i]}" != bare ] || [ "$workload" = random_read ] || continue
       value=$($workload "${urls[$i]}")
       [ -n "$value" ] || { echo "bench: $workload on ${names[$i]} gave no figure" >&2; exit 1; }
       echo "$workload,${names[$i]},$repeat,$value" >>"$CSV"
@@ -90,12 +110,16 @@ show() {
   local workload=$1 name m lo hi
   echo "$2"
   for name in "${names[@]}"; do
+    [ "$name" != bare ] || [ "$workload" = random_read ] || continue
     read -r m lo hi < <(spread "$workload" "$name")
-    printf '  %-12s %8.0f  (%.0f to %.0f)   %5s x tgt-rdwr  %5s x tgt-aio\n' "$name" "$m" "$lo" "$hi" \
+    printf '  %-10s %8.0f  (%.0f to %.0f)   %5s x tgt-rdwr  %5s x tgt-aio' "$name" "$m" "$lo" "$hi" \
       "$(ratio "$m" "$(median "$workload" tgt-rdwr)")" "$(ratio "$m" "$(median "$workload" tgt-aio)")"
+    [ "$workload" != random_read ] || printf '  %5s x bare' "$(ratio "$m" "$(median "$workload" bare)")"
+    echo
   done
 }
 echo "medians of $REPEATS turns (lowest to highest); server on core $SERVER_CORE, client on core $CLIENT_CORE, memory-backed, loopback"
-show random_read "4 KiB random reads at depth 32, IOPS (iscsi-perf)"
-show sequential_read "1 MiB sequential reads at depth 8, MiB/s (iscsi-perf)"
-show sequential_write "1 MiB sequential writes at depth 8, MiB/s (qemu-img bench)"
+show iscsi_perf "4 KiB random reads at depth 32, IOPS, by iscsi-perf"
+show random_read "4 KiB random reads at depth 32, IOPS, by masu load"
+show sequential_read "1 MiB sequential reads at depth 8, MB/s, by masu load"
+show sequential_write "1 MiB sequential writes at depth 8, MB/s, by masu load"

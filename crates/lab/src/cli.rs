@@ -38,6 +38,9 @@ pub struct Load {
     /// Write content that tells its place, and compare what is read with what a writing load with the same seed wrote
     #[arg(long)]
     verify: bool,
+    /// Agree that the LU is overwritten: a load that writes needs it
+    #[arg(long)]
+    destroy_data: bool,
     /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -73,6 +76,9 @@ impl Pattern {
 
 /// Runs a load and prints what it did.
 pub fn run_load(load: &Load) -> Result<()> {
+    if load.pattern.writes() && !load.destroy_data {
+        anyhow::bail!("{}: this load overwrites the LU; say --destroy-data to agree", load.url);
+    }
     let outcome = load::run(&Plan {
         url: load.url.clone(),
         pattern: load.pattern,

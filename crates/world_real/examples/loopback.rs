@@ -7,6 +7,8 @@
 //! ```text
 //! cargo run --release -p world_real --example loopback -- --depth 32 --seconds 3
 //! ```
+//!
+//! `--bare` runs the bare exchange alone, once, and prints its exchanges per second: a turn of `make bench`.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the bare exchange is threads, sockets and the system's clock")]
 
@@ -51,7 +53,11 @@ struct Outcome {
 }
 
 fn main() {
-    let load = parse();
+    let (load, bare_only) = parse();
+    if bare_only {
+        println!("{:.0}", exchange(Side::Bare, Side::Bare, load).exchanges_per_s);
+        return;
+    }
     let kinds = [
         ("bare, both sides", Side::Bare, Side::Bare),
         ("World server, bare client", Side::World, Side::Bare),
@@ -77,21 +83,26 @@ fn main() {
     }
 }
 
-fn parse() -> Load {
+fn parse() -> (Load, bool) {
     let mut load = Load { depth: 32, time: Duration::from_secs(1) };
+    let mut bare_only = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
+        if arg == "--bare" {
+            bare_only = true;
+            continue;
+        }
         let number = args.next().and_then(|n| n.parse::<f64>().ok()).filter(|n| *n > 0.0);
         match (arg.as_str(), number) {
             ("--depth", Some(n)) => load.depth = n as usize,
             ("--seconds", Some(n)) => load.time = Duration::from_secs_f64(n),
             _ => {
-                eprintln!("{arg}: expected --depth N or --seconds S");
+                eprintln!("{arg}: expected --depth N, --seconds S or --bare");
                 std::process::exit(2);
             }
         }
     }
-    load
+    (load, bare_only)
 }
 
 fn median(runs: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
