@@ -1,6 +1,7 @@
 //! The simulation: a random workload in virtual time, life after life of the process, with power cuts at drawn points,
 //! everything held against a shadow. The same seed gives the same run; its digest says so.
 
+mod array;
 mod group;
 mod lives;
 mod lu;
@@ -24,6 +25,8 @@ pub(crate) enum Stack {
     Volume,
     /// The same as logical units, with SCSI commands.
     Unit,
+    /// The whole array: controllers, ports, and a host with iSCSI sessions.
+    Array,
 }
 
 /// A fault that no array on such disks can survive: to see that the simulation finds it.
@@ -109,6 +112,7 @@ fn simulate(stack: Stack, seed: u64, steps: u64, how: How) -> Tally {
         Stack::Mirror => group::simulate(Level::Raid1, 2, seed, steps, how),
         Stack::Volume => pool::simulate(Through::Volumes, seed, steps, how),
         Stack::Unit => pool::simulate(Through::Units, seed, steps, how),
+        Stack::Array => array::simulate(seed, steps, how),
     }
 }
 
@@ -119,6 +123,7 @@ fn every_point(stack: Stack, seed: u64, steps: u64) -> u64 {
         Stack::Mirror => group::every_point(Level::Raid1, 2, seed, steps),
         Stack::Volume => pool::every_point(Through::Volumes, seed, steps),
         Stack::Unit => pool::every_point(Through::Units, seed, steps),
+        Stack::Array => array::every_point(seed, steps),
     }
 }
 

@@ -7,6 +7,7 @@ use world::Rng;
 
 use crate::core::stream;
 use crate::disk::{Disk, DiskSpec, Health, Shared};
+use crate::store::Store;
 
 /// The power of all disks, and the points at which it may be cut.
 pub(crate) struct Power {
@@ -96,6 +97,13 @@ impl Disks {
     /// Whether the disks have power.
     pub fn is_powered(&self) -> bool {
         self.0.power.is_on()
+    }
+
+    /// Lets all content go.
+    pub(crate) fn clear(&self) {
+        for disk in self.0.list.take() {
+            *disk.0.store.borrow_mut() = Store::new(0);
+        }
     }
 
     pub(crate) fn power_on(&self) {

@@ -1,14 +1,17 @@
-//! Volumes as logical units: every operation of the workload is a SCSI command through the view of one host.
+//! Volumes as logical units: every operation of the workload is a SCSI command, through the view of one host or through
+//! iSCSI sessions.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use array::Disk;
 use block::{BlockError, Buf, Device, Geometry, Pieces};
+use iscsi::initiator::{Done, Session};
 use pool::{Provisioning, Volume};
 use scsi::{
-    Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, Response, Status, TargetPort, TaskAttribute,
-    Tokens, View, ViewSpec,
+    Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, TargetPort, TaskAttribute, Tokens, View,
+    ViewSpec,
 };
 use world::World;
 
@@ -21,14 +24,24 @@ const ATTENTIONS_MAX: usize = 8;
 /// UNIT ATTENTION (SPC-5 4.4.1).
 const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 
+/// How commands reach the logical units.
+#[derive(Clone)]
+enum Path {
+    View(Rc<View<Disk>>),
+    /// The sessions take turns.
+    Sessions(Rc<[Session]>, Rc<Cell<usize>>),
+}
+
 /// One logical unit as its host sees it.
 #[derive(Clone)]
 pub(super) struct Lu {
-    view: Rc<View<Disk>>,
+    path: Path,
     lun: Lun,
     geometry: Geometry,
     naa: [u8; 16],
     thin: bool,
+    /// Copies inside the array reach those of the same home.
+    home: usize,
 }
 
 /// Puts a logical unit on every volume, and maps all to one host.
@@ -48,7 +61,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         let (geometry, naa) = (unit.geometry(), unit.identity().naa);
         let thin = volume.provisioning() == Provisioning::Thin;
         view.map(Lun(number), unit);
-        (name.clone(), Lu { view: view.clone(), lun: Lun(number), geometry, naa, thin })
+        (name.clone(), Lu { path: Path::View(view.clone()), lun: Lun(number), geometry, naa, thin, home: 0 })
     };
     (0..).zip(volumes).map(map).collect()
 }
@@ -73,6 +86,33 @@ fn lba(at: u64) -> u64 {
 }
 
 impl Lu {
+    /// A logical unit that is reached through sessions: its facts are asked for.
+    pub(super) async fn behind(sessions: Rc<[Session]>, lun: Lun, home: usize) -> Result<Lu, BlockError> {
+        let path = Path::Sessions(sessions, Rc::default());
+        let geometry = Geometry { len_bytes: 0, block_bytes: BLOCK_BYTES };
+        let mut lu = Lu { path, lun, geometry, naa: [0; 16], thin: false, home };
+        // READ CAPACITY(16), SBC-4 5.20: the last LBA, the block length, and LBPME in bit 7 of byte 14.
+        let mut cdb = cdb16(0x9e, 0x10, 0, 0);
+        cdb[13] = 32;
+        let capacity = lu.command(cdb, Pieces::new(), 32).await?.joined();
+        let last = u64::from_be_bytes(*capacity.first_chunk().expect("a capacity has 32 bytes"));
+        lu.geometry.len_bytes = (last + 1) * u64::from(BLOCK_BYTES);
+        lu.thin = capacity[14] & 0x80 != 0;
+        // INQUIRY, VPD page 83h (SPC-5 7.7.6): the first NAA designator of the logical unit.
+        let mut cdb = [0; 16];
+        cdb[..5].copy_from_slice(&[0x12, 1, 0x83, 0, 255]);
+        let page = lu.command(cdb, Pieces::new(), 255).await?.joined();
+        let mut at = 4;
+        while at + 20 <= page.len() {
+            if page[at + 1] & 0x3f == 0x03 && page[at + 3] == 16 {
+                lu.naa.copy_from_slice(&page[at + 4..at + 20]);
+                return Ok(lu);
+            }
+            at += 4 + usize::from(page[at + 3]);
+        }
+        Err(BlockError::Failed { cause: format!("no NAA designator in page 83h of LUN {}", lun.0) })
+    }
+
     /// Sends a command until it is not met by a unit attention; anything but GOOD is an error.
     async fn command(
         &self,
@@ -81,35 +121,36 @@ impl Lu {
         data_in_max: usize,
     ) -> Result<Pieces, BlockError> {
         for _ in 0..ATTENTIONS_MAX {
-            let response = self.send(cdb, data_out.clone(), data_in_max).await;
-            match response.status {
-                Status::Good => return Ok(response.data_in),
-                Status::CheckCondition if sense_key(&response) == Some(SENSE_KEY_UNIT_ATTENTION) => {}
-                status => {
-                    let cause = format!("command {:02x}: {status:?}, sense {:02x?}", cdb[0], response.sense);
-                    return Err(BlockError::Failed { cause });
-                }
+            let done = self.send(cdb, data_out.clone(), data_in_max).await?;
+            if done.is_good() {
+                return Ok(done.data_in);
+            }
+            if !done.sense_codes().is_some_and(|(key, ..)| key == SENSE_KEY_UNIT_ATTENTION) {
+                let cause =
+                    format!("command {:02x}: status {:02x}, sense {:02x?}", cdb[0], done.status, done.sense);
+                return Err(BlockError::Failed { cause });
             }
         }
         Err(BlockError::Failed { cause: format!("command {:02x}: unit attentions without end", cdb[0]) })
     }
 
-    async fn send(&self, cdb: [u8; 16], data_out: Pieces, data_in_max: usize) -> Response {
-        let request = Request {
-            cdb,
-            attribute: TaskAttribute::Simple,
-            data_out,
-            data_in_max: data_in_max as u32,
-            tag: 0,
-        };
-        self.view.execute(Some(self.lun), request).await
+    async fn send(&self, cdb: [u8; 16], data_out: Pieces, data_in_max: usize) -> Result<Done, BlockError> {
+        let data_in_max = data_in_max as u32;
+        match &self.path {
+            Path::View(view) => {
+                let request =
+                    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag: 0 };
+                let response = view.execute(Some(self.lun), request).await;
+                let (sense, data_in) = (response.sense, response.data_in);
+                Ok(Done { status: response.status as u8, sense, data_in, ..Done::default() })
+            }
+            Path::Sessions(sessions, turn) => {
+                turn.set((turn.get() + 1) % sessions.len());
+                let done = sessions[turn.get()].command(self.lun, cdb, data_out, data_in_max).await;
+                done.map_err(|e| BlockError::Failed { cause: format!("command {:02x}: {e}", cdb[0]) })
+            }
+        }
     }
-}
-
-fn sense_key(response: &Response) -> Option<u8> {
-    // Fixed format has the key in byte 2, descriptor format in byte 1 (SPC-5 4.4.2, 4.4.3).
-    let at = if response.sense.first()? & 0x7f >= 0x72 { 1 } else { 2 };
-    response.sense.get(at).map(|b| b & 0x0f)
 }
 
 impl Device for Lu {
@@ -153,8 +194,14 @@ impl Subject for Lu {
         self.command(cdb16(0x93, UNMAP | NDOB, lba(at), blocks(len)), Pieces::new(), 0).await.map(|_| ())
     }
 
-    /// EXTENDED COPY(LID1), SPC-4 6.3: two identification descriptors, one block to block segment.
+    /// EXTENDED COPY(LID1), SPC-4 6.3: two identification descriptors, one block to block segment. Between homes the host
+    /// copies.
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
+        if source.home != self.home {
+            let mut data = Pieces::new();
+            source.read(from, len as usize, &mut data).await?;
+            return self.write(at, &data).await;
+        }
         let targets = [target_descriptor(&source.naa), target_descriptor(&self.naa)].concat();
         let segment = segment_descriptor(lba(from), lba(at), blocks(len));
         let mut list = vec![0; 16];

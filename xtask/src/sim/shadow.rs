@@ -47,11 +47,14 @@ pub(crate) struct Shadow {
 
 /// A volume that does not hold what it must.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sector {sector} holds {found}, and may hold only {allowed}")]
+#[error(
+    "sector {sector} holds {found}, and may hold only {allowed}; {others} more sectors of this read are wrong"
+)]
 pub(crate) struct Wrong {
     sector: usize,
     found: String,
     allowed: String,
+    others: usize,
 }
 
 impl Shadow {
@@ -142,17 +145,19 @@ impl Shadow {
     /// Holds what was read from `first` on against the shadow. What was undecided is decided by it.
     pub(crate) fn check(&mut self, first: usize, bytes: &[u8]) -> Result<(), Wrong> {
         let now = self.tick();
+        let mut wrong: Option<Wrong> = None;
         for (i, read) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
             let sector = &mut self.sectors[first + i];
-            match Stamp::of(read) {
-                Some(stamp) if sector.allows(stamp) => sector.decide(stamp, now),
-                found => {
+            match (Stamp::of(read), &mut wrong) {
+                (Some(stamp), _) if sector.allows(stamp) => sector.decide(stamp, now),
+                (_, Some(wrong)) => wrong.others += 1,
+                (found, none) => {
                     let found = found.map_or("what no write put there".to_owned(), |s| s.to_string());
-                    return Err(Wrong { sector: first + i, found, allowed: sector.allowed() });
+                    *none = Some(Wrong { sector: first + i, found, allowed: sector.allowed(), others: 0 });
                 }
             }
         }
-        Ok(())
+        wrong.map_or(Ok(()), Err)
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use block::{BlockError, Buf, Device, Pieces};
+use block::{BlockError, Buf, Data, Device, Pieces};
 use world::sync::Signal;
 use world::{Rng, World};
 
@@ -13,8 +13,8 @@ use super::stamp::{SECTOR_BYTES, Stamp};
 
 /// How many operations are in flight at most.
 const TASKS: usize = 8;
-/// The longest read or write, in sectors: 64 KiB.
-const SECTORS_MAX: usize = 128;
+/// The longest read or write, in sectors: 192 KiB, three of the smallest pages.
+const SECTORS_MAX: usize = 384;
 /// The longest offload, in sectors: 256 KiB, four of the smallest pages.
 const OFFLOAD_SECTORS_MAX: usize = 512;
 /// Half of the offloads keep to whole pages of this many sectors: 64 KiB, the smallest page.
@@ -173,6 +173,19 @@ pub(crate) async fn run<S: Subject>(
     ended.wait_for(|| (count.get() == TASKS).then_some(())).await;
 }
 
+/// The same bytes, cut as a network might have delivered them.
+fn in_pieces(data: &Data, rng: &mut Rng) -> Pieces {
+    let mut pieces = Pieces::new();
+    let mut at = 0;
+    while at < data.len() {
+        let left = data.len() - at;
+        let n = if rng.bool() { left } else { rng.usize(1..=left) };
+        pieces.push(data.slice(at..at + n));
+        at += n;
+    }
+    pieces
+}
+
 struct Task<S> {
     volumes: BTreeMap<String, S>,
     names: Vec<String>,
@@ -222,14 +235,15 @@ impl<S: Subject> Task<S> {
         self.shared.tell(|| format!("flush {began} of {name} is done"));
     }
 
-    async fn write(&self, range: &Range) {
+    async fn write(&mut self, range: &Range) {
         let version = self.shared.new_version();
         let stamps: Vec<Stamp> =
             (0..range.count).map(|i| Stamp { version, place: (range.first + i) as u64 }).collect();
         let mut buf = Buf::new(range.len());
         buf.chunks_exact_mut(SECTOR_BYTES).zip(&stamps).for_each(|(sector, stamp)| stamp.fill(sector));
         let began = self.begin(range, &format!("write {version}"), stamps);
-        let written = self.volumes[&range.volume].write(range.at(), &buf.freeze().into()).await;
+        let data = in_pieces(&buf.freeze(), &mut self.rng);
+        let written = self.volumes[&range.volume].write(range.at(), &data).await;
         written.unwrap_or_else(|e| panic!("write of {range}: {e}"));
         self.complete(range, began);
     }

@@ -1,0 +1,224 @@
+//! The whole array, life after life: two controllers, two pools, and a host with iSCSI sessions at the ports of both.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use array::config::{ArrayId, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig};
+use array::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
+use iscsi::Digests;
+use iscsi::initiator::{Options, Session};
+use pool::Provisioning;
+use raid::Level;
+use world::World;
+use world_model::Model;
+
+use super::lives::{Ended, Life, Lives};
+use super::lu::Lu;
+use super::shadow::Shadow;
+use super::stamp::SECTOR_BYTES;
+use super::workload::{self, Shared};
+use super::{Fault, How, Tally};
+
+const TARGET: &str = "iqn.2026-11.sim:array";
+const CONTROLLERS: usize = 2;
+const DISKS: usize = 6;
+const DISK_BYTES: u64 = 24 << 20;
+const PAGE_BYTES: u64 = 64 << 10;
+/// The volumes: name, pool, pages, provisioning. The pools belong to one controller each.
+const VOLUMES: [(&str, usize, u64, Provisioning); 4] = [
+    ("v0", 0, 16, Provisioning::Thin),
+    ("v1", 0, 5, Provisioning::Thick),
+    ("v2", 1, 9, Provisioning::Thin),
+    ("v3", 1, 24, Provisioning::Thin),
+];
+
+/// The first port, of controller 0; the next one is that of controller 1.
+const PORT: u16 = 3260;
+
+fn portal(controller: usize) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], PORT + controller as u16))
+}
+
+fn declaration() -> Config {
+    let drive =
+        |i| DriveConfig { name: format!("d{i}"), spec: DriveSpec::Modelled { name: format!("d{i}") } };
+    let group = |name: &str, level, disks: std::ops::Range<usize>| GroupConfig {
+        name: name.to_owned(),
+        level,
+        drives: disks.map(|i| format!("d{i}")).collect(),
+        stripe_unit_bytes: raid::STRIPE_UNIT_BYTES_DEFAULT,
+    };
+    let pool = |controller: usize, groups: &[&str]| PoolConfig {
+        name: format!("p{controller}"),
+        groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+        page_bytes: PAGE_BYTES,
+        soft_threshold_percent: 80,
+        controller,
+    };
+    let volume = |(name, pool, pages, provisioning): (&str, usize, u64, Provisioning)| VolumeConfig {
+        name: name.to_owned(),
+        pool: format!("p{pool}"),
+        len_bytes: pages * PAGE_BYTES,
+        provisioning,
+        block_bytes: 512,
+        physical_block_bytes: 512,
+        read_only: false,
+    };
+    let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
+    let portals =
+        (0..CONTROLLERS).map(|c| PortalConfig { listen: portal(c), controller: c, segment_bytes_max: None });
+    Config {
+        id: ArrayId([7; 16]),
+        controllers: CONTROLLERS,
+        portals: portals.collect(),
+        drives: (0..DISKS).map(drive).collect(),
+        groups: vec![
+            group("mirror", Level::Raid1, 0..2),
+            group("stripe", Level::Raid0, 2..4),
+            group("other", Level::Raid1, 4..6),
+        ],
+        pools: vec![pool(0, &["mirror", "stripe"]), pool(1, &["other"])],
+        volumes: VOLUMES.map(volume).to_vec(),
+        hosts: vec![HostConfig {
+            name: "host".to_owned(),
+            initiator: "*".to_owned(),
+            chap: None,
+            mutual_chap: None,
+            luns,
+        }],
+        ..Config::empty(TARGET)
+    }
+}
+
+/// Starts the controllers, each a task where in the real world it is a thread.
+fn start(world: &World) -> Array {
+    let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..CONTROLLERS).map(ControllerHandle::new).unzip();
+    for (index, mailbox) in mailboxes.into_iter().enumerate() {
+        world.spawn(run_controller(world.clone(), index, mailbox, handles.clone()));
+    }
+    Array::new(handles, TARGET)
+}
+
+/// A session at every port; with digests at the second.
+async fn log_in(world: &World) -> Rc<[Session]> {
+    let mut sessions = Vec::new();
+    for controller in 0..CONTROLLERS {
+        let mut options = Options::new(portal(controller), "iqn.2026-11.sim:host", TARGET, controller as u32);
+        if controller > 0 {
+            (options.offer.header_digest, options.offer.data_digest) = (Digests::Required, Digests::Required);
+        }
+        let session =
+            Session::login(world, &options).await.unwrap_or_else(|e| panic!("log in at {controller}: {e}"));
+        sessions.push(session);
+    }
+    sessions.into()
+}
+
+struct ArrayLives {
+    shared: Shared,
+    fault: Fault,
+}
+
+impl ArrayLives {
+    fn new(how: How) -> ArrayLives {
+        let shared = Shared::default();
+        for (name, _, pages, _) in VOLUMES {
+            let sectors = (pages * PAGE_BYTES) as usize / SECTOR_BYTES;
+            shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
+        }
+        if how.verbose {
+            shared.tell_all();
+        }
+        ArrayLives { shared, fault: how.fault }
+    }
+
+    async fn life(&self, model: &Model, world: World, life: &Life) {
+        for disk in (0..DISKS).filter_map(|i| model.disks().get(&format!("d{i}"))) {
+            disk.set_flush_lies(self.fault == Fault::FlushLies);
+            if self.fault == Fault::LostWrite {
+                disk.lose_writes(1);
+            }
+        }
+        let mut array = start(&world);
+        let made = array.apply(declaration()).await.unwrap_or_else(|e| panic!("apply: {e}"));
+        self.shared.tell(|| format!("a life begins: {made:?}"));
+        let sessions = log_in(&world).await;
+        let mut units = BTreeMap::new();
+        for (lun, (name, pool, ..)) in (0..).zip(VOLUMES) {
+            let unit =
+                Lu::behind(sessions.clone(), Lun(lun), pool).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+            workload::compare_all(&unit, &self.shared, name).await;
+            units.insert(name.to_owned(), unit);
+        }
+        workload::run(&world, &units, &self.shared, &life.steps).await;
+        if life.closes {
+            for session in sessions.iter() {
+                session.logout().await.unwrap_or_else(|e| panic!("log out: {e}"));
+            }
+            array.stop().await.unwrap_or_else(|e| panic!("stop: {e}"));
+        }
+    }
+
+    fn ended(&self, how: Ended) {
+        self.shared.tell(|| format!("the life has ended: {how:?}"));
+        self.shared.ended(|shadow| match how {
+            Ended::PowerCut => shadow.crash(),
+            Ended::Died => shadow.memory_lost(),
+            Ended::Closed => shadow.process_ended(),
+        });
+    }
+}
+
+pub(super) fn simulate(seed: u64, steps: u64, how: How) -> Tally {
+    let lives = Lives::new(seed, DISKS, DISK_BYTES);
+    let array = ArrayLives::new(how);
+    lives.live(steps, async |model, world, life| array.life(model, world, life).await, |how| array.ended(how))
+}
+
+/// One short life on blank disks, with the power cut after each of its persistence points in turn: the first ones fall into
+/// the making of the groups, the pools and the volumes.
+pub(super) fn every_point(seed: u64, steps: u64) -> u64 {
+    for point in 1.. {
+        let mut lives = Lives::new(seed, DISKS, DISK_BYTES);
+        let array = ArrayLives::new(How::default());
+        let life = async |model: &Model, world, life: &Life| array.life(model, world, life).await;
+        if !lives.crash_at(point, steps, life, |how| array.ended(how)) {
+            return point - 1;
+        }
+    }
+    unreachable!("a workload of {steps} steps has an end")
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Buf, Device, Pieces};
+
+    use super::*;
+
+    /// Writes of growing size through each port to an LU of each controller come back.
+    #[test]
+    fn writes_of_every_size_come_back_through_every_port() {
+        let lives = Lives::new(1, DISKS, DISK_BYTES);
+        lives.model.run(async |world| {
+            let mut array = start(&world);
+            array.apply(declaration()).await.expect("apply");
+            let sessions = log_in(&world).await;
+            for session in sessions.iter() {
+                for (lun, home) in [(0, 0), (3, 1)] {
+                    let unit = Lu::behind(Rc::new([session.clone()]), Lun(lun), home).await.expect("the facts");
+                    for sectors in [1, 8, 127, 128, 129, 256, 257, 384, 513, 1024] {
+                        let mut data = Buf::new(sectors * SECTOR_BYTES);
+                        world.random("data").fill(&mut data);
+                        let data = Pieces::from(data.freeze());
+                        unit.write(0, &data).await.expect("write");
+                        let mut back = Pieces::new();
+                        unit.read(0, data.len(), &mut back).await.expect("read");
+                        let params = session.params();
+                        assert_eq!(data.first_difference(&back), None, "{sectors} sectors, LUN {lun}, {params:?}");
+                    }
+                }
+            }
+        });
+    }
+}
