@@ -130,7 +130,22 @@ pub fn negotiate(initiator: Offer, target: Offer, is_discovery: bool, text: &[u8
     if !is_rejected {
         assert_eq!(asking.params(), seen_from_the_other_side(answering.params()));
     }
+    if !is_discovery {
+        within(&initiator, &asking.params());
+        within(&target, &answering.params());
+    }
     peer_text(initiator, target, text);
+}
+
+/// What two sides have negotiated is never more than either offered (RFC 7143 13.10 to 13.17).
+fn within(offer: &Offer, p: &Params) {
+    assert!(
+        p.max_burst_len <= offer.max_burst_len && p.first_burst_len <= offer.first_burst_len,
+        "{offer:?} {p:?}"
+    );
+    assert!(p.max_outstanding_r2t <= offer.max_outstanding_r2t && p.time2retain_s <= offer.time2retain_s);
+    assert!(p.time2wait_s >= offer.time2wait_s, "the longer wait wins");
+    assert!((p.initial_r2t || !offer.initial_r2t) && (!p.immediate_data || offer.immediate_data));
 }
 
 /// What a peer says, in either role, key by key after each other and each key alone.
