@@ -1,6 +1,8 @@
 //! The API's types: what goes over HTTP as JSON, converted from `array`'s plain values.
 
-use array::status::{ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus};
+use array::status::{
+    ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+};
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/status`: the array.

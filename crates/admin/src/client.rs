@@ -82,7 +82,10 @@ impl Client {
     }
 
     async fn request<B: Serialize, T: DeserializeOwned>(
-        &self, method: Method, path: &str, body: Option<&B>,
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
     ) -> Result<T, ClientError> {
         let body = match body {
             Some(body) => serde_json::to_vec(body).map_err(|e| self.strange(e))?,
@@ -102,18 +105,24 @@ impl Client {
             return serde_json::from_slice(&answer).map_err(|e| self.strange(e));
         }
         let refused: Option<Refused> = serde_json::from_slice(&answer).ok();
-        Err(ClientError::Refused(refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |r| r.error)))
+        Err(ClientError::Refused(
+            refused.map_or_else(|| String::from_utf8_lossy(&answer).into_owned(), |r| r.error),
+        ))
     }
 
     async fn exchange<S>(
-        &self, connected: std::io::Result<S>, request: Request<Full<Bytes>>,
+        &self,
+        connected: std::io::Result<S>,
+        request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes), ClientError>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let unreachable = |e: std::io::Error| ClientError::Unreachable { place: self.place(), cause: e.to_string() };
+        let unreachable =
+            |e: std::io::Error| ClientError::Unreachable { place: self.place(), cause: e.to_string() };
         let stream = connected.map_err(unreachable)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
         tokio::spawn(connection);
         let response = sender.send_request(request).await.map_err(|e| self.strange(e))?;
         let code = response.status();

@@ -2,7 +2,11 @@
 //!
 //! serde and HTTP live here and nowhere below; what crosses into `array` is its own plain [`array::Config`].
 
-#![expect(clippy::disallowed_methods, reason = "the control plane lives on its own threads, with files and the time of day")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the control plane lives on its own threads, with files and the time of day"
+)]
 
 mod api;
 mod change;
@@ -16,6 +20,6 @@ mod store;
 pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
 pub use declaration::{Declaration, DeclarationError};
-pub use server::{serve, ArrayOwner, Server, ServerError, ServerOptions};
+pub use server::{ArrayOwner, Server, ServerError, ServerOptions, serve};
 pub use size::{format_bytes, parse_bytes};
 pub use store::{Store, StoreError};

@@ -8,20 +8,48 @@ use crate::api::{Status, Volume};
 pub(crate) fn text(status: &Status) -> String {
     let mut out = String::new();
     gauge(&mut out, "masu_uptime_seconds", "Seconds since the start", [(String::new(), status.uptime_s)]);
-    let pools = |f: fn(&crate::api::Pool) -> u64| status.pools.iter().map(move |p| (format!("pool={:?}", p.name), f(p)));
+    let pools = |f: fn(&crate::api::Pool) -> u64| {
+        status.pools.iter().map(move |p| (format!("pool={:?}", p.name), f(p)))
+    };
     gauge(&mut out, "masu_pool_size_bytes", "Size of a pool", pools(|p| p.size_bytes));
     gauge(&mut out, "masu_pool_used_bytes", "Bytes in pages that are taken", pools(|p| p.used_bytes));
-    gauge(&mut out, "masu_pool_promised_bytes", "Bytes that volumes promise to hosts", pools(|p| p.promised_bytes));
-    let volumes = |f: fn(&Volume) -> u64| status.volumes.iter().map(move |v| (format!("volume={:?}", v.name), f(v)));
+    gauge(
+        &mut out,
+        "masu_pool_promised_bytes",
+        "Bytes that volumes promise to hosts",
+        pools(|p| p.promised_bytes),
+    );
+    let volumes =
+        |f: fn(&Volume) -> u64| status.volumes.iter().map(move |v| (format!("volume={:?}", v.name), f(v)));
     gauge(&mut out, "masu_volume_used_bytes", "Bytes in pages that a volume uses", volumes(|v| v.used_bytes));
     for (name, help, value) in VOLUME_COUNTERS {
         family(&mut out, name, help, "counter", volumes(*value));
     }
-    let drives = |f: fn(&crate::api::Drive) -> u64| status.drives.iter().map(move |d| (format!("drive={:?}", d.name), f(d)));
+    let drives = |f: fn(&crate::api::Drive) -> u64| {
+        status.drives.iter().map(move |d| (format!("drive={:?}", d.name), f(d)))
+    };
     family(&mut out, "masu_drive_reads_total", "Read operations of a drive", "counter", drives(|d| d.reads));
-    family(&mut out, "masu_drive_writes_total", "Write operations of a drive", "counter", drives(|d| d.writes));
-    family(&mut out, "masu_drive_read_bytes_total", "Bytes read from a drive", "counter", drives(|d| d.read_bytes));
-    family(&mut out, "masu_drive_written_bytes_total", "Bytes written to a drive", "counter", drives(|d| d.write_bytes));
+    family(
+        &mut out,
+        "masu_drive_writes_total",
+        "Write operations of a drive",
+        "counter",
+        drives(|d| d.writes),
+    );
+    family(
+        &mut out,
+        "masu_drive_read_bytes_total",
+        "Bytes read from a drive",
+        "counter",
+        drives(|d| d.read_bytes),
+    );
+    family(
+        &mut out,
+        "masu_drive_written_bytes_total",
+        "Bytes written to a drive",
+        "counter",
+        drives(|d| d.write_bytes),
+    );
     let ports = status.ports.iter().map(|p| (format!("port={:?}", p.listen), p.sessions as u64));
     gauge(&mut out, "masu_port_sessions", "Sessions logged in", ports);
     out
@@ -34,19 +62,33 @@ const VOLUME_COUNTERS: &[VolumeCounter] = &[
     ("masu_volume_read_bytes_total", "Bytes read by hosts", |v| v.counters.read_bytes),
     ("masu_volume_written_bytes_total", "Bytes written by hosts", |v| v.counters.write_bytes),
     ("masu_volume_zeroed_bytes_total", "Bytes zeroed by the array", |v| v.counters.zeroed_bytes),
-    ("masu_volume_moved_bytes_total", "Bytes copied by moving them inside the array", |v| v.counters.moved_bytes),
+    ("masu_volume_moved_bytes_total", "Bytes copied by moving them inside the array", |v| {
+        v.counters.moved_bytes
+    }),
     ("masu_volume_shared_bytes_total", "Bytes copied by sharing pages", |v| v.counters.shared_bytes),
     ("masu_volume_reclaimed_bytes_total", "Bytes given back by UNMAP", |v| v.counters.reclaimed_bytes),
-    ("masu_volume_compare_misses_total", "COMPARE AND WRITE commands that missed", |v| v.counters.compare_misses),
+    ("masu_volume_compare_misses_total", "COMPARE AND WRITE commands that missed", |v| {
+        v.counters.compare_misses
+    }),
 ];
 
 fn gauge(out: &mut String, name: &str, help: &str, values: impl IntoIterator<Item = (String, u64)>) {
     family(out, name, help, "gauge", values);
 }
 
-fn family(out: &mut String, name: &str, help: &str, kind: &str, values: impl IntoIterator<Item = (String, u64)>) {
+fn family(
+    out: &mut String,
+    name: &str,
+    help: &str,
+    kind: &str,
+    values: impl IntoIterator<Item = (String, u64)>,
+) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
     for (label, value) in values {
-        let _ = if label.is_empty() { writeln!(out, "{name} {value}") } else { writeln!(out, "{name}{{{label}}} {value}") };
+        let _ = if label.is_empty() {
+            writeln!(out, "{name} {value}")
+        } else {
+            writeln!(out, "{name}{{{label}}} {value}")
+        };
     }
 }

@@ -61,7 +61,11 @@ struct Served {
 }
 
 /// Serves the API on the current tokio runtime until [`Server::stop`].
-pub async fn serve(options: ServerOptions, array: Array, store: Store) -> Result<(Server, ArrayOwner), ServerError> {
+pub async fn serve(
+    options: ServerOptions,
+    array: Array,
+    store: Store,
+) -> Result<(Server, ArrayOwner), ServerError> {
     let served = Arc::new(Served { array: Mutex::new(array), store, started: Instant::now() });
     let routes = Router::new()
         .route("/v1/status", get(status))
@@ -79,7 +83,8 @@ pub async fn serve(options: ServerOptions, array: Array, store: Store) -> Result
             return Err(ServerError::WeakToken(token.len()));
         }
         let bind = TcpListener::bind(addr).await;
-        let listener = bind.map_err(|e| ServerError::Bind { place: addr.to_string(), cause: e.to_string() })?;
+        let listener =
+            bind.map_err(|e| ServerError::Bind { place: addr.to_string(), cause: e.to_string() })?;
         let guarded = routes.layer(middleware::from_fn_with_state(Arc::<str>::from(token), require_token));
         let stopped = server.stop_signal();
         tokio::spawn(async move { axum::serve(listener, guarded).with_graceful_shutdown(stopped).await });
@@ -125,14 +130,20 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
         std::fs::remove_file(path).map_err(|e| failed(e.to_string()))?;
     }
     let listener = UnixListener::bind(path).map_err(|e| failed(e.to_string()))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|e| failed(e.to_string()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+        .map_err(|e| failed(e.to_string()))?;
     Ok(listener)
 }
 
 async fn require_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    let good = given.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|t| same(t.as_bytes(), token.as_bytes()));
-    if good { next.run(request).await } else { refused(StatusCode::UNAUTHORIZED, "the token is missing or wrong") }
+    let good =
+        given.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|t| same(t.as_bytes(), token.as_bytes()));
+    if good {
+        next.run(request).await
+    } else {
+        refused(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
+    }
 }
 
 /// Compares in a time that does not tell where the difference is.
@@ -161,7 +172,8 @@ async fn status(State(served): State<Arc<Served>>) -> Response {
 
 async fn metrics(State(served): State<Arc<Served>>) -> Response {
     match current(&served).await {
-        Ok(status) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], crate::metrics::text(&status)).into_response(),
+        Ok(status) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], crate::metrics::text(&status))
+            .into_response(),
         Err(response) => response,
     }
 }

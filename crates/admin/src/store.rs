@@ -60,8 +60,11 @@ impl Store {
         let path = self.dir.join(FILE);
         let fresh = self.dir.join(format!("{FILE}.new"));
         let write = || -> std::io::Result<()> {
-            let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            file.write_all(b"# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n")?;
+            let mut file =
+                fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+            file.write_all(
+                b"# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n",
+            )?;
             file.write_all(Declaration::of(config).to_text().as_bytes())?;
             file.sync_all()?;
             fs::rename(&fresh, &path)?;

@@ -19,10 +19,15 @@ use crate::port::{Port, PortCounts, PortTarget};
 
 /// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
 const LISTEN_TIME: Duration = Duration::from_secs(1);
+/// The pause after each MiB of a resync, so that hosts keep their share of the drives: at most 100 MB/s.
+const RESYNC_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Applies a declaration; gives a line for each thing made or changed.
-pub(crate) async fn apply(controller: &Rc<Controller>, config: Arc<Config>) -> Result<Vec<String>, ControlError> {
+pub(crate) async fn apply(
+    controller: &Rc<Controller>,
+    config: Arc<Config>,
+) -> Result<Vec<String>, ControlError> {
     let mut done = Vec::new();
     release_what_others_own(controller, &config);
     for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
@@ -71,7 +76,9 @@ fn host_changes(old: &Config, new: &Config) -> Vec<String> {
         let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
         lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
         let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
-        lines.extend(gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)));
+        lines.extend(
+            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
+        );
     }
     let removed = old.hosts.iter().filter(|h| new.hosts.iter().all(|n| n.name != h.name));
     lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
@@ -100,7 +107,10 @@ fn release_what_others_own(controller: &Controller, config: &Config) {
 }
 
 async fn open_group(
-    controller: &Controller, config: &Config, group: &GroupConfig, done: &mut Vec<String>,
+    controller: &Rc<Controller>,
+    config: &Config,
+    group: &GroupConfig,
+    done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     if controller.state().groups.contains_key(&group.name) {
         return Ok(());
@@ -119,13 +129,29 @@ async fn open_group(
     };
     // Creation refuses drives with a label, unless it is that of a creation which a power cut interrupted.
     let (opened, how) = match Group::create(controller.world.clone(), spec.clone(), drives.clone()).await {
-        Err(GroupError::InUse { .. }) => (Group::open(controller.world.clone(), spec, drives).await, "opened"),
+        Err(GroupError::InUse { .. }) => {
+            (Group::open(controller.world.clone(), spec, drives).await, "opened")
+        }
         created => (created, "created"),
     };
     let opened = opened.map_err(|e| place()(&e))?;
     done.push(format!("group {}: {how}, {:?}", group.name, opened.status().state));
+    if opened.status().reads_pinned {
+        controller.world.spawn(resync_task(controller.clone(), opened.clone()));
+    }
     controller.state.borrow_mut().groups.insert(group.name.clone(), opened);
     Ok(())
+}
+
+/// Brings mirrors together again that a power cut may have left different.
+async fn resync_task(controller: Rc<Controller>, group: Group) {
+    let world = controller.world.clone();
+    controller.note(format!("group {}: mirrors are compared after an unclean stop", group.name()));
+    let ended = group.resync(|_| world.sleep(RESYNC_PAUSE)).await;
+    controller.note(match ended {
+        Ok(written) => format!("group {}: mirrors are equal again, {written} bytes differed", group.name()),
+        Err(e) => format!("group {}: mirrors could not be compared: {e}", group.name()),
+    });
 }
 
 fn open_drive(controller: &Controller, declared: &DriveConfig) -> Result<Drive, ControlError> {
@@ -139,7 +165,9 @@ fn open_drive(controller: &Controller, declared: &DriveConfig) -> Result<Drive, 
 }
 
 async fn open_pool(
-    controller: &Rc<Controller>, declared: &PoolConfig, done: &mut Vec<String>,
+    controller: &Rc<Controller>,
+    declared: &PoolConfig,
+    done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("pool {:?}", declared.name));
     let known = controller.state().pools.get(&declared.name).cloned();
@@ -197,7 +225,10 @@ async fn watch_pool_task(controller: Rc<Controller>, name: String, pool: Pool) {
 }
 
 async fn open_volume(
-    controller: &Controller, config: &Config, declared: &VolumeConfig, done: &mut Vec<String>,
+    controller: &Controller,
+    config: &Config,
+    declared: &VolumeConfig,
+    done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("volume {:?}", declared.name));
     let pool = controller.state().pools[&declared.pool].clone();
@@ -212,7 +243,10 @@ async fn open_volume(
     };
     let len = block::Device::geometry(&volume).len_bytes;
     if declared.len_bytes < len {
-        return Err(place()(&format!("has {len} bytes and is declared with {}: a volume does not shrink", declared.len_bytes)));
+        return Err(place()(&format!(
+            "has {len} bytes and is declared with {}: a volume does not shrink",
+            declared.len_bytes
+        )));
     }
     if declared.len_bytes > len {
         pool.grow_volume(&declared.name, declared.len_bytes).await.map_err(|e| place()(&e))?;
@@ -252,13 +286,18 @@ pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result
         return Err(place()(&"it is declared"));
     }
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
-    let pool = pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&"there is none"))?;
+    let pool =
+        pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&"there is none"))?;
     pool.delete_volume(name).await.map_err(|e| place()(&e))?;
     Ok(vec![format!("volume {name}: deleted")])
 }
 
 /// Makes a volume that shares the pages of another; its LU is made when it is declared.
-pub(crate) async fn clone_volume(controller: &Controller, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
+pub(crate) async fn clone_volume(
+    controller: &Controller,
+    from: &str,
+    to: &str,
+) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("volume {from:?}"));
     let pool = {
         let state = controller.state();
@@ -290,7 +329,10 @@ fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>)
 }
 
 async fn open_port(
-    controller: &Rc<Controller>, declared: &PortalConfig, portal_group: u16, done: &mut Vec<String>,
+    controller: &Rc<Controller>,
+    declared: &PortalConfig,
+    portal_group: u16,
+    done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     if controller.state().ports.iter().any(|p| p.portal_group == portal_group) {
         return Ok(());
@@ -316,7 +358,11 @@ async fn open_port(
 
 /// Listens; an address in use is asked for again for a short while: the kernel ends the sockets of a process that was
 /// killed some milliseconds after the process, and an array that is started again at once must not fail for that.
-async fn listen(controller: &Controller, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
+async fn listen(
+    controller: &Controller,
+    addr: SocketAddr,
+    options: StreamOptions,
+) -> Result<Listener, NetError> {
     let deadline = controller.world.now() + LISTEN_TIME;
     loop {
         match controller.world.listen_with(addr, options) {

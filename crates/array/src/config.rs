@@ -202,8 +202,14 @@ impl Config {
 
     /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if !self.target.starts_with("iqn.") && !self.target.starts_with("eui.") && !self.target.starts_with("naa.") {
-            return refuse("target", format!("{:?} is no iSCSI name: it begins with iqn., eui. or naa.", self.target));
+        if !self.target.starts_with("iqn.")
+            && !self.target.starts_with("eui.")
+            && !self.target.starts_with("naa.")
+        {
+            return refuse(
+                "target",
+                format!("{:?} is no iSCSI name: it begins with iqn., eui. or naa.", self.target),
+            );
         }
         if self.controllers == 0 || self.controllers > 64 {
             return refuse("controllers", "between 1 and 64".into());
@@ -219,7 +225,10 @@ impl Config {
         for (i, portal) in self.portals.iter().enumerate() {
             let place = format!("portal {}", portal.listen);
             if portal.controller >= self.controllers {
-                return refuse(place, format!("controller {} of {} does not exist", portal.controller, self.controllers));
+                return refuse(
+                    place,
+                    format!("controller {} of {} does not exist", portal.controller, self.controllers),
+                );
             }
             if portal.listen.port() != 0 && self.portals[..i].iter().any(|p| p.listen == portal.listen) {
                 return refuse(place, "declared twice".into());
@@ -270,7 +279,10 @@ impl Config {
                 }
             }
             if pool.controller >= self.controllers {
-                return refuse(place, format!("controller {} of {} does not exist", pool.controller, self.controllers));
+                return refuse(
+                    place,
+                    format!("controller {} of {} does not exist", pool.controller, self.controllers),
+                );
             }
             if !(1..=100).contains(&pool.soft_threshold_percent) {
                 return refuse(place, "soft_threshold_percent is between 1 and 100".into());
@@ -289,11 +301,16 @@ impl Config {
             if volume.block_bytes != 512 && volume.block_bytes != 4096 {
                 return refuse(place, "block is 512 or 4096".into());
             }
-            if ![512, 4096].contains(&volume.physical_block_bytes) || volume.physical_block_bytes < volume.block_bytes {
+            if ![512, 4096].contains(&volume.physical_block_bytes)
+                || volume.physical_block_bytes < volume.block_bytes
+            {
                 return refuse(place, "physical_block is 512 or 4096, and no less than block".into());
             }
             if volume.len_bytes == 0 || !volume.len_bytes.is_multiple_of(4096) {
-                return refuse(place, format!("size {} is not a positive multiple of 4096 bytes", volume.len_bytes));
+                return refuse(
+                    place,
+                    format!("size {} is not a positive multiple of 4096 bytes", volume.len_bytes),
+                );
             }
         }
         Ok(())
@@ -311,7 +328,14 @@ impl Config {
             }
             for chap in host.chap.iter().chain(&host.mutual_chap) {
                 if !SECRET_LEN.contains(&chap.secret.len()) {
-                    return refuse(place, format!("a CHAP secret has 12 to 255 bytes, {:?}'s has {}", chap.name, chap.secret.len()));
+                    return refuse(
+                        place,
+                        format!(
+                            "a CHAP secret has 12 to 255 bytes, {:?}'s has {}",
+                            chap.name,
+                            chap.secret.len()
+                        ),
+                    );
                 }
             }
             if let (Some(own), Some(mutual)) = (&host.chap, &host.mutual_chap)

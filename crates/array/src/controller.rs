@@ -19,7 +19,9 @@ use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, 
 use crate::crossing::RemoteNexus;
 use crate::hosts::{Nexuses, Seen, initiator_port, target_port};
 use crate::port::Port;
-use crate::status::{ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus};
+use crate::status::{
+    ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+};
 
 /// Events kept for the status.
 const EVENTS_MAX: usize = 200;
@@ -133,14 +135,22 @@ impl Controller {
     }
 
     /// Opens the nexus of a session at one of this controller's ports.
-    pub(crate) fn open_nexus(&self, initiator: &str, isid: [u8; 6], portal_group: u16) -> Result<Rc<Seen>, LoginRefusal> {
+    pub(crate) fn open_nexus(
+        &self,
+        initiator: &str,
+        isid: [u8; 6],
+        portal_group: u16,
+    ) -> Result<Rc<Seen>, LoginRefusal> {
         if self.stopping.get() {
             return Err(LoginRefusal::ServiceUnavailable);
         }
         let id = self.state.borrow_mut().nexuses.fresh_id(self.index);
         let target = self.config().target.clone();
-        let nexus =
-            RemoteNexus { id, initiator: initiator_port(initiator, isid), port: target_port(&target, portal_group) };
+        let nexus = RemoteNexus {
+            id,
+            initiator: initiator_port(initiator, isid),
+            port: target_port(&target, portal_group),
+        };
         self.admit(nexus, true).ok_or(LoginRefusal::NotAllowed)
     }
 
@@ -239,7 +249,11 @@ impl Controller {
 type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
 
 /// The LUs of this controller that a host sees, and who serves its others.
-fn what_host_sees(state: &State, host: &crate::config::HostConfig, index: usize) -> (Here, Vec<(Lun, usize)>) {
+fn what_host_sees(
+    state: &State,
+    host: &crate::config::HostConfig,
+    index: usize,
+) -> (Here, Vec<(Lun, usize)>) {
     let mut here = BTreeMap::new();
     let mut elsewhere = Vec::new();
     for (lun, volume) in &host.luns {
@@ -247,7 +261,8 @@ fn what_host_sees(state: &State, host: &crate::config::HostConfig, index: usize)
             Some(lu) => {
                 here.insert(*lun, lu.clone());
             }
-            None => elsewhere.extend(state.config.owner_of(volume).filter(|o| *o != index).map(|owner| (*lun, owner))),
+            None => elsewhere
+                .extend(state.config.owner_of(volume).filter(|o| *o != index).map(|owner| (*lun, owner))),
         }
     }
     (here, elsewhere)
@@ -300,7 +315,8 @@ fn volumes_status(state: &State) -> Vec<VolumeStatus> {
         let declared = state.config.volume(name)?;
         let space = lu.medium().volume().space();
         let seers = state.config.hosts.iter();
-        let mapped = seers.flat_map(|h| h.luns.iter().filter(|(_, v)| *v == name).map(|(l, _)| (h.name.clone(), *l)));
+        let mapped =
+            seers.flat_map(|h| h.luns.iter().filter(|(_, v)| *v == name).map(|(l, _)| (h.name.clone(), *l)));
         Some(VolumeStatus {
             name: name.clone(),
             pool: declared.pool.clone(),

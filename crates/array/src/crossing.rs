@@ -20,7 +20,12 @@ pub(crate) struct RemoteNexus {
 }
 
 /// Executes a command at its owner. When the owner has stopped, the host is told to try again.
-pub(crate) async fn execute(owner: &ControllerHandle, nexus: RemoteNexus, lun: Option<Lun>, request: Request) -> Response {
+pub(crate) async fn execute(
+    owner: &ControllerHandle,
+    nexus: RemoteNexus,
+    lun: Option<Lun>,
+    request: Request,
+) -> Response {
     let (reply, answer) = oneshot::channel();
     if owner.send(Message::Execute { nexus, lun, request, reply }).await.is_err() {
         return busy();
@@ -29,7 +34,11 @@ pub(crate) async fn execute(owner: &ControllerHandle, nexus: RemoteNexus, lun: O
 }
 
 /// Performs a task management function at another controller.
-pub(crate) async fn manage(owner: &ControllerHandle, nexus: RemoteNexus, function: TaskFunction) -> TaskOutcome {
+pub(crate) async fn manage(
+    owner: &ControllerHandle,
+    nexus: RemoteNexus,
+    function: TaskFunction,
+) -> TaskOutcome {
     let (reply, answer) = oneshot::channel();
     if owner.send(Message::Manage { nexus, function, reply }).await.is_err() {
         return TaskOutcome::NoSuchLun;

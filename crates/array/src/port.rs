@@ -82,7 +82,10 @@ impl Target for PortTarget {
             // for it, which operators rarely set.
             return Ok(None);
         }
-        Ok(host.chap.as_ref().map(|own| Chap { host: secret(own), target: host.mutual_chap.as_ref().map(secret) }))
+        Ok(host
+            .chap
+            .as_ref()
+            .map(|own| Chap { host: secret(own), target: host.mutual_chap.as_ref().map(secret) }))
     }
 
     fn portal_group(&self) -> u16 {
@@ -149,7 +152,9 @@ impl Target for PortTarget {
         };
         match nexus.seen.owner_elsewhere(Some(lun)) {
             None => nexus.seen.view.manage(function).await,
-            Some(owner) => crossing::manage(controller.handle(owner), nexus.seen.nexus.clone(), function).await,
+            Some(owner) => {
+                crossing::manage(controller.handle(owner), nexus.seen.nexus.clone(), function).await
+            }
         }
     }
 }

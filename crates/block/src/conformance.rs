@@ -21,7 +21,10 @@ pub async fn random_against_shadow(device: &impl Device, rng: &mut Rng, operatio
                 let mut buf = Buf::new(n);
                 rng.fill(&mut buf);
                 shadow[at..at + n].copy_from_slice(&buf);
-                device.write(at as u64, &buf.freeze().into()).await.unwrap_or_else(|e| panic!("step {step}: write: {e}"));
+                device
+                    .write(at as u64, &buf.freeze().into())
+                    .await
+                    .unwrap_or_else(|e| panic!("step {step}: write: {e}"));
             }
             4 => {
                 shadow[at..at + n].fill(0);

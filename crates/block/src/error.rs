@@ -57,7 +57,9 @@ impl From<DriveError> for BlockError {
     fn from(error: DriveError) -> BlockError {
         match error {
             DriveError::Medium { at, .. } => BlockError::Unreadable { at, cause: error.to_string() },
-            DriveError::Gone { .. } | DriveError::NoRoom { .. } => BlockError::Failed { cause: error.to_string() },
+            DriveError::Gone { .. } | DriveError::NoRoom { .. } => {
+                BlockError::Failed { cause: error.to_string() }
+            }
         }
     }
 }

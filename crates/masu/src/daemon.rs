@@ -49,7 +49,12 @@ const DEFAULT_DRIVE_BYTES_MIN: u64 = 256 << 20;
 
 pub(crate) fn run(serve: &Serve) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
     let store = Store::open(&serve.data)?;
     let mut config = declared(serve, &store)?;
     if config.id == ArrayId::default() {
@@ -62,7 +67,11 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
         let (handle, mailbox) = ControllerHandle::new(index);
         let cpu = serve.pin_first.map(|first| first + index);
         // Secrets (CHAP challenges, copy tokens) come from the world's random streams: the seed must not be guessed.
-        let options = world_real::Options { cpu, seed: u64::from_le_bytes(random()?), ..world_real::Options::default() };
+        let options = world_real::Options {
+            cpu,
+            seed: u64::from_le_bytes(random()?),
+            ..world_real::Options::default()
+        };
         handles.push(handle);
         threads.push((index, options, mailbox));
     }
@@ -70,7 +79,9 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
         .into_iter()
         .map(|(index, options, mailbox)| {
             let all = handles.clone();
-            world_real::start(&format!("controller-{index}"), options, move |world| array::run_controller(world, index, mailbox, all))
+            world_real::start(&format!("controller-{index}"), options, move |world| {
+                array::run_controller(world, index, mailbox, all)
+            })
         })
         .collect::<Result<_, _>>()
         .context("a controller cannot start")?;
@@ -85,7 +96,12 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
     served
 }
 
-async fn run_until_signal(serve: &Serve, config: Config, store: Store, handles: Vec<ControllerHandle>) -> Result<()> {
+async fn run_until_signal(
+    serve: &Serve,
+    config: Config,
+    store: Store,
+    handles: Vec<ControllerHandle>,
+) -> Result<()> {
     let mut array = Array::new(handles, &config.target);
     match array.apply(config).await {
         Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
@@ -158,7 +174,10 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
     let mut config = Config::empty("iqn.2026-11.net.masu:array");
     config.controllers = serve.controllers.unwrap_or(1);
     config.portals = vec![PortalConfig { listen: serve.listen, controller: 0, segment_bytes_max: None }];
-    config.drives = vec![DriveConfig { name: "drive0".into(), spec: DriveSpec::File { path, create_len_bytes: Some(len) } }];
+    config.drives = vec![DriveConfig {
+        name: "drive0".into(),
+        spec: DriveSpec::File { path, create_len_bytes: Some(len) },
+    }];
     config.groups = vec![GroupConfig {
         name: "group0".into(),
         level: Level::Raid0,

@@ -13,7 +13,10 @@ use clap::{Parser, Subcommand};
 ///
 /// The same program serves block storage over iSCSI, and verifies storage: its own or anyone's.
 #[derive(Parser)]
-#[command(name = "masu", version, after_help = "\
+#[command(
+    name = "masu",
+    version,
+    after_help = "\
 To begin:
   masu verify vaai                        measure what the offloads save, and write a report
   masu serve --data ./data                an array on files under ./data
@@ -21,7 +24,8 @@ To begin:
   masu host set kvm1 iqn.2004-10.com.example:kvm1
   masu host map kvm1 v1                   the host sees v1 as LUN 0
 
-Exit status: 0 done (and every check held), 1 a check did not hold, 2 bad input or failure.")]
+Exit status: 0 done (and every check held), 1 a check did not hold, 2 bad input or failure."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

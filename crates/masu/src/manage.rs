@@ -275,7 +275,9 @@ fn volume(what: &VolumeCommand, at: &Where) -> Result<()> {
                 block_bytes: *block,
             },
         ),
-        VolumeCommand::Grow { name, size } => change(at, &Change::VolumeGrow { name: name.clone(), size_bytes: *size }),
+        VolumeCommand::Grow { name, size } => {
+            change(at, &Change::VolumeGrow { name: name.clone(), size_bytes: *size })
+        }
         VolumeCommand::Delete { name } => change(at, &Change::VolumeDelete { name: name.clone() }),
     }
 }
@@ -337,22 +339,56 @@ fn print_status(s: &Status) {
     println!("{}  masu {}, up {} s, {} controller(s)\n", s.target, s.version, s.uptime_s, s.controllers);
     print_pools(s);
     println!();
-    let drive = |d: &admin::Drive| vec![
-        d.name.clone(), d.medium.clone(), format_bytes(d.size_bytes), d.reads.to_string(), d.writes.to_string(), d.flushes.to_string(),
-    ];
-    table::print(&["drive", "medium", "size", "reads", "writes", "flushes"], &["size", "reads", "writes", "flushes"],
-        s.drives.iter().map(drive).collect(), "no drives");
+    let drive = |d: &admin::Drive| {
+        vec![
+            d.name.clone(),
+            d.medium.clone(),
+            format_bytes(d.size_bytes),
+            d.reads.to_string(),
+            d.writes.to_string(),
+            d.flushes.to_string(),
+        ]
+    };
+    table::print(
+        &["drive", "medium", "size", "reads", "writes", "flushes"],
+        &["size", "reads", "writes", "flushes"],
+        s.drives.iter().map(drive).collect(),
+        "no drives",
+    );
     println!();
-    let port = |p: &admin::Port| vec![
-        p.listen.clone(), p.portal_group.to_string(), p.controller.to_string(), p.sessions.to_string(), p.commands.to_string(),
-        format_bytes(p.bytes_in), format_bytes(p.bytes_out),
-    ];
-    table::print(&["port", "group", "controller", "sessions", "commands", "in", "out"], &["group", "controller", "sessions", "commands", "in", "out"],
-        s.ports.iter().map(port).collect(), "no ports");
+    let port = |p: &admin::Port| {
+        vec![
+            p.listen.clone(),
+            p.portal_group.to_string(),
+            p.controller.to_string(),
+            p.sessions.to_string(),
+            p.commands.to_string(),
+            format_bytes(p.bytes_in),
+            format_bytes(p.bytes_out),
+        ]
+    };
+    table::print(
+        &["port", "group", "controller", "sessions", "commands", "in", "out"],
+        &["group", "controller", "sessions", "commands", "in", "out"],
+        s.ports.iter().map(port).collect(),
+        "no ports",
+    );
     println!();
-    let session = |x: &admin::Session| vec![x.host.clone(), x.initiator.clone(), x.isid.clone(), x.commands.to_string(), format_bytes(x.bytes)];
-    table::print(&["host", "initiator", "isid", "commands", "bytes"], &["commands", "bytes"],
-        s.sessions.iter().map(session).collect(), "no sessions");
+    let session = |x: &admin::Session| {
+        vec![
+            x.host.clone(),
+            x.initiator.clone(),
+            x.isid.clone(),
+            x.commands.to_string(),
+            format_bytes(x.bytes),
+        ]
+    };
+    table::print(
+        &["host", "initiator", "isid", "commands", "bytes"],
+        &["commands", "bytes"],
+        s.sessions.iter().map(session).collect(),
+        "no sessions",
+    );
     if !s.events.is_empty() {
         println!("\nEVENTS");
         s.events.iter().for_each(|e| println!("{e}"));
@@ -360,20 +396,37 @@ fn print_status(s: &Status) {
 }
 
 fn print_groups(s: &Status) {
-    let row = |g: &admin::Group| vec![g.name.clone(), g.level.clone(), g.state.clone(), format_bytes(g.size_bytes), g.drives.join(" ")];
-    table::print(&["group", "level", "state", "size", "drives"], &["size"], s.groups.iter().map(row).collect(), "no groups");
+    let row = |g: &admin::Group| {
+        vec![g.name.clone(), g.level.clone(), g.state.clone(), format_bytes(g.size_bytes), g.drives.join(" ")]
+    };
+    table::print(
+        &["group", "level", "state", "size", "drives"],
+        &["size"],
+        s.groups.iter().map(row).collect(),
+        "no groups",
+    );
 }
 
 fn print_pools(s: &Status) {
     let row = |p: &admin::Pool| {
         let used = 100.0 * p.used_bytes as f64 / (p.size_bytes.max(1)) as f64;
         vec![
-            p.name.clone(), p.groups.join(" "), format_bytes(p.size_bytes), format_bytes(p.used_bytes), format!("{used:.1} %"),
-            format_bytes(p.promised_bytes), format!("{} %", p.soft_threshold_percent), format_bytes(p.page_bytes),
+            p.name.clone(),
+            p.groups.join(" "),
+            format_bytes(p.size_bytes),
+            format_bytes(p.used_bytes),
+            format!("{used:.1} %"),
+            format_bytes(p.promised_bytes),
+            format!("{} %", p.soft_threshold_percent),
+            format_bytes(p.page_bytes),
         ]
     };
-    table::print(&["pool", "groups", "size", "used", "share", "promised", "warns at", "page"],
-        &["size", "used", "share", "promised", "warns at", "page"], s.pools.iter().map(row).collect(), "no pools");
+    table::print(
+        &["pool", "groups", "size", "used", "share", "promised", "warns at", "page"],
+        &["size", "used", "share", "promised", "warns at", "page"],
+        s.pools.iter().map(row).collect(),
+        "no pools",
+    );
 }
 
 fn print_volumes(s: &Status) {
@@ -381,14 +434,39 @@ fn print_volumes(s: &Status) {
         let hosts: Vec<String> = v.mapped_to.iter().map(|m| format!("{}:{}", m.host, m.lun)).collect();
         let c = &v.counters;
         vec![
-            v.name.clone(), v.pool.clone(), v.provisioning.clone(), format_bytes(v.size_bytes), format_bytes(v.used_bytes),
-            format_bytes(v.shared_bytes), hosts.join(" "), c.commands.to_string(), format_bytes(c.zeroed_bytes),
-            format_bytes(c.shared_bytes), format_bytes(c.moved_bytes), format_bytes(c.reclaimed_bytes),
+            v.name.clone(),
+            v.pool.clone(),
+            v.provisioning.clone(),
+            format_bytes(v.size_bytes),
+            format_bytes(v.used_bytes),
+            format_bytes(v.shared_bytes),
+            hosts.join(" "),
+            c.commands.to_string(),
+            format_bytes(c.zeroed_bytes),
+            format_bytes(c.shared_bytes),
+            format_bytes(c.moved_bytes),
+            format_bytes(c.reclaimed_bytes),
         ]
     };
-    table::print(&["volume", "pool", "type", "size", "used", "shared", "host:lun", "commands", "zeroed", "cloned", "moved", "reclaimed"],
+    table::print(
+        &[
+            "volume",
+            "pool",
+            "type",
+            "size",
+            "used",
+            "shared",
+            "host:lun",
+            "commands",
+            "zeroed",
+            "cloned",
+            "moved",
+            "reclaimed",
+        ],
         &["size", "used", "shared", "commands", "zeroed", "cloned", "moved", "reclaimed"],
-        s.volumes.iter().map(row).collect(), "no volumes: masu volume create NAME --size 10GiB");
+        s.volumes.iter().map(row).collect(),
+        "no volumes: masu volume create NAME --size 10GiB",
+    );
 }
 
 fn print_hosts(s: &Status) {
@@ -396,6 +474,10 @@ fn print_hosts(s: &Status) {
         let luns: Vec<String> = h.luns.iter().map(|l| format!("{}={}", l.lun, l.volume)).collect();
         vec![h.name.clone(), h.initiator.clone(), h.authentication.clone(), luns.join(" ")]
     };
-    table::print(&["host", "initiator", "authentication", "luns"], &[], s.hosts.iter().map(row).collect(),
-        "no hosts: masu host set NAME IQN");
+    table::print(
+        &["host", "initiator", "authentication", "luns"],
+        &[],
+        s.hosts.iter().map(row).collect(),
+        "no hosts: masu host set NAME IQN",
+    );
 }

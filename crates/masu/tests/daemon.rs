@@ -105,9 +105,12 @@ fn a_full_pool_refuses_what_needs_a_page_and_nothing_else() {
     }
     let (mib, text) = refused.expect("64 MiB do not hold 64 MiB and metadata");
     assert!(mib > 20, "only {mib} MiB of 64 could be used: {text}");
-    qemu_io(&array.url(1), &["read -P 0x11 0 4M", "write -P 0x33 0 4M", "read -P 0x33 0 4M"]).expect("others go on");
-    qemu_io(&array.url(0), &["read -P 0x22 0 1M", "write -P 0x44 0 1M"]).expect("pages that are there can be written");
-    qemu_io(&array.url(0), &["discard 8M 4M", "flush", &format!("write -P 0x55 {mib}M 1M")]).expect("space comes back");
+    qemu_io(&array.url(1), &["read -P 0x11 0 4M", "write -P 0x33 0 4M", "read -P 0x33 0 4M"])
+        .expect("others go on");
+    qemu_io(&array.url(0), &["read -P 0x22 0 1M", "write -P 0x44 0 1M"])
+        .expect("pages that are there can be written");
+    qemu_io(&array.url(0), &["discard 8M 4M", "flush", &format!("write -P 0x55 {mib}M 1M")])
+        .expect("space comes back");
     let events = array.ok(&["status"]);
     assert!(events.contains("pool p0:"), "the threshold was crossed: {events}");
 }

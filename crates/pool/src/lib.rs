@@ -1,4 +1,3 @@
-#![forbid(unsafe_code)]
 //! Thin pools: RAID groups whose space is handed out to volumes in pages.
 //!
 //! ```text
@@ -19,6 +18,8 @@
 //!
 //! Futures that write, zero or copy are driven to their end. One that is dropped in the middle keeps its page out of
 //! further use until the next start, because the drive may still be writing to it.
+
+#![forbid(unsafe_code)]
 
 mod area;
 mod audit;

@@ -1,4 +1,3 @@
-#![forbid(unsafe_code)]
 //! RAID groups: labelled drives that act as one device. Levels 0 (stripes) and 1 (mirrors).
 //!
 //! ```text
@@ -9,6 +8,8 @@
 //!
 //! A group knows nothing of pages, volumes or SCSI. Futures of a group are driven to their end: dropping one in the
 //! middle abandons its outcome but not the drive operations it has begun.
+
+#![forbid(unsafe_code)]
 
 mod create;
 mod error;

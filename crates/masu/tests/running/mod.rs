@@ -29,7 +29,8 @@ pub(crate) fn qemu_io(url: &str, commands: &[&str]) -> Result<(), String> {
         qemu.args(["-c", c]);
     });
     let output = qemu.arg(url).output().expect("qemu-io is there (make setup installs it)");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     // qemu-io exits with 0 after a failed comparison.
     let failed = !output.status.success() || text.contains("failed") || text.contains("rror");
     if failed { Err(text) } else { Ok(()) }
@@ -53,7 +54,8 @@ impl Running {
         let port = free_port();
         // Keys of the top level must come before the first table.
         let (top, tables) = toml.split_at(toml.find("[[").unwrap_or(toml.len()));
-        let text = format!("target = \"{TARGET}\"\n{top}\n[[portal]]\nlisten = \"127.0.0.1:{port}\"\n{tables}");
+        let text =
+            format!("target = \"{TARGET}\"\n{top}\n[[portal]]\nlisten = \"127.0.0.1:{port}\"\n{tables}");
         std::fs::write(dir.path().join("array.toml"), text).expect("write the declaration");
         let extra = extra.iter().map(ToString::to_string).collect();
         let process = spawn(dir.path(), &extra);
@@ -113,7 +115,8 @@ impl Running {
 
     fn wait_until_it_serves(&mut self) {
         let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !self.data().join("api.sock").exists() {
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !self.data().join("api.sock").exists()
+        {
             if let Ok(Some(status)) = self.process.try_wait() {
                 panic!("the array ended with {status}: {}", self.log());
             }
@@ -125,7 +128,13 @@ impl Running {
 
 fn spawn(dir: &Path, extra: &Vec<String>) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
-    command.arg("serve").arg("--data").arg(dir.join("data")).arg("--config").arg(dir.join("array.toml")).args(extra);
+    command
+        .arg("serve")
+        .arg("--data")
+        .arg(dir.join("data"))
+        .arg("--config")
+        .arg(dir.join("array.toml"))
+        .args(extra);
     command.env("RUST_LOG", "warn").stderr(Stdio::piped()).spawn().expect("masu runs")
 }
 
