@@ -47,7 +47,8 @@ thread_local! {
 
 fn class_of(len: usize) -> usize {
     assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is over the limit of {BUF_LEN_MAX}");
-    len.next_power_of_two().max(CLASS_LEN_MIN).trailing_zeros() as usize - CLASS_LEN_MIN.trailing_zeros() as usize
+    len.next_power_of_two().max(CLASS_LEN_MIN).trailing_zeros() as usize
+        - CLASS_LEN_MIN.trailing_zeros() as usize
 }
 
 fn take(class: usize) -> Arc<Memory> {

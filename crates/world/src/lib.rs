@@ -24,11 +24,14 @@ pub mod sync;
 mod task;
 mod time;
 
-pub use buf::{Buf, Data, BUF_LEN_MAX};
+pub use buf::{BUF_LEN_MAX, Buf, Data};
 pub use drive::{Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, OpenError};
 pub use io::Io;
-pub use net::{Batch, Listener, ListenerBackend, NetError, Piece, Received, Sent, Stream, StreamBackend, StreamOptions, TcpCounts};
-pub use task::{yield_now, World, WorldBackend};
+pub use net::{
+    Batch, Listener, ListenerBackend, NetError, Piece, Received, Sent, Stream, StreamBackend, StreamOptions,
+    TcpCounts,
+};
+pub use task::{World, WorldBackend, yield_now};
 pub use time::Instant;
 
 /// The generator of a random stream: seeded from the world's seed and the stream's name, see [`World::random`].

@@ -60,7 +60,9 @@ impl World {
     /// The random stream of this name: the same for the same seed, independent of the other streams.
     pub fn random(&self, stream: &str) -> Rng {
         // FNV-1a of the name, so that a stream does not move when another is added.
-        let salt = stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let salt = stream
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         Rng::with_seed(self.0.seed() ^ salt)
     }
 
