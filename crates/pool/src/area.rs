@@ -12,7 +12,7 @@ pub(crate) struct Area {
     pub(crate) group: Group,
     pub(crate) entry: GroupEntry,
     pub(crate) block_bytes: u64,
-    /// Something was written since the last flush began.
+    /// Something was written since the last flush began; also by a process before this one, for all that is known.
     dirty: Cell<bool>,
     /// Flushes in flight: what they cover is not durable yet.
     flushing: Cell<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct Area {
 impl Area {
     pub(crate) fn new(group: Group, entry: GroupEntry) -> Area {
         let block_bytes = group.geometry().block_bytes.into();
-        Area { group, entry, block_bytes, dirty: Cell::new(false), flushing: Cell::new(0) }
+        Area { group, entry, block_bytes, dirty: Cell::new(true), flushing: Cell::new(0) }
     }
 
     /// The page after the last one.

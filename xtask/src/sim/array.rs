@@ -206,7 +206,8 @@ mod tests {
             let sessions = log_in(&world).await;
             for session in sessions.iter() {
                 for (lun, home) in [(0, 0), (3, 1)] {
-                    let unit = Lu::behind(Rc::new([session.clone()]), Lun(lun), home).await.expect("the facts");
+                    let unit =
+                        Lu::behind(Rc::new([session.clone()]), Lun(lun), home).await.expect("the facts");
                     for sectors in [1, 8, 127, 128, 129, 256, 257, 384, 513, 1024] {
                         let mut data = Buf::new(sectors * SECTOR_BYTES);
                         world.random("data").fill(&mut data);
@@ -215,7 +216,11 @@ mod tests {
                         let mut back = Pieces::new();
                         unit.read(0, data.len(), &mut back).await.expect("read");
                         let params = session.params();
-                        assert_eq!(data.first_difference(&back), None, "{sectors} sectors, LUN {lun}, {params:?}");
+                        assert_eq!(
+                            data.first_difference(&back),
+                            None,
+                            "{sectors} sectors, LUN {lun}, {params:?}"
+                        );
                     }
                 }
             }
