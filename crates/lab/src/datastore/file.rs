@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_file_survives_the_disk() {
-        let file = File { name: "vm-7.vmdk".into(), len_bytes: 20 << 30, ranges: vec![(32 << 20, 3 << 20), (90 << 20, 1 << 20)] };
+        let file = File { name: "vm-7.vmdk".into(), len_bytes: 20 << 30, ranges: vec![(64 << 20, 3 << 20), (90 << 20, 1 << 20)] };
         let mut block = file.encode();
         assert_eq!(File::decode(&block), Ok(Some(file.clone())));
         assert_eq!(File::decode(&[0; 4096]), Ok(None));

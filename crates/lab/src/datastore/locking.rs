@@ -109,11 +109,7 @@ impl Locks {
         self.given_back.wait_for(|| self.ours.borrow_mut().insert(lock).then_some(())).await;
         let mut waits = 0;
         loop {
-            let taken = match self.method {
-                Locking::CompareAndWrite => self.try_compare(lock).await?,
-                Locking::Reserve => self.try_reserved(lock).await?,
-            };
-            if let Some(record) = taken {
+            if let Some(record) = self.attempt(lock).await? {
                 self.count(|c| c.acquired += 1);
                 return Ok(record);
             }
@@ -121,6 +117,32 @@ impl Locks {
             self.count(|c| c.waits += 1);
             self.back_off(waits).await?;
         }
+    }
+
+    /// Takes a lock if nobody has it now.
+    pub(crate) async fn try_acquire(&self, lock: u32) -> Result<Option<LockRecord>, StoreError> {
+        if !self.ours.borrow_mut().insert(lock) {
+            return Ok(None);
+        }
+        let taken = self.attempt(lock).await?;
+        match taken {
+            Some(_) => self.count(|c| c.acquired += 1),
+            None => self.leave(lock),
+        }
+        Ok(taken)
+    }
+
+    async fn attempt(&self, lock: u32) -> Result<Option<LockRecord>, StoreError> {
+        match self.method {
+            Locking::CompareAndWrite => self.try_compare(lock).await,
+            Locking::Reserve => self.try_reserved(lock).await,
+        }
+    }
+
+    /// Another VM of this host may have its turn.
+    fn leave(&self, lock: u32) {
+        self.ours.borrow_mut().remove(&lock);
+        self.given_back.wake_all();
     }
 
     /// Gives a lock back that is held with this record.
@@ -136,8 +158,7 @@ impl Locks {
             Locking::Reserve => self.write(self.layout.lock_at(lock), Pieces::copy_of(&new)).await?,
         }
         self.count(|c| c.released += 1);
-        self.ours.borrow_mut().remove(&lock);
-        self.given_back.wake_all();
+        self.leave(lock);
         Ok(())
     }
 

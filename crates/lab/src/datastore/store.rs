@@ -9,7 +9,7 @@ use world::{Buf, Data};
 use super::cluster::{self, Cluster};
 use super::file::{self, File, RANGES_MAX};
 use super::layout::{CLUSTERS, EXTENT_BYTES, Layout, LayoutError, META_BYTES};
-use super::lock;
+use super::lock::{self, LockRecord};
 use super::locking::Locks;
 use super::plan::{Capabilities, Steps, segments, steps};
 use crate::hosts::{Disk, DiskError};
@@ -131,20 +131,36 @@ impl Datastore {
         futures::future::try_join_all((0..self.ways.outstanding).map(|_| worker())).await.map(drop)
     }
 
-    /// Takes space, cluster by cluster from `first` on, each under its lock. Gives the places of the extents.
+    /// Takes space, cluster by cluster from `first` on, each under its lock: first the clusters that nobody works on, then
+    /// the others in turn. Gives the places of the extents.
     pub(crate) async fn allocate(&self, first: u32, extents: u64) -> Result<Vec<u64>, StoreError> {
         let mut places = Vec::new();
-        for n in 0..CLUSTERS {
-            let cluster = (first + n) % CLUSTERS;
-            let wanted = extents - places.len() as u64;
-            let taken = self.change_cluster(cluster, |c| c.take(wanted)).await?;
-            places.extend(taken.into_iter().map(|index| self.layout.extent_at(cluster, index)));
+        let mut busy = Vec::new();
+        for cluster in (0..CLUSTERS).map(|n| (first + n) % CLUSTERS) {
+            match self.locks.try_acquire(cluster).await? {
+                Some(held) => self.take_extents(cluster, held, extents, &mut places).await?,
+                None => busy.push(cluster),
+            }
+            if places.len() as u64 == extents {
+                return Ok(places);
+            }
+        }
+        for cluster in busy {
+            let held = self.locks.acquire(cluster).await?;
+            self.take_extents(cluster, held, extents, &mut places).await?;
             if places.len() as u64 == extents {
                 return Ok(places);
             }
         }
         self.give_back(&places).await?;
         Err(StoreError::Full { wanted: extents * EXTENT_BYTES })
+    }
+
+    async fn take_extents(&self, cluster: u32, held: LockRecord, extents: u64, places: &mut Vec<u64>) -> Result<(), StoreError> {
+        let wanted = extents - places.len() as u64;
+        let taken = self.change_held(cluster, held, |c| c.take(wanted)).await?;
+        places.extend(taken.into_iter().map(|index| self.layout.extent_at(cluster, index)));
+        Ok(())
     }
 
     /// Gives extents back.
@@ -159,9 +175,14 @@ impl Datastore {
         Ok(())
     }
 
-    /// Reads a cluster's block, changes it and writes it back, under its lock.
-    pub(crate) async fn change_cluster<T>(&self, cluster: u32, change: impl FnOnce(&mut Cluster) -> T) -> Result<T, StoreError> {
+    /// Changes a cluster under its lock.
+    async fn change_cluster<T>(&self, cluster: u32, change: impl FnOnce(&mut Cluster) -> T) -> Result<T, StoreError> {
         let held = self.locks.acquire(cluster).await?;
+        self.change_held(cluster, held, change).await
+    }
+
+    /// Reads a cluster's block, changes it, writes it back, and gives its lock back.
+    async fn change_held<T>(&self, cluster: u32, held: LockRecord, change: impl FnOnce(&mut Cluster) -> T) -> Result<T, StoreError> {
         let at = self.layout.cluster_at(cluster);
         let block = self.locks.read(at, META_BYTES).await?;
         let mut content = Cluster::decode(&block.joined(), self.layout.cluster_extents())?;

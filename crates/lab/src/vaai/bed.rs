@@ -25,6 +25,9 @@ const INITIATOR: &str = "iqn.2026-11.net.masu.lab:host";
 /// Of the data, what a pool's drive has room for beyond it: labels, maps, journal.
 const DRIVE_SLACK_BYTES: u64 = 512 << 20;
 
+/// What a datastore takes for itself, and some.
+const DATASTORE_BYTES: u64 = 128 << 20;
+
 /// Bytes of the LUs for a scenario: the first holds the zeroed disk, template, clone and VMs; the second a clone.
 fn volume_bytes(vaai: &Vaai) -> (u64, u64) {
     let zeroed = vaai.scaled(vaai.published.zeroed_disk, 1 << 20);
@@ -34,7 +37,7 @@ fn volume_bytes(vaai: &Vaai) -> (u64, u64) {
     let extents = vms * (1 + vaai.power_on.shared_locks as u64);
     let first = zeroed + 2 * template + (extents << 20);
     // A quarter more, for clusters that are used up unevenly.
-    ((64 << 20) + first + first / 4, (64 << 20) + template + template / 4)
+    (DATASTORE_BYTES + first + first / 4, DATASTORE_BYTES + template + template / 4)
 }
 
 impl Bed {

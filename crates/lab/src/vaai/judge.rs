@@ -127,7 +127,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
                 _ => "packets",
             };
             let (off, on) = record.paired(test, ["off", way], metric);
-            saving_percent(&off, &on)
+            saving_percent(&off, &on).map(at_most_all)
         }
         (_, Some("drive_io"), None) => {
             let (paper, advertised) = record.paired(test, ["paper", "advertised"], "drive_io_percent");
@@ -138,7 +138,7 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
         ("offload", Some("copied"), _) => share_offloaded(record, "copy", "shared_bytes"),
         ("locking", Some("saving"), _) => {
             let (reserve, compare) = record.paired("locking", ["reserve", "compare"], "vm_time_mean_s");
-            saving_percent(&reserve, &compare)
+            saving_percent(&reserve, &compare).map(at_most_all)
         }
         ("locking", Some("uncontended"), _) => {
             let (compare, alone) = record.paired("locking", ["compare", "alone"], "vm_time_mean_s");
@@ -158,6 +158,11 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
         ("content", ..) => (record.repeats > 0).then(|| Estimate::exact(faults.blocks as f64)),
         _ => None,
     }
+}
+
+/// Nothing saves more than all: the interval ends there.
+fn at_most_all(saved: Estimate) -> Estimate {
+    Estimate { high: if saved.high.is_finite() { saved.high.min(100.0) } else { saved.high }, ..saved }
 }
 
 /// Of the bytes that an operation made, how many the array's counters say it zeroed or shared: the least of all repeats.

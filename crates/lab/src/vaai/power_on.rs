@@ -7,9 +7,10 @@ use anyhow::{Context, Result, ensure};
 use block::Pieces;
 use futures::future::{Either, select, try_join_all};
 use iscsi::initiator::{Options, Session};
-use scsi::Lun;
+use scsi::{Lun, OpClass};
 use world::{Rng, World};
 
+use super::bed::Bed;
 use super::record::{PoweredOn, Record};
 use crate::datastore::{
     CLUSTERS, Capabilities, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId, Layout, LockCounts, LockRecord, Locking,
@@ -177,7 +178,6 @@ impl Cluster {
 
     /// Powers all VMs on at once, and checks that no lock had two owners.
     pub(crate) async fn power_on(&self, crowd: Crowd) -> Result<Outcome> {
-        self.reset().await?;
         let (hosts, method) = match crowd {
             Crowd::Reserve => (self.disks.len(), Locking::Reserve),
             Crowd::Compare => (self.disks.len(), Locking::CompareAndWrite),
@@ -355,8 +355,11 @@ pub(crate) fn prepare(hosts: &HostThread<Cluster>, vaai: &Vaai, seed: u64) -> Re
 }
 
 /// One run; adds what it measured (repeat 0: nothing). Gives what was wrong with the locks.
-pub(crate) fn run(hosts: &HostThread<Cluster>, crowd: Crowd, repeat: usize, record: &mut Record) -> Result<Vec<String>> {
+pub(crate) fn run(bed: &Bed, hosts: &HostThread<Cluster>, crowd: Crowd, repeat: usize, record: &mut Record) -> Result<Vec<String>> {
+    hosts.run(|cluster| async move { cluster.reset().await })?;
+    let before = bed.read()?;
     let outcome = hosts.run(move |cluster: Rc<Cluster>| async move { cluster.power_on(crowd).await })?;
+    let after = bed.read()?;
     if repeat == 0 {
         return Ok(outcome.violations);
     }
@@ -377,6 +380,12 @@ pub(crate) fn run(hosts: &HostThread<Cluster>, crowd: Crowd, repeat: usize, reco
         ("reservation_conflicts", counts.conflicts as f64),
     ] {
         record.add("locking", mode, repeat, metric, value);
+    }
+    if let Some((before, after)) = before.zip(after) {
+        record.add("locking", mode, repeat, "array_cpu_s", after.cpu_since(&before).as_secs_f64());
+        let compared = after.counted_since(&before, |c| c.commands[OpClass::Compare as usize]);
+        record.add("locking", mode, repeat, "compares_counted", compared as f64);
+        record.add("locking", mode, repeat, "misses_counted", after.counted_since(&before, |c| c.compare_misses) as f64);
     }
     record.power_ons.extend(outcome.times.into_iter().map(|(host, vm, time_s)| PoweredOn { mode, repeat, host, vm, time_s }));
     Ok(outcome.violations)

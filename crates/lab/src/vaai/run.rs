@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         for crowd in rotated(Crowd::ALL, repeat) {
             self.begin(&format!("{when}: power-on, {}", crowd_words(crowd, self.vaai)))?;
             if self.can("locking") {
-                faults.owners.extend(power_on::run(&self.cluster, crowd, repeat, record)?);
+                faults.owners.extend(power_on::run(self.bed, &self.cluster, crowd, repeat, record)?);
             }
         }
         self.begin(&format!("{when}: thin pool, filled and emptied"))?;

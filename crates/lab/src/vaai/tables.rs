@@ -23,10 +23,11 @@ const BULK: [Metric; 11] = [
     ("shared", "MiB", "shared_bytes", MIB),
     ("moved", "MiB", "moved_bytes", MIB),
 ];
-const LOCKING: [Metric; 8] = [
+const LOCKING: [Metric; 9] = [
     ("mean per VM", "s", "vm_time_mean_s", 1.0),
     ("longest", "s", "vm_time_max_s", 1.0),
     ("host CPU", "s", "host_cpu_s", 1.0),
+    ("array CPU", "s", "array_cpu_s", 1.0),
     ("packets", "", "packets", 1.0),
     ("locks taken", "", "locks_acquired", 1.0),
     ("another had it", "", "lock_waits", 1.0),

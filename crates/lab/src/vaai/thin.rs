@@ -126,6 +126,10 @@ pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record:
     let (reclaim_s, used_after) = reclaim(bed, host, used_before)?;
     record.filling.push(Filled { repeat, written_bytes: 0.0, used_percent: percent(used_after), event: Some("reclaimed") });
     let reclaimed = 100.0 * used_full.saturating_sub(used_after) as f64 / used_full.saturating_sub(used_before).max(1) as f64;
+    if repeat == 0 {
+        record.filling.clear();
+        return Ok(wrong);
+    }
     if let Some(percent) = warned_at {
         record.add("thin", "on", repeat, "warned_percent", percent);
     }

@@ -17,17 +17,19 @@ pub(crate) fn plain(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// An estimate with half its interval.
+/// An estimate with half its interval, both with the digits that the interval leaves.
 pub(crate) fn value(estimate: &Estimate) -> String {
     let half = (estimate.high - estimate.low) / 2.0;
     if !half.is_finite() || half == 0.0 {
         return plain(estimate.mean);
     }
-    format!("{} ± {}", plain(estimate.mean), if half < 0.005 { "0.01".into() } else { plain_half(half) })
-}
-
-fn plain_half(half: f64) -> String {
-    if half < 1.0 { format!("{half:.2}") } else { format!("{half:.1}") }
+    let digits = match half {
+        h if h >= 2.0 => 0,
+        h if h >= 0.2 => 1,
+        h if h >= 0.02 => 2,
+        _ => 3,
+    };
+    format!("{:.digits$} ± {:.digits$}", estimate.mean, half.max(0.001))
 }
 
 /// A time in the unit that suits it.
@@ -278,7 +280,8 @@ mod tests {
     fn numbers_have_the_digits_that_they_deserve() {
         let all = [99.957, 75.0, 71.46, 1.046, 1234.5, 0.0];
         assert_eq!(all.map(plain), ["99.96", "75", "71.5", "1.05", "1234", "0"]);
-        assert_eq!(value(&Estimate { mean: 98.9, low: 98.7, high: 99.1 }), "98.9 ± 0.20");
+        assert_eq!(value(&Estimate { mean: 98.9, low: 98.7, high: 99.1 }), "98.90 ± 0.20");
+        assert_eq!(value(&Estimate { mean: 84.4, low: 64.2, high: 104.6 }), "84 ± 20");
         assert_eq!(value(&Estimate::exact(100.0)), "100");
         assert_eq!([12.0, 1.25, 0.034, 0.0041, 0.00003].map(seconds), ["12 s", "1.2 s", "34 ms", "4.1 ms", "30 µs"]);
         assert_eq!([4157.0, 12.0, 1_234_567.0, 130_000.0].map(count), ["4,157", "12", "1.2 million", "130,000"]);

@@ -50,6 +50,20 @@ impl Judgement<'_> {
         self.run.faults.blocks > 0 || !self.run.faults.owners.is_empty()
     }
 
+    /// The verdict of the first screen. Wrong data is wrong on any machine; a time that misses its bound on a machine that others
+    /// used is in doubt.
+    fn verdict(&self) -> &'static str {
+        if self.is_wrong() {
+            "fail"
+        } else if self.all_held() {
+            "pass"
+        } else if self.run.record.repeats == 0 || !self.run.doubts.is_empty() {
+            "doubt"
+        } else {
+            "fail"
+        }
+    }
+
     /// Whether every check held that could be judged, and some were.
     pub(crate) fn all_held(&self) -> bool {
         let judged = || self.checks.iter().filter(|c| c.verdict != Verdict::NotJudged);
@@ -136,15 +150,7 @@ fn whole(judgement: &Judgement<'_>, files: Vec<DataFile>) -> Report {
         world: "real",
         generated: now_rfc3339(),
         answer: words::answer(judgement),
-        verdict: if judgement.is_wrong() {
-            "fail"
-        } else if run.record.repeats == 0 || run.stopped {
-            "doubt"
-        } else if judgement.all_held() {
-            "pass"
-        } else {
-            "fail"
-        },
+        verdict: judgement.verdict(),
         claims: claims::claims(judgement),
         figures: figures::figures(judgement),
         findings: words::findings(judgement),
