@@ -38,6 +38,7 @@ test: setup check unit build judges browser fuzz sim ## everything, as the conti
 .PHONY: check
 check: tools web/dist/report.html ## format, lints, the repository's own rules
 	@$(STEP) "rustfmt" cargo fmt --all --check
+	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked -- --deny warnings
 	@$(STEP) "tidy" cargo xtask tidy
 	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init
