@@ -6,6 +6,7 @@ mod group;
 mod lives;
 mod lu;
 mod pool;
+mod sessions;
 mod shadow;
 mod stamp;
 mod workload;

@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-/// One disk: content checks and faults, from outside or from within a run.
+/// One disk: content checks and faults, from outside or from within a run. Its content goes with its model.
 #[derive(Clone)]
 pub struct Disk(pub(crate) Rc<Shared>);
 

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use array::config::{ArrayId, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig};
 use array::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 use iscsi::Digests;
-use iscsi::initiator::{Options, Session};
+use iscsi::initiator::Options;
 use pool::Provisioning;
 use raid::Level;
-use world::World;
-use world_model::Model;
+use world::{Rng, World};
+use world_model::{Model, Net};
 
 use super::lives::{Ended, Life, Lives};
 use super::lu::Lu;
+use super::sessions::Sessions;
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
 use super::workload::{self, Shared};
@@ -35,6 +37,9 @@ const VOLUMES: [(&str, usize, u64, Provisioning); 4] = [
 
 /// The first port, of controller 0; the next one is that of controller 1.
 const PORT: u16 = 3260;
+
+/// Where connections break, one does within this time: 40 ms, some hundred commands.
+const BREAK_AFTER_NS_MAX: u64 = 40_000_000;
 
 fn portal(controller: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], PORT + controller as u16))
@@ -100,19 +105,24 @@ fn start(world: &World) -> Array {
     Array::new(handles, TARGET)
 }
 
-/// A session at every port; with digests at the second.
-async fn log_in(world: &World) -> Rc<[Session]> {
-    let mut sessions = Vec::new();
-    for controller in 0..CONTROLLERS {
-        let mut options = Options::new(portal(controller), "iqn.2026-11.sim:host", TARGET, controller as u32);
-        if controller > 0 {
-            (options.offer.header_digest, options.offer.data_digest) = (Digests::Required, Digests::Required);
-        }
-        let session =
-            Session::login(world, &options).await.unwrap_or_else(|e| panic!("log in at {controller}: {e}"));
-        sessions.push(session);
+/// What a session at the port of this controller is asked for; with digests at the second.
+fn options(controller: usize) -> Options {
+    let mut options = Options::new(portal(controller), "iqn.2026-11.sim:host", TARGET, controller as u32);
+    if controller > 0 {
+        (options.offer.header_digest, options.offer.data_digest) = (Digests::Required, Digests::Required);
     }
-    sessions.into()
+    options
+}
+
+/// Breaks a connection now and then.
+async fn break_connections_task(world: World, net: Net, mut rng: Rng) {
+    loop {
+        world.sleep(Duration::from_nanos(rng.u64(..BREAK_AFTER_NS_MAX))).await;
+        let connections = net.connections();
+        if !connections.is_empty() {
+            net.reset(connections[rng.usize(..connections.len())].0);
+        }
+    }
 }
 
 struct ArrayLives {
@@ -143,7 +153,12 @@ impl ArrayLives {
         let mut array = start(&world);
         let made = array.apply(declaration()).await.unwrap_or_else(|e| panic!("apply: {e}"));
         self.shared.tell(|| format!("a life begins: {made:?}"));
-        let sessions = log_in(&world).await;
+        let all = (0..CONTROLLERS).map(options).collect();
+        let sessions = Rc::new(Sessions::log_in(&world, all).await.unwrap_or_else(|e| panic!("log in: {e}")));
+        let mut rng = world.random("links");
+        if !life.closes && rng.bool() {
+            world.spawn(break_connections_task(world.clone(), model.net().clone(), rng));
+        }
         let mut units = BTreeMap::new();
         for (lun, (name, pool, ..)) in (0..).zip(VOLUMES) {
             let unit =
@@ -152,10 +167,9 @@ impl ArrayLives {
             units.insert(name.to_owned(), unit);
         }
         workload::run(&world, &units, &self.shared, &life.steps).await;
+        self.shared.tell(|| format!("{} sessions were made anew", sessions.renewed()));
         if life.closes {
-            for session in sessions.iter() {
-                session.logout().await.unwrap_or_else(|e| panic!("log out: {e}"));
-            }
+            sessions.log_out().await.unwrap_or_else(|e| panic!("log out: {e}"));
             array.stop().await.unwrap_or_else(|e| panic!("stop: {e}"));
         }
     }
@@ -203,11 +217,11 @@ mod tests {
         lives.model.run(async |world| {
             let mut array = start(&world);
             array.apply(declaration()).await.expect("apply");
-            let sessions = log_in(&world).await;
-            for session in sessions.iter() {
+            for controller in 0..CONTROLLERS {
+                let session = Sessions::log_in(&world, vec![options(controller)]).await.expect("log in");
+                let session = Rc::new(session);
                 for (lun, home) in [(0, 0), (3, 1)] {
-                    let unit =
-                        Lu::behind(Rc::new([session.clone()]), Lun(lun), home).await.expect("the facts");
+                    let unit = Lu::behind(session.clone(), Lun(lun), home).await.expect("the facts");
                     for sectors in [1, 8, 127, 128, 129, 256, 257, 384, 513, 1024] {
                         let mut data = Buf::new(sectors * SECTOR_BYTES);
                         world.random("data").fill(&mut data);
@@ -215,11 +229,10 @@ mod tests {
                         unit.write(0, &data).await.expect("write");
                         let mut back = Pieces::new();
                         unit.read(0, data.len(), &mut back).await.expect("read");
-                        let params = session.params();
+                        let differs = data.first_difference(&back);
                         assert_eq!(
-                            data.first_difference(&back),
-                            None,
-                            "{sectors} sectors, LUN {lun}, {params:?}"
+                            differs, None,
+                            "{sectors} sectors, LUN {lun}, port of controller {controller}"
                         );
                     }
                 }

@@ -1,13 +1,12 @@
 //! Volumes as logical units: every operation of the workload is a SCSI command, through the view of one host or through
 //! iSCSI sessions.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use array::Disk;
 use block::{BlockError, Buf, Device, Geometry, Pieces};
-use iscsi::initiator::{Done, Session};
+use iscsi::initiator::Done;
 use pool::{Provisioning, Volume};
 use scsi::{
     Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, TargetPort, TaskAttribute, Tokens, View,
@@ -15,6 +14,7 @@ use scsi::{
 };
 use world::World;
 
+use super::sessions::Sessions;
 use super::workload::Subject;
 
 /// The blocks that the host sees.
@@ -28,8 +28,7 @@ const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 #[derive(Clone)]
 enum Path {
     View(Rc<View<Disk>>),
-    /// The sessions take turns.
-    Sessions(Rc<[Session]>, Rc<Cell<usize>>),
+    Sessions(Rc<Sessions>),
 }
 
 /// One logical unit as its host sees it.
@@ -87,8 +86,8 @@ fn lba(at: u64) -> u64 {
 
 impl Lu {
     /// A logical unit that is reached through sessions: its facts are asked for.
-    pub(super) async fn behind(sessions: Rc<[Session]>, lun: Lun, home: usize) -> Result<Lu, BlockError> {
-        let path = Path::Sessions(sessions, Rc::default());
+    pub(super) async fn behind(sessions: Rc<Sessions>, lun: Lun, home: usize) -> Result<Lu, BlockError> {
+        let path = Path::Sessions(sessions);
         let geometry = Geometry { len_bytes: 0, block_bytes: BLOCK_BYTES };
         let mut lu = Lu { path, lun, geometry, naa: [0; 16], thin: false, home };
         // READ CAPACITY(16), SBC-4 5.20: the last LBA, the block length, and LBPME in bit 7 of byte 14.
@@ -125,7 +124,7 @@ impl Lu {
             if done.is_good() {
                 return Ok(done.data_in);
             }
-            if !done.sense_codes().is_some_and(|(key, ..)| key == SENSE_KEY_UNIT_ATTENTION) {
+            if done.sense_codes().is_none_or(|(key, ..)| key != SENSE_KEY_UNIT_ATTENTION) {
                 let cause =
                     format!("command {:02x}: status {:02x}, sense {:02x?}", cdb[0], done.status, done.sense);
                 return Err(BlockError::Failed { cause });
@@ -144,9 +143,8 @@ impl Lu {
                 let (sense, data_in) = (response.sense, response.data_in);
                 Ok(Done { status: response.status as u8, sense, data_in, ..Done::default() })
             }
-            Path::Sessions(sessions, turn) => {
-                turn.set((turn.get() + 1) % sessions.len());
-                let done = sessions[turn.get()].command(self.lun, cdb, data_out, data_in_max).await;
+            Path::Sessions(sessions) => {
+                let done = sessions.command(self.lun, cdb, data_out, data_in_max).await;
                 done.map_err(|e| BlockError::Failed { cause: format!("command {:02x}: {e}", cdb[0]) })
             }
         }
