@@ -19,8 +19,9 @@ use super::workload::Subject;
 
 /// The blocks that the host sees.
 const BLOCK_BYTES: u32 = 512;
-/// Unit attentions that may stand before a command: power on, a changed list of logical units, a changed capacity.
-const ATTENTIONS_MAX: usize = 8;
+/// Unit attentions that may stand before a command: power on, a changed list of logical units, a changed capacity; for every
+/// session whose turn comes, and again when a connection breaks in between.
+const ATTENTIONS_MAX: usize = 32;
 /// UNIT ATTENTION (SPC-5 4.4.1).
 const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 
