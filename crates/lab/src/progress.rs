@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// The progress of a run, on standard error.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    steps: u64,
+    steps: std::cell::Cell<u64>,
     done: std::cell::Cell<u64>,
 }
 
@@ -21,7 +21,15 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Progress { bar, steps, done: std::cell::Cell::new(0) }
+        Progress { bar, steps: std::cell::Cell::new(steps), done: std::cell::Cell::new(0) }
+    }
+
+    /// So many steps in all, now that it is known.
+    pub(crate) fn expect(&self, steps: u64) {
+        self.steps.set(steps);
+        if let Some(bar) = &self.bar {
+            bar.set_length(steps);
+        }
     }
 
     /// A step begins.
@@ -32,7 +40,7 @@ impl Progress {
                 bar.set_position(self.done.get() - 1);
                 bar.set_message(text.to_owned());
             }
-            None => eprintln!("{:>3}/{} {text}", self.done.get(), self.steps),
+            None => eprintln!("{:>3}/{} {text}", self.done.get(), self.steps.get()),
         }
     }
 

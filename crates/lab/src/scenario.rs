@@ -290,6 +290,9 @@ impl Scenario {
     }
 }
 
+/// Less has no room for a pool's own metadata beside data.
+const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
+
 impl Vaai {
     fn check(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
         let wrong = |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
@@ -312,10 +315,27 @@ impl Vaai {
         if !(1..=99).contains(&self.thin.threshold_percent) || self.thin.promised <= self.thin.pool {
             return wrong("thin", "needs a threshold of 1 to 99 % and promises more than the pool holds");
         }
+        if self.thin.pool.0 < THIN_POOL_BYTES_MIN || !self.thin.pool.0.is_multiple_of(1 << 20) || !self.thin.promised.0.is_multiple_of(1 << 20) {
+            return wrong("thin", "needs whole MiB, and a pool of 64 MiB or more");
+        }
+        self.check_steps(path)?;
         if !self.array.page.0.is_power_of_two() || self.array.page.0 > 1 << 20 || self.array.page.0 < 4096 {
             return wrong("array.page", "is a power of two between 4 KiB and 1 MiB");
         }
         self.check_bounds(text, path)
+    }
+
+    fn check_steps(&self, path: &str) -> Result<(), ScenarioError> {
+        let wrong = |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
+        let steps = &self.paper_steps;
+        let whole = |size: Size| size.0 > 0 && size.0.is_multiple_of(4096);
+        if !whole(steps.write_same) || !whole(steps.copy_segment) || steps.segments_per_command == 0 {
+            return wrong("paper_steps", "are positive multiples of 4 KiB, with one segment or more per command");
+        }
+        if !(1..=100_000).contains(&self.run.samples) {
+            return wrong("run.samples", "is between 1 and 100000");
+        }
+        Ok(())
     }
 
     fn check_bounds(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
@@ -372,7 +392,9 @@ mod tests {
         for (from, to, expected) in [
             ("scale = 0.02", "scale = 2", "run.scale"),
             ("page = \"1MiB\"", "page = \"1MB\"", "is no size"),
-            ("pause = \"50ms\"", "pause = \"50\"", "is no time"),
+            ("pause = \"25ms\"", "pause = \"25\"", "is no time"),
+            ("write_same = \"1MiB\"", "write_same = 0", "paper_steps"),
+            ("pool = \"256MiB\"", "pool = \"1MiB\"", "thin"),
             ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "is not measured"),
             ("\"zeroing.paper.time\"", "\"zeroing.paper.cpu\"", "twice"),
             ("at_least = 95", "", "neither"),

@@ -27,4 +27,4 @@ pub(crate) use layout::{CLUSTERS, EXTENT_BYTES, FILES_MAX, HOSTS_MAX, Layout};
 pub(crate) use lock::{HostId, LockRecord, Owner};
 pub(crate) use locking::{LockCounts, Locking, Locks, Patience};
 pub(crate) use plan::{Capabilities, CopyLimits, Segment, Steps};
-pub(crate) use store::{Datastore, Mode, StoreError, Ways, format};
+pub(crate) use store::{Datastore, Mode, StoreError, Ways, capabilities, format};

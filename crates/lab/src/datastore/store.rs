@@ -8,7 +8,7 @@ use world::{Buf, Data};
 
 use super::cluster::{self, Cluster};
 use super::file::{self, File, RANGES_MAX};
-use super::layout::{CLUSTERS, EXTENT_BYTES, Layout, LayoutError, META_BYTES};
+use super::layout::{CLUSTERS, EXTENT_BYTES, HOSTS_MAX, Layout, LayoutError, META_BYTES};
 use super::lock::{self, LockRecord};
 use super::locking::Locks;
 use super::plan::{Capabilities, Steps, segments, steps};
@@ -86,6 +86,21 @@ pub(crate) async fn format(disk: &Disk, layout: &Layout) -> Result<(), StoreErro
         disk.write(layout.cluster_at(cluster), Pieces::copy_of(&empty)).await?;
     }
     Ok(disk.write(0, Pieces::copy_of(&layout.encode())).await?)
+}
+
+/// What the array can do, with COMPARE AND WRITE tried on an unused heartbeat of a formatted datastore: there are arrays that state
+/// a length for it and refuse the command.
+pub(crate) async fn capabilities(disk: &Disk, layout: &Layout) -> Result<Capabilities, StoreError> {
+    let mut caps = disk.capabilities().await?;
+    if caps.compare_and_write_blocks_max > 0 {
+        let zeros = vec![0; caps.block_bytes as usize];
+        match disk.compare_and_write(layout.heartbeat_at(HOSTS_MAX - 1), &zeros, &zeros).await {
+            Ok(_) => {}
+            Err(error) if error.is_refusal() => caps.compare_and_write_blocks_max = 0,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(caps)
 }
 
 impl Datastore {

@@ -61,6 +61,11 @@ pub(crate) enum DiskError {
 }
 
 impl DiskError {
+    /// Whether the LU does not know the command, or not so.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.sense().is_some_and(|s| s.key == ILLEGAL_REQUEST)
+    }
+
     /// The sense data, if that is what came.
     pub(crate) fn sense(&self) -> Option<Sense> {
         match self {
@@ -147,7 +152,7 @@ impl Disk {
     /// A page or report that a LU need not have: empty when it refuses.
     async fn ask_optional(&self, what: &'static str, cdb: Cdb, len: u32) -> Result<Vec<u8>, DiskError> {
         match self.ask(what, cdb, len).await {
-            Err(DiskError::Check { sense, .. }) if sense.key == ILLEGAL_REQUEST => Ok(Vec::new()),
+            Err(error) if error.is_refusal() => Ok(Vec::new()),
             other => other,
         }
     }

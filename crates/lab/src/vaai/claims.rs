@@ -53,8 +53,12 @@ fn claim(judged: &Judged, judgement: &Judgement<'_>) -> Claim {
         high,
         verdict: judged.verdict.words(),
         figure: figure(&bound.id).map(Into::into),
-        note: judged.reason.clone().or_else(|| note(&bound.id, judgement)),
+        note: judged.reason.clone().or_else(|| undecided(judged)).or_else(|| note(&bound.id, judgement)),
     }
+}
+
+fn undecided(judged: &Judged) -> Option<String> {
+    (judged.verdict == Verdict::Undecided).then(|| "the bound lies within the interval".into())
 }
 
 fn with_unit(value: f64, unit: &str) -> String {

@@ -17,8 +17,8 @@ pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
             id: "time",
             metric: "time_s",
             label: "time",
-            unit: "s",
-            by: 1.0,
+            unit: "ms",
+            by: 1e3,
             title: |j| {
                 let (off, on) = off_and_on(j, "zeroing", "time_s")?;
                 Some(format!("Zeroing takes {} instead of {}", seconds(on), seconds(off)))
@@ -29,8 +29,8 @@ pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
             id: "cpu",
             metric: "host_cpu_s",
             label: "host CPU time",
-            unit: "s",
-            by: 1.0,
+            unit: "ms",
+            by: 1e3,
             title: |j| {
                 let (off, on) = off_and_on(j, "copy", "host_cpu_s")?;
                 Some(format!("A clone costs the host {} of CPU time instead of {}", seconds(on), seconds(off)))
@@ -41,7 +41,7 @@ pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
             id: "packets",
             metric: "packets",
             label: "packets, both ways",
-            unit: "packets",
+            unit: "",
             by: 1.0,
             title: |j| {
                 let (off, on) = off_and_on(j, "zeroing", "packets")?;
@@ -57,7 +57,8 @@ pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
             by: 1.0 / f64::from(1 << 20),
             title: |j| {
                 let (off, on) = off_and_on(j, "zeroing", "drive_bytes")?;
-                Some(format!("Inside a pool nothing but metadata reaches the drives: {} instead of {}", bytes(on), bytes(off)))
+                let what = if on < off / 100.0 { "Zeroing inside a pool costs the drives nothing but metadata" } else { "Zeroing costs the drives" };
+                Some(format!("{what}: {} instead of {}", bytes(on), bytes(off)))
             },
             subtitle: "Bytes that the array's drives read and wrote",
         }),
@@ -266,22 +267,23 @@ fn filling(judgement: &Judgement<'_>) -> Option<Figure> {
         panel: None,
     };
     let mut series = vec![Series { name: "pool used".into(), color: "blue", points, panel: None }];
-    series.extend(warned.map(|f| event("host warned (38h/07h)", "orange", f)));
-    series.push(event("host stopped (27h/07h)", "vermillion", stopped));
+    series.extend(warned.map(|f| event("warned (38h/07h)", "orange", f)));
+    series.push(event("stopped (27h/07h)", "vermillion", stopped));
     let title = match warned {
         Some(f) => format!("The host is warned at {} % of the pool and stopped at {} %", plain(round2(f.used_percent)), plain(round2(stopped.used_percent))),
         None => format!("The host is stopped at {} % of the pool and was never warned", plain(round2(stopped.used_percent))),
     };
-    let threshold = f64::from(judgement.run.scenario.vaai.thin.threshold_percent);
     Some(Figure {
         id: "thin".into(),
         title,
-        subtitle: Some("A host writes 1 MiB at a time to a LU that is promised more than its pool has; first repeat".into()),
+        subtitle: Some(format!(
+            "A host writes 1 MiB at a time to a LU that is promised more than its pool has; the threshold is {} %; first repeat",
+            judgement.run.scenario.vaai.thin.threshold_percent
+        )),
         kind: "lines",
         x: Axis { label: "written".into(), unit: "MiB".into(), log: false },
         y: Axis { label: "pool used".into(), unit: "%".into(), log: false },
         series,
-        marks: vec![Mark { label: "threshold".into(), value: threshold, category: None, series: None, panel: None }],
         ..Figure::default()
     })
 }

@@ -51,6 +51,7 @@ impl Host {
             let caps = disk.capabilities().await?;
             let layout = Layout::of(caps.len_bytes, caps.block_bytes).with_context(|| format!("LUN {}", lun.0))?;
             datastore::format(&disk, &layout).await.with_context(|| format!("LUN {}: a new datastore", lun.0))?;
+            let caps = datastore::capabilities(&disk, &layout).await?;
             let rng = world.random(&format!("locks of host 0 on LUN {}", lun.0));
             let locks = Locks::new(disk.clone(), layout, HostId(1), locking(&caps), plan.patience, rng);
             stores.push(Datastore::mount(disk, caps, locks, plan.ways, plan.stop.clone()).await?);

@@ -13,7 +13,7 @@ use world::{Rng, World};
 use super::bed::Bed;
 use super::record::{PoweredOn, Record};
 use crate::datastore::{
-    CLUSTERS, Capabilities, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId, Layout, LockCounts, LockRecord, Locking,
+    self,     CLUSTERS, Capabilities, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId, Layout, LockCounts, LockRecord, Locking,
     Locks, Owner, Patience, StoreError, Ways,
 };
 use crate::hosts::{Disk, HostThread, Reading, Spent, sum, thread_cpu};
@@ -107,6 +107,7 @@ impl Cluster {
         }
         let caps = disks[0].capabilities().await?;
         let layout = Layout::of(caps.len_bytes, caps.block_bytes)?;
+        let caps = datastore::capabilities(&disks[0], &layout).await?;
         let vms = plan.logins.len() * plan.vaai.published.vms_per_host;
         let locks = CLUSTERS as usize + vms * plan.vaai.power_on.file_locks;
         ensure!(plan.logins.len() <= HOSTS_MAX as usize, "a datastore takes {HOSTS_MAX} hosts");

@@ -21,12 +21,8 @@ const LINES: [(&str, &[&str]); 10] = [
 /// Prints the answer.
 pub(crate) fn print(judgement: &Judgement<'_>) {
     println!("{}\n", answer(judgement));
-    println!("{:<45} {:<15} {:<37} verdict", "saved by offload", "published", "measured");
-    for (name, ids) in LINES {
-        let checks: Vec<&Judged> = ids.iter().filter_map(|id| judgement.check(id)).collect();
-        if !checks.is_empty() {
-            println!("{}", line(name, &checks));
-        }
+    if judgement.run.record.repeats > 0 {
+        print_checks(judgement);
     }
     for doubt in &judgement.run.doubts {
         println!("doubt: {}", doubt.text);
@@ -37,13 +33,28 @@ pub(crate) fn print(judgement: &Judgement<'_>) {
     println!("\nreport: {}", judgement.run.options.out.join("report.html").display());
 }
 
+fn print_checks(judgement: &Judgement<'_>) {
+    println!("{:<45} {:<15} {:<37} verdict", "saved by offload", "published", "measured");
+    for (name, ids) in LINES {
+        let checks: Vec<&Judged> = ids.iter().filter_map(|id| judgement.check(id)).collect();
+        if !checks.is_empty() {
+            println!("{}", line(name, &checks));
+        }
+    }
+}
+
 fn line(name: &str, checks: &[&Judged]) -> String {
     let unit = &checks[0].bound.unit;
     let unit = if checks.iter().all(|c| c.bound.unit == *unit) { unit.as_str() } else { "" };
     let published: Vec<String> = checks.iter().filter_map(|c| c.bound.published).map(plain).collect();
     let published = if published.is_empty() { "–".into() } else { format!("{} {unit}", published.join(", ")) };
-    let measured: Vec<String> = checks.iter().map(|c| c.estimate.map_or("–".into(), |e| value(&e))).collect();
-    format!("{name:<45} {published:<15} {:<37} {}", format!("{} {unit}", measured.join(", ")), verdict(checks))
+    let measured = if checks.iter().all(|c| c.estimate.is_none()) {
+        "–".to_owned()
+    } else {
+        let all: Vec<String> = checks.iter().map(|c| c.estimate.map_or("–".into(), |e| value(&e))).collect();
+        format!("{} {unit}", all.join(", "))
+    };
+    format!("{name:<45} {published:<15} {measured:<37} {}", verdict(checks))
 }
 
 /// One verdict for several checks: the worst.

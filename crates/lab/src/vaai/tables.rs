@@ -11,9 +11,9 @@ type Metric = (&'static str, &'static str, &'static str, f64);
 
 const MIB: f64 = 1.0 / 1_048_576.0;
 const BULK: [Metric; 11] = [
-    ("time", "s", "time_s", 1.0),
-    ("host CPU", "s", "host_cpu_s", 1.0),
-    ("array CPU", "s", "array_cpu_s", 1.0),
+    ("time", "ms", "time_s", 1e3),
+    ("host CPU", "ms", "host_cpu_s", 1e3),
+    ("array CPU", "ms", "array_cpu_s", 1e3),
     ("packets sent", "", "packets_out", 1.0),
     ("packets received", "", "packets_in", 1.0),
     ("one command", "MiB", "step_bytes", MIB),
@@ -24,10 +24,10 @@ const BULK: [Metric; 11] = [
     ("moved", "MiB", "moved_bytes", MIB),
 ];
 const LOCKING: [Metric; 9] = [
-    ("mean per VM", "s", "vm_time_mean_s", 1.0),
-    ("longest", "s", "vm_time_max_s", 1.0),
-    ("host CPU", "s", "host_cpu_s", 1.0),
-    ("array CPU", "s", "array_cpu_s", 1.0),
+    ("mean per VM", "ms", "vm_time_mean_s", 1e3),
+    ("longest", "ms", "vm_time_max_s", 1e3),
+    ("host CPU", "ms", "host_cpu_s", 1e3),
+    ("array CPU", "ms", "array_cpu_s", 1e3),
     ("packets", "", "packets", 1.0),
     ("locks taken", "", "locks_acquired", 1.0),
     ("another had it", "", "lock_waits", 1.0),

@@ -7,14 +7,9 @@ use crate::stats::{Estimate, mean};
 
 /// A number with as many digits as it deserves: near 100 the distance to it counts.
 pub(crate) fn plain(value: f64) -> String {
-    let digits = if value.fract() == 0.0 {
-        0
-    } else if (99.0..100.0).contains(&value.abs()) || value.abs() < 10.0 {
-        2
-    } else {
-        usize::from(value.abs() < 1000.0)
-    };
-    format!("{value:.digits$}")
+    let digits = if (99.0..100.0).contains(&value.abs()) || value.abs() < 10.0 { 2 } else { usize::from(value.abs() < 1000.0) };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 /// An estimate with half its interval, both with the digits that the interval leaves.
@@ -78,17 +73,20 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
             faults.owners.len()
         );
     }
-    let percent = |id: &str| judgement.estimate(id).map(|e| format!("{} %", value(&e)));
+    let percent = |id: &str| {
+        let shown = |e: Estimate| if e.low > 0.0 || e.low.is_infinite() { format!("{} %", value(&e)) } else { format!("nothing that shows ({} %)", value(&e)) };
+        judgement.estimate(id).map(shown)
+    };
     let mut parts = Vec::new();
-    if let Some(saved) = percent("zeroing.paper.time") {
-        parts.push(format!("{saved} of the time to zero a disk"));
-    }
-    match (percent("copy.paper.time"), percent("between.paper.time")) {
-        (Some(same), Some(between)) => parts.push(format!("{same} of the time to clone one inside a pool and {between} between pools")),
-        (Some(same), None) => parts.push(format!("{same} of the time to clone one")),
-        _ => {}
-    }
-    let saved = if parts.is_empty() { String::new() } else { format!("Offloading saves the hosts {}", parts.join(", ")) };
+    parts.extend(percent("zeroing.paper.time").map(|saved| format!("{saved} of the time to zero a disk")));
+    parts.extend(percent("copy.paper.time").map(|saved| format!("{saved} of the time to clone one inside a pool")));
+    parts.extend(percent("between.paper.time").map(|saved| format!("{saved} of the time to clone one to another pool")));
+    let saved = match (parts.is_empty(), least(judgement, "cpu").zip(least(judgement, "packets"))) {
+        (false, Some((cpu, packets))) => {
+            format!("Offloading saves the hosts {}, each time with more than {cpu} % of the CPU time and {packets} % of the packets", listed(&parts))
+        }
+        _ => String::new(),
+    };
     let vaai = &judgement.run.scenario.vaai;
     let vms = vaai.published.hosts * vaai.published.vms_per_host;
     let locking = judgement.estimate("locking.saving").map(|e| {
@@ -99,6 +97,20 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
         (false, None) => format!("{saved}."),
         (true, Some(locking)) => format!("{locking}."),
         (false, Some(locking)) => format!("{saved}; {locking}."),
+    }
+}
+
+/// The least that offload in published steps saves over all operations, in whole percent (rounded down).
+fn least(judgement: &Judgement<'_>, what: &str) -> Option<f64> {
+    let all = ["zeroing", "copy", "between"].iter().filter_map(|test| judgement.estimate(&format!("{test}.paper.{what}")));
+    all.map(|e| e.mean.floor()).reduce(f64::min)
+}
+
+/// Parts of a sentence: with commas, and "and" before the last.
+fn listed(parts: &[String]) -> String {
+    match parts {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => parts.concat(),
     }
 }
 
@@ -115,6 +127,13 @@ pub(crate) fn scale(judgement: &Judgement<'_>) -> String {
         vaai.published.hosts,
         vaai.published.vms_per_host,
     )
+}
+
+/// The command as one would type it: without the folder of the program.
+pub(crate) fn command(typed: &str) -> String {
+    let (program, rest) = typed.split_once(' ').unwrap_or((typed, ""));
+    let name = program.rsplit('/').next().unwrap_or(program);
+    format!("{name} {rest}").trim_end().into()
 }
 
 /// What was real.
@@ -141,10 +160,9 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
     let get = |test: &str, mode: &str, metric: &str| mean_of(judgement, test, mode, metric);
     if let (Some(cpu), Some(len), Some(time)) = (get("zeroing", "off", "host_cpu_s"), get("zeroing", "off", "len_bytes"), get("zeroing", "off", "time_s")) {
-        let rate = len / f64::from(1 << 20) / time;
         out.push(Finding {
             resource: "Host CPU without offload".into(),
-            evidence: format!("{} of CPU time per GiB zeroed, at {rate:.0} MiB/s", seconds(cpu / (len / f64::from(1 << 30)))),
+            evidence: format!("{} of CPU time per GiB zeroed, at {} MiB/s", seconds(cpu / (len / f64::from(1 << 30))), count(len / f64::from(1 << 20) / time)),
             threshold: None,
             source: None,
             consequence: "Every GiB that a host zeroes itself takes this from its VMs; with offload it is one command per step.".into(),
@@ -157,7 +175,7 @@ pub(crate) fn findings(judgement: &Judgement<'_>) -> Vec<Finding> {
         let busy = 100.0 * cpu / time;
         out.push(Finding {
             resource: "Array CPU, copies between pools".into(),
-            evidence: format!("the controller is {busy:.0} % busy and moves {:.0} MiB/s", moved / f64::from(1 << 20) / time),
+            evidence: format!("the controller is {busy:.0} % busy and moves {} MiB/s", count(moved / f64::from(1 << 20) / time)),
             threshold: Some("80 % of one core".into()),
             source: Some("a controller is one thread".into()),
             consequence: if busy > 80.0 {
@@ -267,7 +285,8 @@ fn limits(judgement: &Judgement<'_>) -> Section {
     );
     let undecided = judgement.checks.iter().filter(|c| c.verdict == Verdict::Undecided).count();
     if undecided > 0 {
-        text += &format!("\n\nFor {undecided} checks the bound lies within the interval: more repeats would decide them.");
+        let checks = if undecided == 1 { "one check".to_owned() } else { format!("{undecided} checks") };
+        text += &format!("\n\nFor {checks} the bound lies within the interval: more repeats, or a quieter machine, would decide.");
     }
     Section { id: "limits".into(), title: "What this run does not show".into(), text: Some(text), figures: vec![], tables: vec![] }
 }
@@ -285,6 +304,6 @@ mod tests {
         assert_eq!(value(&Estimate::exact(100.0)), "100");
         assert_eq!([12.0, 1.25, 0.034, 0.0041, 0.00003].map(seconds), ["12 s", "1.2 s", "34 ms", "4.1 ms", "30 µs"]);
         assert_eq!([4157.0, 12.0, 1_234_567.0, 130_000.0].map(count), ["4,157", "12", "1.2 million", "130,000"]);
-        assert_eq!([2.0 * f64::from(1 << 30), 1.5 * f64::from(1 << 20), 4096.0].map(bytes), ["2 GiB", "1.50 MiB", "4 KiB"]);
+        assert_eq!([2.0 * f64::from(1 << 30), 1.5 * f64::from(1 << 20), 4096.0].map(bytes), ["2 GiB", "1.5 MiB", "4 KiB"]);
     }
 }

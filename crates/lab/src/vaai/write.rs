@@ -90,7 +90,7 @@ fn own_doubts(run: &Finished<'_>) -> Vec<Doubt> {
         let effect = format!("Only the {} whole repeats before are shown, of {}.", run.record.repeats, run.options.repeats);
         out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
     }
-    if run.record.repeats < 3 {
+    if (1..3).contains(&run.record.repeats) {
         let text = format!("{} repeats are too few for an interval that means much (3 or more).", run.record.repeats);
         out.push(Doubt { text, effect: Some("Verdicts may change from run to run.".into()) });
     }
@@ -158,7 +158,7 @@ fn whole(judgement: &Judgement<'_>, files: Vec<DataFile>) -> Report {
         sections: words::sections(judgement),
         doubts: run.doubts.clone(),
         method: Method {
-            command: run.options.command.clone(),
+            command: words::command(&run.options.command),
             seed: run.options.seed.to_string(),
             scenario_text: run.scenario.text.clone(),
             versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }, Version { name: "under test".into(), version: run.product.clone() }],
