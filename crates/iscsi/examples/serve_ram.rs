@@ -98,7 +98,8 @@ fn run_stream(at: SocketAddr, target: &str, writes: bool, depth: u64, seconds: u
     let (bytes, taken) = world_real::run(RunOptions::default(), |world| async move {
         let session = Session::login(&world, &options).await.expect("a login");
         let (begin, len) = (world.now(), (kib << 10) as usize);
-        let (next, bytes, alive) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)), Rc::new(Cell::new(depth)));
+        let (next, bytes, alive) =
+            (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)), Rc::new(Cell::new(depth)));
         for _ in 0..depth {
             let (world2, session, next, bytes, alive) =
                 (world.clone(), session.clone(), next.clone(), bytes.clone(), alive.clone());
@@ -112,7 +113,8 @@ fn run_stream(at: SocketAddr, target: &str, writes: bool, depth: u64, seconds: u
                     cdb[2..6].copy_from_slice(&((at / 512) as u32).to_be_bytes());
                     cdb[7..9].copy_from_slice(&((len / 512) as u16).to_be_bytes());
                     let room = if writes { 0 } else { len as u32 };
-                    let done = session.command(scsi::Lun(0), cdb, data.clone(), room).await.expect("an answer");
+                    let done =
+                        session.command(scsi::Lun(0), cdb, data.clone(), room).await.expect("an answer");
                     assert!(done.is_good(), "{done:?}");
                     bytes.set(bytes.get() + len as u64);
                 }

@@ -37,7 +37,8 @@ pub struct ViewSpec<M: Medium> {
 /// that is mapped here: for a port whose controller passes the command on to the owner.
 pub fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
     let cdb = Cdb(*cdb);
-    let asked = opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
+    let asked =
+        opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
     if asked <= dispatch::DATA_OUT_BYTES_MAX { asked } else { 0 }
 }
 

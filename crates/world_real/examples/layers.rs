@@ -175,8 +175,10 @@ async fn through_boxed(world: &World, device: &dyn BoxedDevice, blocks: u64, pai
 
 async fn report(world: &World, what: &str, drive: Drive, pairs: u64) {
     let blocks = drive.info().len_bytes / LEN as u64;
-    let (none, one, two) = (Bottom(drive.clone()), Layer(Bottom(drive.clone())), Layer(Layer(Bottom(drive.clone()))));
-    let boxed = Layer(Box::new(Layer(Box::new(Bottom(drive)) as Box<dyn BoxedDevice>)) as Box<dyn BoxedDevice>);
+    let (none, one, two) =
+        (Bottom(drive.clone()), Layer(Bottom(drive.clone())), Layer(Layer(Bottom(drive.clone()))));
+    let boxed =
+        Layer(Box::new(Layer(Box::new(Bottom(drive)) as Box<dyn BoxedDevice>)) as Box<dyn BoxedDevice>);
     let mut costs = vec![Vec::new(); 4];
     for _ in 0..REPEATS {
         costs[0].push(through(world, &none, pairs).await);
@@ -185,7 +187,9 @@ async fn report(world: &World, what: &str, drive: Drive, pairs: u64) {
         costs[3].push(through_boxed(world, &boxed, blocks, pairs).await);
     }
     println!("{what}: one 4 KiB write and one 4 KiB read, medians of {REPEATS}");
-    for (name, costs) in ["no layer", "one layer", "two layers", "two layers, boxed futures"].iter().zip(&mut costs) {
+    for (name, costs) in
+        ["no layer", "one layer", "two layers", "two layers, boxed futures"].iter().zip(&mut costs)
+    {
         costs.sort_by(|a, b| a.ns.total_cmp(&b.ns));
         let cost = costs[REPEATS / 2];
         println!("  {name:<26} {:>8.0} ns  {:.3} allocations", cost.ns, cost.allocations);

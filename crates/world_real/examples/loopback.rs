@@ -10,7 +10,11 @@
 //!
 //! `--bare` runs the bare exchange alone, once, and prints its exchanges per second: a turn of `make bench`.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the bare exchange is threads, sockets and the system's clock")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the bare exchange is threads, sockets and the system's clock"
+)]
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -143,10 +147,18 @@ fn exchange(server: Side, client: Side, load: Load) -> Outcome {
     let (count, time, client_cpu) = client.join().expect("no panic");
     let server_cpu = server.join().expect("no panic");
     let per = |cpu: Duration| cpu.as_nanos() as f64 / count as f64;
-    Outcome { exchanges_per_s: count as f64 / time.as_secs_f64(), server_cpu_ns: per(server_cpu), client_cpu_ns: per(client_cpu) }
+    Outcome {
+        exchanges_per_s: count as f64 / time.as_secs_f64(),
+        server_cpu_ns: per(server_cpu),
+        client_cpu_ns: per(client_cpu),
+    }
 }
 
-fn world<T: Send + 'static, F: Future<Output = T>>(cpu: usize, watch: bool, f: impl FnOnce(World) -> F + Send + 'static) -> T {
+fn world<T: Send + 'static, F: Future<Output = T>>(
+    cpu: usize,
+    watch: bool,
+    f: impl FnOnce(World) -> F + Send + 'static,
+) -> T {
     let options = Options { cpu: Some(cpu), watch, ..Options::default() };
     start("world", options, f).expect("starts").join().expect("no panic").expect("runs")
 }

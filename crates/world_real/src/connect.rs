@@ -27,7 +27,12 @@ pub(crate) struct ConnectOp {
 }
 
 /// Starts to connect.
-pub(crate) fn connect(reactor: &Rc<Reactor>, cells: &Completions<Outcome>, target: SocketAddr, options: StreamOptions) -> Io<Outcome> {
+pub(crate) fn connect(
+    reactor: &Rc<Reactor>,
+    cells: &Completions<Outcome>,
+    target: SocketAddr,
+    options: StreamOptions,
+) -> Io<Outcome> {
     let made = tcp::stream_socket(&target).and_then(|fd| tcp::apply(&fd, options).map(|()| fd));
     let fd = match made {
         Ok(fd) => fd,

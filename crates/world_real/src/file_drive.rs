@@ -44,7 +44,12 @@ pub(crate) struct FileDrive {
 
 impl FileDrive {
     pub(crate) fn new(reactor: Rc<Reactor>, medium: Medium) -> FileDrive {
-        FileDrive { reactor, medium: Rc::new(medium), fills: Completions::default(), outcomes: Completions::default() }
+        FileDrive {
+            reactor,
+            medium: Rc::new(medium),
+            fills: Completions::default(),
+            outcomes: Completions::default(),
+        }
     }
 
     fn start(&self, work: Work, at: u64) -> Io<Result<(), DriveError>> {
@@ -58,7 +63,13 @@ impl FileDrive {
 impl DriveBackend for FileDrive {
     fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
         let (io, end) = self.fills.start();
-        let op = DriveOp { medium: self.medium.clone(), at, done: 0, work: Work::Read(buf), end: End::Filled(end) };
+        let op = DriveOp {
+            medium: self.medium.clone(),
+            at,
+            done: 0,
+            work: Work::Read(buf),
+            end: End::Filled(end),
+        };
         self.reactor.submit(Op::Drive(op));
         io
     }
@@ -89,9 +100,15 @@ fn zeros(len: u64) -> Work {
 enum Work {
     Read(Buf),
     Write(Data),
-    Fallocate { mode: i32, len: u64 },
+    Fallocate {
+        mode: i32,
+        len: u64,
+    },
     /// Writes of one piece of zeros, again and again.
-    Zeros { piece: Data, len: u64 },
+    Zeros {
+        piece: Data,
+        len: u64,
+    },
     Flush,
 }
 
@@ -128,7 +145,9 @@ impl DriveOp {
                 let now = (*len - self.done).min(piece.len() as u64);
                 opcode::Write::new(fd, piece.as_ptr(), now as u32).offset(offset).build()
             }
-            Work::Fallocate { mode, len } => opcode::Fallocate::new(fd, *len).offset(offset).mode(*mode).build(),
+            Work::Fallocate { mode, len } => {
+                opcode::Fallocate::new(fd, *len).offset(offset).mode(*mode).build()
+            }
             Work::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         }
     }
@@ -145,14 +164,17 @@ impl DriveOp {
     pub(crate) fn complete(mut self, result: i32) -> Option<DriveOp> {
         match result {
             r if r == -libc::EINTR || r == -libc::EAGAIN => Some(self),
-            r if r == -libc::EOPNOTSUPP && matches!(self.work, Work::Fallocate { .. }) => Some(self.zero_by_writes()),
+            r if r == -libc::EOPNOTSUPP && matches!(self.work, Work::Fallocate { .. }) => {
+                Some(self.zero_by_writes())
+            }
             r if r < 0 => {
                 let error = self.error(-r);
                 self.finish(Err(error));
                 None
             }
             0 if self.len() > 0 => {
-                let error = self.gone(format!("it ends at byte {}: it was cut while in use", self.at + self.done));
+                let error =
+                    self.gone(format!("it ends at byte {}: it was cut while in use", self.at + self.done));
                 self.finish(Err(error));
                 None
             }

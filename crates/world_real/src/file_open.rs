@@ -36,7 +36,11 @@ impl Opening<'_> {
 }
 
 /// Opens (or makes) a file as a drive.
-pub(crate) fn open_file(reactor: &Rc<Reactor>, path: &Path, create_len_bytes: Option<u64>) -> Result<Drive, OpenError> {
+pub(crate) fn open_file(
+    reactor: &Rc<Reactor>,
+    path: &Path,
+    create_len_bytes: Option<u64>,
+) -> Result<Drive, OpenError> {
     let opening = Opening { path };
     let (file, is_new) = open_or_create(&opening, create_len_bytes)?;
     match file_drive(&opening, file, is_new.then_some(create_len_bytes).flatten()) {
@@ -52,7 +56,13 @@ pub(crate) fn open_file(reactor: &Rc<Reactor>, path: &Path, create_len_bytes: Op
 }
 
 fn direct(path: &Path, flags: i32, create_new: bool) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(create_new).mode(0o600).custom_flags(libc::O_DIRECT | flags).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(create_new)
+        .mode(0o600)
+        .custom_flags(libc::O_DIRECT | flags)
+        .open(path)
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -92,7 +102,9 @@ fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
         Some(libc::EROFS) => opening.refuse("the file system is mounted read-only"),
         Some(libc::EISDIR) => opening.refuse("it is a directory: name a file in it"),
         Some(libc::ENOSPC) => opening.refuse("no space left on the file system"),
-        Some(libc::EBUSY) => opening.refuse("in use: mounted, held by device-mapper or md, or open in another array"),
+        Some(libc::EBUSY) => {
+            opening.refuse("in use: mounted, held by device-mapper or md, or open in another array")
+        }
         Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => opening.refuse("there is no device behind it"),
         _ => opening.refuse_io("cannot be opened", e),
     }
@@ -102,7 +114,11 @@ fn no_direct(opening: &Opening) -> OpenError {
     opening.refuse("its file system refuses O_DIRECT: put it on ext4, xfs or btrfs, or use a memory drive")
 }
 
-fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Result<(DriveInfo, Medium), OpenError> {
+fn file_drive(
+    opening: &Opening,
+    file: File,
+    set_len_bytes: Option<u64>,
+) -> Result<(DriveInfo, Medium), OpenError> {
     let kind = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.file_type();
     if kind.is_block_device() {
         return Err(opening.refuse("it is a block device: declare it as a device, not as a file"));
@@ -111,7 +127,8 @@ fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Resu
         return Err(opening.refuse("it is not a regular file"));
     }
     // On the open file, not on the process: a second opening in this process is refused, too.
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| opening.refuse("in use: another array has it open"))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| opening.refuse("in use: another array has it open"))?;
     if let Some(len) = set_len_bytes {
         file.set_len(len).map_err(|e| opening.refuse_io(&format!("cannot be made {len} bytes long"), &e))?;
         // The file's name must survive a power cut as well as what is flushed to it.
@@ -146,18 +163,28 @@ fn describe(
     (info, Medium { fd, name, zeroing: Cell::new(zeroing), memory_align })
 }
 
-fn check_size(opening: &Opening, len_bytes: u64, block_bytes: u32, memory_align: usize) -> Result<(), OpenError> {
+fn check_size(
+    opening: &Opening,
+    len_bytes: u64,
+    block_bytes: u32,
+    memory_align: usize,
+) -> Result<(), OpenError> {
     if !BLOCK_BYTES.contains(&block_bytes) {
         return Err(opening.refuse(format!("its block of {block_bytes} bytes is neither 512 nor 4096 bytes")));
     }
     if !memory_align.is_power_of_two() || memory_align > MEMORY_ALIGN_MAX {
-        return Err(opening.refuse(format!("it asks for memory on {memory_align} bytes; {MEMORY_ALIGN_MAX} is the most")));
+        return Err(opening
+            .refuse(format!("it asks for memory on {memory_align} bytes; {MEMORY_ALIGN_MAX} is the most")));
     }
     if len_bytes < u64::from(block_bytes) {
-        return Err(opening.refuse(format!("too small: {len_bytes} bytes hold no block of {block_bytes} bytes")));
+        return Err(
+            opening.refuse(format!("too small: {len_bytes} bytes hold no block of {block_bytes} bytes"))
+        );
     }
     if !len_bytes.is_multiple_of(block_bytes.into()) {
-        return Err(opening.refuse(format!("its size of {len_bytes} bytes is not a multiple of its block of {block_bytes} bytes")));
+        return Err(opening.refuse(format!(
+            "its size of {len_bytes} bytes is not a multiple of its block of {block_bytes} bytes"
+        )));
     }
     Ok(())
 }
@@ -173,7 +200,15 @@ fn direct_alignment(file: &File) -> Option<Alignment> {
     let empty = CString::default();
     let mut facts = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the path is a C string, `facts` is room for a statx; both live through the call.
-    let failed = unsafe { libc::statx(file.as_raw_fd(), empty.as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, facts.as_mut_ptr()) };
+    let failed = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            empty.as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            facts.as_mut_ptr(),
+        )
+    };
     // SAFETY: zeroed memory is a valid statx, whatever the call filled in.
     let facts = unsafe { facts.assume_init() };
     (failed == 0 && facts.stx_mask & libc::STATX_DIOALIGN != 0)
@@ -213,13 +248,16 @@ pub(crate) fn open_device(reactor: &Rc<Reactor>, path: &Path) -> Result<Drive, O
     }
     // O_EXCL: the kernel refuses when a file system or another array holds it.
     let file = direct(path, libc::O_EXCL, false).map_err(|e| open_error(&opening, &e))?;
-    let size = (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("its size cannot be read", &e))?;
-    let block = ioctl_blksszget(&file).map_err(|e| opening.refuse_io("its block size cannot be read", &e.into()))?;
+    let size =
+        (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("its size cannot be read", &e))?;
+    let block =
+        ioctl_blksszget(&file).map_err(|e| opening.refuse_io("its block size cannot be read", &e.into()))?;
     check_size(&opening, size, block, MEMORY_ALIGN_MAX)?;
     // The kernel zeroes the range by the device's own command, or by writing where it has none.
     let zeroing = Zeroing::Fallocate(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE);
     let cheap = zeroes_by_command(&file);
-    let memory_align = direct_alignment(&file).map_or(MEMORY_ALIGN_MAX, |a| (a.memory as usize).clamp(1, MEMORY_ALIGN_MAX));
+    let memory_align =
+        direct_alignment(&file).map_or(MEMORY_ALIGN_MAX, |a| (a.memory as usize).clamp(1, MEMORY_ALIGN_MAX));
     let (info, medium) = describe(&opening, file.into(), size, block, memory_align, zeroing, cheap);
     Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium))))
 }

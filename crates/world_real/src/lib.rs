@@ -12,7 +12,11 @@
 //! ready. Nothing is allocated per task wake, per poll or per operation in steady state. Why there is a ring of our own
 //! and no runtime from a library: `docs/decisions/0001-worlds.md`.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "this crate is where time, threads, files and sockets come from")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this crate is where time, threads, files and sockets come from"
+)]
 
 mod clock;
 mod connect;

@@ -35,10 +35,21 @@ pub(crate) struct Listening {
 struct TcpListener(Rc<Listening>);
 
 /// Listens on an address.
-pub(crate) fn listen(reactor: &Rc<Reactor>, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
+pub(crate) fn listen(
+    reactor: &Rc<Reactor>,
+    addr: SocketAddr,
+    options: StreamOptions,
+) -> Result<Listener, NetError> {
     let fd = bind(addr, options).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
     let local = tcp::local_addr(&fd).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
-    let listening = Listening { reactor: reactor.clone(), fd, local, options, closed: Cell::new(false), accepts: Completions::default() };
+    let listening = Listening {
+        reactor: reactor.clone(),
+        fd,
+        local,
+        options,
+        closed: Cell::new(false),
+        accepts: Completions::default(),
+    };
     Ok(Listener::new(Rc::new(TcpListener(Rc::new(listening)))))
 }
 
@@ -55,7 +66,9 @@ fn bind(addr: SocketAddr, options: StreamOptions) -> io::Result<OwnedFd> {
 
 fn cause(e: &io::Error) -> String {
     match e.raw_os_error() {
-        Some(libc::EADDRINUSE) => "the address is in use: another program (or another array) listens there".into(),
+        Some(libc::EADDRINUSE) => {
+            "the address is in use: another program (or another array) listens there".into()
+        }
         Some(libc::EADDRNOTAVAIL) => "this machine has no such address".into(),
         Some(libc::EACCES) => "no permission: ports below 1024 need a privilege".into(),
         _ => e.to_string(),
@@ -109,7 +122,9 @@ impl AcceptOp {
         if let Some(time) = &self.pause {
             return opcode::Timeout::new(&raw const **time).build();
         }
-        opcode::Accept::new(Fd(self.listening.fd.as_raw_fd()), ptr::null_mut(), ptr::null_mut()).flags(libc::SOCK_CLOEXEC).build()
+        opcode::Accept::new(Fd(self.listening.fd.as_raw_fd()), ptr::null_mut(), ptr::null_mut())
+            .flags(libc::SOCK_CLOEXEC)
+            .build()
     }
 
     pub(crate) fn complete(mut self, result: i32) -> Option<AcceptOp> {
@@ -129,7 +144,9 @@ impl AcceptOp {
                 self.pause = Some(Box::new(PAUSE.into()));
                 return Some(self);
             }
-            r if r < 0 => Err(NetError::Closed(format!("cannot accept: {}", io::Error::from_raw_os_error(-r)))),
+            r if r < 0 => {
+                Err(NetError::Closed(format!("cannot accept: {}", io::Error::from_raw_os_error(-r))))
+            }
             fd => match self.connected(take(fd)) {
                 Ok(stream) => Ok(stream),
                 // The peer is gone already: as if it had never come.

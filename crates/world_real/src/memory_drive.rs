@@ -21,10 +21,14 @@ type Table = Box<[Option<Chunk>]>;
 pub(crate) fn open(name: &str, len_bytes: u64) -> Result<Drive, OpenError> {
     let refuse = |cause: String| OpenError { name: name.to_owned(), cause };
     if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_BYTES.into()) {
-        return Err(refuse(format!("{len_bytes} bytes are not a positive multiple of the block of {BLOCK_BYTES} bytes")));
+        return Err(refuse(format!(
+            "{len_bytes} bytes are not a positive multiple of the block of {BLOCK_BYTES} bytes"
+        )));
     }
     if len_bytes > LEN_BYTES_MAX {
-        return Err(refuse(format!("{len_bytes} bytes are over the limit of {LEN_BYTES_MAX} bytes for a memory drive")));
+        return Err(refuse(format!(
+            "{len_bytes} bytes are over the limit of {LEN_BYTES_MAX} bytes for a memory drive"
+        )));
     }
     let tables = len_bytes.div_ceil((CHUNK_LEN * TABLE_LEN) as u64);
     let tables = usize::try_from(tables).map_err(|e| refuse(e.to_string()))?;
@@ -78,7 +82,8 @@ impl Sparse {
         let mut rest = data;
         for (table, chunk, from, len) in parts(at, data.len() as u64) {
             let (part, after) = rest.split_at(len);
-            let table = self.tables[table].get_or_insert_with(|| std::iter::repeat_with(|| None).take(TABLE_LEN).collect());
+            let table = self.tables[table]
+                .get_or_insert_with(|| std::iter::repeat_with(|| None).take(TABLE_LEN).collect());
             // Fresh zero pages from the kernel: memory is really taken page by page, as it is touched.
             let bytes = table[chunk].get_or_insert_with(|| vec![0; CHUNK_LEN].into_boxed_slice());
             bytes[from..from + len].copy_from_slice(part);

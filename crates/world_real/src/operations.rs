@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{CancelBuilder, Fd};
-use io_uring::opcode;
 
 use crate::connect::ConnectOp;
 use crate::file_drive::DriveOp;
@@ -145,7 +145,8 @@ impl Reactor {
 
     fn complete(&self, end: Ended) {
         let id = u32::try_from(end.id).expect("numbers are u32");
-        let op = self.ops.borrow_mut()[id as usize].take().expect("a result belongs to an operation in flight");
+        let op =
+            self.ops.borrow_mut()[id as usize].take().expect("a result belongs to an operation in flight");
         self.free.borrow_mut().push(id);
         self.in_flight.set(self.in_flight.get() - 1);
         // Completing wakes tasks and may drop handles; no borrow is held.

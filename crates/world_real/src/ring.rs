@@ -41,7 +41,9 @@ impl Ring {
         let io = build(entries)?;
         let params = io.params();
         if !params.is_feature_ext_arg() || !params.is_feature_nodrop() {
-            return Err(RunError::Ring { cause: "this kernel's io_uring is too old: Linux 5.11 or later is needed".into() });
+            return Err(RunError::Ring {
+                cause: "this kernel's io_uring is too old: Linux 5.11 or later is needed".into(),
+            });
         }
         check_opcodes(&io)?;
         // Saves the look-up of the descriptor on every enter (Linux 5.18); older kernels do without.
@@ -84,7 +86,14 @@ impl Ring {
             Ok(_) => Ok(()),
             // ETIME: the deadline came. EINTR: a signal. EBUSY, EAGAIN: too many results or too little memory for now; the
             // entries are still queued.
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
+            Err(e)
+                if matches!(
+                    e.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
+                ) =>
+            {
+                Ok(())
+            }
             Err(e) => Err(e),
         }
     }
@@ -167,6 +176,8 @@ fn check_opcodes(io: &IoUring) -> Result<(), RunError> {
     ];
     match needed.iter().find(|code| !probe.is_supported(**code)) {
         None => Ok(()),
-        Some(code) => Err(RunError::Ring { cause: format!("this kernel's io_uring lacks operation {code}: Linux 5.11 or later is needed") }),
+        Some(code) => Err(RunError::Ring {
+            cause: format!("this kernel's io_uring lacks operation {code}: Linux 5.11 or later is needed"),
+        }),
     }
 }

@@ -12,14 +12,16 @@ use std::thread::{self, JoinHandle};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use world::io::Completions;
-use world::{Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, World, WorldBackend};
+use world::{
+    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, World, WorldBackend,
+};
 
 use crate::executor::{ROOT, Tasks};
 use crate::operations::{BellOp, Op, Reactor};
 use crate::ring::{Ring, Sleep};
 use crate::timers::Timers;
-use crate::watch::{WATCH_TIME_MAX, Watch};
 use crate::wake::{Header, Mailbox};
+use crate::watch::{WATCH_TIME_MAX, Watch};
 use crate::{clock, connect, file_open, listener, memory_drive};
 
 /// How a world runs.
@@ -83,7 +85,8 @@ pub fn run<T, F: Future<Output = T>>(options: Options, f: impl FnOnce(World) -> 
         pin_to(cpu)?;
     }
     let system = |what, cause: String| RunError::System { what, cause };
-    let mailbox = Arc::new(Mailbox::new().map_err(|e| system("cannot make an event counter", e.to_string()))?);
+    let mailbox =
+        Arc::new(Mailbox::new().map_err(|e| system("cannot make an event counter", e.to_string()))?);
     let reactor = Rc::new(Reactor::new(Ring::new(options.ring_entries)?));
     if !mailbox.move_in() {
         return Err(RunError::Nested);
@@ -96,13 +99,22 @@ pub fn run<T, F: Future<Output = T>>(options: Options, f: impl FnOnce(World) -> 
         connects: Completions::default(),
     });
     // From here on its drop tidies up, also when a task panics.
-    let running = Running { backend: backend.clone(), mailbox: mailbox.clone(), watch: Cell::default(), may_watch: options.watch };
+    let running = Running {
+        backend: backend.clone(),
+        mailbox: mailbox.clone(),
+        watch: Cell::default(),
+        may_watch: options.watch,
+    };
     running.backend.reactor.submit(Op::Bell(BellOp::new(mailbox)));
     running.until_ended(f(World::new(backend)))
 }
 
 /// Runs one world on a new thread.
-pub fn start<T, F>(name: &str, options: Options, f: impl FnOnce(World) -> F + Send + 'static) -> Result<JoinHandle<Result<T, RunError>>, RunError>
+pub fn start<T, F>(
+    name: &str,
+    options: Options,
+    f: impl FnOnce(World) -> F + Send + 'static,
+) -> Result<JoinHandle<Result<T, RunError>>, RunError>
 where
     T: Send + 'static,
     F: Future<Output = T>,
@@ -162,12 +174,15 @@ impl WorldBackend for RealWorld {
 
     fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         match spec {
-            DriveSpec::File { path, create_len_bytes } => file_open::open_file(&self.reactor, path, *create_len_bytes),
+            DriveSpec::File { path, create_len_bytes } => {
+                file_open::open_file(&self.reactor, path, *create_len_bytes)
+            }
             DriveSpec::Device { path } => file_open::open_device(&self.reactor, path),
             DriveSpec::Memory { name, len_bytes } => memory_drive::open(name, *len_bytes),
-            DriveSpec::Modelled { name } => {
-                Err(OpenError { name: name.clone(), cause: "modelled drives exist in the model world only".into() })
-            }
+            DriveSpec::Modelled { name } => Err(OpenError {
+                name: name.clone(),
+                cause: "modelled drives exist in the model world only".into(),
+            }),
         }
     }
 

@@ -31,7 +31,9 @@ pub(crate) fn apply(fd: &OwnedFd, options: StreamOptions) -> io::Result<()> {
 fn set_segment_max(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
     let len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: the option takes an int, which lives through the call.
-    let failed = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, (&raw const bytes).cast(), len) };
+    let failed = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, (&raw const bytes).cast(), len)
+    };
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -52,7 +54,15 @@ pub(crate) fn counts(fd: &OwnedFd) -> TcpCounts {
     let mut info = MaybeUninit::<TcpInfo>::zeroed();
     let mut len = size_of::<TcpInfo>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `info`, which has that many.
-    let failed = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut len) };
+    let failed = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
     if failed < 0 {
         return TcpCounts::default();
     }
@@ -94,8 +104,12 @@ impl RawAddr {
     /// The address and its length.
     pub(crate) fn new(addr: &SocketAddr) -> (RawAddr, libc::socklen_t) {
         match addr {
-            SocketAddr::V4(addr) => (RawAddr { v4: raw_v4(addr) }, size_of::<libc::sockaddr_in>() as libc::socklen_t),
-            SocketAddr::V6(addr) => (RawAddr { v6: raw_v6(addr) }, size_of::<libc::sockaddr_in6>() as libc::socklen_t),
+            SocketAddr::V4(addr) => {
+                (RawAddr { v4: raw_v4(addr) }, size_of::<libc::sockaddr_in>() as libc::socklen_t)
+            }
+            SocketAddr::V6(addr) => {
+                (RawAddr { v6: raw_v6(addr) }, size_of::<libc::sockaddr_in6>() as libc::socklen_t)
+            }
         }
     }
 }

@@ -37,7 +37,12 @@ impl Mailbox {
     pub(crate) fn new() -> Result<Mailbox, rustix::io::Errno> {
         // Blocking on purpose: the ring waits for it only when the descriptor is not non-blocking.
         let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
-        Ok(Mailbox { arrived: Mutex::default(), any: AtomicBool::new(false), asleep: AtomicBool::new(false), bell })
+        Ok(Mailbox {
+            arrived: Mutex::default(),
+            any: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            bell,
+        })
     }
 
     /// The event counter that wakes the owner out of the kernel.

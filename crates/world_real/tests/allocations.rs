@@ -64,7 +64,8 @@ async fn write_and_read(drive: &Drive) {
 
 #[test]
 fn the_counter_counts() {
-    let found = run(Options::default(), |_| allocations(1, 10, async || drop(std::hint::black_box(vec![0u8; 100]))));
+    let found =
+        run(Options::default(), |_| allocations(1, 10, async || drop(std::hint::black_box(vec![0u8; 100]))));
     assert_eq!(found, Ok(10));
 }
 
@@ -85,7 +86,12 @@ fn drive_operations_do_not_allocate() {
                     continue;
                 }
             };
-            assert_eq!(allocations(100, 1000, async || write_and_read(&drive).await).await, 0, "{}", drive.info().name);
+            assert_eq!(
+                allocations(100, 1000, async || write_and_read(&drive).await).await,
+                0,
+                "{}",
+                drive.info().name
+            );
         }
     })
     .expect("runs");

@@ -172,7 +172,8 @@ fn a_file_system_without_direct_io_is_named() {
         let path = PathBuf::from(candidate);
         let path = if path.is_dir() { path.join(format!("masu-test-{}", std::process::id())) } else { path };
         let shown = path.clone();
-        let result = run(Options::default(), |world| async move { world.open_drive(&file(&path)).err() }).expect("runs");
+        let result = run(Options::default(), |world| async move { world.open_drive(&file(&path)).err() })
+            .expect("runs");
         let _ = candidate.starts_with("/dev/shm").then(|| fs::remove_file(&shown));
         match result {
             Some(e) if e.cause.contains("O_DIRECT") => {

@@ -139,13 +139,17 @@ fn a_world_ends_with_its_root_and_drops_what_is_left() {
 fn one_thread_has_one_world() {
     let inner = run(Options::default(), |_| async { run(Options::default(), |_| async {}) });
     assert_eq!(inner, Ok(Err(RunError::Nested)));
-    assert!(matches!(run(Options { cpu: Some(100_000), ..Options::default() }, |_| async {}), Err(RunError::Pin { .. })));
+    assert!(matches!(
+        run(Options { cpu: Some(100_000), ..Options::default() }, |_| async {}),
+        Err(RunError::Pin { .. })
+    ));
 }
 
 #[test]
 fn a_panic_in_a_task_takes_its_world_down_and_no_other() {
     let joined = start("panics", Options::default(), |world| async move {
-        let drive = world.open_drive(&DriveSpec::Memory { name: "m".into(), len_bytes: 1 << 20 }).expect("opens");
+        let drive =
+            world.open_drive(&DriveSpec::Memory { name: "m".into(), len_bytes: 1 << 20 }).expect("opens");
         world.spawn(async { panic!("a bug in a task") });
         let _ = drive.read(0, Buf::new(512)).await;
         world.sleep(Duration::from_secs(10)).await;
