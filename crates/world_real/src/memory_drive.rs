@@ -1,21 +1,21 @@
-//! The memory drive: sparse, complete at once, gone with the process.
+//! The memory drive: one anonymous mapping, sparse, complete at once, gone with the process.
+//!
+//! The mapping asks for huge pages: random reads of a large drive spend their time on address translation otherwise (half
+//! of the user time of a 4 KiB read, measured on a virtual machine, where each miss walks two page tables).
 
 use std::cell::RefCell;
+use std::ptr::NonNull;
 use std::rc::Rc;
 
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io, OpenError};
 
-/// Memory is taken and given back in pieces of this size: large enough for cheap tables, small enough for sparse volumes.
-const CHUNK_LEN: usize = 1 << 20;
-/// Chunks of one table: a table covers 1 GiB.
-const TABLE_LEN: usize = 1024;
+/// Memory is taken and given back in huge pages.
+const HUGE_PAGE_LEN: usize = 2 << 20;
 /// The logical block of most disks, and the one that every guest can use.
 const BLOCK_BYTES: u32 = 512;
-/// The largest memory drive: 1 PiB, whose empty top table takes 8 MiB.
-const LEN_BYTES_MAX: u64 = 1 << 50;
-
-type Chunk = Box<[u8]>;
-type Table = Box<[Option<Chunk>]>;
+/// The largest memory drive: half of what a process can address (47 bits).
+const LEN_BYTES_MAX: u64 = 1 << 46;
 
 /// Opens a memory drive.
 pub(crate) fn open(name: &str, len_bytes: u64) -> Result<Drive, OpenError> {
@@ -30,10 +30,8 @@ pub(crate) fn open(name: &str, len_bytes: u64) -> Result<Drive, OpenError> {
             "{len_bytes} bytes are over the limit of {LEN_BYTES_MAX} bytes for a memory drive"
         )));
     }
-    let tables = len_bytes.div_ceil((CHUNK_LEN * TABLE_LEN) as u64);
-    let tables = usize::try_from(tables).map_err(|e| refuse(e.to_string()))?;
-    let mut sparse = Sparse { tables: Vec::new() };
-    sparse.tables.resize_with(tables, || None);
+    let len = usize::try_from(len_bytes).map_err(|e| refuse(e.to_string()))?;
+    let memory = Mapping::new(len).map_err(|e| refuse(format!("{len_bytes} bytes cannot be mapped: {e}")))?;
     let info = DriveInfo {
         name: name.to_owned(),
         len_bytes,
@@ -42,80 +40,93 @@ pub(crate) fn open(name: &str, len_bytes: u64) -> Result<Drive, OpenError> {
         volatile_cache: false,
         cheap_zero: true,
     };
-    Ok(Drive::new(info, Box::new(MemoryDrive(Rc::new(RefCell::new(sparse))))))
+    Ok(Drive::new(info, Box::new(MemoryDrive(Rc::new(RefCell::new(memory))))))
 }
 
-struct MemoryDrive(Rc<RefCell<Sparse>>);
+struct MemoryDrive(Rc<RefCell<Mapping>>);
 
-struct Sparse {
-    tables: Vec<Option<Table>>,
+/// Private zero pages that the kernel gives as they are touched.
+struct Mapping {
+    /// Where the mapping begins, as the kernel gave it.
+    base: NonNull<u8>,
+    /// From `base` to the first huge page, where the drive's first byte is.
+    start: usize,
+    len: usize,
 }
 
-/// The parts of a range, chunk by chunk: table, chunk within it, first byte within that, length.
-fn parts(at: u64, len: u64) -> impl Iterator<Item = (usize, usize, usize, usize)> {
-    let (mut at, mut left) = (at as usize, len as usize);
-    std::iter::from_fn(move || {
-        (left > 0).then(|| {
-            let (chunk, from) = (at / CHUNK_LEN, at % CHUNK_LEN);
-            let len = left.min(CHUNK_LEN - from);
-            at += len;
-            left -= len;
-            (chunk / TABLE_LEN, chunk % TABLE_LEN, from, len)
-        })
-    })
-}
-
-impl Sparse {
-    fn read(&self, at: u64, buf: &mut [u8]) {
-        let mut rest = buf;
-        for (table, chunk, from, len) in parts(at, rest.len() as u64) {
-            let (part, after) = rest.split_at_mut(len);
-            match self.tables[table].as_ref().and_then(|t| t[chunk].as_ref()) {
-                Some(bytes) => part.copy_from_slice(&bytes[from..from + len]),
-                None => part.fill(0),
-            }
-            rest = after;
-        }
+impl Mapping {
+    fn new(len: usize) -> rustix::io::Result<Mapping> {
+        let mapped = len + HUGE_PAGE_LEN;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, flags)?
+        };
+        // SAFETY: the range is the mapping made above; the advice changes no content.
+        let advised = unsafe { madvise(base, mapped, Advice::LinuxHugepage) };
+        // A kernel without huge pages serves small ones.
+        let _ = advised;
+        let base = NonNull::new(base.cast::<u8>()).expect("the kernel maps nothing at address zero");
+        let start = base.as_ptr().align_offset(HUGE_PAGE_LEN);
+        Ok(Mapping { base, start, len })
     }
 
-    fn write(&mut self, at: u64, data: &[u8]) {
-        let mut rest = data;
-        for (table, chunk, from, len) in parts(at, data.len() as u64) {
-            let (part, after) = rest.split_at(len);
-            let table = self.tables[table]
-                .get_or_insert_with(|| std::iter::repeat_with(|| None).take(TABLE_LEN).collect());
-            // Fresh zero pages from the kernel: memory is really taken page by page, as it is touched.
-            let bytes = table[chunk].get_or_insert_with(|| vec![0; CHUNK_LEN].into_boxed_slice());
-            bytes[from..from + len].copy_from_slice(part);
-            rest = after;
-        }
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `start + len` lies within the mapping, which lives as long as `self`; its bytes are initialised (zero
+        // pages), and are changed through `&mut self` only.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(self.start), self.len) }
     }
 
-    fn zero(&mut self, at: u64, len: u64) {
-        for (table, chunk, from, len) in parts(at, len) {
-            let Some(table) = &mut self.tables[table] else { continue };
-            if len == CHUNK_LEN {
-                table[chunk] = None;
-            } else if let Some(bytes) = &mut table[chunk] {
-                bytes[from..from + len].fill(0);
-            }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`; `&mut self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(self.start), self.len) }
+    }
+
+    /// Zeroes a range: whole huge pages are given back, the rest is written.
+    fn zero(&mut self, at: usize, len: usize) {
+        let end = at + len;
+        let (first, last) =
+            (at.next_multiple_of(HUGE_PAGE_LEN).min(end), end / HUGE_PAGE_LEN * HUGE_PAGE_LEN);
+        if first >= last {
+            self.bytes_mut()[at..end].fill(0);
+            return;
         }
+        let whole = &mut self.bytes_mut()[first..last];
+        // SAFETY: the range is page-aligned, within the mapping, and borrowed mutably: nobody reads it meanwhile. A
+        // private anonymous mapping reads as zeros after it.
+        let dropped = unsafe { madvise(whole.as_mut_ptr().cast(), whole.len(), Advice::LinuxDontNeed) };
+        if dropped.is_err() {
+            whole.fill(0);
+        }
+        self.bytes_mut()[at..first].fill(0);
+        self.bytes_mut()[last..end].fill(0);
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `new`, whole, and nothing refers to it any more.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len + HUGE_PAGE_LEN) };
+        debug_assert!(unmapped.is_ok(), "the mapping was made in new");
     }
 }
 
 impl DriveBackend for MemoryDrive {
     fn read(&self, at: u64, mut buf: Buf) -> Io<Filled> {
-        self.0.borrow().read(at, &mut buf);
+        let at = at as usize;
+        let len = buf.len();
+        buf.copy_from_slice(&self.0.borrow().bytes()[at..at + len]);
         Io::ready(Filled { buf, result: Ok(()) })
     }
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
-        self.0.borrow_mut().write(at, &data);
+        let at = at as usize;
+        self.0.borrow_mut().bytes_mut()[at..at + data.len()].copy_from_slice(&data);
         Io::ready(Ok(()))
     }
 
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
-        self.0.borrow_mut().zero(at, len);
+        self.0.borrow_mut().zero(at as usize, len as usize);
         Io::ready(Ok(()))
     }
 
@@ -128,40 +139,31 @@ impl DriveBackend for MemoryDrive {
 mod tests {
     use super::*;
 
-    fn sparse(chunks: usize) -> Sparse {
-        let mut sparse = Sparse { tables: Vec::new() };
-        sparse.tables.resize_with(chunks.div_ceil(TABLE_LEN), || None);
-        sparse
-    }
-
     #[test]
     fn content_follows_a_plain_vector() {
-        let mut drive = sparse(4);
-        let mut plain = vec![0u8; 4 * CHUNK_LEN];
+        let len = 3 * HUGE_PAGE_LEN;
+        let mut drive = Mapping::new(len).expect("mapped");
+        let mut plain = vec![0u8; len];
         let mut rng = world::Rng::with_seed(3);
         for step in 0..200u32 {
-            let at = rng.usize(0..plain.len() / 512) * 512;
-            let len = (rng.usize(1..3000) * 512).min(plain.len() - at);
+            let at = rng.usize(0..len / 512) * 512;
+            let part = (rng.usize(1..9000) * 512).min(len - at);
             if rng.u8(0..3) == 0 {
-                drive.zero(at as u64, len as u64);
-                plain[at..at + len].fill(0);
+                drive.zero(at, part);
+                plain[at..at + part].fill(0);
             } else {
-                let data = vec![step as u8; len];
-                drive.write(at as u64, &data);
-                plain[at..at + len].copy_from_slice(&data);
+                drive.bytes_mut()[at..at + part].fill(step as u8);
+                plain[at..at + part].fill(step as u8);
             }
         }
-        let mut all = vec![1u8; plain.len()];
-        drive.read(0, &mut all);
-        assert!(all == plain);
+        assert!(drive.bytes() == plain);
     }
 
     #[test]
-    fn a_whole_zeroed_chunk_gives_its_memory_back() {
-        let mut drive = sparse(2);
-        drive.write(0, &vec![1; 2 * CHUNK_LEN]);
-        drive.zero(0, (CHUNK_LEN + 512) as u64);
-        let table = drive.tables[0].as_ref().expect("written");
-        assert!(table[0].is_none() && table[1].is_some());
+    fn a_large_drive_takes_no_memory_until_it_is_written() {
+        let drive = open("large", LEN_BYTES_MAX).expect("sparse");
+        let read = drive.read(LEN_BYTES_MAX - 4096, Buf::new(4096)).try_now();
+        let Ok(filled) = read else { panic!("complete at once") };
+        assert!(filled.buf.iter().all(|b| *b == 0));
     }
 }
