@@ -92,8 +92,17 @@ pub fn run_load(load: &Load) -> Result<()> {
         verify: load.verify,
         seed: load.seed,
     })?;
-    if load.json { println!("{}", serde_json::to_string(&outcome)?) } else { println!("{outcome}") }
-    anyhow::ensure!(outcome.mismatches == 0, "{}: {} blocks of 4 KiB are not what was written", load.url, outcome.mismatches);
+    if load.json {
+        println!("{}", serde_json::to_string(&outcome)?)
+    } else {
+        println!("{outcome}")
+    }
+    anyhow::ensure!(
+        outcome.mismatches == 0,
+        "{}: {} blocks of 4 KiB are not what was written",
+        load.url,
+        outcome.mismatches
+    );
     anyhow::ensure!(outcome.failed == 0, "{}: {} commands failed", load.url, outcome.failed);
     Ok(())
 }

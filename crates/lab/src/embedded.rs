@@ -7,7 +7,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use array::config::{ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig};
+use array::config::{
+    ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning,
+    VolumeConfig,
+};
 use array::status::ControllerStatus;
 use array::{Array, ControllerHandle, DriveSpec, Lun};
 use futures::channel::oneshot;
@@ -65,7 +68,8 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
     id[8..].copy_from_slice(&seed.to_be_bytes());
     config.id = ArrayId(id);
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    config.portals = vec![PortalConfig { listen, controller: 0, segment_bytes_max: Some(shape.segment_bytes_max) }];
+    config.portals =
+        vec![PortalConfig { listen, controller: 0, segment_bytes_max: Some(shape.segment_bytes_max) }];
     let mut files = Vec::new();
     let mut luns = BTreeMap::new();
     for (i, pool) in pools.iter().enumerate() {
@@ -103,7 +107,8 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
         });
         luns.insert(Lun(i as u16), name);
     }
-    config.hosts = vec![HostConfig { name: "hosts".into(), initiator: "*".into(), chap: None, mutual_chap: None, luns }];
+    config.hosts =
+        vec![HostConfig { name: "hosts".into(), initiator: "*".into(), chap: None, mutual_chap: None, luns }];
     (config, files)
 }
 
@@ -111,8 +116,11 @@ impl Embedded {
     /// Starts an array with these pools; their volumes are LUN 0, 1, …
     pub(crate) fn start(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> Result<Embedded> {
         let (config, files) = config(shape, pools, seed, dir);
-        for file in files.iter().filter(|f| f.exists()) {
-            return Err(anyhow!("{}: is there already, perhaps of a run that was killed: remove it", file.display()));
+        if let Some(file) = files.iter().find(|f| f.exists()) {
+            return Err(anyhow!(
+                "{}: is there already, perhaps of a run that was killed: remove it",
+                file.display()
+            ));
         }
         let (handle, mailbox) = ControllerHandle::new(0);
         let handles = vec![handle];
@@ -128,11 +136,20 @@ impl Embedded {
             array::run_controller(world, 0, mailbox, all)
         })
         .context("the array's controller cannot start")?;
-        let mut embedded =
-            Embedded { array: Array::new(handles, TARGET), thread: Some(thread), cpu, listen: SocketAddr::from(([0; 4], 0)), files };
+        let mut embedded = Embedded {
+            array: Array::new(handles, TARGET),
+            thread: Some(thread),
+            cpu,
+            listen: SocketAddr::from(([0; 4], 0)),
+            files,
+        };
         block_on(embedded.array.apply(config)).context("the array under test")?;
         let parts = embedded.status()?;
-        let port = parts.iter().flat_map(|p| &p.ports).next().ok_or_else(|| anyhow!("the array under test has no port"))?;
+        let port = parts
+            .iter()
+            .flat_map(|p| &p.ports)
+            .next()
+            .ok_or_else(|| anyhow!("the array under test has no port"))?;
         embedded.listen = port.listen;
         Ok(embedded)
     }
@@ -150,7 +167,10 @@ impl Embedded {
     pub(crate) fn read(&self) -> Result<ArrayReading> {
         let (reply, cpu) = oneshot::channel();
         self.cpu.send_blocking(reply).map_err(|_| anyhow!("the array's controller has ended"))?;
-        let mut reading = ArrayReading { cpu: block_on(cpu).context("the array's controller has ended")?, ..ArrayReading::default() };
+        let mut reading = ArrayReading {
+            cpu: block_on(cpu).context("the array's controller has ended")?,
+            ..ArrayReading::default()
+        };
         for part in self.status()? {
             reading.drives.extend(part.drives.into_iter().map(|d| (d.name, d.counts)));
             reading.volumes.extend(part.volumes.into_iter().map(|v| (v.name, v.counters)));
@@ -176,7 +196,9 @@ impl Drop for Embedded {
 impl ArrayReading {
     /// Bytes that drives read and wrote since `before`, those of all pools.
     pub(crate) fn drive_bytes_since(&self, before: &ArrayReading) -> u64 {
-        let total = |reading: &ArrayReading| reading.drives.values().map(|c| c.read_bytes + c.write_bytes).sum::<u64>();
+        let total = |reading: &ArrayReading| {
+            reading.drives.values().map(|c| c.read_bytes + c.write_bytes).sum::<u64>()
+        };
         total(self).saturating_sub(total(before))
     }
 

@@ -12,7 +12,10 @@
 //! the kernel counts, and the counters that the array itself reports.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
+)]
 
 pub mod cli;
 mod datastore;

@@ -47,7 +47,12 @@ const OTHERS_PERCENT_MAX: f64 = 10.0;
 impl Watch {
     /// Begins.
     pub(crate) fn start() -> Watch {
-        Watch { ticks: cpu_ticks(&read("/proc/stat")), own: own_ticks(&read("/proc/self/stat")), load: load(), swapped: swapped() }
+        Watch {
+            ticks: cpu_ticks(&read("/proc/stat")),
+            own: own_ticks(&read("/proc/self/stat")),
+            load: load(),
+            swapped: swapped(),
+        }
     }
 
     /// The machine, with load and steal since the start, and what makes the run doubtful.
@@ -57,7 +62,8 @@ impl Watch {
         let percent = |ticks: u64| 100.0 * ticks as f64 / total;
         let steal = percent(now.steal.saturating_sub(self.ticks.steal));
         let own = own_ticks(&read("/proc/self/stat")).saturating_sub(self.own);
-        let busy = now.total.saturating_sub(self.ticks.total) - now.idle.saturating_sub(self.ticks.idle).min(total as u64);
+        let busy = now.total.saturating_sub(self.ticks.total)
+            - now.idle.saturating_sub(self.ticks.idle).min(total as u64);
         let others = percent(busy.saturating_sub(own)) - steal;
         let machine = Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
@@ -76,10 +82,14 @@ fn doubts(steal: f64, others: f64, swapped: u64) -> Vec<Doubt> {
     let mut out = Vec::new();
     let mut doubt = |text: String| out.push(Doubt { text, effect: Some(effect.into()) });
     if steal > STEAL_PERCENT_MAX {
-        doubt(format!("The hypervisor below took {steal:.1} % of the CPU time during the run (more than {STEAL_PERCENT_MAX} %)."));
+        doubt(format!(
+            "The hypervisor below took {steal:.1} % of the CPU time during the run (more than {STEAL_PERCENT_MAX} %)."
+        ));
     }
     if others > OTHERS_PERCENT_MAX {
-        doubt(format!("Other processes used {others:.0} % of this machine's CPU time during the run (more than {OTHERS_PERCENT_MAX} %)."));
+        doubt(format!(
+            "Other processes used {others:.0} % of this machine's CPU time during the run (more than {OTHERS_PERCENT_MAX} %)."
+        ));
     }
     if swapped > 0 {
         doubt(format!("{swapped} pages were swapped out during the run."));
@@ -106,13 +116,15 @@ fn field(text: &str, key: &str) -> Option<String> {
 }
 
 fn memory() -> String {
-    let kib = field(&read("/proc/meminfo"), "MemTotal").and_then(|v| v.split(' ').next()?.parse::<u64>().ok());
+    let kib =
+        field(&read("/proc/meminfo"), "MemTotal").and_then(|v| v.split(' ').next()?.parse::<u64>().ok());
     kib.map_or_else(|| "unknown".into(), |kib| format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))
 }
 
 /// Now, as RFC 3339 in UTC.
 pub(crate) fn now_rfc3339() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     rfc3339(since)
 }
 

@@ -283,7 +283,11 @@ impl Scenario {
         let vaai: Vaai = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start).min(text.len());
             let line = text[..at].matches('\n').count() + 1;
-            ScenarioError::Syntax { path: path.into(), line, cause: e.message().lines().collect::<Vec<_>>().join(" ") }
+            ScenarioError::Syntax {
+                path: path.into(),
+                line,
+                cause: e.message().lines().collect::<Vec<_>>().join(" "),
+            }
         })?;
         vaai.check(text, path)?;
         Ok(Scenario { text: text.into(), vaai })
@@ -295,7 +299,8 @@ const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
 
 impl Vaai {
     fn check(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
-        let wrong = |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
+        let wrong =
+            |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
         if !(self.run.scale > 0.0 && self.run.scale <= 1.0) {
             return wrong("run.scale", "is over 0 and at most 1");
         }
@@ -315,7 +320,10 @@ impl Vaai {
         if !(1..=99).contains(&self.thin.threshold_percent) || self.thin.promised <= self.thin.pool {
             return wrong("thin", "needs a threshold of 1 to 99 % and promises more than the pool holds");
         }
-        if self.thin.pool.0 < THIN_POOL_BYTES_MIN || !self.thin.pool.0.is_multiple_of(1 << 20) || !self.thin.promised.0.is_multiple_of(1 << 20) {
+        if self.thin.pool.0 < THIN_POOL_BYTES_MIN
+            || !self.thin.pool.0.is_multiple_of(1 << 20)
+            || !self.thin.promised.0.is_multiple_of(1 << 20)
+        {
             return wrong("thin", "needs whole MiB, and a pool of 64 MiB or more");
         }
         self.check_steps(path)?;
@@ -326,11 +334,15 @@ impl Vaai {
     }
 
     fn check_steps(&self, path: &str) -> Result<(), ScenarioError> {
-        let wrong = |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
+        let wrong =
+            |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
         let steps = &self.paper_steps;
         let whole = |size: Size| size.0 > 0 && size.0.is_multiple_of(4096);
         if !whole(steps.write_same) || !whole(steps.copy_segment) || steps.segments_per_command == 0 {
-            return wrong("paper_steps", "are positive multiples of 4 KiB, with one segment or more per command");
+            return wrong(
+                "paper_steps",
+                "are positive multiples of 4 KiB, with one segment or more per command",
+            );
         }
         if !(1..=100_000).contains(&self.run.samples) {
             return wrong("run.samples", "is between 1 and 100000");
@@ -344,7 +356,11 @@ impl Vaai {
             let line = text[..at].matches('\n').count() + 1;
             let wrong = |cause: String| Err(ScenarioError::Syntax { path: path.into(), line, cause });
             if !crate::vaai::MEASURES.contains(&check.id.as_str()) {
-                return wrong(format!("check id {:?} is not measured; known are {}", check.id, crate::vaai::MEASURES.join(", ")));
+                return wrong(format!(
+                    "check id {:?} is not measured; known are {}",
+                    check.id,
+                    crate::vaai::MEASURES.join(", ")
+                ));
             }
             if self.checks[..i].iter().any(|c| c.id == check.id) {
                 return wrong(format!("check id {:?} stands here twice", check.id));

@@ -44,7 +44,8 @@ pub fn mean(samples: &[f64]) -> Estimate {
 /// How much less `on` is than `off`, in percent of `off`, from paired repeats (each pair ran one after the other): the mean
 /// of the pairs' savings with its interval. Pairs with nothing to save from are left out.
 pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
-    let pairs: Vec<f64> = off.iter().zip(on).filter(|(off, _)| **off > 0.0).map(|(off, on)| 100.0 * (1.0 - on / off)).collect();
+    let pairs: Vec<f64> =
+        off.iter().zip(on).filter(|(off, _)| **off > 0.0).map(|(off, on)| 100.0 * (1.0 - on / off)).collect();
     (!pairs.is_empty()).then(|| mean(&pairs))
 }
 

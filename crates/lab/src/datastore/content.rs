@@ -72,7 +72,12 @@ impl Datastore {
     }
 
     /// Writes the pattern into the blocks at some offsets only.
-    pub(crate) async fn fill_at(&self, file: &File, content: Content, offsets: &[u64]) -> Result<(), StoreError> {
+    pub(crate) async fn fill_at(
+        &self,
+        file: &File,
+        content: Content,
+        offsets: &[u64],
+    ) -> Result<(), StoreError> {
         self.at_once(offsets.to_vec(), |offset| async move {
             let (at, _) = file.place(offset).expect("within the file");
             self.locks().write(at, content.bytes(offset, BLOCK)).await
@@ -81,7 +86,12 @@ impl Datastore {
     }
 
     /// Reads blocks of a file back and counts those that differ.
-    pub(crate) async fn differences_at(&self, file: &File, content: Content, offsets: &[u64]) -> Result<u64, StoreError> {
+    pub(crate) async fn differences_at(
+        &self,
+        file: &File,
+        content: Content,
+        offsets: &[u64],
+    ) -> Result<u64, StoreError> {
         let wrong = std::cell::Cell::new(0);
         self.at_once(offsets.to_vec(), |offset| {
             let wrong = &wrong;

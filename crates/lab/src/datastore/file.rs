@@ -74,7 +74,8 @@ impl File {
         if count > RANGES_MAX {
             return Err(Damaged);
         }
-        let range = |i: usize| Ok((number(HEADER_LEN + i * RANGE_LEN)?, number(HEADER_LEN + i * RANGE_LEN + 8)?));
+        let range =
+            |i: usize| Ok((number(HEADER_LEN + i * RANGE_LEN)?, number(HEADER_LEN + i * RANGE_LEN + 8)?));
         Ok(Some(File {
             name: std::str::from_utf8(name).map_err(|_| Damaged)?.into(),
             len_bytes: number(8 + NAME_LEN_MAX)?,
@@ -89,7 +90,11 @@ mod tests {
 
     #[test]
     fn a_file_survives_the_disk() {
-        let file = File { name: "vm-7.vmdk".into(), len_bytes: 20 << 30, ranges: vec![(64 << 20, 3 << 20), (90 << 20, 1 << 20)] };
+        let file = File {
+            name: "vm-7.vmdk".into(),
+            len_bytes: 20 << 30,
+            ranges: vec![(64 << 20, 3 << 20), (90 << 20, 1 << 20)],
+        };
         let mut block = file.encode();
         assert_eq!(File::decode(&block), Ok(Some(file.clone())));
         assert_eq!(File::decode(&[0; 4096]), Ok(None));

@@ -106,7 +106,11 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 /// The longest wait before the next try, after `conflicts` in a row: the first wait, doubled with each, bounded.
-pub(crate) fn backoff(first: std::time::Duration, max: std::time::Duration, conflicts: u32) -> std::time::Duration {
+pub(crate) fn backoff(
+    first: std::time::Duration,
+    max: std::time::Duration,
+    conflicts: u32,
+) -> std::time::Duration {
     first.saturating_mul(1u32.checked_shl(conflicts.saturating_sub(1)).unwrap_or(u32::MAX)).min(max)
 }
 
@@ -130,7 +134,11 @@ mod tests {
 
     #[test]
     fn records_survive_the_disk_and_damage_is_seen() {
-        for record in [LockRecord::FRESH, LockRecord { owner: Owner::Host(B), generation: u64::MAX }, LockRecord { owner: Owner::Free, generation: 9 }] {
+        for record in [
+            LockRecord::FRESH,
+            LockRecord { owner: Owner::Host(B), generation: u64::MAX },
+            LockRecord { owner: Owner::Free, generation: 9 },
+        ] {
             let block = record.encode(512);
             assert_eq!(LockRecord::decode(&block), Ok(record));
         }

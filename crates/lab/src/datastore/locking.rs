@@ -68,7 +68,14 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// For a host; `rng` spreads its waits.
-    pub(crate) fn new(disk: Disk, layout: Layout, me: HostId, method: Locking, patience: Patience, rng: Rng) -> Locks {
+    pub(crate) fn new(
+        disk: Disk,
+        layout: Layout,
+        me: HostId,
+        method: Locking,
+        patience: Patience,
+        rng: Rng,
+    ) -> Locks {
         Locks {
             disk,
             layout,

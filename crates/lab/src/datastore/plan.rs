@@ -63,9 +63,24 @@ const WRITE_SAME_BYTES_UNSTATED: u64 = 1 << 30;
 impl Capabilities {
     /// The largest steps that the array advertises, on whole units of `align` bytes where they hold one.
     pub(crate) fn advertised(&self, align: u64) -> Steps {
-        let write_same = if self.write_same_bytes_max == 0 { WRITE_SAME_BYTES_UNSTATED } else { self.write_same_bytes_max };
-        let limits = self.copy.unwrap_or(CopyLimits { segments_max: 1, descriptors_len_max: 4096, segment_bytes_max: 1 << 20 });
-        self.clipped(Steps { write_same_bytes: write_same, segment_bytes: limits.segment_bytes_max, segments: limits.segments_max }, align)
+        let write_same = if self.write_same_bytes_max == 0 {
+            WRITE_SAME_BYTES_UNSTATED
+        } else {
+            self.write_same_bytes_max
+        };
+        let limits = self.copy.unwrap_or(CopyLimits {
+            segments_max: 1,
+            descriptors_len_max: 4096,
+            segment_bytes_max: 1 << 20,
+        });
+        self.clipped(
+            Steps {
+                write_same_bytes: write_same,
+                segment_bytes: limits.segment_bytes_max,
+                segments: limits.segments_max,
+            },
+            align,
+        )
     }
 
     /// Steps that the array takes, no larger than those wanted.
@@ -77,12 +92,17 @@ impl Capabilities {
         let (segment, segments) = match self.copy {
             Some(limits) => {
                 let room = limits.descriptors_len_max.saturating_sub(TARGETS_LEN) / SEGMENT_LEN;
-                (segment.min(most(limits.segment_bytes_max)), wanted.segments.min(limits.segments_max).min(room))
+                (
+                    segment.min(most(limits.segment_bytes_max)),
+                    wanted.segments.min(limits.segments_max).min(room),
+                )
             }
             None => (segment, wanted.segments),
         };
         Steps {
-            write_same_bytes: whole(wanted.write_same_bytes.min(most(self.write_same_bytes_max)).min(u64::from(u32::MAX) * block)),
+            write_same_bytes: whole(
+                wanted.write_same_bytes.min(most(self.write_same_bytes_max)).min(u64::from(u32::MAX) * block),
+            ),
             segment_bytes: whole(segment),
             segments: segments.max(1),
         }
@@ -94,7 +114,8 @@ pub(crate) fn steps(ranges: &[(u64, u64)], step_bytes: u64) -> Vec<(u64, u64)> {
     assert!(step_bytes > 0);
     let cut = |(at, len): &(u64, u64)| {
         let (at, len) = (*at, *len);
-        (0..len.div_ceil(step_bytes)).map(move |i| (at + i * step_bytes, step_bytes.min(len - i * step_bytes)))
+        (0..len.div_ceil(step_bytes))
+            .map(move |i| (at + i * step_bytes, step_bytes.min(len - i * step_bytes)))
     };
     ranges.iter().flat_map(cut).collect()
 }
@@ -135,7 +156,11 @@ mod tests {
         Capabilities {
             block_bytes: 512,
             write_same_bytes_max: 4 << 30,
-            copy: Some(CopyLimits { segments_max: 64, descriptors_len_max: 4096, segment_bytes_max: 65_535 * 512 }),
+            copy: Some(CopyLimits {
+                segments_max: 64,
+                descriptors_len_max: 4096,
+                segment_bytes_max: 65_535 * 512,
+            }),
             ..Capabilities::default()
         }
     }
@@ -148,24 +173,35 @@ mod tests {
         assert_eq!(capable().clipped(paper, MIB), paper);
         let narrow = Capabilities {
             write_same_bytes_max: MIB / 2,
-            copy: Some(CopyLimits { segments_max: 64, descriptors_len_max: 64 + 28 * 3, segment_bytes_max: MIB }),
+            copy: Some(CopyLimits {
+                segments_max: 64,
+                descriptors_len_max: 64 + 28 * 3,
+                segment_bytes_max: MIB,
+            }),
             ..capable()
         };
         let wide = Steps { segments: 10, ..paper };
-        assert_eq!(narrow.clipped(wide, MIB), Steps { write_same_bytes: MIB / 2, segment_bytes: MIB, segments: 3 });
+        assert_eq!(
+            narrow.clipped(wide, MIB),
+            Steps { write_same_bytes: MIB / 2, segment_bytes: MIB, segments: 3 }
+        );
     }
 
     #[test]
     fn an_array_that_states_no_limit_gets_a_careful_one() {
         let silent = Capabilities { block_bytes: 512, write_same: true, ..Capabilities::default() };
-        assert_eq!(silent.advertised(MIB), Steps { write_same_bytes: 1 << 30, segment_bytes: MIB, segments: 1 });
+        assert_eq!(
+            silent.advertised(MIB),
+            Steps { write_same_bytes: 1 << 30, segment_bytes: MIB, segments: 1 }
+        );
     }
 
     #[test]
     fn ranges_are_cut_and_paired() {
         assert_eq!(steps(&[(0, 10), (20, 4)], 4), [(0, 4), (4, 4), (8, 2), (20, 4)]);
         let paired = segments(&[(0, 10)], &[(100, 3), (200, 7)], 5);
-        let expected = [(0, 100, 3), (3, 200, 5), (8, 205, 2)].map(|(from, to, len)| Segment { from, to, len });
+        let expected =
+            [(0, 100, 3), (3, 200, 5), (8, 205, 2)].map(|(from, to, len)| Segment { from, to, len });
         assert_eq!(paired, expected);
     }
 }

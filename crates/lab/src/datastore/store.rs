@@ -105,7 +105,13 @@ pub(crate) async fn capabilities(disk: &Disk, layout: &Layout) -> Result<Capabil
 
 impl Datastore {
     /// Mounts the datastore of a LU.
-    pub(crate) async fn mount(disk: Disk, caps: Capabilities, locks: Locks, ways: Ways, stop: Stop) -> Result<Datastore, StoreError> {
+    pub(crate) async fn mount(
+        disk: Disk,
+        caps: Capabilities,
+        locks: Locks,
+        ways: Ways,
+        stop: Stop,
+    ) -> Result<Datastore, StoreError> {
         let layout = Layout::of(caps.len_bytes, caps.block_bytes)?;
         layout.check(&locks.read(0, META_BYTES).await?.joined())?;
         Ok(Datastore { disk, layout, caps, locks, ways, stop })
@@ -171,7 +177,13 @@ impl Datastore {
         Err(StoreError::Full { wanted: extents * EXTENT_BYTES })
     }
 
-    async fn take_extents(&self, cluster: u32, held: LockRecord, extents: u64, places: &mut Vec<u64>) -> Result<(), StoreError> {
+    async fn take_extents(
+        &self,
+        cluster: u32,
+        held: LockRecord,
+        extents: u64,
+        places: &mut Vec<u64>,
+    ) -> Result<(), StoreError> {
         let wanted = extents - places.len() as u64;
         let taken = self.change_held(cluster, held, |c| c.take(wanted)).await?;
         places.extend(taken.into_iter().map(|index| self.layout.extent_at(cluster, index)));
@@ -181,8 +193,12 @@ impl Datastore {
     /// Gives extents back.
     async fn give_back(&self, places: &[u64]) -> Result<(), StoreError> {
         for cluster in 0..CLUSTERS {
-            let indexes: Vec<u64> =
-                places.iter().map(|at| self.layout.extent_of(*at)).filter(|(c, _)| *c == cluster).map(|(_, index)| index).collect();
+            let indexes: Vec<u64> = places
+                .iter()
+                .map(|at| self.layout.extent_of(*at))
+                .filter(|(c, _)| *c == cluster)
+                .map(|(_, index)| index)
+                .collect();
             if !indexes.is_empty() && !self.change_cluster(cluster, |c| c.give_back(&indexes)).await? {
                 return Err(StoreError::NotTaken);
             }
@@ -191,13 +207,22 @@ impl Datastore {
     }
 
     /// Changes a cluster under its lock.
-    async fn change_cluster<T>(&self, cluster: u32, change: impl FnOnce(&mut Cluster) -> T) -> Result<T, StoreError> {
+    async fn change_cluster<T>(
+        &self,
+        cluster: u32,
+        change: impl FnOnce(&mut Cluster) -> T,
+    ) -> Result<T, StoreError> {
         let held = self.locks.acquire(cluster).await?;
         self.change_held(cluster, held, change).await
     }
 
     /// Reads a cluster's block, changes it, writes it back, and gives its lock back.
-    async fn change_held<T>(&self, cluster: u32, held: LockRecord, change: impl FnOnce(&mut Cluster) -> T) -> Result<T, StoreError> {
+    async fn change_held<T>(
+        &self,
+        cluster: u32,
+        held: LockRecord,
+        change: impl FnOnce(&mut Cluster) -> T,
+    ) -> Result<T, StoreError> {
         let at = self.layout.cluster_at(cluster);
         let block = self.locks.read(at, META_BYTES).await?;
         let mut content = Cluster::decode(&block.joined(), self.layout.cluster_extents())?;
@@ -208,7 +233,13 @@ impl Datastore {
     }
 
     /// A file with space of its own, described on the datastore; its bytes are whatever lay there.
-    pub(crate) async fn create_file(&self, slot: u32, name: &str, promised_bytes: u64, taken_bytes: u64) -> Result<File, StoreError> {
+    pub(crate) async fn create_file(
+        &self,
+        slot: u32,
+        name: &str,
+        promised_bytes: u64,
+        taken_bytes: u64,
+    ) -> Result<File, StoreError> {
         let places = self.allocate(0, taken_bytes.div_ceil(EXTENT_BYTES)).await?;
         let ranges = cluster::ranges(&places, EXTENT_BYTES);
         if ranges.len() > RANGES_MAX {
@@ -230,7 +261,13 @@ impl Datastore {
     }
 
     /// An eager-zeroed disk: space, zeros in it, a descriptor.
-    pub(crate) async fn create_zeroed(&self, slot: u32, name: &str, len_bytes: u64, mode: Mode) -> Result<File, StoreError> {
+    pub(crate) async fn create_zeroed(
+        &self,
+        slot: u32,
+        name: &str,
+        len_bytes: u64,
+        mode: Mode,
+    ) -> Result<File, StoreError> {
         let file = self.create_file(slot, name, len_bytes, len_bytes).await?;
         self.zero(&file, mode).await?;
         Ok(file)
@@ -256,7 +293,14 @@ impl Datastore {
     }
 
     /// A clone of a file of `source` (this datastore or another): space here, the same content, a descriptor.
-    pub(crate) async fn clone_file(&self, source: &Datastore, from: &File, slot: u32, name: &str, mode: Mode) -> Result<File, StoreError> {
+    pub(crate) async fn clone_file(
+        &self,
+        source: &Datastore,
+        from: &File,
+        slot: u32,
+        name: &str,
+        mode: Mode,
+    ) -> Result<File, StoreError> {
         let file = self.create_file(slot, name, from.len_bytes, from.taken_bytes()).await?;
         match mode {
             Mode::Host => self.copy_by_host(source, from, &file).await?,
@@ -274,7 +318,13 @@ impl Datastore {
         .await
     }
 
-    async fn copy_by_array(&self, source: &Datastore, from: &File, to: &File, by: Steps) -> Result<(), StoreError> {
+    async fn copy_by_array(
+        &self,
+        source: &Datastore,
+        from: &File,
+        to: &File,
+        by: Steps,
+    ) -> Result<(), StoreError> {
         let all = segments(&from.ranges, &to.ranges, by.segment_bytes);
         let commands: Vec<_> = all.chunks(by.segments).map(<[_]>::to_vec).collect();
         self.at_once(commands, |segments| async move {

@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn a_copy_names_both_units_and_all_segments() {
         let naa = [0x60; 16];
-        let (cdb, list) = extended_copy([&naa, &naa], 512, &[Segment { from: 512, to: 1 << 20, len: 4 << 20 }]);
+        let (cdb, list) =
+            extended_copy([&naa, &naa], 512, &[Segment { from: 512, to: 1 << 20, len: 4 << 20 }]);
         assert_eq!(list.len(), 16 + 2 * 32 + 28);
         assert_eq!(u32::from_be_bytes([cdb[10], cdb[11], cdb[12], cdb[13]]), list.len() as u32);
         assert_eq!(list[80 + 10..80 + 12], 8192u16.to_be_bytes());

@@ -97,7 +97,11 @@ impl Disk {
     pub(crate) async fn open(world: World, session: Session, lun: Lun) -> Result<Disk, DiskError> {
         let mut disk = Disk { world, session, lun, block_bytes: 512, noticed: Rc::default() };
         let data = disk.ask("READ CAPACITY(16)", cdb::read_capacity(), 32).await?;
-        let (_, block) = identify::capacity(&data).ok_or(DiskError::Short { what: "READ CAPACITY(16)", got: data.len(), wanted: 12 })?;
+        let (_, block) = identify::capacity(&data).ok_or(DiskError::Short {
+            what: "READ CAPACITY(16)",
+            got: data.len(),
+            wanted: 12,
+        })?;
         disk.block_bytes = block;
         Ok(disk)
     }
@@ -122,7 +126,13 @@ impl Disk {
     }
 
     /// One command; unit attentions are noted and the command sent again, as is one that met a busy LU.
-    async fn command(&self, what: &'static str, cdb: Cdb, data_out: Pieces, in_len: u32) -> Result<Done, DiskError> {
+    async fn command(
+        &self,
+        what: &'static str,
+        cdb: Cdb,
+        data_out: Pieces,
+        in_len: u32,
+    ) -> Result<Done, DiskError> {
         for _ in 0..TRIES_MAX {
             let sent = self.session.command(self.lun, cdb, data_out.clone(), in_len).await;
             let outcome = sent.map_err(|cause| DiskError::Session { what, cause })?;
@@ -165,8 +175,16 @@ impl Disk {
             identification: self.ask_optional("INQUIRY 83h", cdb::vpd(0x83, 1024), 1024).await?,
             limits: self.ask_optional("INQUIRY B0h", cdb::vpd(0xb0, 64), 64).await?,
             provisioning: self.ask_optional("INQUIRY B2h", cdb::vpd(0xb2, 64), 64).await?,
-            copy: self.ask_optional("RECEIVE COPY RESULTS", cdb::copy_operating_parameters(1024), 1024).await?,
-            write_same: self.ask_optional("REPORT SUPPORTED OPERATION CODES", cdb::report_supported_operation(0x93, 64), 64).await?,
+            copy: self
+                .ask_optional("RECEIVE COPY RESULTS", cdb::copy_operating_parameters(1024), 1024)
+                .await?,
+            write_same: self
+                .ask_optional(
+                    "REPORT SUPPORTED OPERATION CODES",
+                    cdb::report_supported_operation(0x93, 64),
+                    64,
+                )
+                .await?,
         };
         answers.capabilities().ok_or(DiskError::Short { what, got: answers.capacity.len(), wanted: 12 })
     }
@@ -186,9 +204,14 @@ impl Disk {
     /// Reads.
     pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Pieces, DiskError> {
         let what = "READ(16)";
-        let outcome = self.command(what, cdb::read(self.lba(at), self.blocks(len)), Pieces::new(), len as u32).await?;
+        let outcome =
+            self.command(what, cdb::read(self.lba(at), self.blocks(len)), Pieces::new(), len as u32).await?;
         let got = outcome.data_in.len();
-        if got as u64 == len { Ok(outcome.data_in) } else { Err(DiskError::Short { what, got, wanted: len as usize }) }
+        if got as u64 == len {
+            Ok(outcome.data_in)
+        } else {
+            Err(DiskError::Short { what, got, wanted: len as usize })
+        }
     }
 
     /// Writes.
@@ -204,7 +227,12 @@ impl Disk {
     }
 
     /// Writes one block if it still is as expected. `false`: it is not.
-    pub(crate) async fn compare_and_write(&self, at: u64, expected: &[u8], new: &[u8]) -> Result<bool, DiskError> {
+    pub(crate) async fn compare_and_write(
+        &self,
+        at: u64,
+        expected: &[u8],
+        new: &[u8],
+    ) -> Result<bool, DiskError> {
         let data = Pieces::copy_of(&[expected, new].concat());
         match self.command("COMPARE AND WRITE", cdb::compare_and_write(self.lba(at)), data, 0).await {
             Ok(_) => Ok(true),
@@ -215,7 +243,8 @@ impl Disk {
 
     /// Gives ranges back: place and length in bytes.
     pub(crate) async fn unmap(&self, ranges: &[(u64, u64)]) -> Result<(), DiskError> {
-        let list: Vec<(u64, u32)> = ranges.iter().map(|(at, len)| (self.lba(*at), self.blocks(*len))).collect();
+        let list: Vec<(u64, u32)> =
+            ranges.iter().map(|(at, len)| (self.lba(*at), self.blocks(*len))).collect();
         let (cdb, list) = cdb::unmap(&list);
         self.command("UNMAP", cdb, Pieces::copy_of(&list), 0).await.map(drop)
     }

@@ -110,7 +110,14 @@ mod tests {
         identification.extend(*b"masu    ");
         identification.extend([1, 3, 0, 16]);
         identification.extend([0x66; 16]);
-        Answers { capacity, identification, limits, provisioning: vec![0, 0xb2, 0, 4, 11, 0xe4, 2, 0], copy, write_same: vec![0, 3] }
+        Answers {
+            capacity,
+            identification,
+            limits,
+            provisioning: vec![0, 0xb2, 0, 4, 11, 0xe4, 2, 0],
+            copy,
+            write_same: vec![0, 3],
+        }
     }
 
     #[test]
@@ -141,7 +148,8 @@ mod tests {
             let none = Answers { capacity: short(&whole.capacity), ..some };
             assert_eq!(none.capabilities().is_some(), cut >= 12);
         }
-        let nothing = Answers { capacity: whole.capacity, ..Answers::default() }.capabilities().expect("a capacity");
+        let nothing =
+            Answers { capacity: whole.capacity, ..Answers::default() }.capabilities().expect("a capacity");
         assert!(!nothing.write_same && !nothing.unmap && nothing.copy.is_none() && nothing.naa.is_empty());
     }
 }

@@ -66,10 +66,15 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
     for index in 0..plan.connections {
         // An initiator port of its own for each session.
         let number = (index as u32 + 1).to_be_bytes();
-        let login = Options { isid: [0x80, 1, number[2], number[3], 0, 0], depth_max: plan.depth, ..login.clone() };
+        let login =
+            Options { isid: [0x80, 1, number[2], number[3], 0, 0], depth_max: plan.depth, ..login.clone() };
         let lane = Lane { plan: plan.clone(), login, lun: Lun(url.lun), index };
         let cpu = plan.cpu.map(|first| first + index);
-        let options = world_real::Options { seed: plan.seed ^ (index as u64) << 32, cpu, ..world_real::Options::default() };
+        let options = world_real::Options {
+            seed: plan.seed ^ (index as u64) << 32,
+            cpu,
+            ..world_real::Options::default()
+        };
         threads.push(world_real::start(&format!("load-{index}"), options, move |world| lane.run(world))?);
     }
     let mut total: Option<Outcome> = None;
@@ -93,14 +98,26 @@ fn check(plan: &Plan) -> Result<()> {
 impl Lane {
     async fn run(self, world: World) -> Result<Outcome> {
         let session = Session::login(&world, &self.login).await.with_context(|| self.plan.url.clone())?;
-        let disk = Disk::open(world.clone(), session.clone(), self.lun).await.with_context(|| self.plan.url.clone())?;
+        let disk = Disk::open(world.clone(), session.clone(), self.lun)
+            .await
+            .with_context(|| self.plan.url.clone())?;
         let caps = disk.capabilities().await?;
         let len = self.plan.span.unwrap_or(u64::MAX).min(caps.len_bytes);
         let (size, block) = (self.plan.size, caps.block_bytes);
         ensure!(size.is_multiple_of(block.into()), "--size {size}: the LU has blocks of {block} bytes");
         ensure!(len >= size, "--span: the load has no room on {len} bytes");
-        ensure!(caps.transfer_bytes_max == 0 || size <= caps.transfer_bytes_max, "--size {size}: the LU takes {} bytes at most", caps.transfer_bytes_max);
-        let places = Places::new(self.plan.pattern.is_random(), size, len, (self.index, self.plan.connections), world.random("places"));
+        ensure!(
+            caps.transfer_bytes_max == 0 || size <= caps.transfer_bytes_max,
+            "--size {size}: the LU takes {} bytes at most",
+            caps.transfer_bytes_max
+        );
+        let places = Places::new(
+            self.plan.pattern.is_random(),
+            size,
+            len,
+            (self.index, self.plan.connections),
+            world.random("places"),
+        );
         let window = Window::new(world.now(), self.plan.warm_up_seconds, self.plan.seconds);
         let before = thread_cpu();
         let cheap = !self.plan.verify && !self.plan.pattern.writes();

@@ -62,7 +62,14 @@ pub struct Latency {
 }
 
 impl Outcome {
-    pub(super) fn new(plan: &Plan, ios: u64, failed: u64, mismatches: u64, histogram: Histogram<u64>, cpu: Duration) -> Outcome {
+    pub(super) fn new(
+        plan: &Plan,
+        ios: u64,
+        failed: u64,
+        mismatches: u64,
+        histogram: Histogram<u64>,
+        cpu: Duration,
+    ) -> Outcome {
         let pattern = plan.pattern.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
         let mut outcome = Outcome {
             pattern,
@@ -91,7 +98,8 @@ impl Outcome {
         self.mb_per_s = self.iops * self.size_bytes as f64 / 1e6;
         // The CPU clock also ran during the warm-up, at the same rate.
         let share = self.seconds / (self.seconds + self.warm_up);
-        self.client_cpu_us_per_io = if self.ios == 0 { 0.0 } else { self.cpu.as_secs_f64() * share * 1e6 / ios };
+        self.client_cpu_us_per_io =
+            if self.ios == 0 { 0.0 } else { self.cpu.as_secs_f64() * share * 1e6 / ios };
         self.latency_ns = Latency {
             mean: if h.is_empty() { 0.0 } else { h.mean() },
             p50: h.value_at_quantile(0.5),
@@ -119,8 +127,16 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = |ns: u64| ns as f64 / 1e3;
         let l = &self.latency_ns;
-        writeln!(f, "{} of {} bytes, depth {}, {} connection(s), {} s", self.pattern, self.size_bytes, self.depth, self.connections, self.seconds)?;
-        writeln!(f, "{:.0} IOPS, {:.1} MB/s, {:.2} µs of client CPU per command", self.iops, self.mb_per_s, self.client_cpu_us_per_io)?;
+        writeln!(
+            f,
+            "{} of {} bytes, depth {}, {} connection(s), {} s",
+            self.pattern, self.size_bytes, self.depth, self.connections, self.seconds
+        )?;
+        writeln!(
+            f,
+            "{:.0} IOPS, {:.1} MB/s, {:.2} µs of client CPU per command",
+            self.iops, self.mb_per_s, self.client_cpu_us_per_io
+        )?;
         write!(
             f,
             "latency µs: mean {:.1}, 50 % {:.1}, 90 % {:.1}, 99 % {:.1}, 99.9 % {:.1}, max {:.1}",

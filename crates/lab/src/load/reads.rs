@@ -12,12 +12,19 @@ use super::window::{Places, Window};
 
 /// Keeps `depth` reads in flight until the window closes.
 pub(super) async fn run(
-    world: &World, login: &Options, lun: Lun, block_bytes: u32, mut places: Places, depth: u16, window: Window,
+    world: &World,
+    login: &Options,
+    lun: Lun,
+    block_bytes: u32,
+    mut places: Places,
+    depth: u16,
+    window: Window,
 ) -> Result<Window> {
     let block = u64::from(block_bytes);
     let blocks = (places.size() / block) as u32;
     let window = RefCell::new(window);
-    let next = || window.borrow().is_open().then(|| Read { lun, lba: places.next() / block, blocks, block_bytes });
+    let next =
+        || window.borrow().is_open().then(|| Read { lun, lba: places.next() / block, blocks, block_bytes });
     let done = |c: iscsi::initiator::load::Completed| {
         window.borrow_mut().completed(c.submitted_at, c.completed_at, c.status == scsi::Status::Good as u8);
     };

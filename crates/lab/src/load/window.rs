@@ -18,7 +18,13 @@ pub(crate) struct Places {
 
 impl Places {
     /// Over `len` bytes. Of several connections that go in sequence, each begins at its own part.
-    pub(crate) fn new(random: bool, size: u64, len: u64, (index, connections): (usize, usize), rng: Rng) -> Places {
+    pub(crate) fn new(
+        random: bool,
+        size: u64,
+        len: u64,
+        (index, connections): (usize, usize),
+        rng: Rng,
+    ) -> Places {
         let slots = len / size;
         Places { random, size, slots, next: slots * index as u64 / connections as u64, rng }
     }
@@ -56,8 +62,17 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn new(start: Instant, warm_up_s: f64, seconds: f64) -> Window {
         let from = start + Duration::from_secs_f64(warm_up_s);
-        let latency = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("bounds that the histogram takes");
-        Window { from, to: from + Duration::from_secs_f64(seconds), now: start, latency, ios: 0, failed: 0, mismatches: 0 }
+        let latency =
+            Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("bounds that the histogram takes");
+        Window {
+            from,
+            to: from + Duration::from_secs_f64(seconds),
+            now: start,
+            latency,
+            ios: 0,
+            failed: 0,
+            mismatches: 0,
+        }
     }
 
     /// Whether more is to be sent.

@@ -38,7 +38,8 @@ pub enum WriteError {
 }
 
 fn put(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
-    fs::write(path, bytes).map_err(|e| WriteError::File { path: path.display().to_string(), cause: e.to_string() })
+    fs::write(path, bytes)
+        .map_err(|e| WriteError::File { path: path.display().to_string(), cause: e.to_string() })
 }
 
 /// Writes `report.html`: viewer and data in one file that needs no network.
@@ -58,7 +59,11 @@ pub fn write_results(dir: &Path, results: &impl Serialize) -> Result<(), WriteEr
 }
 
 /// Writes a CSV file: a header and rows. Texts with a comma or a quote are quoted.
-pub fn write_csv(path: &Path, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<usize, WriteError> {
+pub fn write_csv(
+    path: &Path,
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<usize, WriteError> {
     let mut text = header.join(",") + "\n";
     let mut count = 0;
     for row in rows {

@@ -57,10 +57,16 @@ impl Bed {
             volume_bytes: vaai.thin.promised.0,
             threshold_percent: vaai.thin.threshold_percent,
         };
-        let array = Embedded::start(&vaai.array, &[pool("first", first), pool("second", second), thin], seed, dir)?;
+        let array =
+            Embedded::start(&vaai.array, &[pool("first", first), pool("second", second), thin], seed, dir)?;
         let place = format!("an array of its own: masu {}", env!("CARGO_PKG_VERSION"));
         let login = Options::new(array.listen(), INITIATOR, TARGET, 0);
-        Ok(Bed { login: Bed::segments(login, vaai), luns: vec![Lun(0), Lun(1), Lun(2)], array: Some(array), place })
+        Ok(Bed {
+            login: Bed::segments(login, vaai),
+            luns: vec![Lun(0), Lun(1), Lun(2)],
+            array: Some(array),
+            place,
+        })
     }
 
     /// One or two LUs of someone else, whose content is lost.
@@ -75,11 +81,18 @@ impl Bed {
             bail!("--target: one LU, or two for copies between pools");
         }
         if others.iter().any(|o| (&o.host, o.port, &o.target) != (&first.host, first.port, &first.target)) {
-            bail!("--target: the second LU must be at the same portal and target as the first, for the array copies between them");
+            bail!(
+                "--target: the second LU must be at the same portal and target as the first, for the array copies between them"
+            );
         }
         let login = login_of(first)?;
         let luns = urls.iter().map(|u| Lun(u.lun)).collect();
-        Ok(Bed { login: Bed::segments(login, vaai), luns, array: None, place: format!("LUs of someone else: {}", targets_text(&urls)) })
+        Ok(Bed {
+            login: Bed::segments(login, vaai),
+            luns,
+            array: None,
+            place: format!("LUs of someone else: {}", targets_text(&urls)),
+        })
     }
 
     fn segments(mut login: Options, vaai: &Vaai) -> Options {

@@ -115,12 +115,18 @@ impl<'a> Bench<'a> {
     pub(crate) fn obstacle(&self, bulk: Bulk) -> Result<Option<String>> {
         let destination = bulk.destination();
         self.host.run(move |host| async move {
-            let Some(store) = host.stores.get(destination) else { return Ok(Some("it needs a second LU".into())) };
+            let Some(store) = host.stores.get(destination) else {
+                return Ok(Some("it needs a second LU".into()));
+            };
             let caps = store.caps();
             Ok(match bulk {
                 Bulk::Zeroing if !caps.write_same => Some("the array has no WRITE SAME(16)".into()),
-                Bulk::Copy | Bulk::Between if caps.copy.is_none() => Some("the array has no EXTENDED COPY that it reports".into()),
-                Bulk::Copy | Bulk::Between if caps.naa.is_empty() => Some("the LU has no NAA designator to copy by".into()),
+                Bulk::Copy | Bulk::Between if caps.copy.is_none() => {
+                    Some("the array has no EXTENDED COPY that it reports".into())
+                }
+                Bulk::Copy | Bulk::Between if caps.naa.is_empty() => {
+                    Some("the LU has no NAA designator to copy by".into())
+                }
                 _ => None,
             })
         })
@@ -128,7 +134,14 @@ impl<'a> Bench<'a> {
 
     /// Prepares, measures and checks one operation. With `whole` all of it is read back instead of samples. Gives the number of
     /// blocks that differ from what they must hold.
-    pub(crate) fn run(&self, bulk: Bulk, way: Way, repeat: usize, whole: bool, record: &mut Record) -> Result<u64> {
+    pub(crate) fn run(
+        &self,
+        bulk: Bulk,
+        way: Way,
+        repeat: usize,
+        whole: bool,
+        record: &mut Record,
+    ) -> Result<u64> {
         if bulk == Bulk::Zeroing {
             self.dirty(repeat)?;
         }
@@ -137,7 +150,9 @@ impl<'a> Bench<'a> {
         let after = self.bed.read()?;
         let wrong = self.read_back(bulk, &file, repeat, whole)?;
         let destination = bulk.destination();
-        self.host.run(move |host| async move { Ok(host.stores[destination].delete(NEW_DISK, &file, true).await?) })?;
+        self.host.run(move |host| async move {
+            Ok(host.stores[destination].delete(NEW_DISK, &file, true).await?)
+        })?;
         if repeat > 0 {
             let (test, mode) = (bulk.name(), way.name());
             record.courses.push(Course { test, mode, repeat, ticks });
@@ -161,8 +176,13 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn operate(&self, bulk: Bulk, way: Way) -> Result<(File, Spent, Vec<super::record::Tick>, Option<Steps>)> {
-        let (len, template, paper) = (self.len_bytes(bulk), self.template.clone().unwrap_or_default(), self.vaai.paper_steps.clone());
+    fn operate(
+        &self,
+        bulk: Bulk,
+        way: Way,
+    ) -> Result<(File, Spent, Vec<super::record::Tick>, Option<Steps>)> {
+        let (len, template, paper) =
+            (self.len_bytes(bulk), self.template.clone().unwrap_or_default(), self.vaai.paper_steps.clone());
         let destination = bulk.destination();
         self.host.run(move |host| async move {
             let store = &host.stores[destination];
@@ -179,7 +199,9 @@ impl<'a> Bench<'a> {
             let operation = async {
                 Ok(match bulk {
                     Bulk::Zeroing => store.create_zeroed(NEW_DISK, "new.vmdk", len, mode).await?,
-                    Bulk::Copy | Bulk::Between => store.clone_file(&host.stores[0], &template, NEW_DISK, "clone.vmdk", mode).await?,
+                    Bulk::Copy | Bulk::Between => {
+                        store.clone_file(&host.stores[0], &template, NEW_DISK, "clone.vmdk", mode).await?
+                    }
                 })
             };
             let (file, spent, ticks) = host.measure(operation).await?;
@@ -198,19 +220,35 @@ impl<'a> Bench<'a> {
             let store = &host.stores[destination];
             // The descriptor as another host would find it.
             let found = store.file(NEW_DISK).await?;
-            anyhow::ensure!(found.as_ref() == Some(&file), "the descriptor of {} is not what was written", file.name);
+            anyhow::ensure!(
+                found.as_ref() == Some(&file),
+                "the descriptor of {} is not what was written",
+                file.name
+            );
             if whole {
                 return Ok(store.differences(&file, content).await?);
             }
             // The same blocks that were dirty, then as many others.
-            let mut offsets = sample_offsets(&mut host.world.random(&format!("samples {repeat}")), file.taken_bytes(), samples);
-            offsets.extend(sample_offsets(&mut host.world.random(&format!("other samples {repeat}")), file.taken_bytes(), samples));
+            let mut offsets = sample_offsets(
+                &mut host.world.random(&format!("samples {repeat}")),
+                file.taken_bytes(),
+                samples,
+            );
+            offsets.extend(sample_offsets(
+                &mut host.world.random(&format!("other samples {repeat}")),
+                file.taken_bytes(),
+                samples,
+            ));
             Ok(store.differences_at(&file, content, &offsets).await?)
         })
     }
 
     fn values(
-        &self, bulk: Bulk, spent: &Spent, steps: Option<Steps>, array: Option<(&ArrayReading, &ArrayReading)>,
+        &self,
+        bulk: Bulk,
+        spent: &Spent,
+        steps: Option<Steps>,
+        array: Option<(&ArrayReading, &ArrayReading)>,
     ) -> Vec<(&'static str, f64)> {
         let mut values = vec![
             ("len_bytes", self.len_bytes(bulk) as f64),
@@ -223,7 +261,11 @@ impl<'a> Bench<'a> {
             ("bytes_in", spent.bytes_in),
         ];
         if let Some(steps) = steps {
-            let bytes = if bulk == Bulk::Zeroing { steps.write_same_bytes } else { steps.segment_bytes * steps.segments as u64 };
+            let bytes = if bulk == Bulk::Zeroing {
+                steps.write_same_bytes
+            } else {
+                steps.segment_bytes * steps.segments as u64
+            };
             values.push(("step_bytes", bytes as f64));
         }
         if let Some((before, after)) = array {

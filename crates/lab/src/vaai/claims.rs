@@ -71,7 +71,7 @@ fn expected(judged: &Judged) -> String {
     match (bound.at_least, bound.at_most) {
         (Some(least), Some(most)) => format!("{} to {}", plain(least), with_unit(most, &bound.unit)),
         (Some(least), None) => format!("≥ {}", with_unit(least, &bound.unit)),
-        (None, Some(most)) if most == 0.0 => "none".into(),
+        (None, Some(0.0)) => "none".into(),
         (None, most) => format!("≤ {}", with_unit(most.unwrap_or(f64::INFINITY), &bound.unit)),
     }
 }
@@ -96,10 +96,15 @@ fn note(id: &str, judgement: &Judgement<'_>) -> Option<String> {
             "{} hosts × {} VMs, mean over all VMs; COMPARE AND WRITE against RESERVE(6)",
             vaai.published.hosts, vaai.published.vms_per_host
         ),
-        "locking.uncontended" => format!("the same power-on of {} VMs by one host with nobody to wait for", vaai.published.vms_per_host),
+        "locking.uncontended" => format!(
+            "the same power-on of {} VMs by one host with nobody to wait for",
+            vaai.published.vms_per_host
+        ),
         "thin.threshold" => format!("38h/07h; the threshold is {} %", vaai.thin.threshold_percent),
         "thin.resumed" => "27h/07h, then 16 MiB given back with UNMAP, then the same write again".into(),
-        "content" => format!("{} blocks after each operation, all blocks after the first", vaai.run.samples * 2),
+        "content" => {
+            format!("{} blocks after each operation, all blocks after the first", vaai.run.samples * 2)
+        }
         "offload.zeroed" | "offload.copied" => "the array's own counters, least of all repeats".into(),
         _ => return None,
     })

@@ -11,57 +11,13 @@ use crate::stats::{Estimate, mean, ratio};
 
 /// All figures that have something to show.
 pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
+    let [time, cpu, packets, drive_io] = [TIME, CPU, PACKETS, DRIVE_IO].map(|b| bars(judgement, &b));
     let all = [
         share(judgement),
-        bars(judgement, &Bars {
-            id: "time",
-            metric: "time_s",
-            label: "time",
-            unit: "ms",
-            by: 1e3,
-            title: |j| {
-                let (off, on) = off_and_on(j, "zeroing", "time_s")?;
-                Some(format!("Zeroing takes {} instead of {}", seconds(on), seconds(off)))
-            },
-            subtitle: "Time of one operation",
-        }),
-        bars(judgement, &Bars {
-            id: "cpu",
-            metric: "host_cpu_s",
-            label: "host CPU time",
-            unit: "ms",
-            by: 1e3,
-            title: |j| {
-                let (off, on) = off_and_on(j, "copy", "host_cpu_s")?;
-                Some(format!("A clone costs the host {} of CPU time instead of {}", seconds(on), seconds(off)))
-            },
-            subtitle: "CPU time of the host's thread, user and system",
-        }),
-        bars(judgement, &Bars {
-            id: "packets",
-            metric: "packets",
-            label: "packets, both ways",
-            unit: "",
-            by: 1.0,
-            title: |j| {
-                let (off, on) = off_and_on(j, "zeroing", "packets")?;
-                Some(format!("{} packets become {}", capital(&count(off)), count(on)))
-            },
-            subtitle: "TCP segments sent and received by the host",
-        }),
-        bars(judgement, &Bars {
-            id: "drive-io",
-            metric: "drive_bytes",
-            label: "drive I/O",
-            unit: "MiB",
-            by: 1.0 / f64::from(1 << 20),
-            title: |j| {
-                let (off, on) = off_and_on(j, "zeroing", "drive_bytes")?;
-                let what = if on < off / 100.0 { "Zeroing inside a pool costs the drives nothing but metadata" } else { "Zeroing costs the drives" };
-                Some(format!("{what}: {} instead of {}", bytes(on), bytes(off)))
-            },
-            subtitle: "Bytes that the array's drives read and wrote",
-        }),
+        time,
+        cpu,
+        packets,
+        drive_io,
         course(judgement),
         locking(judgement),
         filling(judgement),
@@ -69,9 +25,62 @@ pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {
     all.into_iter().flatten().collect()
 }
 
-fn capital(text: &str) -> String {
-    text[..1].to_uppercase() + &text[1..]
-}
+const TIME: Bars = Bars {
+    id: "time",
+    metric: "time_s",
+    label: "time",
+    unit: "ms",
+    by: 1e3,
+    title: |j| {
+        let (off, on) = off_and_on(j, "zeroing", "time_s")?;
+        Some(format!("Zeroing takes {} instead of {}", seconds(on), seconds(off)))
+    },
+    subtitle: "Time of one operation",
+};
+
+const CPU: Bars = Bars {
+    id: "cpu",
+    metric: "host_cpu_s",
+    label: "host CPU time",
+    unit: "ms",
+    by: 1e3,
+    title: |j| {
+        let (off, on) = off_and_on(j, "copy", "host_cpu_s")?;
+        Some(format!("A clone costs the host {} of CPU time instead of {}", seconds(on), seconds(off)))
+    },
+    subtitle: "CPU time of the host's thread, user and system",
+};
+
+const PACKETS: Bars = Bars {
+    id: "packets",
+    metric: "packets",
+    label: "packets, both ways",
+    unit: "",
+    by: 1.0,
+    title: |j| {
+        let (off, on) = off_and_on(j, "zeroing", "packets")?;
+        Some(format!("{} packets become {}", count(off), count(on)))
+    },
+    subtitle: "TCP segments sent and received by the host",
+};
+
+const DRIVE_IO: Bars = Bars {
+    id: "drive-io",
+    metric: "drive_bytes",
+    label: "drive I/O",
+    unit: "MiB",
+    by: 1.0 / 1_048_576.0,
+    title: |j| {
+        let (off, on) = off_and_on(j, "zeroing", "drive_bytes")?;
+        let what = if on < off / 100.0 {
+            "Zeroing inside a pool costs the drives nothing but metadata"
+        } else {
+            "Zeroing costs the drives"
+        };
+        Some(format!("{what}: {} instead of {}", bytes(on), bytes(off)))
+    },
+    subtitle: "Bytes that the array's drives read and wrote",
+};
 
 fn off_and_on(judgement: &Judgement<'_>, test: &str, metric: &str) -> Option<(f64, f64)> {
     Some((mean_of(judgement, test, "off", metric)?, mean_of(judgement, test, "paper", metric)?))
@@ -95,8 +104,8 @@ fn groups(judgement: &Judgement<'_>) -> Vec<(Bulk, String)> {
 fn way_series(way: Way) -> (&'static str, &'static str) {
     match way {
         Way::Off => ("by the host", "orange"),
-        Way::Paper => ("offloaded, published steps", "blue"),
-        Way::Advertised => ("offloaded, advertised steps", "green"),
+        Way::Paper => ("offloaded, small steps", "blue"),
+        Way::Advertised => ("offloaded, large steps", "green"),
     }
 }
 
@@ -121,18 +130,30 @@ fn share(judgement: &Judgement<'_>) -> Option<Figure> {
     };
     let series = [Way::Paper, Way::Advertised].map(|way| {
         let (name, color) = way_series(way);
-        let points = groups.iter().enumerate().filter_map(|(x, (bulk, _))| Some(point(x, &estimate(*bulk, way)?, 100.0)));
+        let points = groups
+            .iter()
+            .enumerate()
+            .filter_map(|(x, (bulk, _))| Some(point(x, &estimate(*bulk, way)?, 100.0)));
         Series { name: name.into(), color, points: points.collect(), panel: None }
     });
     let left = |bulk: Bulk| estimate(bulk, Way::Paper).map(|e| plain(round2(100.0 * e.mean)));
-    let within = [Bulk::Zeroing, Bulk::Copy].iter().filter_map(|b| left(*b)).collect::<Vec<_>>().join(" % and ");
+    let within =
+        [Bulk::Zeroing, Bulk::Copy].iter().filter_map(|b| left(*b)).collect::<Vec<_>>().join(" % and ");
     let title = match left(Bulk::Between) {
-        Some(between) => format!("Zeroing and cloning in a pool take {within} % of the time; between pools it is {between} %"),
+        Some(between) => format!(
+            "Zeroing and cloning in a pool take {within} % of the time; between pools it is {between} %"
+        ),
         None => format!("Zeroing and cloning take {within} % of the time"),
     };
     let mark = |(bulk, value): &(Bulk, f64)| {
         let (_, name) = groups.iter().find(|(b, _)| b == bulk)?;
-        Some(Mark { label: "published".into(), value: *value, category: Some(name.clone()), series: None, panel: None })
+        Some(Mark {
+            label: "published".into(),
+            value: *value,
+            category: Some(name.clone()),
+            series: None,
+            panel: None,
+        })
     };
     (!groups.is_empty()).then(|| Figure {
         id: "share".into(),
@@ -143,7 +164,11 @@ fn share(judgement: &Judgement<'_>) -> Option<Figure> {
         categories: groups.iter().map(|(_, name)| name.clone()).collect(),
         series: series.to_vec(),
         marks: PUBLISHED_SHARES.iter().filter_map(mark).collect(),
-        note: Some("Published: 100 GiB zeroed, 48 GiB copied, over 1 GbE from drives of 10,000 rpm.".into()),
+        note: Some(
+            "Small steps: 1 MiB zeroed, 4 MiB copied per command, as published; large steps: the most that the array advertises. \
+             Published: 100 GiB zeroed, 48 GiB copied, over 1 GbE."
+                .into(),
+        ),
         ..Figure::default()
     })
 }
@@ -187,7 +212,9 @@ fn bars(judgement: &Judgement<'_>, bars: &Bars) -> Option<Figure> {
 
 /// Bytes on the wire over time, without and with offload.
 fn course(judgement: &Judgement<'_>) -> Option<Figure> {
-    let course = |mode: &str| judgement.run.record.courses.iter().find(|c| c.test == "zeroing" && c.mode == mode && c.repeat == 1);
+    let course = |mode: &str| {
+        judgement.run.record.courses.iter().find(|c| c.test == "zeroing" && c.mode == mode && c.repeat == 1)
+    };
     let (off, on) = (course("off")?, course("paper")?);
     let line = |ticks: &[super::record::Tick]| -> Vec<Vec<f64>> {
         let points = ticks.iter().map(|t| vec![t.at_s, t.bytes / 1e6]);
@@ -226,10 +253,19 @@ fn ranks(judgement: &Judgement<'_>, crowd: Crowd) -> Vec<Vec<f64>> {
 }
 
 fn locking(judgement: &Judgement<'_>) -> Option<Figure> {
-    let all = [(Crowd::Reserve, "LU reserved", "orange"), (Crowd::Compare, "COMPARE AND WRITE", "blue"), (Crowd::Alone, "one host alone", "grey")];
+    let all = [
+        (Crowd::Reserve, "LU reserved", "orange"),
+        (Crowd::Compare, "COMPARE AND WRITE", "blue"),
+        (Crowd::Alone, "one host alone", "grey"),
+    ];
     let series: Vec<Series> = all
         .iter()
-        .map(|(crowd, name, color)| Series { name: (*name).into(), color, points: ranks(judgement, *crowd), panel: None })
+        .map(|(crowd, name, color)| Series {
+            name: (*name).into(),
+            color,
+            points: ranks(judgement, *crowd),
+            panel: None,
+        })
         .filter(|s| !s.points.is_empty())
         .collect();
     let vms = series.first()?.points.len();
@@ -243,7 +279,10 @@ fn locking(judgement: &Judgement<'_>) -> Option<Figure> {
     Some(Figure {
         id: "locking".into(),
         title,
-        subtitle: Some(format!("Time to power on of every VM, sorted; mean of {} repeats at each rank", judgement.run.record.repeats)),
+        subtitle: Some(format!(
+            "Time to power on of every VM, sorted; mean of {} repeats at each rank",
+            judgement.run.record.repeats
+        )),
         kind: "ranks",
         x: Axis { label: "VM, by rank".into(), ..Axis::default() },
         y: Axis { label: "time to power on".into(), unit: "s".into(), log: false },
@@ -254,7 +293,8 @@ fn locking(judgement: &Judgement<'_>) -> Option<Figure> {
 
 /// The thin pool while the host writes.
 fn filling(judgement: &Judgement<'_>) -> Option<Figure> {
-    let of = |f: &&super::record::Filled| f.repeat == 1 && matches!(f.event, None | Some("warned" | "stopped"));
+    let of =
+        |f: &&super::record::Filled| f.repeat == 1 && matches!(f.event, None | Some("warned" | "stopped"));
     let first: Vec<_> = judgement.run.record.filling.iter().filter(of).collect();
     let warned = first.iter().find(|f| f.event == Some("warned"));
     let stopped = first.iter().find(|f| f.event == Some("stopped"))?;
@@ -270,8 +310,15 @@ fn filling(judgement: &Judgement<'_>) -> Option<Figure> {
     series.extend(warned.map(|f| event("warned (38h/07h)", "orange", f)));
     series.push(event("stopped (27h/07h)", "vermillion", stopped));
     let title = match warned {
-        Some(f) => format!("The host is warned at {} % of the pool and stopped at {} %", plain(round2(f.used_percent)), plain(round2(stopped.used_percent))),
-        None => format!("The host is stopped at {} % of the pool and was never warned", plain(round2(stopped.used_percent))),
+        Some(f) => format!(
+            "The host is warned at {} % of the pool and stopped at {} %",
+            plain(round2(f.used_percent)),
+            plain(round2(stopped.used_percent))
+        ),
+        None => format!(
+            "The host is stopped at {} % of the pool and was never warned",
+            plain(round2(stopped.used_percent))
+        ),
     };
     Some(Figure {
         id: "thin".into(),

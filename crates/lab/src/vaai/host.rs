@@ -43,14 +43,20 @@ impl Host {
     }
 
     async fn open(world: World, plan: HostPlan) -> Result<Host> {
-        let session = Session::login(&world, &plan.login).await.with_context(|| format!("{}", plan.login.address))?;
+        let session =
+            Session::login(&world, &plan.login).await.with_context(|| format!("{}", plan.login.address))?;
         let (mut stores, mut product) = (Vec::new(), String::new());
         for lun in &plan.luns {
-            let disk = Disk::open(world.clone(), session.clone(), *lun).await.with_context(|| format!("LUN {}", lun.0))?;
+            let disk = Disk::open(world.clone(), session.clone(), *lun)
+                .await
+                .with_context(|| format!("LUN {}", lun.0))?;
             product = disk.product().await?;
             let caps = disk.capabilities().await?;
-            let layout = Layout::of(caps.len_bytes, caps.block_bytes).with_context(|| format!("LUN {}", lun.0))?;
-            datastore::format(&disk, &layout).await.with_context(|| format!("LUN {}: a new datastore", lun.0))?;
+            let layout =
+                Layout::of(caps.len_bytes, caps.block_bytes).with_context(|| format!("LUN {}", lun.0))?;
+            datastore::format(&disk, &layout)
+                .await
+                .with_context(|| format!("LUN {}: a new datastore", lun.0))?;
             let caps = datastore::capabilities(&disk, &layout).await?;
             let rng = world.random(&format!("locks of host 0 on LUN {}", lun.0));
             let locks = Locks::new(disk.clone(), layout, HostId(1), locking(&caps), plan.patience, rng);
@@ -64,11 +70,20 @@ impl Host {
     }
 
     /// Runs an operation and measures it: what it spent, and its course.
-    pub(crate) async fn measure<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<(T, Spent, Vec<Tick>)> {
+    pub(crate) async fn measure<T>(
+        &self,
+        operation: impl Future<Output = Result<T>>,
+    ) -> Result<(T, Spent, Vec<Tick>)> {
         let before = self.read_meters();
         let ended = Rc::new(Cell::new(false));
         let ticks = Rc::new(std::cell::RefCell::new(Vec::new()));
-        self.world.spawn(tick_task(self.world.clone(), self.session.clone(), before, ticks.clone(), ended.clone()));
+        self.world.spawn(tick_task(
+            self.world.clone(),
+            self.session.clone(),
+            before,
+            ticks.clone(),
+            ended.clone(),
+        ));
         let outcome = operation.await;
         ended.set(true);
         let after = self.read_meters();
@@ -88,7 +103,13 @@ fn tick(before: &Reading, now: &Reading) -> Tick {
     Tick { at_s: spent.time_s, bytes: spent.bytes_in + spent.bytes_out, packets: spent.packets() }
 }
 
-async fn tick_task(world: World, session: Session, before: Reading, ticks: Rc<std::cell::RefCell<Vec<Tick>>>, ended: Rc<Cell<bool>>) {
+async fn tick_task(
+    world: World,
+    session: Session,
+    before: Reading,
+    ticks: Rc<std::cell::RefCell<Vec<Tick>>>,
+    ended: Rc<Cell<bool>>,
+) {
     loop {
         world.sleep(TICK).await;
         if ended.get() {

@@ -87,17 +87,29 @@ pub(crate) fn judge(bounds: &[Bound], record: &Record, faults: &Faults) -> Vec<J
 }
 
 fn judge_one(bound: &Bound, record: &Record, faults: &Faults) -> Judged {
-    let reason = record.not_judged.iter().find(|(prefix, _)| bound.id.starts_with(**prefix)).map(|(_, why)| why.clone());
+    let reason = record
+        .not_judged
+        .iter()
+        .find(|(prefix, _)| bound.id.starts_with(**prefix))
+        .map(|(_, why)| why.clone());
     let estimate = if reason.is_some() { None } else { measure(&bound.id, record, faults) };
     let verdict = match (&estimate, &reason) {
         (None, Some(_)) => Verdict::NotJudged,
         // Should have been measured and was not: the run was stopped, or the array never did it.
-        (None, None) => if record.repeats == 0 { Verdict::NotJudged } else { Verdict::NotHeld },
+        (None, None) => {
+            if record.repeats == 0 {
+                Verdict::NotJudged
+            } else {
+                Verdict::NotHeld
+            }
+        }
         (Some(estimate), _) => verdict(bound, estimate),
     };
-    let reason = reason.or_else(|| (estimate.is_none()).then(|| {
-        if record.repeats == 0 { "the run was stopped before".into() } else { "it never happened".into() }
-    }));
+    let reason = reason.or_else(|| {
+        (estimate.is_none()).then(|| {
+            if record.repeats == 0 { "the run was stopped before".into() } else { "it never happened".into() }
+        })
+    });
     Judged { bound: bound.clone(), estimate, verdict, reason }
 }
 
@@ -144,7 +156,9 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             let (compare, alone) = record.paired("locking", ["compare", "alone"], "vm_time_mean_s");
             ratio(&compare, &alone)
         }
-        ("locking", Some("owners"), _) => (record.repeats > 0).then(|| Estimate::exact(faults.owners.len() as f64)),
+        ("locking", Some("owners"), _) => {
+            (record.repeats > 0).then(|| Estimate::exact(faults.owners.len() as f64))
+        }
         ("thin", Some(what), _) => {
             let metric = match what {
                 "threshold" => "warned_percent",
@@ -153,7 +167,8 @@ pub(crate) fn measure(id: &str, record: &Record, faults: &Faults) -> Option<Esti
             };
             let values = record.series("thin", "on", metric);
             // A warning that came in some repeats only is none.
-            (!values.is_empty() && values.len() == record.series("thin", "on", "warned").len()).then(|| mean(&values))
+            (!values.is_empty() && values.len() == record.series("thin", "on", "warned").len())
+                .then(|| mean(&values))
         }
         ("content", ..) => (record.repeats > 0).then(|| Estimate::exact(faults.blocks as f64)),
         _ => None,
@@ -195,7 +210,11 @@ mod tests {
     #[test]
     fn a_bound_must_hold_over_the_whole_interval() {
         let check = |on: &[f64]| {
-            let judged = judge(&[bound("zeroing.paper.time", Some(95.0), None)], &record(&[10.0; 3], on), &Faults::default());
+            let judged = judge(
+                &[bound("zeroing.paper.time", Some(95.0), None)],
+                &record(&[10.0; 3], on),
+                &Faults::default(),
+            );
             judged[0].verdict
         };
         assert_eq!(check(&[0.1, 0.11, 0.1]), Verdict::Held);
@@ -219,7 +238,15 @@ mod tests {
         let mut full = Record { repeats: 1, ..Record::default() };
         for test in ["zeroing", "copy", "between"] {
             for mode in ["off", "paper", "advertised"] {
-                for metric in ["time_s", "host_cpu_s", "packets", "drive_io_percent", "zeroed_bytes", "shared_bytes", "len_bytes"] {
+                for metric in [
+                    "time_s",
+                    "host_cpu_s",
+                    "packets",
+                    "drive_io_percent",
+                    "zeroed_bytes",
+                    "shared_bytes",
+                    "len_bytes",
+                ] {
                     full.add(test, mode, 1, metric, 1.0);
                 }
             }

@@ -13,8 +13,8 @@ use world::{Rng, World};
 use super::bed::Bed;
 use super::record::{PoweredOn, Record};
 use crate::datastore::{
-    self,     CLUSTERS, Capabilities, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId, Layout, LockCounts, LockRecord, Locking,
-    Locks, Owner, Patience, StoreError, Ways,
+    self, CLUSTERS, Capabilities, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId,
+    Layout, LockCounts, LockRecord, Locking, Locks, Owner, Patience, StoreError, Ways,
 };
 use crate::hosts::{Disk, HostThread, Reading, Spent, sum, thread_cpu};
 use crate::interrupt::Stop;
@@ -101,7 +101,8 @@ impl Cluster {
     async fn open(world: World, plan: ClusterPlan) -> Result<Cluster> {
         let (mut sessions, mut disks) = (Vec::new(), Vec::new());
         for login in &plan.logins {
-            let session = Session::login(&world, login).await.with_context(|| format!("{}", login.address))?;
+            let session =
+                Session::login(&world, login).await.with_context(|| format!("{}", login.address))?;
             disks.push(Disk::open(world.clone(), session.clone(), plan.lun).await?);
             sessions.push(session);
         }
@@ -111,8 +112,15 @@ impl Cluster {
         let vms = plan.logins.len() * plan.vaai.published.vms_per_host;
         let locks = CLUSTERS as usize + vms * plan.vaai.power_on.file_locks;
         ensure!(plan.logins.len() <= HOSTS_MAX as usize, "a datastore takes {HOSTS_MAX} hosts");
-        ensure!(locks <= layout.locks() as usize, "{vms} VMs need {locks} locks, the datastore has {}", layout.locks());
-        ensure!(vms + FIRST_SLOT as usize <= FILES_MAX as usize, "{vms} VMs are more than the datastore's {FILES_MAX} files");
+        ensure!(
+            locks <= layout.locks() as usize,
+            "{vms} VMs need {locks} locks, the datastore has {}",
+            layout.locks()
+        );
+        ensure!(
+            vms + FIRST_SLOT as usize <= FILES_MAX as usize,
+            "{vms} VMs are more than the datastore's {FILES_MAX} files"
+        );
         Ok(Cluster {
             world,
             sessions,
@@ -135,16 +143,23 @@ impl Cluster {
     async fn mount(&self, host: usize, method: Locking) -> Result<Datastore, StoreError> {
         let rng = self.world.random(&format!("locks of host {host}"));
         let disk = self.disks[host].clone();
-        let locks = Locks::new(disk.clone(), self.layout, HostId(host as u32 + 1), method, self.patience(), rng);
+        let locks =
+            Locks::new(disk.clone(), self.layout, HostId(host as u32 + 1), method, self.patience(), rng);
         Datastore::mount(disk, self.caps.clone(), locks, self.ways, self.stop.clone()).await
     }
 
     /// Makes the VMs: thin disks, of which the first MiB is there.
     pub(crate) async fn prepare(&self, vm_len_bytes: u64, seed: u64) -> Result<()> {
-        let method = if self.caps.compare_and_write_blocks_max > 0 { Locking::CompareAndWrite } else { Locking::Reserve };
+        let method = if self.caps.compare_and_write_blocks_max > 0 {
+            Locking::CompareAndWrite
+        } else {
+            Locking::Reserve
+        };
         let store = self.mount(0, method).await?;
         for vm in 0..self.disks.len() * self.vms_per_host {
-            let file = store.create_file(FIRST_SLOT + vm as u32, &format!("vm-{vm}.vmdk"), vm_len_bytes, EXTENT_BYTES).await?;
+            let file = store
+                .create_file(FIRST_SLOT + vm as u32, &format!("vm-{vm}.vmdk"), vm_len_bytes, EXTENT_BYTES)
+                .await?;
             store.fill(&file, Content::Pattern { key: seed ^ vm as u64, used_bytes: EXTENT_BYTES }).await?;
             self.vms.borrow_mut().push(file);
         }
@@ -158,7 +173,10 @@ impl Cluster {
 
     /// All locks free and new, all clusters as they were.
     async fn reset(&self) -> Result<()> {
-        let (first, last) = (self.layout.heartbeat_at(0), self.layout.lock_at(self.layout.locks() - 1) + u64::from(self.layout.block_bytes));
+        let (first, last) = (
+            self.layout.heartbeat_at(0),
+            self.layout.lock_at(self.layout.locks() - 1) + u64::from(self.layout.block_bytes),
+        );
         let zeros = world::Buf::zeroed(1 << 20).freeze();
         let mut at = first;
         while at < last {
@@ -174,7 +192,11 @@ impl Cluster {
     }
 
     fn read_meters(&self) -> Reading {
-        Reading { at: self.world.now(), cpu: thread_cpu(), tcp: sum(self.sessions.iter().map(Session::tcp_counts)) }
+        Reading {
+            at: self.world.now(),
+            cpu: thread_cpu(),
+            tcp: sum(self.sessions.iter().map(Session::tcp_counts)),
+        }
     }
 
     /// Powers all VMs on at once, and checks that no lock had two owners.
@@ -188,20 +210,31 @@ impl Cluster {
         for host in 0..hosts {
             let store = self.mount(host, method).await?;
             let rng = self.world.random(&format!("VMs of host {host}"));
-            sides.push(Side { store, me: HostId(host as u32 + 1), taken: RefCell::default(), rng: RefCell::new(rng) });
+            sides.push(Side {
+                store,
+                me: HostId(host as u32 + 1),
+                taken: RefCell::default(),
+                rng: RefCell::new(rng),
+            });
         }
         let before = self.read_meters();
-        let times = try_join_all(sides.iter().enumerate().map(|(host, side)| self.power_on_host(host, side))).await?;
+        let times =
+            try_join_all(sides.iter().enumerate().map(|(host, side)| self.power_on_host(host, side))).await?;
         let spent = Spent::between(&before, &self.read_meters());
         let violations = self.audit(&sides).await?;
         let counts = sides.iter().map(|s| s.store.locks().counts()).fold(LockCounts::default(), add);
-        let times = times.into_iter().enumerate().flat_map(|(host, t)| t.into_iter().enumerate().map(move |(vm, s)| (host, vm, s)));
+        let times = times
+            .into_iter()
+            .enumerate()
+            .flat_map(|(host, t)| t.into_iter().enumerate().map(move |(vm, s)| (host, vm, s)));
         Ok(Outcome { times: times.collect(), spent, counts, violations })
     }
 
     /// All VMs of one host at once, and its heartbeat meanwhile.
     async fn power_on_host(&self, host: usize, side: &Side) -> Result<Vec<f64>, StoreError> {
-        let vms = try_join_all((0..self.vms_per_host).map(|vm| self.power_on_vm(side, host * self.vms_per_host + vm)));
+        let vms = try_join_all(
+            (0..self.vms_per_host).map(|vm| self.power_on_vm(side, host * self.vms_per_host + vm)),
+        );
         let beating = self.heartbeat_task(side);
         match select(Box::pin(vms), Box::pin(beating)).await {
             Either::Left((times, _)) => times,
@@ -251,7 +284,13 @@ impl Cluster {
     }
 
     /// The guest's reads and writes up to this step of the power-on.
-    async fn boot(&self, side: &Side, file: &File, (step, steps): (usize, usize), (reads, writes): (&Cell<usize>, &Cell<usize>)) -> Result<(), StoreError> {
+    async fn boot(
+        &self,
+        side: &Side,
+        file: &File,
+        (step, steps): (usize, usize),
+        (reads, writes): (&Cell<usize>, &Cell<usize>),
+    ) -> Result<(), StoreError> {
         let (at, len) = file.place(0).unwrap_or_default();
         let locks = side.store.locks();
         while reads.get() < self.power_on.boot_reads * step / steps {
@@ -298,10 +337,12 @@ impl Cluster {
         let counts = sides.iter().map(|s| s.store.locks().counts()).fold(LockCounts::default(), add);
         let own_locks = (sides.len() * self.vms_per_host * self.power_on.file_locks) as u64;
         if generations != counts.acquired - own_locks + counts.released {
-            violations.push(format!("{generations} changes of cluster locks on disk, {counts:?} by the hosts"));
+            violations
+                .push(format!("{generations} changes of cluster locks on disk, {counts:?} by the hosts"));
         }
         if changes != counts.released {
-            violations.push(format!("{changes} changes of clusters on disk, {} by the hosts", counts.released));
+            violations
+                .push(format!("{changes} changes of clusters on disk, {} by the hosts", counts.released));
         }
         let mut places: Vec<u64> = sides.iter().flat_map(|s| s.taken.borrow().clone()).collect();
         places.sort_unstable();
@@ -317,7 +358,8 @@ impl Cluster {
         let extents = self.layout.cluster_extents();
         let now = self.disks[0].read(self.layout.cluster_at(cluster), 4096).await?;
         let fresh = self.fresh_clusters.borrow()[cluster as usize].clone();
-        let changes = |block: &Pieces| crate::datastore::Cluster::decode(&block.joined(), extents).map(|c| c.changes);
+        let changes =
+            |block: &Pieces| crate::datastore::Cluster::decode(&block.joined(), extents).map(|c| c.changes);
         Ok(changes(&now)?.saturating_sub(changes(&fresh)?))
     }
 }
@@ -356,7 +398,13 @@ pub(crate) fn prepare(hosts: &HostThread<Cluster>, vaai: &Vaai, seed: u64) -> Re
 }
 
 /// One run; adds what it measured (repeat 0: nothing). Gives what was wrong with the locks.
-pub(crate) fn run(bed: &Bed, hosts: &HostThread<Cluster>, crowd: Crowd, repeat: usize, record: &mut Record) -> Result<Vec<String>> {
+pub(crate) fn run(
+    bed: &Bed,
+    hosts: &HostThread<Cluster>,
+    crowd: Crowd,
+    repeat: usize,
+    record: &mut Record,
+) -> Result<Vec<String>> {
     hosts.run(|cluster| async move { cluster.reset().await })?;
     let before = bed.read()?;
     let outcome = hosts.run(move |cluster: Rc<Cluster>| async move { cluster.power_on(crowd).await })?;
@@ -386,8 +434,20 @@ pub(crate) fn run(bed: &Bed, hosts: &HostThread<Cluster>, crowd: Crowd, repeat: 
         record.add("locking", mode, repeat, "array_cpu_s", after.cpu_since(&before).as_secs_f64());
         let compared = after.counted_since(&before, |c| c.commands[OpClass::Compare as usize]);
         record.add("locking", mode, repeat, "compares_counted", compared as f64);
-        record.add("locking", mode, repeat, "misses_counted", after.counted_since(&before, |c| c.compare_misses) as f64);
+        record.add(
+            "locking",
+            mode,
+            repeat,
+            "misses_counted",
+            after.counted_since(&before, |c| c.compare_misses) as f64,
+        );
     }
-    record.power_ons.extend(outcome.times.into_iter().map(|(host, vm, time_s)| PoweredOn { mode, repeat, host, vm, time_s }));
+    record.power_ons.extend(outcome.times.into_iter().map(|(host, vm, time_s)| PoweredOn {
+        mode,
+        repeat,
+        host,
+        vm,
+        time_s,
+    }));
     Ok(outcome.violations)
 }

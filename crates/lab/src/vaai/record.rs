@@ -65,7 +65,14 @@ pub(crate) struct Record {
 
 impl Record {
     /// Adds a value.
-    pub(crate) fn add(&mut self, test: &'static str, mode: &'static str, repeat: usize, metric: &'static str, value: f64) {
+    pub(crate) fn add(
+        &mut self,
+        test: &'static str,
+        mode: &'static str,
+        repeat: usize,
+        metric: &'static str,
+        value: f64,
+    ) {
         self.samples.push(Sample { test, mode, repeat, metric, value });
     }
 

@@ -52,7 +52,18 @@ pub(crate) fn verify(scenario: &Scenario, options: &Options) -> Result<bool> {
     let is_embedded = bed.is_embedded();
     drop(bed);
     let stopped = stop.is_asked();
-    write(Finished { scenario, options, record, faults, machine, doubts, place, product, is_embedded, stopped })
+    write(Finished {
+        scenario,
+        options,
+        record,
+        faults,
+        machine,
+        doubts,
+        place,
+        product,
+        is_embedded,
+        stopped,
+    })
 }
 
 fn open_bed(vaai: &Vaai, options: &Options) -> Result<Bed> {
@@ -84,11 +95,18 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn open(vaai: &'a Vaai, bed: &'a Bed, seed: u64, stop: &'a Stop, progress: &'a Progress) -> Result<Run<'a>> {
+    fn open(
+        vaai: &'a Vaai,
+        bed: &'a Bed,
+        seed: u64,
+        stop: &'a Stop,
+        progress: &'a Progress,
+    ) -> Result<Run<'a>> {
         let ways = Ways { outstanding: vaai.run.outstanding, transfer_bytes: vaai.run.transfer.0 };
         let patience = Patience { first: vaai.power_on.backoff_first.0, max: vaai.power_on.backoff_max.0 };
         progress.step("hosts log in, datastores are made");
-        let plan = HostPlan { login: bed.login(0), luns: bed.datastore_luns(), ways, patience, stop: stop.clone() };
+        let plan =
+            HostPlan { login: bed.login(0), luns: bed.datastore_luns(), ways, patience, stop: stop.clone() };
         let mut bench = Bench::new(vaai, bed, Host::start(plan, seed)?, seed);
         progress.step("the template is written");
         bench.prepare()?;
@@ -99,7 +117,13 @@ impl<'a> Run<'a> {
         progress.step("the VMs are made");
         // Host 0 of the power-ons is a session of its own beside that of the bulk tests.
         let logins = (1..=vaai.published.hosts as u32).map(|host| bed.login(host)).collect();
-        let plan = ClusterPlan { logins, lun: bed.datastore_luns()[0], ways, stop: stop.clone(), vaai: vaai.clone() };
+        let plan = ClusterPlan {
+            logins,
+            lun: bed.datastore_luns()[0],
+            ways,
+            stop: stop.clone(),
+            vaai: vaai.clone(),
+        };
         let cluster = Cluster::start(plan, seed)?;
         match power_on::obstacle(&cluster)? {
             Some(why) => obstacles.push(("locking", why)),
@@ -185,8 +209,8 @@ fn bulk_words(bulk: Bulk) -> &'static str {
 fn way_words(way: Way) -> &'static str {
     match way {
         Way::Off => "by the host",
-        Way::Paper => "offloaded in published steps",
-        Way::Advertised => "offloaded in advertised steps",
+        Way::Paper => "offloaded in small steps",
+        Way::Advertised => "offloaded in large steps",
     }
 }
 

@@ -6,10 +6,19 @@ use super::write::Judgement;
 
 /// A line of the summary: several checks of one subject.
 const LINES: [(&str, &[&str]); 10] = [
-    ("zeroing, published steps: time, CPU, packets", &["zeroing.paper.time", "zeroing.paper.cpu", "zeroing.paper.packets"]),
-    ("zeroing, advertised steps", &["zeroing.advertised.time", "zeroing.advertised.cpu", "zeroing.advertised.packets"]),
-    ("copy in one pool, published steps", &["copy.paper.time", "copy.paper.cpu", "copy.paper.packets"]),
-    ("copy in one pool, advertised steps", &["copy.advertised.time", "copy.advertised.cpu", "copy.advertised.packets"]),
+    (
+        "zeroing, small steps: time, CPU, packets",
+        &["zeroing.paper.time", "zeroing.paper.cpu", "zeroing.paper.packets"],
+    ),
+    (
+        "zeroing, large steps",
+        &["zeroing.advertised.time", "zeroing.advertised.cpu", "zeroing.advertised.packets"],
+    ),
+    ("copy in one pool, small steps", &["copy.paper.time", "copy.paper.cpu", "copy.paper.packets"]),
+    (
+        "copy in one pool, large steps",
+        &["copy.advertised.time", "copy.advertised.cpu", "copy.advertised.packets"],
+    ),
     ("copy between pools", &["between.paper.time", "between.paper.cpu", "between.paper.packets"]),
     ("drive I/O: zeroing, copy in one pool", &["zeroing.drive_io", "copy.drive_io"]),
     ("locking: time per VM saved", &["locking.saving"]),
@@ -47,7 +56,8 @@ fn line(name: &str, checks: &[&Judged]) -> String {
     let unit = &checks[0].bound.unit;
     let unit = if checks.iter().all(|c| c.bound.unit == *unit) { unit.as_str() } else { "" };
     let published: Vec<String> = checks.iter().filter_map(|c| c.bound.published).map(plain).collect();
-    let published = if published.is_empty() { "–".into() } else { format!("{} {unit}", published.join(", ")) };
+    let published =
+        if published.is_empty() { "–".into() } else { format!("{} {unit}", published.join(", ")) };
     let measured = if checks.iter().all(|c| c.estimate.is_none()) {
         "–".to_owned()
     } else {
@@ -62,9 +72,15 @@ fn verdict(checks: &[&Judged]) -> String {
     let worst = |wanted: Verdict| checks.iter().find(|c| c.verdict == wanted);
     for verdict in [Verdict::NotHeld, Verdict::Undecided, Verdict::NotJudged] {
         if let Some(check) = worst(verdict) {
-            let bound = check.bound.at_least.map(|b| format!(" (≥ {})", plain(b))).or_else(|| check.bound.at_most.map(|b| format!(" (≤ {})", plain(b))));
+            let bound = check
+                .bound
+                .at_least
+                .map(|b| format!(" (≥ {})", plain(b)))
+                .or_else(|| check.bound.at_most.map(|b| format!(" (≤ {})", plain(b))));
             return match verdict {
-                Verdict::NotJudged => format!("{}: {}", verdict.words(), check.reason.clone().unwrap_or_default()),
+                Verdict::NotJudged => {
+                    format!("{}: {}", verdict.words(), check.reason.clone().unwrap_or_default())
+                }
                 _ => format!("{}{}", verdict.words(), bound.unwrap_or_default()),
             };
         }

@@ -38,15 +38,35 @@ const LOCKING: [Metric; 9] = [
 /// All tables.
 pub(crate) fn tables(judgement: &Judgement<'_>) -> Vec<Table> {
     let repeats = judgement.run.record.repeats;
-    let bulk = Bulk::ALL.iter().flat_map(|b| Way::ALL.map(|w| (b.name(), w.name(), format!("{}, {}", bulk_words(*b), way_words(w)))));
+    let bulk = Bulk::ALL.iter().flat_map(|b| {
+        Way::ALL.map(|w| (b.name(), w.name(), format!("{}, {}", bulk_words(*b), way_words(w))))
+    });
     let locking = Crowd::ALL.map(|c| ("locking", c.name(), crowd_words(c).to_owned()));
     vec![
-        table(judgement, "bulk", &format!("Zeroing and copying: means of {repeats} repeats"), &BULK, bulk.collect()),
-        table(judgement, "locking", &format!("Locking: means of {repeats} repeats"), &LOCKING, locking.to_vec()),
+        table(
+            judgement,
+            "bulk",
+            &format!("Zeroing and copying: means of {repeats} repeats"),
+            &BULK,
+            bulk.collect(),
+        ),
+        table(
+            judgement,
+            "locking",
+            &format!("Locking: means of {repeats} repeats"),
+            &LOCKING,
+            locking.to_vec(),
+        ),
     ]
 }
 
-fn table(judgement: &Judgement<'_>, id: &str, title: &str, metrics: &[Metric], rows: Vec<(&str, &str, String)>) -> Table {
+fn table(
+    judgement: &Judgement<'_>,
+    id: &str,
+    title: &str,
+    metrics: &[Metric],
+    rows: Vec<(&str, &str, String)>,
+) -> Table {
     let first = Column { name: "operation".into(), unit: None, numeric: false };
     let columns = metrics.iter().map(|(name, unit, ..)| Column {
         name: (*name).into(),
@@ -54,12 +74,20 @@ fn table(judgement: &Judgement<'_>, id: &str, title: &str, metrics: &[Metric], r
         numeric: true,
     });
     let row = |(test, mode, words): (&str, &str, String)| {
-        let number = |(_, _, metric, by): &Metric| mean_of(judgement, test, mode, metric).map_or(Value::Text("–".into()), |v| Value::Number(v * by));
+        let number = |(_, _, metric, by): &Metric| {
+            mean_of(judgement, test, mode, metric)
+                .map_or(Value::Text("–".into()), |v| Value::Number(v * by))
+        };
         let numbers: Vec<Value> = metrics.iter().map(number).collect();
         let is_empty = numbers.iter().all(|v| matches!(v, Value::Text(_)));
         (!is_empty).then(|| std::iter::once(Value::Text(words)).chain(numbers).collect())
     };
-    Table { id: id.into(), title: title.into(), columns: std::iter::once(first).chain(columns).collect(), rows: rows.into_iter().filter_map(row).collect() }
+    Table {
+        id: id.into(),
+        title: title.into(),
+        columns: std::iter::once(first).chain(columns).collect(),
+        rows: rows.into_iter().filter_map(row).collect(),
+    }
 }
 
 fn bulk_words(bulk: Bulk) -> &'static str {
@@ -73,8 +101,8 @@ fn bulk_words(bulk: Bulk) -> &'static str {
 fn way_words(way: Way) -> &'static str {
     match way {
         Way::Off => "by the host",
-        Way::Paper => "published steps",
-        Way::Advertised => "advertised steps",
+        Way::Paper => "small steps",
+        Way::Advertised => "large steps",
     }
 }
 

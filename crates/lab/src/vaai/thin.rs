@@ -35,7 +35,8 @@ impl ThinHost {
     /// A host on a thread of its own.
     pub(crate) fn start(login: Options, lun: Lun, seed: u64) -> Result<HostThread<ThinHost>> {
         HostThread::start("thin-host", seed, move |world| async move {
-            let session = Session::login(&world, &login).await.with_context(|| format!("{}", login.address))?;
+            let session =
+                Session::login(&world, &login).await.with_context(|| format!("{}", login.address))?;
             let disk = Disk::open(world.clone(), session, lun).await?;
             let caps = disk.capabilities().await?;
             ensure!(caps.unmap, "the LU takes no UNMAP");
@@ -85,7 +86,16 @@ fn used(bed: &Bed) -> Result<(u64, u64)> {
     Ok(bed.read()?.and_then(|r| r.pools.get(POOL).copied()).unwrap_or_default())
 }
 
-/// One run; adds what it measured. Gives the number of blocks that did not survive.
+/// How far a host came.
+struct Stopped {
+    /// The step that met a full pool.
+    step: u64,
+    /// Of the pool, what was used when the host was warned.
+    warned_percent: Option<f64>,
+    used_bytes: u64,
+}
+
+/// One run; adds what it measured (repeat 0: nothing). Gives the number of blocks that did not survive.
 pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record: &mut Record) -> Result<u64> {
     let key = repeat as u64;
     host.run(|host| async move {
@@ -96,54 +106,65 @@ pub(crate) fn run(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, record:
     })?;
     let (used_before, pool_bytes) = used(bed)?;
     let percent = |bytes: u64| 100.0 * bytes as f64 / pool_bytes.max(1) as f64;
-    let (mut step, mut warned_at) = (0, None);
-    loop {
-        let written = write(host, step, key)?;
-        let now = percent(used(bed)?.0);
-        let mut filled = Filled { repeat, written_bytes: ((step + 1) * STEP) as f64, used_percent: now, event: None };
-        match written {
-            Written::OutOfSpace => {
-                filled.written_bytes = (step * STEP) as f64;
-                filled.event = Some("stopped");
-                record.filling.push(filled);
-                break;
-            }
-            Written::Yes { warned } => {
-                if warned && warned_at.is_none() {
-                    warned_at = Some(now);
-                    filled.event = Some("warned");
-                }
-                record.filling.push(filled);
-            }
-        }
-        step += 1;
-        ensure!(step * STEP <= pool_bytes, "the pool takes more than it has");
-    }
-    let used_full = used(bed)?.0;
-    let resumed = resume(host, step, key)?;
-    record.filling.push(Filled { repeat, written_bytes: ((step + 1) * STEP) as f64, used_percent: percent(used(bed)?.0), event: Some("resumed") });
-    let wrong = read_back(host, step + u64::from(resumed), key)?;
+    let mut course = Vec::new();
+    let stopped = fill(bed, host, repeat, &mut course)?;
+    let resumed = resume(host, stopped.step, key)?;
+    let event = |written: u64, used: u64, event| Filled {
+        repeat,
+        written_bytes: (written * STEP) as f64,
+        used_percent: percent(used),
+        event: Some(event),
+    };
+    course.push(event(stopped.step + 1, used(bed)?.0, "resumed"));
+    let wrong = read_back(host, stopped.step + u64::from(resumed), key)?;
     let (reclaim_s, used_after) = reclaim(bed, host, used_before)?;
-    record.filling.push(Filled { repeat, written_bytes: 0.0, used_percent: percent(used_after), event: Some("reclaimed") });
-    let reclaimed = 100.0 * used_full.saturating_sub(used_after) as f64 / used_full.saturating_sub(used_before).max(1) as f64;
+    course.push(event(0, used_after, "reclaimed"));
     if repeat == 0 {
-        record.filling.clear();
         return Ok(wrong);
     }
-    if let Some(percent) = warned_at {
+    record.filling.extend(course);
+    if let Some(percent) = stopped.warned_percent {
         record.add("thin", "on", repeat, "warned_percent", percent);
     }
+    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    let reclaimed =
+        share(stopped.used_bytes.saturating_sub(used_after), stopped.used_bytes.saturating_sub(used_before));
     for (metric, value) in [
-        ("warned", f64::from(u8::from(warned_at.is_some()))),
+        ("warned", f64::from(u8::from(stopped.warned_percent.is_some()))),
         ("resumed_percent", if resumed { 100.0 } else { 0.0 }),
         ("reclaimed_percent", reclaimed),
         ("reclaim_s", reclaim_s),
-        ("stopped_percent", percent(used_full)),
-        ("written_bytes", (step * STEP) as f64),
+        ("stopped_percent", percent(stopped.used_bytes)),
+        ("written_bytes", (stopped.step * STEP) as f64),
     ] {
         record.add("thin", "on", repeat, metric, value);
     }
     Ok(wrong)
+}
+
+/// Writes until the array says that the pool is full.
+fn fill(bed: &Bed, host: &HostThread<ThinHost>, repeat: usize, course: &mut Vec<Filled>) -> Result<Stopped> {
+    let (mut step, mut warned_percent) = (0, None);
+    loop {
+        let written = write(host, step, repeat as u64)?;
+        let (used_bytes, pool_bytes) = used(bed)?;
+        let used_percent = 100.0 * used_bytes as f64 / pool_bytes.max(1) as f64;
+        let filled =
+            |steps: u64, event| Filled { repeat, written_bytes: (steps * STEP) as f64, used_percent, event };
+        match written {
+            Written::OutOfSpace => {
+                course.push(filled(step, Some("stopped")));
+                return Ok(Stopped { step, warned_percent, used_bytes });
+            }
+            Written::Yes { warned: true } if warned_percent.is_none() => {
+                warned_percent = Some(used_percent);
+                course.push(filled(step + 1, Some("warned")));
+            }
+            Written::Yes { .. } => course.push(filled(step + 1, None)),
+        }
+        step += 1;
+        ensure!(step * STEP <= pool_bytes, "the pool takes more than it has");
+    }
 }
 
 /// Gives the first steps back and sends the stopped write again.
@@ -167,7 +188,11 @@ fn read_back(host: &HostThread<ThinHost>, steps: u64, key: u64) -> Result<u64> {
         let mut wrong = 0;
         for step in 0..steps {
             let found = host.disk.read(step * STEP, STEP).await?.joined();
-            let expected = if step < RELIEF_STEPS { Buf::zeroed(STEP as usize).freeze() } else { ThinHost::content(step, key).joined() };
+            let expected = if step < RELIEF_STEPS {
+                Buf::zeroed(STEP as usize).freeze()
+            } else {
+                ThinHost::content(step, key).joined()
+            };
             wrong += found.chunks(4096).zip(expected.chunks(4096)).filter(|(a, b)| a != b).count() as u64;
         }
         Ok(wrong)

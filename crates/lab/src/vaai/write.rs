@@ -67,7 +67,10 @@ impl Judgement<'_> {
     /// Whether every check held that could be judged, and some were.
     pub(crate) fn all_held(&self) -> bool {
         let judged = || self.checks.iter().filter(|c| c.verdict != Verdict::NotJudged);
-        judged().next().is_some() && judged().all(|c| c.verdict == Verdict::Held) && !self.is_wrong() && !self.run.stopped
+        judged().next().is_some()
+            && judged().all(|c| c.verdict == Verdict::Held)
+            && !self.is_wrong()
+            && !self.run.stopped
     }
 }
 
@@ -87,11 +90,17 @@ pub(crate) fn write(mut run: Finished<'_>) -> Result<bool> {
 fn own_doubts(run: &Finished<'_>) -> Vec<Doubt> {
     let mut out = Vec::new();
     if run.stopped {
-        let effect = format!("Only the {} whole repeats before are shown, of {}.", run.record.repeats, run.options.repeats);
+        let effect = format!(
+            "Only the {} whole repeats before are shown, of {}.",
+            run.record.repeats, run.options.repeats
+        );
         out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
     }
     if (1..3).contains(&run.record.repeats) {
-        let text = format!("{} repeats are too few for an interval that means much (3 or more).", run.record.repeats);
+        let text = format!(
+            "{} repeats are too few for an interval that means much (3 or more).",
+            run.record.repeats
+        );
         out.push(Doubt { text, effect: Some("Verdicts may change from run to run.".into()) });
     }
     out
@@ -101,7 +110,10 @@ fn results(judgement: &Judgement<'_>) -> Results {
     let run = judgement.run;
     let mut series = std::collections::BTreeMap::<String, Vec<f64>>::new();
     for sample in &run.record.samples {
-        series.entry(format!("{}.{}.{}", sample.test, sample.mode, sample.metric)).or_default().push(sample.value);
+        series
+            .entry(format!("{}.{}.{}", sample.test, sample.mode, sample.metric))
+            .or_default()
+            .push(sample.value);
     }
     Results {
         scenario: run.scenario.vaai.name.clone(),
@@ -114,29 +126,68 @@ fn results(judgement: &Judgement<'_>) -> Results {
 
 fn write_samples(run: &Finished<'_>) -> Result<Vec<DataFile>> {
     let (dir, record) = (&run.options.out, &run.record);
-    let mut files = vec![DataFile { name: "results.json".into(), about: "every check and every sample, for a machine".into(), rows: record.samples.len() }];
+    let mut files = vec![DataFile {
+        name: "results.json".into(),
+        about: "every check and every sample, for a machine".into(),
+        rows: record.samples.len(),
+    }];
     let mut put = |name: &str, about: &str, header: &[&str], rows: Vec<Vec<String>>| -> Result<()> {
         let rows = report::write_csv(&dir.join(name), header, rows)?;
         files.push(DataFile { name: name.into(), about: about.into(), rows });
         Ok(())
     };
-    let samples = record.samples.iter().map(|s| vec![s.test.into(), s.mode.into(), s.repeat.to_string(), s.metric.into(), s.value.to_string()]);
-    put("samples.csv", "one value per test, mode, repeat and metric", &["test", "mode", "repeat", "metric", "value"], samples.collect())?;
+    let samples = record.samples.iter().map(|s| {
+        vec![s.test.into(), s.mode.into(), s.repeat.to_string(), s.metric.into(), s.value.to_string()]
+    });
+    put(
+        "samples.csv",
+        "one value per test, mode, repeat and metric",
+        &["test", "mode", "repeat", "metric", "value"],
+        samples.collect(),
+    )?;
     let courses = record.courses.iter().flat_map(|c| {
         let row = |t: &super::record::Tick| {
-            vec![c.test.into(), c.mode.into(), c.repeat.to_string(), format!("{:.6}", t.at_s), t.bytes.to_string(), t.packets.to_string()]
+            vec![
+                c.test.into(),
+                c.mode.into(),
+                c.repeat.to_string(),
+                format!("{:.6}", t.at_s),
+                t.bytes.to_string(),
+                t.packets.to_string(),
+            ]
         };
         c.ticks.iter().map(row).collect::<Vec<_>>()
     });
     let header = ["test", "mode", "repeat", "time_s", "bytes", "packets"];
-    put("courses.csv", "bytes and packets of the host since an operation began, every 100 ms", &header, courses.collect())?;
-    let power_ons =
-        record.power_ons.iter().map(|p| vec![p.mode.into(), p.repeat.to_string(), p.host.to_string(), p.vm.to_string(), p.time_s.to_string()]);
-    put("power_ons.csv", "time to power on of every VM", &["mode", "repeat", "host", "vm", "time_s"], power_ons.collect())?;
-    let filling = record.filling.iter().map(|f| {
-        vec![f.repeat.to_string(), f.written_bytes.to_string(), f.used_percent.to_string(), f.event.unwrap_or("").into()]
+    put(
+        "courses.csv",
+        "bytes and packets of the host since an operation began, every 100 ms",
+        &header,
+        courses.collect(),
+    )?;
+    let power_ons = record.power_ons.iter().map(|p| {
+        vec![p.mode.into(), p.repeat.to_string(), p.host.to_string(), p.vm.to_string(), p.time_s.to_string()]
     });
-    put("thin.csv", "the thin pool while a host writes", &["repeat", "written_bytes", "used_percent", "event"], filling.collect())?;
+    put(
+        "power_ons.csv",
+        "time to power on of every VM",
+        &["mode", "repeat", "host", "vm", "time_s"],
+        power_ons.collect(),
+    )?;
+    let filling = record.filling.iter().map(|f| {
+        vec![
+            f.repeat.to_string(),
+            f.written_bytes.to_string(),
+            f.used_percent.to_string(),
+            f.event.unwrap_or("").into(),
+        ]
+    });
+    put(
+        "thin.csv",
+        "the thin pool while a host writes",
+        &["repeat", "written_bytes", "used_percent", "event"],
+        filling.collect(),
+    )?;
     Ok(files)
 }
 
@@ -161,7 +212,10 @@ fn whole(judgement: &Judgement<'_>, files: Vec<DataFile>) -> Report {
             command: words::command(&run.options.command),
             seed: run.options.seed.to_string(),
             scenario_text: run.scenario.text.clone(),
-            versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }, Version { name: "under test".into(), version: run.product.clone() }],
+            versions: vec![
+                Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() },
+                Version { name: "under test".into(), version: run.product.clone() },
+            ],
             machine: run.machine.clone(),
             modelled: vec![],
             real: words::real(judgement),
