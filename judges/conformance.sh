@@ -19,9 +19,10 @@ readonly LOGS=target/judges/conformance
 readonly TEST_TIMEOUT_S=30
 readonly SANITIZE_TIMEOUT_S=150 # Sanitize.Reset polls once a minute
 
-# Tests of release 1.19 that fail whatever the target does. They still count as failed.
+# Tests of release 1.19 that are wrong, and why. They still count as failed, but alone they do not fail the judge.
 declare -A DEFECTIVE=(
-  [iSCSITMF.LUNResetSimpleAsync]="asserts, before it has sent anything, a flag that only the answer sets (test_async_lu_reset_simple.c:157; repaired after 1.19 by libiscsi commit 5553d6b)"
+  [iSCSITMF.LUNResetSimpleAsync]="asserts, before it has sent anything, a flag that only the answer sets (test_async_lu_reset_simple.c:157; repaired after 1.19 by libiscsi commit 5553d6b); no target can pass it"
+  [WriteSame10.UnmapUntilEnd]="writes FFh with UNMAP = 1 and wants zeros back; SBC-4 has reads behave as if the given block had been written (docs/scsi.md); the same test for WRITE SAME(16) clears its buffer first"
 )
 # Tests that return at once, without a word, where the medium is not removable.
 readonly SILENT="NoMedia.NoMediaSBC StartStopUnit.PwrCnd StartStopUnit.NoLoej"
@@ -92,7 +93,7 @@ for line in "${skipped[@]+"${skipped[@]}"}"; do echo "skipped $line"; done
 for line in "${failed[@]+"${failed[@]}"}"; do
   echo "failed  $line"
   name=${line%%:*}
-  [ -z "${DEFECTIVE[$name]:-}" ] || echo "        no target can pass it: ${DEFECTIVE[$name]}"
+  [ -z "${DEFECTIVE[$name]:-}" ] || echo "        the test is wrong: ${DEFECTIVE[$name]}"
 done
 [ "${#silent[@]}" = 0 ] || echo "note    passed by the tool's count, but they test nothing without removable media: ${silent[*]}"
 echo "logs in $LOGS, $((SECONDS - started)) s"
