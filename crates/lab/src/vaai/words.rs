@@ -167,7 +167,7 @@ pub(crate) fn real(judgement: &Judgement<'_>) -> Vec<String> {
     let mut out = vec![
         format!("iSCSI sessions over TCP, {} bytes per segment on both ends", vaai.array.segment_bytes_max),
         "packets and bytes: the kernel's counters of those connections (TCP_INFO)".into(),
-        "host CPU: the CPU clock of the hosts' threads, user and system; on loopback the kernel's receive path runs in the sender's time".into(),
+        "host CPU: the CPU clock of the hosts' threads, user and system; on loopback the kernel's receive path runs in the sender's time (kernels that account interrupts apart leave it out)".into(),
         format!("array: {}", judgement.run.place),
     ];
     if judgement.run.is_embedded {

@@ -97,10 +97,10 @@ fn own_doubts(run: &Finished<'_>) -> Vec<Doubt> {
         out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
     }
     if (1..3).contains(&run.record.repeats) {
-        let text = format!(
-            "{} repeats are too few for an interval that means much (3 or more).",
-            run.record.repeats
-        );
+        let text = match run.record.repeats {
+            1 => "One repeat has no interval: its value alone decided.".to_owned(),
+            n => format!("{n} repeats are too few for an interval that means much (3 or more)."),
+        };
         out.push(Doubt { text, effect: Some("Verdicts may change from run to run.".into()) });
     }
     out
