@@ -93,14 +93,14 @@ mod tests {
         let file = File {
             name: "vm-7.vmdk".into(),
             len_bytes: 20 << 30,
-            ranges: vec![(64 << 20, 3 << 20), (90 << 20, 1 << 20)],
+            ranges: vec![(112 << 20, 3 << 20), (190 << 20, 1 << 20)],
         };
         let mut block = file.encode();
         assert_eq!(File::decode(&block), Ok(Some(file.clone())));
         assert_eq!(File::decode(&[0; 4096]), Ok(None));
         block[HEADER_LEN - 7] = 0xff;
         assert_eq!(File::decode(&block), Err(Damaged));
-        assert_eq!(file.place((3 << 20) + 5), Some(((90 << 20) + 5, (1 << 20) - 5)));
+        assert_eq!(file.place((3 << 20) + 5), Some(((190 << 20) + 5, (1 << 20) - 5)));
         assert_eq!(file.place(4 << 20), None);
         assert_eq!(file.taken_bytes(), 4 << 20);
     }

@@ -4,9 +4,9 @@
 //!  0        superblock, 4 KiB
 //!  1 MiB    heartbeats: one sector of 512 bytes per host
 //!  2 MiB    lock records: one sector each; the first CLUSTERS guard the allocation clusters, then those of the files
-//! 40 MiB    allocation clusters: 4 KiB each
-//! 41 MiB    file descriptors: 4 KiB each
-//! 64 MiB    data: extents of 1 MiB
+//!  96 MiB   allocation clusters: 4 KiB each
+//!  97 MiB   file descriptors: 4 KiB each
+//! 112 MiB   data: extents of 1 MiB
 //! ```
 //!
 //! All numbers are little-endian. Places are whole 4 KiB from the start, so that LUs with blocks of 4 KiB can hold it, too;
@@ -27,11 +27,11 @@ pub(crate) const CLUSTER_EXTENTS_MAX: u64 = (META_BYTES - super::cluster::HEADER
 
 const HEARTBEATS_AT: u64 = 1 << 20;
 const LOCKS_AT: u64 = 2 << 20;
-/// Room for 9,728 lock records of 4 KiB, or eight times as many of 512 bytes.
-const CLUSTERS_AT: u64 = 40 << 20;
-const FILES_AT: u64 = 41 << 20;
+/// Room for 24,064 lock records of 4 KiB, or eight times as many of 512 bytes: a hundred for each of 240 VMs.
+const CLUSTERS_AT: u64 = 96 << 20;
+const FILES_AT: u64 = 97 << 20;
 /// Where data begins.
-pub(crate) const DATA_AT: u64 = 64 << 20;
+pub(crate) const DATA_AT: u64 = 112 << 20;
 
 const MAGIC: [u8; 8] = *b"masu-ds1";
 

@@ -22,35 +22,48 @@ pub(crate) struct Bed {
 
 /// The hosts' iSCSI name.
 const INITIATOR: &str = "iqn.2026-11.net.masu.lab:host";
-/// Of the data, what a pool's drive has room for beyond it: labels, maps, journal.
-const DRIVE_SLACK_BYTES: u64 = 512 << 20;
+/// What a pool's drive has room for beyond data: labels, maps, journal.
+const DRIVE_SLACK_BYTES: u64 = 256 << 20;
 
 /// What a datastore takes for itself, and some.
-const DATASTORE_BYTES: u64 = 128 << 20;
+const DATASTORE_BYTES: u64 = 160 << 20;
 
-/// Bytes of the LUs for a scenario: the first holds the zeroed disk, template, clone and VMs; the second a clone.
-fn volume_bytes(vaai: &Vaai) -> (u64, u64) {
+/// A LU and the drive below it.
+struct Sizes {
+    volume_bytes: u64,
+    drive_bytes: u64,
+}
+
+/// What the first two LUs need: the first holds the zeroed disk, template, clone and VMs, the second a clone. A LU has room for
+/// all that is promised on it at once; its drive only for what is written at once, and a quarter more for pages that were given
+/// back a moment ago. So the pool uses the same pages, and the same memory, again and again.
+fn sizes(vaai: &Vaai) -> [Sizes; 2] {
     let zeroed = vaai.scaled(vaai.published.zeroed_disk, 1 << 20);
     let template = vaai.scaled(vaai.published.template, 1 << 20);
     let vms = (vaai.published.hosts * vaai.published.vms_per_host) as u64;
-    // Each VM one extent, and one more for each shared lock operation.
-    let extents = vms * (1 + vaai.power_on.shared_locks as u64);
-    let first = zeroed + 2 * template + (extents << 20);
-    // A quarter more, for clusters that are used up unevenly.
-    (DATASTORE_BYTES + first + first / 4, DATASTORE_BYTES + template + template / 4)
+    // Each VM one extent that is written, and one for each shared lock operation that is not.
+    let (written, promised) = (vms << 20, vms * (1 + vaai.power_on.shared_locks as u64) << 20);
+    let sizes = |promised: u64, written: u64| Sizes {
+        volume_bytes: DATASTORE_BYTES + promised + promised / 4,
+        drive_bytes: DATASTORE_BYTES + written + written / 4 + DRIVE_SLACK_BYTES,
+    };
+    [
+        sizes(zeroed + 2 * template + promised, template + zeroed.max(template) + written),
+        sizes(template, template),
+    ]
 }
 
 impl Bed {
     /// Starts an array with three pools.
     pub(crate) fn embedded(vaai: &Vaai, seed: u64, dir: &Path) -> Result<Bed> {
-        let (first, second) = volume_bytes(vaai);
         // A threshold that is not met: the warning belongs to the thin test.
-        let pool = |name, volume_bytes: u64| PoolShape {
+        let pool = |name, sizes: &Sizes| PoolShape {
             name,
-            drive_bytes: volume_bytes + volume_bytes / 8 + DRIVE_SLACK_BYTES,
-            volume_bytes,
+            drive_bytes: sizes.drive_bytes,
+            volume_bytes: sizes.volume_bytes,
             threshold_percent: 99,
         };
+        let [first, second] = sizes(vaai);
         let thin = PoolShape {
             name: "thin",
             drive_bytes: vaai.thin.pool.0,
@@ -58,7 +71,7 @@ impl Bed {
             threshold_percent: vaai.thin.threshold_percent,
         };
         let array =
-            Embedded::start(&vaai.array, &[pool("first", first), pool("second", second), thin], seed, dir)?;
+            Embedded::start(&vaai.array, &[pool("first", &first), pool("second", &second), thin], seed, dir)?;
         let place = format!("an array of its own: masu {}", env!("CARGO_PKG_VERSION"));
         let login = Options::new(array.listen(), INITIATOR, TARGET, 0);
         Ok(Bed {

@@ -173,9 +173,11 @@ impl Cluster {
 
     /// All locks free and new, all clusters as they were.
     async fn reset(&self) -> Result<()> {
+        let last_lock =
+            self.file_lock(self.disks.len() * self.vms_per_host - 1, self.power_on.file_locks.max(1) - 1);
         let (first, last) = (
             self.layout.heartbeat_at(0),
-            self.layout.lock_at(self.layout.locks() - 1) + u64::from(self.layout.block_bytes),
+            self.layout.lock_at(last_lock) + u64::from(self.layout.block_bytes),
         );
         let zeros = world::Buf::zeroed(1 << 20).freeze();
         let mut at = first;
