@@ -42,7 +42,7 @@ fn sizes(vaai: &Vaai) -> [Sizes; 2] {
     let template = vaai.scaled(vaai.published.template, 1 << 20);
     let vms = (vaai.published.hosts * vaai.published.vms_per_host) as u64;
     // Each VM one extent that is written, and one for each shared lock operation that is not.
-    let (written, promised) = (vms << 20, vms * (1 + vaai.power_on.shared_locks as u64) << 20);
+    let (written, promised) = (vms << 20, (vms * (1 + vaai.power_on.shared_locks as u64)) << 20);
     let sizes = |promised: u64, written: u64| Sizes {
         volume_bytes: DATASTORE_BYTES + promised + promised / 4,
         drive_bytes: DATASTORE_BYTES + written + written / 4 + DRIVE_SLACK_BYTES,
