@@ -3,6 +3,7 @@
 use super::judge::Verdict;
 use super::write::Judgement;
 use crate::report::{Finding, Section};
+use crate::scenario::Vaai;
 use crate::stats::{Estimate, mean};
 
 /// A number with as many digits as it deserves: near 100 the distance to it counts.
@@ -159,6 +160,17 @@ pub(crate) fn command(typed: &str) -> String {
     let (program, rest) = typed.split_once(' ').unwrap_or((typed, ""));
     let name = program.rsplit('/').next().unwrap_or(program);
     format!("{name} {rest}").trim_end().into()
+}
+
+/// Which inputs were chosen with a measured or published result in view.
+pub(crate) fn calibrated(vaai: &Vaai) -> Vec<String> {
+    let power_on = &vaai.power_on;
+    let (locks, pause) = (power_on.file_locks + power_on.shared_locks, power_on.pause.0.as_millis());
+    vec![format!(
+        "a power-on is {locks} lock operations with {pause} ms of the host's own work before each: chosen within the 50 to 90 that \
+         the published times leave room for (an estimate, see the scenario), so that the saving by COMPARE AND WRITE, which \
+         depends on it, can be compared with the published one"
+    )]
 }
 
 /// What was real.

@@ -219,7 +219,7 @@ fn whole(judgement: &Judgement<'_>, files: Vec<DataFile>) -> Report {
             machine: run.machine.clone(),
             modelled: vec![],
             real: words::real(judgement),
-            calibrated: vec![],
+            calibrated: words::calibrated(&run.scenario.vaai),
             repeats: run.record.repeats,
             scale: Some(words::scale(judgement)),
         },
