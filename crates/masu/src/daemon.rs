@@ -55,6 +55,8 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    // A thousand sessions need more files than a process is given by default.
+    world_real::raise_open_files_max();
     let store = Store::open(&serve.data)?;
     let mut config = declared(serve, &store)?;
     if config.id == ArrayId::default() {

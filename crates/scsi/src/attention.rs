@@ -79,6 +79,11 @@ impl Attentions {
         self.0.set(self.0.get() | 1 << attention as u8);
     }
 
+    /// Whether a condition waits.
+    pub fn has(&self, attention: Attention) -> bool {
+        self.0.get() & 1 << attention as u8 != 0
+    }
+
     /// Removes a condition.
     pub fn clear(&self, attention: Attention) {
         self.0.set(self.0.get() & !(1 << attention as u8));

@@ -129,8 +129,11 @@ impl<M: Medium> View<M> {
         luns
     }
 
+    /// Tells every LU of this nexus, unless the host is yet to be told that the nexus is new: then it looks anyway.
     fn luns_changed(&self) {
-        self.seats.borrow().values().for_each(|s| s.nexus.attentions.raise(Attention::ReportedLunsChanged));
+        let seats = self.seats.borrow();
+        let asked_before = seats.values().filter(|s| !s.nexus.attentions.has(Attention::PowerOn));
+        asked_before.for_each(|s| s.nexus.attentions.raise(Attention::ReportedLunsChanged));
     }
 
     /// REPORT LUNS was answered: nothing about it is pending on any LU of this nexus (SPC-5 6.36).

@@ -183,6 +183,22 @@ fn supported_operation_codes_are_those_of_the_table() {
     });
 }
 
+/// A host that logged in with several LUNs mapped had to be told twice on each before its first command went through.
+#[test]
+fn a_new_nexus_hears_one_unit_attention_however_many_luns_it_sees() {
+    bench(async |b| {
+        let host = b.fresh_host(1);
+        for number in 1..4u16 {
+            let lu = LogicalUnit::new(b.world.clone(), Identity::of(1, number.into()), b.medium.clone());
+            host.map(Lun(number), lu);
+        }
+        for number in 0..4u16 {
+            assert_eq!(send(&host, number, request("00", &[])).await.0, "6/2900");
+            assert_eq!(send(&host, number, request("00", &[])).await.0, "good");
+        }
+    });
+}
+
 #[test]
 fn hosts_hear_of_mappings_and_see_no_others() {
     bench(async |b| {
