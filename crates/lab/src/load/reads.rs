@@ -25,7 +25,13 @@ pub(super) async fn run(
     let window = RefCell::new(window);
     let next =
         || window.borrow().is_open().then(|| Read { lun, lba: places.next() / block, blocks, block_bytes });
+    // The first command of a session is answered by the unit attention of a new nexus (29h/00h); it read nothing.
+    let mut greeted = false;
     let done = |c: iscsi::initiator::load::Completed| {
+        if !greeted && c.status == scsi::Status::CheckCondition as u8 {
+            greeted = true;
+            return;
+        }
         window.borrow_mut().completed(c.submitted_at, c.completed_at, c.status == scsi::Status::Good as u8);
     };
     read(world, login, depth, next, done).await?;
