@@ -37,13 +37,6 @@ impl Signal {
         }
     }
 
-    /// Wakes the one that has waited longest. Only for conditions that any waiter may consume.
-    pub fn wake_one(&self) {
-        if let Some(waker) = self.pop() {
-            waker.wake();
-        }
-    }
-
     fn pop(&self) -> Option<Waker> {
         self.waiters.borrow_mut().pop_front()
     }
