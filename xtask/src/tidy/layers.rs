@@ -3,12 +3,13 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
     ("block", &["world"]),
-    ("raid", &["world", "block"]),
+    ("parity", &[]),
+    ("raid", &["world", "block", "parity"]),
     ("pool", &["world", "block", "raid"]),
     ("scsi", &["world", "block"]),
     ("iscsi", &["world", "block", "scsi"]),
@@ -24,6 +25,7 @@ const ALL: &[&str] = &[
     "world_real",
     "world_model",
     "block",
+    "parity",
     "raid",
     "pool",
     "scsi",
