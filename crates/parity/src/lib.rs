@@ -8,5 +8,7 @@
 #![deny(unsafe_code)]
 
 mod geometry;
+mod plan;
 
 pub use geometry::{Geometry, Place, Role, WIDTH_MAX};
+pub use plan::{Plan, Span, Way};
