@@ -42,8 +42,8 @@ fn main() {
     measure("P", row, || p(black_box(&sources), &mut p_unit));
     measure("P and Q", row, || pq(black_box(&sources), &mut p_unit, &mut q_unit));
     measure("Q alone", row, || q(black_box(&sources), &mut q_unit));
-    measure("delta into P", UNIT_BYTES, || xor_into(&mut a, black_box(&sources[0])));
-    measure("delta into Q", UNIT_BYTES, || mul_xor_into(&mut a, black_box(&sources[0]), q_coefficient(5)));
+    measure("delta into P", UNIT_BYTES, || xor_into(&mut a, black_box(sources[0])));
+    measure("delta into Q", UNIT_BYTES, || mul_xor_into(&mut a, black_box(sources[0]), q_coefficient(5)));
     for (name, missing, with_p) in [
         ("recovery of one unit by P", &[3][..], true),
         ("recovery of one unit by Q", &[3], false),

@@ -113,6 +113,9 @@ pub trait DriveBackend {
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>>;
     /// Makes every write (and zero) that was complete at the call durable.
     fn flush(&self) -> Io<Result<(), DriveError>>;
+    /// Whether the drive is still there: [`DriveError::Gone`] when its file was removed or cut, or the disk pulled. Touches no
+    /// block; a drive that hangs does not answer this either.
+    fn probe(&self) -> Io<Result<(), DriveError>>;
 }
 
 /// How often a drive was used, since it was opened.
@@ -196,6 +199,12 @@ impl Drive {
     pub fn flush(&self) -> Io<Result<(), DriveError>> {
         self.count(|c| c.flushes += 1);
         self.0.backend.flush()
+    }
+
+    /// Asks whether the drive is still there, without reading or writing a block: an idle drive that was pulled is noticed
+    /// by this. Not counted, for no use of the medium is made.
+    pub fn probe(&self) -> Io<Result<(), DriveError>> {
+        self.0.backend.probe()
     }
 
     fn check(&self, at: u64, len: u64) {

@@ -21,6 +21,7 @@ enum Op {
     Read { at: u64, buf: Buf, done: Completer<Filled> },
     Write { at: u64, content: Content, done: Completer<Result<(), DriveError>> },
     Flush { before: u64, done: Completer<Result<(), DriveError>> },
+    Probe { done: Completer<Result<(), DriveError>> },
 }
 
 /// The operations in flight on one disk; an operation's place is its token.
@@ -61,7 +62,7 @@ impl Ops {
         let ops = std::mem::take(self);
         let writes = ops.list.into_iter().flatten().filter_map(|op| match op {
             Op::Write { at, content, .. } => Some(Doubtful { at, content }),
-            Op::Read { .. } | Op::Flush { .. } => None,
+            Op::Read { .. } | Op::Flush { .. } | Op::Probe { .. } => None,
         });
         writes.collect()
     }
@@ -162,6 +163,13 @@ impl DriveBackend for ModelledDrive {
         self.submit(Op::Flush { before, done });
         io
     }
+
+    fn probe(&self) -> Io<Result<(), DriveError>> {
+        self.core.record("probe", self.disk.number, 0);
+        let (io, done) = self.others.start();
+        self.submit(Op::Probe { done });
+        io
+    }
 }
 
 impl Fire for Shared {
@@ -178,9 +186,12 @@ impl Fire for Shared {
             Op::Read { buf, done, .. } if health == Health::Dead => {
                 done.complete(Filled { buf, result: Err(gone()) })
             }
-            Op::Write { done, .. } | Op::Flush { done, .. } if health == Health::Dead => {
+            Op::Write { done, .. } | Op::Flush { done, .. } | Op::Probe { done }
+                if health == Health::Dead =>
+            {
                 done.complete(Err(gone()))
             }
+            Op::Probe { done } => done.complete(Ok(())),
             Op::Read { at, mut buf, done } => {
                 let result = self.read(at, &mut buf);
                 done.complete(Filled { buf, result });

@@ -12,6 +12,7 @@ use world::io::{Completer, Completions};
 use world::{Buf, Data, DriveBackend, DriveError, Filled, Io};
 
 use crate::operations::{Op, Reactor};
+use crate::presence::Presence;
 
 /// Zeros are written in pieces of this size where the medium has no cheaper way.
 const ZEROS_LEN: usize = 1 << 20;
@@ -29,6 +30,7 @@ pub(crate) enum Zeroing {
 pub(crate) struct Medium {
     pub(crate) fd: OwnedFd,
     pub(crate) name: String,
+    pub(crate) presence: Presence,
     pub(crate) zeroing: Cell<Zeroing>,
     /// Memory of an operation starts at a multiple of this.
     pub(crate) memory_align: usize,
@@ -89,6 +91,11 @@ impl DriveBackend for FileDrive {
 
     fn flush(&self) -> Io<Result<(), DriveError>> {
         self.start(Work::Flush, 0)
+    }
+
+    fn probe(&self) -> Io<Result<(), DriveError>> {
+        let there = self.medium.presence.check(&self.medium.fd);
+        Io::ready(there.map_err(|cause| DriveError::Gone { drive: self.medium.name.clone(), cause }))
     }
 }
 
@@ -221,5 +228,44 @@ impl DriveOp {
             libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DriveError::NoRoom { drive, at },
             _ => self.gone(io::Error::from_raw_os_error(errno).to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What a caller hears when the system answers `results`, one after the other, to a write of 8 KiB at byte 4096.
+    fn outcome(results: &[i32]) -> Result<(), DriveError> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let fd: OwnedFd =
+            rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).expect("opens");
+        let presence = Presence::new(path, &fd, 0).expect("examined");
+        let (name, zeroing) = ("d".to_owned(), Cell::new(Zeroing::Writes));
+        let medium = Rc::new(Medium { fd, name, presence, zeroing, memory_align: 512 });
+        let (io, end) = Completions::default().start();
+        let work = Work::Write(Buf::zeroed(8192).freeze());
+        let mut op = Some(DriveOp { medium, at: 4096, done: 0, work, end: End::Outcome(end) });
+        for result in results {
+            op = op.take().expect("not complete before").complete(*result);
+        }
+        assert!(op.is_none(), "the last answer completes");
+        io.try_now().ok().expect("complete")
+    }
+
+    #[test]
+    fn what_the_system_answers_to_a_write_is_told_by_its_kind() {
+        let drive = || "d".to_owned();
+        assert_eq!(outcome(&[8192]), Ok(()));
+        assert_eq!(outcome(&[4096, -libc::EINTR, 4096]), Ok(()), "a short write goes on");
+        assert_eq!(outcome(&[-libc::EIO]), Err(DriveError::Medium { drive: drive(), at: 4096 }));
+        assert_eq!(outcome(&[4096, -libc::EIO]), Err(DriveError::Medium { drive: drive(), at: 8192 }));
+        assert_eq!(outcome(&[-libc::ENOSPC]), Err(DriveError::NoRoom { drive: drive(), at: 4096 }));
+        for errno in [libc::ENODEV, libc::ENXIO, libc::EBADF, libc::EROFS, libc::EINVAL] {
+            assert!(matches!(outcome(&[-errno]), Err(DriveError::Gone { .. })), "{errno}");
+        }
+        assert!(matches!(outcome(&[4096, 0]), Err(DriveError::Gone { .. })), "it takes no more");
     }
 }

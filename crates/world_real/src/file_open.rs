@@ -15,6 +15,7 @@ use world::{Buf, Drive, DriveInfo, OpenError};
 
 use crate::file_drive::{FileDrive, Medium, Zeroing};
 use crate::operations::Reactor;
+use crate::presence::Presence;
 
 /// Buffers lie on this alignment; a medium that asks for more cannot be used.
 const MEMORY_ALIGN_MAX: usize = 4096;
@@ -145,7 +146,7 @@ fn file_drive(
     let punches = punches_holes(&file, len_bytes);
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let zeroing = if punches { Zeroing::Fallocate(mode) } else { Zeroing::Writes };
-    Ok(describe(opening, file.into(), len_bytes, block_bytes, memory_align, zeroing, punches))
+    describe(opening, file.into(), len_bytes, block_bytes, memory_align, zeroing, punches)
 }
 
 fn describe(
@@ -156,11 +157,13 @@ fn describe(
     memory_align: usize,
     zeroing: Zeroing,
     cheap_zero: bool,
-) -> (DriveInfo, Medium) {
+) -> Result<(DriveInfo, Medium), OpenError> {
+    let presence = Presence::new(opening.path, &fd, len_bytes)
+        .map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     let name = opening.path.display().to_string();
     // Whether the device below caches is not told reliably (and a file system has metadata to write): flushes are needed.
     let info = DriveInfo { name: name.clone(), len_bytes, block_bytes, volatile_cache: true, cheap_zero };
-    (info, Medium { fd, name, zeroing: Cell::new(zeroing), memory_align })
+    Ok((info, Medium { fd, name, presence, zeroing: Cell::new(zeroing), memory_align }))
 }
 
 fn check_size(
@@ -258,7 +261,7 @@ pub(crate) fn open_device(reactor: &Rc<Reactor>, path: &Path) -> Result<Drive, O
     let cheap = zeroes_by_command(&file);
     let memory_align =
         direct_alignment(&file).map_or(MEMORY_ALIGN_MAX, |a| (a.memory as usize).clamp(1, MEMORY_ALIGN_MAX));
-    let (info, medium) = describe(&opening, file.into(), size, block, memory_align, zeroing, cheap);
+    let (info, medium) = describe(&opening, file.into(), size, block, memory_align, zeroing, cheap)?;
     Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium))))
 }
 

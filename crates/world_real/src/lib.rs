@@ -26,6 +26,7 @@ mod file_open;
 mod listener;
 mod memory_drive;
 mod operations;
+mod presence;
 mod ring;
 mod run;
 mod socket;

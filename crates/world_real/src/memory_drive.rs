@@ -133,6 +133,10 @@ impl DriveBackend for MemoryDrive {
     fn flush(&self) -> Io<Result<(), DriveError>> {
         Io::ready(Ok(()))
     }
+
+    fn probe(&self) -> Io<Result<(), DriveError>> {
+        Io::ready(Ok(()))
+    }
 }
 
 #[cfg(test)]

@@ -202,6 +202,39 @@ fn a_file_has_one_user() {
     .expect("runs");
 }
 
+fn check_gone(result: Result<(), DriveError>, expected: &str) {
+    match result {
+        Err(DriveError::Gone { cause, .. }) => assert!(cause.contains(expected), "{cause}"),
+        other => panic!("{expected}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_probe_tells_whether_the_file_is_still_the_one_that_was_opened() {
+    let folder = folder();
+    let path = folder.path().join("drive");
+    let aside = folder.path().join("aside");
+    run(Options::default(), |world| async move {
+        let memory = DriveSpec::Memory { name: "m".into(), len_bytes: LEN_BYTES };
+        assert_eq!(world.open_drive(&memory).expect("opens").probe().await, Ok(()));
+        let Some(drive) = open(&world, &file(&path)) else { return };
+        assert_eq!(drive.probe().await, Ok(()));
+        fs::rename(&path, &aside).expect("moved");
+        check_gone(drive.probe().await, "removed");
+        // The descriptor does not know.
+        assert_eq!(drive.write(0, Buf::zeroed(4096).freeze()).await, Ok(()));
+        fs::copy(&aside, &path).expect("another file of the same content");
+        check_gone(drive.probe().await, "something else");
+        fs::rename(&aside, &path).expect("moved back");
+        assert_eq!(drive.probe().await, Ok(()));
+        fs::OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(4096)).expect("cuts");
+        check_gone(drive.probe().await, "cut");
+        fs::remove_file(&path).expect("removed");
+        check_gone(drive.probe().await, "removed");
+    })
+    .expect("runs");
+}
+
 #[test]
 fn a_file_that_is_cut_while_in_use_is_a_drive_that_is_gone() {
     let folder = folder();
@@ -212,6 +245,8 @@ fn a_file_that_is_cut_while_in_use_is_a_drive_that_is_gone() {
         let got = drive.read(1 << 20, Buf::new(4096)).await;
         assert!(matches!(got.result, Err(DriveError::Gone { .. })), "{:?}", got.result);
         assert_eq!(got.buf.len(), 4096, "the buffer comes back");
+        let got = drive.read(0, Buf::new(8192)).await;
+        assert!(matches!(got.result, Err(DriveError::Gone { .. })), "half of it is there: {:?}", got.result);
     })
     .expect("runs");
 }

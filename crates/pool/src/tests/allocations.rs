@@ -49,6 +49,10 @@ impl DriveBackend for Memory {
     fn flush(&self) -> Io<Result<(), DriveError>> {
         Io::ready(Ok(()))
     }
+
+    fn probe(&self) -> Io<Result<(), DriveError>> {
+        Io::ready(Ok(()))
+    }
 }
 
 fn drive(i: usize) -> Drive {

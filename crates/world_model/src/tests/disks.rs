@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use world::{Buf, Data, Drive, DriveError, DriveSpec, Rng, World};
+use world::{Buf, Data, Drive, DriveCounts, DriveError, DriveSpec, Rng, World};
 
 use crate::{Disk, DiskSpec, Model, Outcome};
 
@@ -276,6 +276,26 @@ fn a_hung_disk_answers_nothing_until_it_is_dead_or_goes_on() {
         assert!(matches!(drive.flush().await, Err(DriveError::Gone { .. })));
         disk.resume();
         assert_eq!(read(&drive, 0, 1024).await.expect("plugged in again")[..], [[1; 512], [0; 512]].concat());
+    });
+}
+
+#[test]
+fn a_probe_tells_whether_the_disk_is_there() {
+    let model = Model::new(1);
+    let disk = model.disk("d", DiskSpec::new(1 << 20));
+    model.run(async |world| {
+        let drive = open(&world);
+        assert_eq!(drive.probe().await, Ok(()));
+        disk.hang();
+        let waiting = drive.probe();
+        world.sleep(Duration::from_secs(60)).await;
+        let waiting = waiting.try_now().expect_err("no answer for a minute");
+        disk.kill();
+        assert!(matches!(waiting.await, Err(DriveError::Gone { .. })));
+        assert!(matches!(drive.probe().await, Err(DriveError::Gone { .. })));
+        disk.resume();
+        assert_eq!(drive.probe().await, Ok(()), "plugged in again");
+        assert_eq!(drive.counts(), DriveCounts::default());
     });
 }
 

@@ -1,0 +1,58 @@
+//! Whether what a drive was opened from is still there: a file that was removed or replaced, and a disk that was pulled, keep
+//! an open descriptor that looks alive until something is read.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, SeekFrom, Stat, fstat, seek, stat};
+use rustix::io::Errno;
+
+/// What was opened under which path.
+pub(crate) struct Presence {
+    path: PathBuf,
+    node: Node,
+    len_bytes: u64,
+}
+
+/// What makes a file or device itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    /// A file: the file system and the inode.
+    File { file_system: u64, inode: u64 },
+    /// A block device: its number. Its node may be made anew meanwhile.
+    Device { number: u64 },
+}
+
+impl Node {
+    fn of(facts: &Stat) -> Node {
+        match FileType::from_raw_mode(facts.st_mode) {
+            FileType::BlockDevice => Node::Device { number: facts.st_rdev },
+            _ => Node::File { file_system: facts.st_dev, inode: facts.st_ino },
+        }
+    }
+}
+
+impl Presence {
+    /// Remembers what `fd`, opened from `path`, is.
+    pub(crate) fn new(path: &Path, fd: impl AsFd, len_bytes: u64) -> rustix::io::Result<Presence> {
+        Ok(Presence { path: path.to_owned(), node: Node::of(&fstat(fd)?), len_bytes })
+    }
+
+    /// Looks under the path again, and at the size. `Err`: why it counts as gone. Three system calls on metadata that is in
+    /// memory; they may wait where the file system is a remote one.
+    pub(crate) fn check(&self, fd: &OwnedFd) -> Result<(), String> {
+        let facts = stat(&self.path).map_err(|e| match e {
+            Errno::NOENT | Errno::NOTDIR => "it was removed".to_owned(),
+            e => format!("it cannot be examined: {e}"),
+        })?;
+        if Node::of(&facts) != self.node {
+            return Err("something else lies under its path".to_owned());
+        }
+        // Of a device the size, too: it is 0 when the disk behind it was pulled.
+        let len = seek(fd, SeekFrom::End(0)).map_err(|e| format!("it has no size any more: {e}"))?;
+        if len < self.len_bytes {
+            return Err(format!("it ends at byte {len}: it was cut while in use"));
+        }
+        Ok(())
+    }
+}
