@@ -1,16 +1,22 @@
-//! The pages of one group, and whether the group has something to flush.
+//! One group as a pool uses it: where its pages lie, and whether it has something to flush.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
-use block::{BlockError, Device, Pieces};
+use block::{BlockError, Buf, Device, Pieces};
 use raid::Group;
 
-use crate::superblock::GroupEntry;
+use crate::layout::{METADATA_BLOCK, SLOTS_AT};
+use crate::table::GroupEntry;
+
+/// All groups of a pool, in the order of the table. Replaced as a whole when it changes; who works with it keeps his own.
+pub(crate) type Areas = Rc<Vec<Rc<Area>>>;
 
 /// A group's share of the pool.
 pub(crate) struct Area {
     pub(crate) group: Group,
-    pub(crate) entry: GroupEntry,
+    /// As it was when the area was made: what may change later, the superblock's table says.
+    entry: GroupEntry,
     pub(crate) block_bytes: u64,
     /// Something was written since the last flush began; also by a process before this one, for all that is known.
     dirty: Cell<bool>,
@@ -24,9 +30,23 @@ impl Area {
         Area { group, entry, block_bytes, dirty: Cell::new(true), flushing: Cell::new(0) }
     }
 
+    pub(crate) fn first_page(&self) -> u32 {
+        self.entry.first_page
+    }
+
     /// The page after the last one.
     pub(crate) fn end_page(&self) -> u32 {
-        self.entry.first_page + self.entry.pages
+        self.entry.end_page()
+    }
+
+    /// Where a page of this area lies.
+    pub(crate) fn at(&self, page: u32) -> u64 {
+        self.entry.pages_at + u64::from(page - self.entry.first_page) * self.entry.stride
+    }
+
+    /// How many of `count` pages from `page` on lie on this group with no gap between them.
+    pub(crate) fn in_one_piece(&self, page: u32, count: u32, page_bytes: u64) -> u32 {
+        if self.entry.stride != page_bytes { 1 } else { count.min(self.end_page() - page) }
     }
 
     pub(crate) async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
@@ -55,4 +75,35 @@ impl Area {
         }
         outcome
     }
+
+    /// Marks the group as one that a pool is about to take, and where that is cheap makes all its pages hold zeros. Slot 1 is
+    /// empty before slot 0 says so, and is written only after.
+    pub(crate) async fn prepare(&self, mark: &Pieces, clean: bool) -> Result<(), BlockError> {
+        self.group.write(SLOTS_AT[1], &empty_slot()).await?;
+        if clean {
+            let pages = u64::from(self.entry.pages);
+            self.group.zero(self.entry.pages_at, pages * self.entry.stride).await?;
+        }
+        self.group.flush().await?;
+        self.group.write(SLOTS_AT[0], mark).await?;
+        self.group.flush().await
+    }
+
+    /// Takes the superblocks away, slot 1 first, as creation does.
+    pub(crate) async fn erase(&self) -> Result<(), BlockError> {
+        for at in [SLOTS_AT[1], SLOTS_AT[0]] {
+            self.group.write(at, &empty_slot()).await?;
+            self.group.flush().await?;
+        }
+        Ok(())
+    }
+}
+
+fn empty_slot() -> Pieces {
+    Buf::zeroed(METADATA_BLOCK as usize).freeze().into()
+}
+
+/// What a page takes whole numbers of.
+pub(crate) fn row_bytes(group: &Group) -> u64 {
+    group.geometry().block_bytes.into()
 }

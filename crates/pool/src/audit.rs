@@ -23,7 +23,8 @@ impl Pool {
                 }
             }
         }
-        for page in 0..space.total() {
+        let pages = || space.areas().flat_map(|a| a.first..a.first + a.pages);
+        for page in pages() {
             let (refs, mapped) = (space.refs(page), seen.get(&page).copied().unwrap_or(0));
             if refs != mapped {
                 findings.push(format!("page {page}: {refs} references are counted, {mapped} are in maps"));
@@ -42,12 +43,11 @@ impl Pool {
         };
         expect("map entries", inner.entries.get(), entries);
         expect("used pages", space.used().into(), seen.len() as u64);
-        expect(
-            "free pages",
-            space.free_now().into(),
-            (0..space.total()).filter(|p| space.is_free(*p)).count() as u64,
-        );
-        expect("all pages", space.total().into(), (space.used() + space.free_now() + space.waiting()).into());
+        let free: u64 = space.areas().map(|a| u64::from(a.free)).sum();
+        expect("free pages", free, pages().filter(|p| space.is_free(*p)).count() as u64);
+        let accounted = u64::from(space.used()) + free + u64::from(space.waiting());
+        expect("all pages", pages().count() as u64, accounted);
+        expect("pages of the table", pages().count() as u64, inner.table().pages());
         findings
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Commits are numbered; a change belongs to the next one that starts. While one runs, those who come share the next.
 //! When the journal half is half full, the commit is the last one in it, and a checkpoint of the state right then is
-//! written in the background.
+//! written in the background. A change of the set of groups is a checkpoint, too: the next commit is the last one in its half.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,14 +19,10 @@ use std::time::Duration;
 use block::{BlockError, Device, Pieces};
 use futures::future::join_all;
 use world::sync::Signal;
-use world::yield_now;
 
-use crate::catalog::Catalog;
-use crate::checkpoint::{Packer, items};
+use crate::area::Area;
 use crate::inner::Inner;
 use crate::journal::{Frame, encode, frame_len};
-use crate::layout::{CHECKPOINT_BLOCK, SLOTS_AT};
-use crate::superblock::Superblock;
 
 /// A change is durable after this time, if nobody asks for it earlier: so what is pending stays small, and space that was
 /// released comes back.
@@ -41,7 +37,8 @@ pub(crate) struct Commit {
     closed: Cell<bool>,
     timer_runs: Cell<bool>,
     request: Signal,
-    progress: Signal,
+    /// A commit has begun or ended, or a checkpoint has ended.
+    pub(crate) progress: Signal,
 }
 
 impl Commit {
@@ -78,11 +75,11 @@ impl Commit {
 
 /// Where the next frame goes.
 pub(crate) struct Journal {
-    generation: Cell<u64>,
-    sequence: Cell<u64>,
+    pub(crate) generation: Cell<u64>,
+    pub(crate) sequence: Cell<u64>,
     offset: Cell<u64>,
     /// A checkpoint is being written; until it counts, the other half is needed.
-    checkpoint_runs: Cell<bool>,
+    pub(crate) checkpoint_runs: Cell<bool>,
 }
 
 impl Journal {
@@ -170,7 +167,8 @@ impl Inner {
     }
 
     async fn flush_areas(&self) -> Result<(), BlockError> {
-        match self.areas.as_slice() {
+        let areas = self.areas();
+        match areas.as_slice() {
             [one] => one.flush().await,
             areas => join_all(areas.iter().map(|a| a.flush())).await.into_iter().collect(),
         }
@@ -189,12 +187,13 @@ impl Inner {
         // Writers that waited for room go on.
         self.commit.progress.wake_all();
         let len = frame_len(records.len());
-        let last = !records.is_empty()
-            && !journal.checkpoint_runs.get()
-            && left().saturating_sub(len) < self.layout.journal_half / 2;
+        // Also without records: the snapshot is of this commit.
+        let change = self.structure.wanted().filter(|_| !journal.checkpoint_runs.get());
+        let full = !records.is_empty() && left().saturating_sub(len) < self.layout.journal_half / 2;
+        let last = !journal.checkpoint_runs.get() && (full || change.is_some());
         let snapshot = last.then(|| self.catalog());
         self.flush_areas().await?;
-        if !records.is_empty() {
+        if !records.is_empty() || last {
             assert!(len <= left(), "a frame of {len} bytes for {} that are left", left());
             self.append(&records, last).await?;
         }
@@ -203,7 +202,7 @@ impl Inner {
         self.freed.wake_all();
         self.count(|c| c.commits += 1);
         if let Some(catalog) = snapshot {
-            self.spawn_checkpoint_task(catalog);
+            self.spawn_checkpoint_task(catalog, change);
         }
         self.commit.progress.wake_all();
         Ok(())
@@ -215,8 +214,9 @@ impl Inner {
         let buf = encode(self.id, Frame { generation, sequence, last }, records);
         let len = buf.len() as u64;
         let at = self.layout.journal_at(generation) + journal.offset.get();
-        self.write_metadata(at, buf.freeze().into()).await?;
-        self.flush_metadata().await?;
+        let holders = self.journal_areas();
+        write_all(&holders, at, &buf.freeze().into()).await?;
+        flush_all(&holders).await?;
         self.count(|c| c.journal_bytes += len);
         journal.sequence.set(sequence);
         journal.offset.set(journal.offset.get() + len);
@@ -227,84 +227,14 @@ impl Inner {
         }
         Ok(())
     }
+}
 
-    fn metadata_areas(&self) -> &[crate::area::Area] {
-        &self.areas[..self.superblock.borrow().metadata_copies as usize]
-    }
+/// Writes the same to several groups.
+pub(crate) async fn write_all(areas: &[Rc<Area>], at: u64, data: &Pieces) -> Result<(), BlockError> {
+    join_all(areas.iter().map(|a| a.group.write(at, data))).await.into_iter().collect()
+}
 
-    async fn write_metadata(&self, at: u64, data: Pieces) -> Result<(), BlockError> {
-        join_all(self.metadata_areas().iter().map(|a| a.group.write(at, &data))).await.into_iter().collect()
-    }
-
-    async fn flush_metadata(&self) -> Result<(), BlockError> {
-        join_all(self.metadata_areas().iter().map(|a| a.group.flush())).await.into_iter().collect()
-    }
-
-    fn spawn_checkpoint_task(self: &Rc<Self>, catalog: Catalog) {
-        let inner = self.clone();
-        self.world.spawn(async move {
-            let (generation, sequence) = (inner.journal.generation.get(), inner.journal.sequence.get());
-            match inner.write_checkpoint(&catalog, generation, sequence).await {
-                Ok(()) => inner.journal.checkpoint_runs.set(false),
-                Err(error) => inner.poison(&error),
-            }
-            inner.commit.progress.wake_all();
-        });
-    }
-
-    /// Writes a checkpoint and makes it the one that counts.
-    pub(crate) async fn write_checkpoint(
-        &self,
-        catalog: &Catalog,
-        generation: u64,
-        sequence: u64,
-    ) -> Result<(), BlockError> {
-        let mut packer = Packer::new(self.id, generation);
-        for item in items(catalog) {
-            packer.push(&item);
-            while let Some((index, buf)) = packer.block(false) {
-                self.write_checkpoint_block(generation, index, buf).await?;
-            }
-        }
-        while let Some((index, buf)) = packer.block(true) {
-            self.write_checkpoint_block(generation, index, buf).await?;
-        }
-        self.flush_metadata().await?;
-        let checkpoint_blocks = packer.blocks();
-        let superblock =
-            Superblock { generation, sequence, checkpoint_blocks, ..self.superblock.borrow().clone() };
-        self.write_superblocks(&superblock).await?;
-        *self.superblock.borrow_mut() = superblock;
-        self.count(|c| c.checkpoints += 1);
-        Ok(())
-    }
-
-    async fn write_checkpoint_block(
-        &self,
-        generation: u64,
-        index: u32,
-        buf: block::Buf,
-    ) -> Result<(), BlockError> {
-        let within = u64::from(index) * CHECKPOINT_BLOCK;
-        if within + CHECKPOINT_BLOCK > self.layout.checkpoint_area {
-            let place = format!("pool {}", self.name);
-            return Err(BlockError::Corrupt {
-                place,
-                cause: "a checkpoint does not fit its area".to_owned(),
-            });
-        }
-        self.write_metadata(self.layout.checkpoint_at(generation) + within, buf.freeze().into()).await?;
-        // Large checkpoints must not hold up the I/O of others, not even on drives that answer at once.
-        yield_now().await;
-        Ok(())
-    }
-
-    async fn write_superblocks(&self, superblock: &Superblock) -> Result<(), BlockError> {
-        let at = SLOTS_AT[(superblock.generation % 2) as usize];
-        let copies: Vec<Pieces> =
-            (0..superblock.metadata_copies).map(|i| superblock.of_group(i).encode()).collect();
-        let writes = self.metadata_areas().iter().zip(&copies).map(|(area, copy)| area.group.write(at, copy));
-        join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
-        self.flush_metadata().await
-    }
+/// Flushes groups to which metadata was written.
+pub(crate) async fn flush_all(areas: &[Rc<Area>]) -> Result<(), BlockError> {
+    join_all(areas.iter().map(|a| a.group.flush())).await.into_iter().collect()
 }

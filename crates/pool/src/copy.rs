@@ -69,7 +69,7 @@ impl Source<'_> {
     fn page(&self, index: u32) -> Option<u32> {
         match self {
             Source::Volume(volume) => volume.state.map.borrow().get(index),
-            Source::Rod(rod) => rod.pages[index as usize],
+            Source::Rod(rod) => rod.page(index),
         }
     }
 

@@ -1,19 +1,20 @@
 //! Creation: every group is marked, then the groups without metadata are finished, then those with it. A pool is there when
 //! a superblock names its first checkpoint.
 
-use block::{BlockError, Buf, Device, Pieces};
+use std::rc::Rc;
+
+use block::Device;
 use raid::Group;
 use world::World;
 
-use crate::area::Area;
+use crate::area::{Area, Areas, row_bytes};
 use crate::catalog::Catalog;
 use crate::commit::spawn_commit_task;
 use crate::inner::Inner;
-use crate::layout::{
-    GROUPS_MAX, Layout, METADATA_BLOCK, METADATA_COPIES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN, SLOTS_AT,
-};
+use crate::layout::{GROUPS_MAX, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN, SLOTS_AT};
 use crate::open::find_superblock;
-use crate::superblock::{GroupEntry, NAME_LEN_MAX, Superblock};
+use crate::superblock::{NAME_LEN_MAX, Superblock};
+use crate::table::Table;
 use crate::{Pool, PoolError, PoolId, PoolSpec};
 
 impl Pool {
@@ -23,13 +24,14 @@ impl Pool {
         refuse_used(&spec, &groups).await?;
         let superblock = plan(&world, &spec, &groups)?;
         let clean = groups.iter().all(Group::cheap_zero);
-        let areas: Vec<Area> =
-            groups.into_iter().zip(&superblock.groups).map(|(g, e)| Area::new(g, *e)).collect();
-        for (i, area) in (0..).zip(&areas) {
+        let entries = &superblock.table.groups;
+        let areas: Areas =
+            Rc::new(groups.into_iter().zip(entries).map(|(g, e)| Rc::new(Area::new(g, *e))).collect());
+        for (i, area) in (0..).zip(areas.iter()) {
             let mark = Superblock { generation: 0, ..superblock.of_group(i) };
-            prepare(area, mark.encode(), superblock.page_bytes, clean).await?;
+            area.prepare(&mark.encode(), clean).await?;
         }
-        for (i, area) in areas.iter().enumerate().skip(superblock.metadata_copies as usize) {
+        for (i, area) in areas.iter().enumerate().filter(|(i, _)| !superblock.table.is_holder(*i)) {
             let bytes = superblock.of_group(i as u32).encode();
             area.group.write(SLOTS_AT[(superblock.generation % 2) as usize], &bytes).await?;
             area.group.flush().await?;
@@ -37,13 +39,12 @@ impl Pool {
         let catalog = Catalog {
             threshold_percent: spec.soft_threshold_percent,
             next_volume: 1,
-            pages: areas.last().map_or(0, Area::end_page),
+            pages: superblock.table.next_page,
             ..Catalog::default()
         };
-        let generation = superblock.generation;
-        let inner = Inner::new(world, superblock, areas, catalog.clone(), clean);
+        let inner = Inner::new(world, superblock.clone(), areas.clone(), catalog.clone(), clean)?;
         // The superblocks of the groups with metadata are written when the empty checkpoint is durable.
-        inner.write_checkpoint(&catalog, generation, 0).await?;
+        inner.write_checkpoint(&catalog, superblock, &areas).await?;
         spawn_commit_task(&inner);
         Ok(Pool(inner))
     }
@@ -73,8 +74,8 @@ fn check(spec: &PoolSpec, groups: usize) -> Result<(), PoolError> {
 async fn refuse_used(spec: &PoolSpec, groups: &[Group]) -> Result<(), PoolError> {
     for group in groups {
         let Some(found) = find_superblock(group).await? else { continue };
-        let listed = |id| found.groups.iter().any(|g| g.group_id == id);
-        let same = found.groups.len() == groups.len() && groups.iter().all(|g| listed(g.id()));
+        let listed = |id| found.table.groups.iter().any(|g| g.group_id == id);
+        let same = found.table.groups.len() == groups.len() && groups.iter().all(|g| listed(g.id()));
         // The first group is looked at, too: if it is there and complete, it names a checkpoint.
         if !same || found.checkpoint_blocks > 0 {
             let (pool, group) = (spec.name.clone(), group.name().to_owned());
@@ -91,28 +92,23 @@ async fn refuse_used(spec: &PoolSpec, groups: &[Group]) -> Result<(), PoolError>
 fn plan(world: &World, spec: &PoolSpec, groups: &[Group]) -> Result<Superblock, PoolError> {
     let total = groups.iter().map(|g| g.geometry().len_bytes).sum();
     let layout = Layout::plan(total, spec.page_bytes);
-    let copies = groups.len().min(METADATA_COPIES_MAX);
-    let mut entries = Vec::new();
-    let mut next = 0_u64;
-    for (i, group) in groups.iter().enumerate() {
-        let pages_at = layout.pages_at(i < copies, spec.page_bytes);
-        let len_bytes = group.geometry().len_bytes;
-        let pages = len_bytes.saturating_sub(pages_at) / spec.page_bytes;
-        if pages == 0 {
+    let mut table = Table::default();
+    for group in groups {
+        let (len_bytes, row_bytes) = (group.geometry().len_bytes, row_bytes(group));
+        let place = layout.place(len_bytes, row_bytes, spec.page_bytes);
+        if place.pages == 0 {
             return Err(PoolError::TooSmall {
                 pool: spec.name.clone(),
                 group: group.name().to_owned(),
                 len_bytes,
-                needed_bytes: pages_at + spec.page_bytes,
+                needed_bytes: place.pages_at + place.stride,
             });
         }
-        if next + pages >= u64::from(u32::MAX) {
+        let Some(next) = table.with(group.id(), place) else {
             let cause = format!("it would have more than {} pages; take larger ones", u32::MAX - 1);
             return Err(PoolError::Spec { pool: spec.name.clone(), cause });
-        }
-        let (first_page, pages) = (next as u32, pages as u32);
-        entries.push(GroupEntry { group_id: group.id(), pages_at, first_page, pages });
-        next += u64::from(pages);
+        };
+        table = next;
     }
     let mut id = [0; 16];
     // With the groups and the time, so that a pool made again under its old name is another one.
@@ -126,21 +122,7 @@ fn plan(world: &World, spec: &PoolSpec, groups: &[Group]) -> Result<Superblock, 
         checkpoint_blocks: 0,
         page_bytes: spec.page_bytes,
         group_index: 0,
-        metadata_copies: copies as u32,
         layout,
-        groups: entries,
+        table,
     })
-}
-
-/// Marks a group as one of a pool that is being created, and where that is cheap makes all pages hold zeros. Slot 1 is empty
-/// before slot 0 says so, and is written only after.
-async fn prepare(area: &Area, mark: Pieces, page_bytes: u64, clean: bool) -> Result<(), BlockError> {
-    let nothing: Pieces = Buf::zeroed(METADATA_BLOCK as usize).freeze().into();
-    area.group.write(SLOTS_AT[1], &nothing).await?;
-    if clean {
-        area.group.zero(area.entry.pages_at, u64::from(area.entry.pages) * page_bytes).await?;
-    }
-    area.group.flush().await?;
-    area.group.write(SLOTS_AT[0], &mark).await?;
-    area.group.flush().await
 }

@@ -69,6 +69,46 @@ pub enum PoolError {
         /// Its identity.
         id: String,
     },
+    /// The pool has no such group.
+    #[error("pool {pool} has no group {group}")]
+    NoGroup {
+        /// The pool.
+        pool: String,
+        /// The group's id.
+        group: String,
+    },
+    /// Something about a group is not possible.
+    #[error("group {group} of pool {pool}: {cause}")]
+    Group {
+        /// The pool.
+        pool: String,
+        /// The group.
+        group: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// What lies on a group finds no place on the others.
+    #[error(
+        "group {group} of pool {pool} has {used_bytes} bytes in use, and the other groups have {free_bytes} bytes free"
+    )]
+    NoRoom {
+        /// The pool.
+        pool: String,
+        /// The group.
+        group: String,
+        /// What would have to move.
+        used_bytes: u64,
+        /// Where it could go.
+        free_bytes: u64,
+    },
+    /// Pages are being moved already.
+    #[error("pool {pool} is busy with {with}")]
+    Busy {
+        /// The pool.
+        pool: String,
+        /// What runs.
+        with: &'static str,
+    },
     /// No volume has this name.
     #[error("pool {pool} has no volume {volume}")]
     NoVolume {

@@ -1,8 +1,8 @@
 //! Gates: who changes the map of a volume holds the indices in question, and writes to them wait.
 //!
 //! Tickets are served in order: one that overlaps an earlier one waits for it, also when the earlier one itself still
-//! waits, so that a gate over a whole volume is not passed by an endless row of small ones. Who needs two ranges of one
-//! volume takes one ticket for both; of two volumes, the one with the lower id first. So nobody waits in a ring.
+//! waits, so that a gate over a whole volume is not passed by an endless row of small ones. Who needs several ranges of one
+//! volume takes one ticket for all; of several volumes, the one with the lowest id first. So nobody waits in a ring.
 
 use std::cell::{Cell, RefCell};
 
@@ -32,11 +32,20 @@ impl Span {
 struct Ticket {
     number: u64,
     spans: [Option<Span>; 2],
+    /// More of them, in order and apart: whoever moves pages has many.
+    more: Vec<Span>,
 }
 
 impl Ticket {
     fn overlaps(&self, span: &Span) -> bool {
+        let next = self.more.partition_point(|s| s.end <= span.from);
         self.spans.iter().flatten().any(|s| s.overlaps(span))
+            || self.more.get(next).is_some_and(|s| s.overlaps(span))
+    }
+
+    fn overlaps_any(&self, other: &Ticket) -> bool {
+        let spans = other.spans.iter().flatten().chain(&other.more);
+        spans.into_iter().any(|s| self.overlaps(s))
     }
 }
 
@@ -69,18 +78,28 @@ impl Gates {
         self.hold_two(span, None).await
     }
 
-    /// Takes a ticket and waits until no earlier one overlaps.
+    /// Takes one ticket for both and waits until no earlier one overlaps.
     pub(crate) async fn hold_two(&self, first: Span, second: Option<Span>) -> Gate<'_> {
+        self.enter([Some(first), second], Vec::new()).await
+    }
+
+    /// The same for many single indices, in order.
+    pub(crate) async fn hold_many(&self, indices: &[u32]) -> Gate<'_> {
+        debug_assert!(indices.is_sorted(), "gates look for the next index");
+        self.enter([None; 2], indices.iter().map(|i| Span::one(*i)).collect()).await
+    }
+
+    async fn enter(&self, spans: [Option<Span>; 2], more: Vec<Span>) -> Gate<'_> {
         let number = self.next.replace(self.next.get() + 1);
-        let spans = [Some(first), second];
-        self.tickets.borrow_mut().push(Ticket { number, spans });
+        self.tickets.borrow_mut().push(Ticket { number, spans, more });
         // The gate exists while it waits: if the wait is abandoned, the ticket goes.
         let gate = Gate { gates: self, number };
         self.opened
             .wait_for(|| {
                 let tickets = self.tickets.borrow();
+                let mine = tickets.iter().find(|t| t.number == number).expect("it goes with the gate");
                 let mut earlier = tickets.iter().filter(|t| t.number < number);
-                (!earlier.any(|t| spans.iter().flatten().any(|s| t.overlaps(s)))).then_some(())
+                (!earlier.any(|t| t.overlaps_any(mine))).then_some(())
             })
             .await;
         gate

@@ -8,13 +8,15 @@ use block::{BlockError, Buf, Data};
 use world::World;
 use world::sync::Signal;
 
-use crate::area::Area;
+use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged};
 use crate::commit::{Commit, Journal};
 use crate::events::Events;
 use crate::layout::Layout;
 use crate::record::{Pending, Record};
+use crate::rod::RodList;
 use crate::space::{Allocated, Space};
+use crate::structure::Structure;
 use crate::superblock::Superblock;
 use crate::volume::{Provisioning, State};
 use crate::{PoolCounts, PoolId};
@@ -27,10 +29,12 @@ pub(crate) struct Inner {
     pub(crate) id: PoolId,
     pub(crate) name: String,
     pub(crate) page_bytes: u64,
-    pub(crate) areas: Vec<Area>,
+    /// In the order of the superblock's table.
+    areas: RefCell<Areas>,
     pub(crate) layout: Layout,
     /// The superblock of group 0 as it was last written.
     pub(crate) superblock: RefCell<Superblock>,
+    pub(crate) structure: Structure,
     pub(crate) entries_max: u64,
     pub(crate) records_max: u64,
     pub(crate) volumes_max: usize,
@@ -38,6 +42,7 @@ pub(crate) struct Inner {
     /// A page became free after it had lingered.
     pub(crate) freed: Signal,
     pub(crate) volumes: RefCell<BTreeMap<u32, Rc<State>>>,
+    pub(crate) rods: RodList,
     pub(crate) next_volume: Cell<u32>,
     /// Map entries of all volumes.
     pub(crate) entries: Cell<u64>,
@@ -58,36 +63,46 @@ impl Inner {
     pub(crate) fn new(
         world: World,
         superblock: Superblock,
-        areas: Vec<Area>,
+        areas: Areas,
         catalog: Catalog,
         clean: bool,
-    ) -> Rc<Inner> {
-        let bounds: Vec<(u32, u32)> = areas.iter().map(|a| (a.entry.first_page, a.end_page())).collect();
-        let mut space = Space::new(&bounds, clean);
+    ) -> Result<Rc<Inner>, BlockError> {
+        let mut space = Space::default();
+        for entry in &superblock.table.groups {
+            space.add(entry.first_page, entry.end_page(), clean, entry.evacuating);
+        }
         let entries = catalog.volumes.values().map(|v| v.map.mapped()).sum();
         for volume in catalog.volumes.values() {
-            volume.map.iter().for_each(|(_, page)| space.refer(page));
+            for (index, page) in volume.map.iter() {
+                if !space.has(page) {
+                    let place = format!("the map of volume {} of pool {}", volume.name, superblock.name);
+                    let cause = format!("index {index} has page {page}, which no group has");
+                    return Err(BlockError::Corrupt { place, cause });
+                }
+                space.refer(page);
+            }
         }
-        let total = areas.iter().map(|a| block::Device::geometry(&a.group).len_bytes).sum();
         let volumes = catalog.volumes.into_iter().map(|(id, v)| {
             let provisioning = if v.thick { Provisioning::Thick } else { Provisioning::Thin };
             (id, Rc::new(State::new(id, v.name, v.len_bytes, provisioning, v.map)))
         });
-        Rc::new(Inner {
+        Ok(Rc::new(Inner {
             world,
             id: superblock.pool_id,
             name: superblock.name.clone(),
             page_bytes: superblock.page_bytes,
-            areas,
+            areas: RefCell::new(areas),
             layout: superblock.layout,
-            entries_max: superblock.layout.entries_max(total),
-            records_max: superblock.layout.records_max(total),
-            volumes_max: crate::layout::volumes_max(total),
+            entries_max: superblock.layout.entries_max(),
+            records_max: superblock.layout.records_max(),
+            volumes_max: superblock.layout.volumes_max(),
             journal: Journal::new(superblock.generation, superblock.sequence),
             superblock: RefCell::new(superblock),
+            structure: Structure::default(),
             space: RefCell::new(space),
             freed: Signal::default(),
             volumes: RefCell::new(volumes.collect()),
+            rods: RodList::default(),
             next_volume: Cell::new(catalog.next_volume),
             entries: Cell::new(entries),
             records: RefCell::new(catalog.records),
@@ -99,7 +114,7 @@ impl Inner {
             zeros: Buf::zeroed(ZEROS_LEN).freeze(),
             poisoned: Cell::new(false),
             cause: RefCell::default(),
-        })
+        }))
     }
 
     /// The state as plain data; leaves of maps are shared, not copied.
@@ -115,7 +130,7 @@ impl Inner {
             records: self.records.borrow().clone(),
             next_volume: self.next_volume.get(),
             threshold_percent: self.threshold_percent.get(),
-            pages: self.space.borrow().total(),
+            pages: self.superblock.borrow().table.next_page,
         }
     }
 
@@ -139,10 +154,21 @@ impl Inner {
         self.freed.wake_all();
     }
 
+    /// All areas, as they are now.
+    pub(crate) fn areas(&self) -> Areas {
+        self.areas.borrow().clone()
+    }
+
+    /// From here on these are the areas.
+    pub(crate) fn set_areas(&self, areas: Areas) {
+        *self.areas.borrow_mut() = areas;
+    }
+
     /// The area of a page, and where the page lies on its group.
-    pub(crate) fn locate(&self, page: u32) -> (&Area, u64) {
-        let area = &self.areas[self.areas.partition_point(|a| a.end_page() <= page)];
-        (area, area.entry.pages_at + u64::from(page - area.entry.first_page) * self.page_bytes)
+    pub(crate) fn locate(&self, page: u32) -> (Rc<Area>, u64) {
+        let areas = self.areas.borrow();
+        let area = &areas[areas.partition_point(|a| a.end_page() <= page)];
+        (area.clone(), area.at(page))
     }
 
     /// Takes a free page; when there is none, makes releases durable that wait for a commit.

@@ -13,16 +13,18 @@ pub(crate) const GROUPS_MAX: usize = 32;
 pub(crate) const SLOTS_AT: [u64; 2] = [0, 64 << 10];
 /// What a slot and a journal frame are rounded to: the largest block size of a drive.
 pub(crate) const METADATA_BLOCK: u64 = 4096;
-/// Where a group without metadata has its first page at the earliest, and a group with metadata its journal.
+/// Where a group has its journal.
 const HEAD_LEN: u64 = 128 << 10;
-/// Metadata is written to this many groups, if there are as many.
-pub(crate) const METADATA_COPIES_MAX: usize = 2;
+/// Metadata is held by this many groups, if there are as many.
+pub(crate) const HOLDERS_MAX: usize = 2;
 
 /// The unit in which a checkpoint is written.
 pub(crate) const CHECKPOINT_BLOCK: u64 = 128 << 10;
-/// Map entries that the checkpoint has room for, per page of the pool: volumes that share pages have more entries than
-/// there are pages.
-const ENTRIES_PER_PAGE: u64 = 8;
+/// Map entries that the checkpoint has room for, per page of the pool as it is created: volumes that share pages have
+/// more entries than there are pages, and the pool may grow.
+const ENTRIES_PER_PAGE: u64 = 16;
+/// A pool may grow until it has room for no more than this many map entries per page: to eight times its first size.
+const ENTRIES_PER_PAGE_MIN: u64 = 2;
 /// The most that a map entry takes in a checkpoint: a leaf with one entry is 5 (item) + 10 (leaf) + 8 (run) bytes.
 const ENTRY_BYTES_MAX: u64 = 24;
 
@@ -38,23 +40,37 @@ const NAMES_SHARE: u64 = 64;
 const NAMES_MIN: u64 = 512 << 10;
 const NAMES_MAX: u64 = 16 << 20;
 
-/// The sizes of the metadata regions, fixed when the pool is created.
+/// The sizes of the metadata regions, fixed when the pool is created, and the same on every group: so every group can hold the
+/// metadata, and any can leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) journal_half: u64,
     pub(crate) checkpoint_area: u64,
+    /// The part of a checkpoint that names and saved records have.
+    pub(crate) names_bytes: u64,
+}
+
+/// Where the pages of a group lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The first one.
+    pub(crate) pages_at: u64,
+    /// From one to the next.
+    pub(crate) stride: u64,
+    /// How many there are.
+    pub(crate) pages: u64,
 }
 
 impl Layout {
-    /// The layout for groups of `total` bytes together.
+    /// The layout for a pool that begins with groups of `total` bytes together.
     pub(crate) fn plan(total: u64, page_bytes: u64) -> Layout {
         let half = (total / JOURNAL_SHARE).next_multiple_of(METADATA_BLOCK);
         let journal_half = half.clamp(JOURNAL_HALF_MIN, JOURNAL_HALF_MAX);
-        let entries = total / page_bytes * ENTRIES_PER_PAGE * ENTRY_BYTES_MAX;
-        let items = entries + names_bytes(total);
+        let names_bytes = (total / NAMES_SHARE).clamp(NAMES_MIN, NAMES_MAX);
+        let items = total / page_bytes * ENTRIES_PER_PAGE * ENTRY_BYTES_MAX + names_bytes;
         // The headers of the blocks are half a thousandth.
         let checkpoint_area = (items + items / 1024).next_multiple_of(CHECKPOINT_BLOCK) + CHECKPOINT_BLOCK;
-        Layout { journal_half, checkpoint_area }
+        Layout { journal_half, checkpoint_area, names_bytes }
     }
 
     /// Whether sizes that were read make sense.
@@ -63,6 +79,7 @@ impl Layout {
             && (JOURNAL_HALF_MIN..=JOURNAL_HALF_MAX).contains(&self.journal_half)
             && self.checkpoint_area.is_multiple_of(CHECKPOINT_BLOCK)
             && (CHECKPOINT_BLOCK..1 << 50).contains(&self.checkpoint_area)
+            && (NAMES_MIN..=NAMES_MAX).contains(&self.names_bytes)
     }
 
     pub(crate) fn journal_at(&self, generation: u64) -> u64 {
@@ -73,13 +90,12 @@ impl Layout {
         HEAD_LEN + 2 * self.journal_half + generation % 2 * self.checkpoint_area
     }
 
-    /// The first byte of pages on a group with metadata, or without.
-    pub(crate) fn pages_at(&self, with_metadata: bool, page_bytes: u64) -> u64 {
-        let head = match with_metadata {
-            true => HEAD_LEN + 2 * self.journal_half + 2 * self.checkpoint_area,
-            false => HEAD_LEN,
-        };
-        head.next_multiple_of(page_bytes)
+    /// Where the pages of a group of `len_bytes` lie whose rows have `row_bytes`: each begins on a row and has whole rows for
+    /// itself, so that no row is shared by two pages.
+    pub(crate) fn place(&self, len_bytes: u64, row_bytes: u64, page_bytes: u64) -> Place {
+        let stride = page_bytes.next_multiple_of(row_bytes);
+        let pages_at = (HEAD_LEN + 2 * self.journal_half + 2 * self.checkpoint_area).next_multiple_of(stride);
+        Place { pages_at, stride, pages: len_bytes.saturating_sub(pages_at) / stride }
     }
 
     /// What may be pending before writers wait for a commit.
@@ -99,24 +115,45 @@ impl Layout {
     }
 
     /// How many map entries the volumes may have together.
-    pub(crate) fn entries_max(&self, total: u64) -> u64 {
+    pub(crate) fn entries_max(&self) -> u64 {
         let items = (self.checkpoint_area - CHECKPOINT_BLOCK) / 1025 * 1024;
-        items.saturating_sub(names_bytes(total)) / ENTRY_BYTES_MAX
+        items.saturating_sub(self.names_bytes) / ENTRY_BYTES_MAX
     }
 
-    /// How many bytes the saved records may have together, with their names.
-    pub(crate) fn records_max(&self, total: u64) -> u64 {
-        names_bytes(total) / 2
+    /// How many pages a pool may have when a group is added.
+    pub(crate) fn pages_max(&self) -> u64 {
+        self.entries_max() / ENTRIES_PER_PAGE_MIN
+    }
+
+    /// How many bytes the saved records may have together, with their names: half; the other half is for volumes.
+    pub(crate) fn records_max(&self) -> u64 {
+        self.names_bytes / 2
+    }
+
+    /// How many volumes a pool may have.
+    pub(crate) fn volumes_max(&self) -> usize {
+        // An item header, a fixed part and the longest name.
+        (self.names_bytes / 2 / (5 + 32 + 255)) as usize
     }
 }
 
-/// Half for volumes (a name and 20 bytes each), half for saved records.
-fn names_bytes(total: u64) -> u64 {
-    (total / NAMES_SHARE).clamp(NAMES_MIN, NAMES_MAX)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// How many volumes a pool may have.
-pub(crate) fn volumes_max(total: u64) -> usize {
-    // An item header, a fixed part and the longest name.
-    (names_bytes(total) / 2 / (5 + 32 + 255)) as usize
+    #[test]
+    fn a_pool_may_grow_to_eight_times_its_size_and_pages_have_whole_rows() {
+        for (total, page) in [(1 << 30, 64 << 10), (10_u64 << 40, 1 << 20), (500_u64 << 40, 16 << 20)] {
+            let layout = Layout::plan(total, page);
+            assert!(layout.is_sound());
+            let factor = layout.pages_max() as f64 / (total / page) as f64;
+            assert!((7.9..8.6).contains(&factor), "{factor} for {total}");
+        }
+        let layout = Layout::plan(1 << 30, 1 << 20);
+        let three = layout.place(1 << 30, 3 * 65536, 1 << 20);
+        assert_eq!((three.stride, three.pages_at % three.stride), (6 * 3 * 65536, 0));
+        assert!(three.pages_at + three.pages * three.stride <= 1 << 30);
+        assert_eq!(layout.place(1 << 30, 8 * 65536, 1 << 20).stride, 1 << 20);
+        assert_eq!(layout.place(1 << 20, 4096, 1 << 20).pages, 0);
+    }
 }

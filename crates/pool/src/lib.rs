@@ -4,7 +4,7 @@
 //!   Volume ── map ── page ──────────────> group          (data: read, write, zero)
 //!      │
 //!      └── every change of a map ── pending ── commit ── journal ── checkpoint
-//!                                  (memory)    (flush)   (metadata region of the first two groups)
+//!                                  (memory)    (flush)   (metadata region of two groups)
 //! ```
 //!
 //! What a power cut leaves, and why, is written in docs/on_disk_format.md; in short: everything that a flush
@@ -25,14 +25,17 @@ mod area;
 mod audit;
 mod catalog;
 mod checkpoint;
+mod checkpoint_task;
 mod codec;
 mod commit;
 mod compose;
 mod copy;
 mod create;
 mod error;
+mod evacuate;
 mod events;
 mod gates;
+mod grow;
 mod inner;
 mod journal;
 mod layout;
@@ -42,13 +45,17 @@ mod open;
 mod page_io;
 mod pool;
 mod read;
+mod rebalance;
 mod record;
 mod records;
 mod recover;
 mod release;
+mod relocate;
 mod rod;
 mod space;
+mod structure;
 mod superblock;
+mod table;
 mod volume;
 mod write;
 
@@ -61,5 +68,7 @@ pub use events::PoolEvent;
 pub use layout::{PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 pub use pool::{Pool, PoolCounts, PoolId, PoolSpace, PoolSpec};
 pub use records::RECORD_BYTES_MAX;
+pub use relocate::Moved;
 pub use rod::Rod;
+pub use structure::GroupSpace;
 pub use volume::{Extent, Provisioning, Volume, VolumeId, VolumeSpace};

@@ -1,15 +1,18 @@
 //! Opening: the groups' superblocks are held against each other, the newest good copy of the metadata is read.
 
+use std::rc::Rc;
+
 use block::{BlockError, Device, Pieces};
 use raid::Group;
 use world::World;
 
-use crate::area::Area;
+use crate::area::{Area, Areas};
 use crate::commit::spawn_commit_task;
 use crate::inner::Inner;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::recover::{Recovered, recover};
-use crate::superblock::{GroupEntry, Superblock};
+use crate::superblock::Superblock;
+use crate::table::GroupEntry;
 use crate::{Pool, PoolError};
 
 /// The superblocks of a group that are whole, the newest first. None on a group that never was in a pool; an error when there
@@ -49,16 +52,16 @@ impl Pool {
     /// Opens the pool that lies on these groups, given in any order.
     pub async fn open(world: World, groups: Vec<Group>) -> Result<Pool, PoolError> {
         let (groups, reference) = in_order(groups).await?;
-        let areas: Vec<Area> =
-            groups.into_iter().zip(&reference.groups).map(|(g, e)| Area::new(g, *e)).collect();
-        let Recovered { superblock, catalog, sequence, next_generation } =
-            recover(&areas, &reference).await?;
-        let unclean = next_generation.is_some();
-        let inner = Inner::new(world, superblock.with(sequence, next_generation), areas, catalog, false);
-        if unclean {
-            // From here on the journal is empty again, and both copies say the same.
+        let entries = &reference.table.groups;
+        let areas: Areas =
+            Rc::new(groups.into_iter().zip(entries).map(|(g, e)| Rc::new(Area::new(g, *e))).collect());
+        let Recovered { superblock, catalog, next_generation } = recover(&areas, &reference).await?;
+        let inner = Inner::new(world, superblock.with(next_generation), areas.clone(), catalog, false)?;
+        if next_generation.is_some() {
+            // From here on the journal is empty again, and all copies say the same.
             let (catalog, superblock) = (inner.catalog(), inner.superblock.borrow().clone());
-            inner.write_checkpoint(&catalog, superblock.generation, sequence).await?;
+            inner.write_checkpoint(&catalog, superblock, &areas).await?;
+            inner.tell_others().await?;
         }
         spawn_commit_task(&inner);
         inner.watch();
@@ -68,15 +71,16 @@ impl Pool {
 
 impl Superblock {
     /// As it will be when the recovered state is its checkpoint.
-    fn with(self, sequence: u64, generation: Option<u64>) -> Superblock {
+    fn with(self, generation: Option<u64>) -> Superblock {
         match generation {
-            Some(generation) => Superblock { sequence, generation, ..self },
+            Some(generation) => Superblock { generation, ..self },
             None => self,
         }
     }
 }
 
-/// The groups in the order of the pool, and a superblock that names them.
+/// The groups in the order of the pool, and the newest superblock, which names them. What the superblock does not name is
+/// left aside when it bears the mark of this pool (it was removed, or was not added to the end), or none at all.
 async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
     let mut found: Vec<(Group, Option<Superblock>)> = Vec::new();
     for group in groups {
@@ -93,33 +97,33 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
         return Err(PoolError::Unfinished { pool: reference.name });
     }
     let expected = format!("pool {} ({})", reference.name, reference.pool_id);
-    let mut places: Vec<Option<Group>> = vec![None; reference.groups.len()];
+    let foreign = |group: &Group, found: String| {
+        let (group, expected) = (group.name().to_owned(), expected.clone());
+        PoolError::Foreign { group, found, expected }
+    };
+    let mut places: Vec<Option<Group>> = vec![None; reference.table.groups.len()];
+    let mut blank = None;
     for (group, superblock) in found {
-        let listed = reference.groups.iter().position(|e| e.group_id == group.id());
-        match (superblock, listed) {
-            (Some(s), Some(i)) if s.pool_id == reference.pool_id && same_groups(&s, &reference) => {
-                places[i] = Some(group)
+        match (superblock, reference.table.position(group.id())) {
+            (Some(s), _) if !is_of(&s, &reference) => {
+                return Err(foreign(&group, format!("pool {} ({})", s.name, s.pool_id)));
             }
-            (Some(s), _) => {
-                let found = format!("pool {} ({})", s.name, s.pool_id);
-                return Err(PoolError::Foreign { group: group.name().to_owned(), found, expected });
-            }
-            (None, Some(i)) => places[i] = Some(group),
-            (None, None) => {
-                let (group, found) = (group.name().to_owned(), "no pool".to_owned());
-                return Err(PoolError::Foreign { group, found, expected });
-            }
+            (_, Some(i)) => places[i] = Some(group),
+            (Some(_), None) => {}
+            (None, None) => blank = blank.or(Some(group)),
         }
     }
-    for (i, place) in places.iter().enumerate() {
-        if place.is_none() {
-            let id = reference.groups[i].group_id.to_string();
+    match (places.iter().position(Option::is_none), blank) {
+        (Some(_), Some(blank)) => return Err(foreign(&blank, "no pool".to_owned())),
+        (Some(i), None) => {
+            let id = reference.table.groups[i].group_id.to_string();
             let (index, count) = (i as u32, places.len() as u32);
             return Err(PoolError::Missing { pool: reference.name, index, count, id });
         }
+        (None, _) => {}
     }
     let groups: Vec<Group> = places.into_iter().flatten().collect();
-    for (group, entry) in groups.iter().zip(&reference.groups) {
+    for (group, entry) in groups.iter().zip(&reference.table.groups) {
         fits(group, entry, &reference)?;
     }
     Ok((groups, reference))
@@ -129,21 +133,22 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
 fn is_unfinished(found: &[(Group, Option<Superblock>)]) -> bool {
     let given = || found.iter().map(|(g, _)| g.id());
     found.iter().filter_map(|(_, s)| s.as_ref()).all(|s| {
-        let listed = s.groups.iter().map(|e| e.group_id);
+        let listed = s.table.groups.iter().map(|e| e.group_id);
         s.checkpoint_blocks == 0
-            && s.groups.len() == found.len()
+            && s.table.groups.len() == found.len()
             && listed.into_iter().all(|id| given().any(|g| g == id))
     })
 }
 
-fn same_groups(a: &Superblock, b: &Superblock) -> bool {
-    a.groups == b.groups && a.page_bytes == b.page_bytes && a.layout == b.layout
+/// Whether a superblock belongs to the same pool. Its table may be older.
+fn is_of(superblock: &Superblock, reference: &Superblock) -> bool {
+    superblock.pool_id == reference.pool_id
+        && superblock.page_bytes == reference.page_bytes
+        && superblock.layout == reference.layout
 }
 
 fn fits(group: &Group, entry: &GroupEntry, superblock: &Superblock) -> Result<(), PoolError> {
-    let needed_bytes = u64::from(entry.pages).checked_mul(superblock.page_bytes);
-    let needed_bytes = needed_bytes.and_then(|len| len.checked_add(entry.pages_at)).unwrap_or(u64::MAX);
-    let len_bytes = group.geometry().len_bytes;
+    let (needed_bytes, len_bytes) = (entry.len_bytes(), group.geometry().len_bytes);
     if len_bytes < needed_bytes {
         let (pool, group) = (superblock.name.clone(), group.name().to_owned());
         return Err(PoolError::TooSmall { pool, group, len_bytes, needed_bytes });

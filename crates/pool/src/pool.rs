@@ -3,8 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use block::{BlockError, Device};
-use raid::Group;
+use block::BlockError;
 
 use crate::PoolEvent;
 use crate::inner::Inner;
@@ -83,11 +82,6 @@ impl Pool {
         self.0.id
     }
 
-    /// Its groups, in the order in which they were given when it was created.
-    pub fn groups(&self) -> Vec<Group> {
-        self.0.areas.iter().map(|a| a.group.clone()).collect()
-    }
-
     /// Used and free space.
     pub fn space(&self) -> PoolSpace {
         let (space, page) = (self.0.space.borrow(), self.0.page_bytes);
@@ -142,14 +136,9 @@ impl Pool {
     /// Flushes and closes the groups. Nothing may be in flight or follow.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.0.commit().await?;
-        for area in &self.0.areas {
+        for area in self.0.areas().iter() {
             area.group.close().await?;
         }
         Ok(())
-    }
-
-    /// The largest block of the groups' drives, in bytes: writes that are smaller or not aligned to it are read first.
-    pub fn physical_block_bytes(&self) -> u32 {
-        self.0.areas.iter().map(|a| a.group.geometry().block_bytes).max().unwrap_or(512)
     }
 }

@@ -13,7 +13,7 @@ impl Volume {
             let (index, within) = (((at + done) / page_bytes) as u32, (at + done) % page_bytes);
             let pages = (within + len - done).div_ceil(page_bytes) as u32;
             let run = self.state.map.borrow().run(index, pages);
-            let count = run.page.map_or(run.count, |page| self.pool.in_one_area(page, run.count));
+            let count = run.page.map_or(run.count, |page| self.pool.in_one_piece(page, run.count));
             let n = (u64::from(count) * page_bytes - within).min(len - done);
             match run.page {
                 None => self.pool.push_zeros(n, out),
@@ -39,8 +39,8 @@ impl Inner {
         }
     }
 
-    /// How many of `count` pages from `page` on lie on its group.
-    pub(crate) fn in_one_area(&self, page: u32, count: u32) -> u32 {
-        count.min(self.locate(page).0.end_page() - page)
+    /// How many of `count` pages from `page` on lie on its group, one directly after the other.
+    pub(crate) fn in_one_piece(&self, page: u32, count: u32) -> u32 {
+        self.locate(page).0.in_one_piece(page, count, self.page_bytes)
     }
 }

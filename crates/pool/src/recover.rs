@@ -3,6 +3,8 @@
 //! Every commit that was acknowledged is on all copies, so each whole copy has it. A commit that only one copy has was not
 //! acknowledged; its data was flushed before, so it may count as well.
 
+use std::rc::Rc;
+
 use block::{BlockError, Device, Pieces};
 use raid::Group;
 use world::BUF_LEN_MAX;
@@ -17,15 +19,14 @@ use crate::superblock::Superblock;
 
 /// The durable state, and what must be written before the pool may go on.
 pub(crate) struct Recovered {
-    /// Of group 0, as the copy that was taken says.
+    /// Of group 0, with the last commit that counts.
     pub(crate) superblock: Superblock,
     pub(crate) catalog: Catalog,
-    pub(crate) sequence: u64,
     /// The generation of the checkpoint that must be written, unless all copies are as a clean shutdown leaves them.
     pub(crate) next_generation: Option<u64>,
 }
 
-/// What one copy holds.
+/// What one holder has.
 struct Copy {
     superblock: Superblock,
     catalog: Catalog,
@@ -35,13 +36,18 @@ struct Copy {
     journal_is_empty: bool,
 }
 
-pub(crate) async fn recover(areas: &[Area], reference: &Superblock) -> Result<Recovered, BlockError> {
+/// The groups are those of `reference`, the newest superblock. A holder that it names, but that has only an older one (or, a new
+/// holder, none), was about to follow: its commits may still be the furthest, but the table is that of the newest. For that
+/// was written when all commits before it were durable, and nothing was mapped to a group that came, or is still mapped to one
+/// that went.
+pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Result<Recovered, BlockError> {
     let mut best: Option<Copy> = None;
     let mut failure = None;
     let mut agree = true;
-    for area in &areas[..reference.metadata_copies as usize] {
-        match read_copy(&area.group, reference).await {
+    for holder in &reference.table.holders {
+        match read_copy(&areas[*holder as usize].group, reference).await {
             Ok(copy) => {
+                agree &= copy.superblock.table == reference.table;
                 let furthest = best.as_ref().map(|b| (b.sequence, b.superblock.generation));
                 agree &= furthest.is_none_or(|f| f == (copy.sequence, copy.superblock.generation));
                 if furthest.is_none_or(|f| f < (copy.sequence, copy.superblock.generation)) {
@@ -62,11 +68,12 @@ pub(crate) async fn recover(areas: &[Area], reference: &Superblock) -> Result<Re
     let unclean = !agree || !copy.journal_is_empty || tidied;
     // The checkpoint's area and half must not be those that count now.
     let counts = copy.superblock.generation;
-    let next = copy.reached + if (copy.reached + 1) % 2 == counts % 2 { 2 } else { 1 };
+    let reached = copy.reached.max(reference.generation);
+    let next = reached + if (reached + 1) % 2 == counts % 2 { 2 } else { 1 };
+    let (table, sequence) = (reference.table.clone(), copy.sequence);
     Ok(Recovered {
-        superblock: copy.superblock.of_group(0),
+        superblock: Superblock { table, sequence, group_index: 0, ..copy.superblock },
         catalog,
-        sequence: copy.sequence,
         next_generation: unclean.then_some(next),
     })
 }
@@ -94,7 +101,7 @@ async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockE
         if superblock.pool_id != reference.pool_id {
             continue;
         }
-        match read_generation(group, superblock).await {
+        match read_generation(group, superblock, reference.table.next_page).await {
             Ok(copy) => return Ok(copy),
             Err(error) => failure = failure.or(Some(error)),
         }
@@ -105,8 +112,9 @@ async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockE
     }))
 }
 
-async fn read_generation(group: &Group, superblock: Superblock) -> Result<Copy, BlockError> {
-    let mut catalog = read_checkpoint(group, &superblock).await?;
+/// `pages` is the end of the newest table's pages: the journal may go on past the table of this superblock.
+async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> Result<Copy, BlockError> {
+    let mut catalog = read_checkpoint(group, &superblock, pages).await?;
     let (id, generation) = (superblock.pool_id, superblock.generation);
     let half = read_journal(group, &superblock, generation).await?;
     let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
@@ -127,8 +135,7 @@ async fn read_generation(group: &Group, superblock: Superblock) -> Result<Copy, 
     })
 }
 
-async fn read_checkpoint(group: &Group, superblock: &Superblock) -> Result<Catalog, BlockError> {
-    let pages = superblock.groups.iter().map(|g| g.pages).sum();
+async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> Result<Catalog, BlockError> {
     let mut unpacker = Unpacker::new(superblock.pool_id, superblock.generation, pages);
     let area = superblock.layout.checkpoint_at(superblock.generation);
     let blocks = u64::from(superblock.checkpoint_blocks);

@@ -1,5 +1,7 @@
 //! A ROD: a range of a volume as it was at one moment, kept by sharing its pages. It is gone with the process.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use block::{BlockError, Pieces};
@@ -14,7 +16,45 @@ pub struct Rod {
     /// Where the data begins within the first page.
     pub(crate) within: u64,
     pub(crate) len: u64,
-    pub(crate) pages: Vec<Option<u32>>,
+    number: u64,
+    /// Its pages: where a page is moved to another group, it is followed.
+    pages: RodPages,
+}
+
+/// The page of each index.
+type RodPages = Rc<RefCell<Vec<Option<u32>>>>;
+
+/// All RODs of a pool, for who moves pages.
+#[derive(Default)]
+pub(crate) struct RodList {
+    next: Cell<u64>,
+    rods: RefCell<BTreeMap<u64, RodPages>>,
+}
+
+impl RodList {
+    fn enter(&self, pages: RodPages) -> u64 {
+        let number = self.next.replace(self.next.get() + 1);
+        self.rods.borrow_mut().insert(number, pages);
+        number
+    }
+
+    /// How often RODs hold a page.
+    pub(crate) fn count(&self, page: u32) -> u32 {
+        let held = |rod: &RodPages| rod.borrow().iter().filter(|p| **p == Some(page)).count();
+        self.rods.borrow().values().map(held).sum::<usize>() as u32
+    }
+
+    /// Makes all that hold page `old` hold `new`. How often that was.
+    pub(crate) fn replace(&self, old: u32, new: u32) -> u32 {
+        let mut count = 0;
+        for rod in self.rods.borrow().values() {
+            for slot in rod.borrow_mut().iter_mut().filter(|p| **p == Some(old)) {
+                *slot = Some(new);
+                count += 1;
+            }
+        }
+        count
+    }
 }
 
 impl Volume {
@@ -30,7 +70,9 @@ impl Volume {
         let pages: Vec<Option<u32>> = (span.from..span.end).map(|index| map.get(index)).collect();
         let mut space = self.pool.space.borrow_mut();
         pages.iter().flatten().for_each(|page| space.refer(*page));
-        Ok(Rod { pool: self.pool.clone(), within: at % page, len, pages })
+        let pages = Rc::new(RefCell::new(pages));
+        let number = self.pool.rods.enter(pages.clone());
+        Ok(Rod { pool: self.pool.clone(), within: at % page, len, number, pages })
     }
 }
 
@@ -47,8 +89,12 @@ impl Rod {
         let (mut at, end) = (self.within + from, self.within + from + len as u64);
         while at < end {
             let n = (page_bytes - at % page_bytes).min(end - at);
-            match self.pages[(at / page_bytes) as usize] {
-                Some(page) => self.pool.read_pages(page, at % page_bytes, n, out).await?,
+            match self.page((at / page_bytes) as u32) {
+                Some(page) => {
+                    // The page may be moved and given back meanwhile.
+                    let _reading = self.pool.begin_reading(page, 1);
+                    self.pool.read_pages(page, at % page_bytes, n, out).await?;
+                }
                 None => self.pool.push_zeros(n, out),
             }
             at += n;
@@ -56,12 +102,18 @@ impl Rod {
         Ok(())
     }
 
+    /// The page at this index.
+    pub(crate) fn page(&self, index: u32) -> Option<u32> {
+        self.pages.borrow()[index as usize]
+    }
+
     /// Bytes from offset `from` on that occupy space, or do not, and which.
     pub(crate) fn extent(&self, from: u64) -> (u64, bool) {
         let page_bytes = self.pool.page_bytes;
         let index = ((self.within + from) / page_bytes) as usize;
-        let mapped = self.pages[index].is_some();
-        let count = self.pages[index..].iter().take_while(|p| p.is_some() == mapped).count();
+        let pages = self.pages.borrow();
+        let mapped = pages[index].is_some();
+        let count = pages[index..].iter().take_while(|p| p.is_some() == mapped).count();
         let end = (index + count) as u64 * page_bytes - self.within;
         (end.min(self.len) - from, mapped)
     }
@@ -69,6 +121,7 @@ impl Rod {
 
 impl Drop for Rod {
     fn drop(&mut self) {
-        self.pages.iter().flatten().for_each(|page| self.pool.drop_unlogged(*page));
+        self.pool.rods.rods.borrow_mut().remove(&self.number);
+        self.pages.borrow().iter().flatten().for_each(|page| self.pool.drop_unlogged(*page));
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 /// Pages are taken from one area until this many were taken, so that what is written in a row lies in a row; then from
-/// the area with the most free pages.
+/// the area with the largest share of free pages.
 const BURST_PAGES: u32 = 16;
 
 /// One page.
@@ -28,22 +28,39 @@ struct Page {
 struct Area {
     first: u32,
     end: u32,
-    free: u32,
-    cursor: u32,
-}
-
-/// All pages.
-pub(crate) struct Space {
     pages: Vec<Page>,
     /// One bit per page that may be allocated.
     free: Bits,
     /// One bit per page that is known to hold zeros.
     clean: Bits,
+    free_count: u32,
+    used_count: u32,
+    cursor: u32,
+    /// Nothing is handed out any more.
+    closed: bool,
+}
+
+/// The pages of one group, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AreaSpace {
+    /// Its first page: what it is called by.
+    pub(crate) first: u32,
+    pub(crate) pages: u32,
+    /// With a reference.
+    pub(crate) used: u32,
+    /// Free now; the others wait for a commit or for reads.
+    pub(crate) free: u32,
+    /// Nothing is handed out any more.
+    pub(crate) closed: bool,
+}
+
+/// All pages.
+#[derive(Default)]
+pub(crate) struct Space {
+    /// In the order of their pages.
     areas: Vec<Area>,
     current: usize,
     burst_left: u32,
-    free_count: u32,
-    used_count: u32,
     /// Without a reference, but the durable map may still have one.
     releasing: Vec<u32>,
     /// Released durably, but still being read.
@@ -90,52 +107,48 @@ pub(crate) struct Allocated {
     pub(crate) clean: bool,
 }
 
-impl Space {
-    /// All pages free. `areas` are the first and the end page of each group.
-    pub(crate) fn new(areas: &[(u32, u32)], clean: bool) -> Space {
-        let count = areas.last().map_or(0, |a| a.1);
-        let areas = areas.iter().map(|&(first, end)| Area { first, end, free: end - first, cursor: first });
-        let mut space = Space {
-            pages: vec![Page::default(); count as usize],
-            free: Bits::new(count as usize, true),
-            clean: Bits::new(count as usize, clean),
-            areas: areas.collect(),
-            current: 0,
-            burst_left: 0,
+impl Area {
+    fn new(first: u32, end: u32, clean: bool, closed: bool) -> Area {
+        let count = end - first;
+        let len = count as usize;
+        Area {
+            first,
+            end,
+            pages: vec![Page::default(); len],
+            free: Bits::new(len, true),
+            clean: Bits::new(len, clean),
             free_count: count,
             used_count: 0,
-            releasing: Vec::new(),
-            lingering: BTreeSet::new(),
-        };
-        // Bits past the last page would never be found, but must not be counted either.
-        (count..(count as usize).div_ceil(64) as u32 * 64).for_each(|i| space.free.set(i, false));
-        space
+            cursor: 0,
+            closed,
+        }
     }
 
-    /// Takes a free page; its first reference is the caller's.
-    pub(crate) fn allocate(&mut self) -> Option<Allocated> {
-        if self.burst_left == 0 || self.areas[self.current].free == 0 {
-            let most = |i: &usize| (self.areas[*i].free, usize::MAX - i);
-            self.current = (0..self.areas.len()).max_by_key(most)?;
-            self.burst_left = BURST_PAGES;
-        }
-        self.burst_left -= 1;
-        let area = &mut self.areas[self.current];
-        let page =
-            self.free.first(area.cursor, area.end).or_else(|| self.free.first(area.first, area.cursor))?;
-        area.cursor = page + 1;
-        self.take(page);
-        let clean = self.clean.get(page);
-        self.clean.set(page, false);
-        Some(Allocated { page, clean })
+    fn page(&self, page: u32) -> &Page {
+        &self.pages[(page - self.first) as usize]
+    }
+
+    fn page_mut(&mut self, page: u32) -> &mut Page {
+        &mut self.pages[(page - self.first) as usize]
+    }
+
+    fn range(&mut self, page: u32, count: u32) -> &mut [Page] {
+        &mut self.pages[(page - self.first) as usize..][..count as usize]
+    }
+
+    /// A free page after the one that was taken last, or from the beginning on.
+    fn next_free(&mut self) -> Option<u32> {
+        let end = self.end - self.first;
+        let i = self.free.first(self.cursor, end).or_else(|| self.free.first(0, self.cursor))?;
+        self.cursor = i + 1;
+        Some(self.first + i)
     }
 
     fn take(&mut self, page: u32) {
-        self.free.set(page, false);
-        self.area(page).free -= 1;
+        self.free.set(page - self.first, false);
         self.free_count -= 1;
         self.used_count += 1;
-        let state = &mut self.pages[page as usize];
+        let state = self.page_mut(page);
         assert!(
             state.refs == 0 && state.readers == 0 && state.writers == 0,
             "page {page} was free and in use"
@@ -144,24 +157,128 @@ impl Space {
         *state = Page { refs: 1, readers: 0, writers: 0, settles_at: 0 };
     }
 
-    fn area(&mut self, page: u32) -> &mut Area {
-        let i = self.areas.partition_point(|a| a.end <= page);
+    /// A free page, taken.
+    fn allocate(&mut self) -> Option<Allocated> {
+        let page = self.next_free()?;
+        self.take(page);
+        let clean = self.clean.get(page - self.first);
+        self.clean.set(page - self.first, false);
+        Some(Allocated { page, clean })
+    }
+
+    fn space(&self) -> AreaSpace {
+        let Area { first, end, used_count: used, free_count: free, closed, .. } = *self;
+        AreaSpace { first, pages: end - first, used, free, closed }
+    }
+}
+
+impl Space {
+    /// Adds the pages of a group, all free. They come after those that are there.
+    pub(crate) fn add(&mut self, first: u32, end: u32, clean: bool, closed: bool) {
+        assert!(self.areas.last().is_none_or(|a| a.end <= first), "pages from {first} on are there already");
+        self.areas.push(Area::new(first, end, clean, closed));
+    }
+
+    /// Takes out the pages of a group; all of them are free.
+    pub(crate) fn remove(&mut self, first: u32) {
+        let i = self.position(first);
+        let area = self.areas.remove(i).space();
+        assert_eq!((area.first, area.free), (first, area.pages), "pages are taken out that are not all free");
+        (self.current, self.burst_left) = (0, 0);
+    }
+
+    /// From here on pages of a group are not handed out, or are again.
+    pub(crate) fn close(&mut self, first: u32, closed: bool) {
+        let i = self.position(first);
+        self.areas[i].closed = closed;
+        self.burst_left = 0;
+    }
+
+    /// The area with this page, or the next one.
+    fn position(&self, page: u32) -> usize {
+        self.areas.partition_point(|a| a.end <= page)
+    }
+
+    fn area(&self, page: u32) -> &Area {
+        &self.areas[self.position(page)]
+    }
+
+    fn area_mut(&mut self, page: u32) -> &mut Area {
+        let i = self.position(page);
         &mut self.areas[i]
+    }
+
+    /// Whether any group has this page.
+    pub(crate) fn has(&self, page: u32) -> bool {
+        self.areas.get(self.position(page)).is_some_and(|a| a.first <= page)
+    }
+
+    /// Takes a free page; its first reference is the caller's.
+    pub(crate) fn allocate(&mut self) -> Option<Allocated> {
+        let usable = |a: &Area| !a.closed && a.free_count > 0;
+        if self.burst_left == 0 || !usable(&self.areas[self.current]) {
+            let candidates = (0..self.areas.len()).filter(|i| usable(&self.areas[*i]));
+            self.current = candidates.reduce(|best, i| self.freer(best, i))?;
+            self.burst_left = BURST_PAGES;
+        }
+        self.burst_left -= 1;
+        self.areas[self.current].allocate()
+    }
+
+    /// Of two areas the one with the larger share of free pages; of equal ones the first.
+    fn freer(&self, a: usize, b: usize) -> usize {
+        let share = |i: usize, other: usize| {
+            u64::from(self.areas[i].free_count) * self.areas[other].pages.len() as u64
+        };
+        if share(b, a) > share(a, b) { b } else { a }
+    }
+
+    /// Takes a free page of the group that begins with page `first`.
+    pub(crate) fn allocate_on(&mut self, first: u32) -> Option<Allocated> {
+        let i = self.areas.iter().position(|a| a.first == first && !a.closed)?;
+        self.areas[i].allocate()
+    }
+
+    /// The groups' pages, counted.
+    pub(crate) fn areas(&self) -> impl Iterator<Item = AreaSpace> + '_ {
+        self.areas.iter().map(Area::space)
+    }
+
+    /// Pages with a reference from `from` on, of the group that has `from`: at most `max`, and so many that they have at most
+    /// `refs_max` references together, but at least one if there is one.
+    pub(crate) fn used_from(&self, from: u32, max: usize, refs_max: u64) -> Vec<u32> {
+        let area = self.area(from);
+        let mut found = Vec::new();
+        let mut refs = 0;
+        for page in from.max(area.first)..area.end {
+            let count = u64::from(area.page(page).refs);
+            if count == 0 {
+                continue;
+            }
+            if found.len() == max || (refs + count > refs_max && !found.is_empty()) {
+                break;
+            }
+            refs += count;
+            found.push(page);
+        }
+        found
     }
 
     /// One more reference; while opening also the first.
     pub(crate) fn refer(&mut self, page: u32) {
-        if self.pages[page as usize].refs == 0 {
-            assert!(self.free.get(page), "page {page} is being released");
-            return self.take(page);
+        let area = self.area_mut(page);
+        if area.page(page).refs == 0 {
+            assert!(area.free.get(page - area.first), "page {page} is being released");
+            return area.take(page);
         }
-        self.pages[page as usize].refs += 1;
+        area.page_mut(page).refs += 1;
     }
 
     /// One reference less. `settles_at` is the commit that makes it durable; `None` when the reference never was in a map
     /// that could become durable. Whether it was the last one.
     pub(crate) fn drop_reference(&mut self, page: u32, settles_at: Option<u64>) -> bool {
-        let state = &mut self.pages[page as usize];
+        let area = self.area_mut(page);
+        let state = area.page_mut(page);
         assert!(state.refs > 0, "page {page} has no reference to drop");
         state.refs -= 1;
         if let Some(commit) = settles_at {
@@ -171,47 +288,49 @@ impl Space {
             return false;
         }
         assert_eq!(state.writers, 0, "page {page} is released while it is written");
-        self.used_count -= 1;
+        area.used_count -= 1;
         self.releasing.push(page);
         true
     }
 
     pub(crate) fn refs(&self, page: u32) -> u32 {
-        self.pages[page as usize].refs
+        self.area(page).page(page).refs
     }
 
     pub(crate) fn writers(&self, page: u32) -> u32 {
-        self.pages[page as usize].writers
+        self.area(page).page(page).writers
     }
 
     /// The commit that must be durable before the page may be written in place.
     pub(crate) fn settles_at(&self, page: u32) -> u64 {
-        self.pages[page as usize].settles_at
+        self.area(page).page(page).settles_at
     }
 
-    /// How many of the pages from `page` on, at most `max`, may be written in place when `done` commits are durable.
+    /// How many of the pages from `page` on, at most `max`, may be written in place when `done` commits are durable. They
+    /// are of one group.
     pub(crate) fn writable(&self, page: u32, max: u32, done: u64) -> u32 {
-        let pages = &self.pages[page as usize..][..max as usize];
+        let area = self.area(page);
+        let pages = &area.pages[(page - area.first) as usize..][..max as usize];
         pages.iter().take_while(|p| p.refs == 1 && p.settles_at <= done).count() as u32
     }
 
     pub(crate) fn begin_write(&mut self, page: u32, count: u32) {
-        self.pages[page as usize..][..count as usize].iter_mut().for_each(|p| p.writers += 1);
+        self.area_mut(page).range(page, count).iter_mut().for_each(|p| p.writers += 1);
     }
 
     pub(crate) fn end_write(&mut self, page: u32, count: u32) {
-        self.pages[page as usize..][..count as usize].iter_mut().for_each(|p| p.writers -= 1);
+        self.area_mut(page).range(page, count).iter_mut().for_each(|p| p.writers -= 1);
     }
 
     pub(crate) fn begin_read(&mut self, page: u32, count: u32) {
-        self.pages[page as usize..][..count as usize].iter_mut().for_each(|p| p.readers += 1);
+        self.area_mut(page).range(page, count).iter_mut().for_each(|p| p.readers += 1);
     }
 
     /// Whether a page became free by it.
     pub(crate) fn end_read(&mut self, page: u32, count: u32) -> bool {
         let mut freed = false;
         for p in page..page + count {
-            let state = &mut self.pages[p as usize];
+            let state = self.area_mut(p).page_mut(p);
             state.readers -= 1;
             if state.readers == 0 && state.refs == 0 && self.lingering.remove(&p) {
                 self.put_back(p);
@@ -229,7 +348,7 @@ impl Space {
     /// The releases are durable.
     pub(crate) fn released(&mut self, pages: &[u32]) {
         for &page in pages {
-            if self.pages[page as usize].readers > 0 {
+            if self.area(page).page(page).readers > 0 {
                 self.lingering.insert(page);
             } else {
                 self.put_back(page);
@@ -238,15 +357,15 @@ impl Space {
     }
 
     fn put_back(&mut self, page: u32) {
-        assert_eq!(self.pages[page as usize].refs, 0, "page {page} is freed while it is referred to");
-        self.free.set(page, true);
-        self.area(page).free += 1;
-        self.free_count += 1;
+        let area = self.area_mut(page);
+        assert_eq!(area.page(page).refs, 0, "page {page} is freed while it is referred to");
+        area.free.set(page - area.first, true);
+        area.free_count += 1;
     }
 
     /// Pages that can be allocated now.
     pub(crate) fn free_now(&self) -> u32 {
-        self.free_count
+        self.areas.iter().filter(|a| !a.closed).map(|a| a.free_count).sum()
     }
 
     /// Whether pages wait for the next commit.
@@ -265,22 +384,69 @@ impl Space {
     }
 
     pub(crate) fn is_free(&self, page: u32) -> bool {
-        self.free.get(page)
+        let area = self.area(page);
+        area.free.get(page - area.first)
     }
 
     /// Whether something reads or writes the page right now.
     pub(crate) fn is_in_use(&self, page: u32) -> bool {
-        let state = &self.pages[page as usize];
+        let state = self.area(page).page(page);
         state.readers > 0 || state.writers > 0
     }
 
     /// Pages with a reference.
     pub(crate) fn used(&self) -> u32 {
-        self.used_count
+        self.areas.iter().map(|a| a.used_count).sum()
     }
 
-    /// All pages.
+    /// Pages that are used or may be: of a group that is closed only the used ones count, for the others are no space that
+    /// anybody could have.
     pub(crate) fn total(&self) -> u32 {
-        self.pages.len() as u32
+        self.areas.iter().map(|a| if a.closed { a.used_count } else { a.end - a.first }).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_come_from_the_area_with_the_largest_free_share_and_none_from_a_closed_one() {
+        let mut space = Space::default();
+        space.add(0, 1000, false, false);
+        space.add(1000, 1100, true, false);
+        space.add(2000, 2064, false, true);
+        assert!(space.has(0) && space.has(1099) && !space.has(1100) && !space.has(1999) && space.has(2063));
+        for _ in 0..550 {
+            space.allocate().expect("free");
+        }
+        let [a, b, c]: [AreaSpace; 3] = space.areas().collect::<Vec<_>>().try_into().expect("three");
+        let shares = (f64::from(a.used) / 1000.0, f64::from(b.used) / 100.0);
+        assert!((shares.0 - shares.1).abs() < 0.17, "{shares:?}");
+        assert_eq!((c.used, space.total(), space.free_now()), (0, 1100, 550));
+        assert_eq!((space.allocate_on(2000), space.allocate_on(7)), (None, None));
+        assert!(space.allocate_on(1000).expect("free").clean);
+        space.close(2000, false);
+        assert_eq!(space.allocate().map(|a| a.page), Some(2000), "it is empty");
+        space.close(0, true);
+        space.close(1000, true);
+        assert_eq!((0..64).filter_map(|_| space.allocate()).count(), 63);
+    }
+
+    #[test]
+    fn what_is_taken_out_was_free() {
+        let mut space = Space::default();
+        space.add(0, 10, false, false);
+        space.add(10, 20, false, false);
+        let page = space.allocate_on(0).expect("free").page;
+        space.close(0, true);
+        assert_eq!(space.used_from(0, 10, 10), [page]);
+        assert_eq!((space.total(), space.used(), space.free_now()), (11, 1, 10));
+        space.drop_reference(page, None);
+        let released = space.take_releasing();
+        space.released(&released);
+        space.remove(0);
+        assert_eq!((space.total(), space.has(3), space.has(13)), (10, false, true));
+        assert_eq!(space.allocate().map(|a| a.page), Some(10));
     }
 }

@@ -7,24 +7,29 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::PoolId;
-use crate::layout::{
-    GROUPS_MAX, Layout, METADATA_BLOCK, METADATA_COPIES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN,
-};
+use crate::layout::{GROUPS_MAX, HOLDERS_MAX, Layout, METADATA_BLOCK, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::table::{GroupEntry, Table};
 
 const MAGIC: [u8; 8] = *b"MASUPOOL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The longest name of a pool in bytes: the superblock's field.
 pub(crate) const NAME_LEN_MAX: usize = 64;
 const LEN: usize = METADATA_BLOCK as usize;
-const FIXED_LEN: usize = 152 + 32 * GROUPS_MAX;
+const FIXED_LEN: usize = 168 + 48 * GROUPS_MAX;
+/// In a holder's place: there is no second one.
+const NO_HOLDER: u32 = u32::MAX;
+const STATE_EVACUATING: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Entry {
     group_id: [u8; 16],
     pages_at: U64,
+    stride: U64,
     first_page: U32,
     pages: U32,
+    state: U32,
+    reserved: U32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -39,27 +44,18 @@ struct Format {
     page_bytes: U64,
     group_index: U32,
     group_count: U32,
-    metadata_copies: U32,
+    holders: [U32; HOLDERS_MAX],
     checkpoint_blocks: U32,
+    next_page: U32,
     journal_half: U64,
     checkpoint_area: U64,
+    names_bytes: U64,
     name: [u8; NAME_LEN_MAX],
     groups: [Entry; GROUPS_MAX],
     reserved: [u8; LEN - FIXED_LEN],
 }
 
 const _: () = assert!(size_of::<Format>() == LEN);
-
-/// The pages of one group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GroupEntry {
-    pub(crate) group_id: GroupId,
-    /// Where its first page lies.
-    pub(crate) pages_at: u64,
-    /// The number of its first page in the pool.
-    pub(crate) first_page: u32,
-    pub(crate) pages: u32,
-}
 
 /// What a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,27 +66,21 @@ pub(crate) struct Superblock {
     pub(crate) generation: u64,
     /// The last commit that is in the checkpoint.
     pub(crate) sequence: u64,
+    /// 0 while the pool is being created, and on a group that is being added.
     pub(crate) checkpoint_blocks: u32,
     pub(crate) page_bytes: u64,
+    /// The place in the table of the group on which this superblock lies.
     pub(crate) group_index: u32,
-    pub(crate) metadata_copies: u32,
     pub(crate) layout: Layout,
-    pub(crate) groups: Vec<GroupEntry>,
+    pub(crate) table: Table,
 }
 
 impl Superblock {
+    /// The block as it is written.
     pub(crate) fn encode(&self) -> Pieces {
         let mut name = [0; NAME_LEN_MAX];
         name[..self.name.len()].copy_from_slice(self.name.as_bytes());
-        let entry = |i: usize| match self.groups.get(i) {
-            Some(g) => Entry {
-                group_id: g.group_id.0,
-                pages_at: g.pages_at.into(),
-                first_page: g.first_page.into(),
-                pages: g.pages.into(),
-            },
-            None => Entry { group_id: [0; 16], pages_at: 0.into(), first_page: 0.into(), pages: 0.into() },
-        };
+        let holder = |i: usize| self.table.holders.get(i).copied().unwrap_or(NO_HOLDER).into();
         let mut format = Format {
             magic: MAGIC,
             version: VERSION.into(),
@@ -100,13 +90,15 @@ impl Superblock {
             sequence: self.sequence.into(),
             page_bytes: self.page_bytes.into(),
             group_index: self.group_index.into(),
-            group_count: (self.groups.len() as u32).into(),
-            metadata_copies: self.metadata_copies.into(),
+            group_count: (self.table.groups.len() as u32).into(),
+            holders: std::array::from_fn(holder),
             checkpoint_blocks: self.checkpoint_blocks.into(),
+            next_page: self.table.next_page.into(),
             journal_half: self.layout.journal_half.into(),
             checkpoint_area: self.layout.checkpoint_area.into(),
+            names_bytes: self.layout.names_bytes.into(),
             name,
-            groups: std::array::from_fn(entry),
+            groups: std::array::from_fn(|i| self.table.groups.get(i).map_or_else(Entry::none, Entry::of)),
             reserved: [0; LEN - FIXED_LEN],
         };
         format.crc32c = checksum(format.as_bytes()).into();
@@ -126,12 +118,7 @@ impl Superblock {
         }
         let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
         let entries = format.groups.get(..format.group_count.get() as usize)?;
-        let group = |e: &Entry| GroupEntry {
-            group_id: GroupId(e.group_id),
-            pages_at: e.pages_at.get(),
-            first_page: e.first_page.get(),
-            pages: e.pages.get(),
-        };
+        let holders = format.holders.iter().map(|h| h.get()).filter(|h| *h != NO_HOLDER);
         let superblock = Superblock {
             pool_id: PoolId(format.pool_id),
             name: String::from_utf8(format.name[..name_len].to_vec()).ok()?,
@@ -140,35 +127,68 @@ impl Superblock {
             checkpoint_blocks: format.checkpoint_blocks.get(),
             page_bytes: format.page_bytes.get(),
             group_index: format.group_index.get(),
-            metadata_copies: format.metadata_copies.get(),
             layout: Layout {
                 journal_half: format.journal_half.get(),
                 checkpoint_area: format.checkpoint_area.get(),
+                names_bytes: format.names_bytes.get(),
             },
-            groups: entries.iter().map(group).collect(),
+            table: Table {
+                groups: entries.iter().map(Entry::decode).collect(),
+                holders: holders.collect(),
+                next_page: format.next_page.get(),
+            },
         };
         superblock.makes_sense().then_some(superblock)
     }
 
     fn makes_sense(&self) -> bool {
-        let mut next = 0_u32;
-        let in_a_row = self.groups.iter().all(|g| {
-            let follows = g.first_page == next;
-            next = next.saturating_add(g.pages);
-            follows && g.pages_at.is_multiple_of(self.page_bytes.max(1))
-        });
         self.page_bytes.is_power_of_two()
             && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&self.page_bytes)
-            && (self.group_index as usize) < self.groups.len()
-            && (1..=METADATA_COPIES_MAX.min(self.groups.len())).contains(&(self.metadata_copies as usize))
+            && (self.group_index as usize) < self.table.groups.len()
             && self.layout.is_sound()
-            && in_a_row
-            && next < u32::MAX
+            && self.table.is_sound(self.page_bytes)
     }
 
     /// The superblock of another group of the same pool.
     pub(crate) fn of_group(&self, group_index: u32) -> Superblock {
         Superblock { group_index, ..self.clone() }
+    }
+}
+
+impl Entry {
+    fn of(group: &GroupEntry) -> Entry {
+        Entry {
+            group_id: group.group_id.0,
+            pages_at: group.pages_at.into(),
+            stride: group.stride.into(),
+            first_page: group.first_page.into(),
+            pages: group.pages.into(),
+            state: if group.evacuating { STATE_EVACUATING } else { 0 }.into(),
+            reserved: 0.into(),
+        }
+    }
+
+    fn none() -> Entry {
+        Entry {
+            group_id: [0; 16],
+            pages_at: 0.into(),
+            stride: 0.into(),
+            first_page: 0.into(),
+            pages: 0.into(),
+            state: 0.into(),
+            reserved: 0.into(),
+        }
+    }
+
+    fn decode(&self) -> GroupEntry {
+        GroupEntry {
+            group_id: GroupId(self.group_id),
+            pages_at: self.pages_at.get(),
+            stride: self.stride.get(),
+            first_page: self.first_page.get(),
+            pages: self.pages.get(),
+            evacuating: self.state.get() & STATE_EVACUATING != 0,
+        }
     }
 }
 

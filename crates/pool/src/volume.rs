@@ -171,6 +171,15 @@ impl Volume {
         Ok(())
     }
 
+    /// Waits until no write in place to single indices is in flight, as [`Volume::drain`] does.
+    pub(crate) async fn drain_pages(&self, indices: &[u32]) {
+        let quiet = || {
+            let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
+            indices.iter().all(|i| map.get(*i).is_none_or(|page| space.writers(page) == 0))
+        };
+        self.state.drained.wait_for(|| quiet().then_some(())).await;
+    }
+
     /// Waits until no write in place to these indices is in flight. The caller holds their gate, so none begins.
     pub(crate) async fn drain(&self, span: Span) {
         let quiet = || {

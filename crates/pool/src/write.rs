@@ -92,7 +92,7 @@ impl Volume {
         let run = self.state.map.borrow().run(index, pages);
         let page = run.page?;
         let (area, _) = pool.locate(page);
-        let mut count = pool.in_one_area(page, run.count);
+        let mut count = pool.in_one_piece(page, run.count);
         count = pool.space.borrow().writable(page, count, pool.commit.done());
         if count > 1 && self.state.gates.cover(Span { from: index, end: index + count }) {
             count = 1;

@@ -1,0 +1,85 @@
+//! A pool grows: a group is prepared and flushed, then a checkpoint names it. Before that checkpoint counts it is not in the
+//! pool, whatever is on it; and may be added again.
+
+use std::rc::Rc;
+
+use block::Device;
+use raid::Group;
+
+use crate::area::{Area, row_bytes};
+use crate::layout::GROUPS_MAX;
+use crate::open::find_superblock;
+use crate::structure::Change;
+use crate::superblock::Superblock;
+use crate::table::Table;
+use crate::{Pool, PoolError};
+
+impl Pool {
+    /// Adds a group, online. When it returns, the group is durably in the pool and its space is there; if it fails or the power
+    /// fails, it is in or it is not.
+    pub async fn add_group(&self, group: Group) -> Result<(), PoolError> {
+        let inner = &self.0;
+        let _turn = inner.structure.turn().await;
+        inner.alive()?;
+        self.refuse_foreign(&group).await?;
+        let table = self.table_with(&group)?;
+        let position = table.groups.len() - 1;
+        let clean = group.cheap_zero();
+        let area = Rc::new(Area::new(group, table.groups[position]));
+        let mark = Superblock {
+            generation: 0,
+            checkpoint_blocks: 0,
+            group_index: position as u32,
+            table: table.clone(),
+            ..inner.superblock.borrow().clone()
+        };
+        area.prepare(&mark.encode(), clean).await?;
+        let mut areas = inner.areas().to_vec();
+        areas.push(area);
+        Ok(inner.restructure(Change { table, areas: Rc::new(areas), clean }).await?)
+    }
+
+    /// The table with the group at its end.
+    fn table_with(&self, group: &Group) -> Result<Table, PoolError> {
+        let (inner, table) = (&self.0, self.0.table());
+        let refuse = |cause| Err(inner.refuse_group(group.name(), cause));
+        if table.position(group.id()).is_some() {
+            return refuse("it is in the pool already".to_owned());
+        }
+        if table.groups.len() == GROUPS_MAX {
+            return refuse(format!("a pool has at most {GROUPS_MAX} groups"));
+        }
+        let len_bytes = group.geometry().len_bytes;
+        let place = inner.layout.place(len_bytes, row_bytes(group), inner.page_bytes);
+        if place.pages == 0 {
+            return Err(PoolError::TooSmall {
+                pool: inner.name.clone(),
+                group: group.name().to_owned(),
+                len_bytes,
+                needed_bytes: place.pages_at + place.stride,
+            });
+        }
+        let (pages, max) = (table.pages() + place.pages, inner.layout.pages_max());
+        if pages > max {
+            return refuse(format!(
+                "the pool would have {pages} pages, and its metadata was planned for at most {max} when it was created"
+            ));
+        }
+        match table.with(group.id(), place) {
+            Some(table) => Ok(table),
+            None => refuse("the numbers for its pages are used up".to_owned()),
+        }
+    }
+
+    /// What another pool has is refused; what this pool has marked before, without taking it, is not.
+    async fn refuse_foreign(&self, group: &Group) -> Result<(), PoolError> {
+        match find_superblock(group).await? {
+            Some(found) if found.pool_id != self.id() => Err(PoolError::InUse {
+                pool: self.name().to_owned(),
+                group: group.name().to_owned(),
+                found: format!("{} ({})", found.name, found.pool_id),
+            }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Pages move from one group to another while the pool is used.
+//!
+//! ```text
+//!   batch: pages of the group with references ──> one scan of all maps: who refers to them
+//!   step:  new pages ── gates of all entries ── writers drained ── copied ── the entries changed, together ── gates open
+//!                                                                             └─ the next commit frees the old pages
+//! ```
+//!
+//! The scan pauses, so what it finds is a hint; behind the gates it is counted again: a page is moved only when all its
+//! references are known, so that what was shared stays shared. Behind the gates a page can still become another volume's, from
+//! a ROD; therefore it is counted once more when it has been copied, and until then one more reference keeps everybody from
+//! writing it in place. All entries of a page go into one commit, unless there are more than a frame holds: then some are on
+//! the new page and some on the old one for a moment, which hold the same.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use block::{BlockError, Pieces};
+use futures::future::join_all;
+use world::yield_now;
+
+use crate::inner::Inner;
+use crate::space::Allocated;
+use crate::volume::{State, Volume};
+
+/// Pages that are looked up in one scan of the maps. With their references they take less than 2 MiB.
+const BATCH_PAGES: usize = 4096;
+const BATCH_REFS_MAX: u64 = 64 << 10;
+/// Pages that are moved behind one set of gates: so many that drives have something to do at once, and so few that a write that
+/// waits for a gate waits for milliseconds.
+const STEP_PAGES: usize = 4;
+/// A copy moves this much at once, for each page of a step.
+const COPY_STEP: u64 = 1 << 20;
+/// Indices that are looked at between two pauses of a scan: 16 leaves, some 50 microseconds.
+const SCAN_INDICES: u32 = 16 << 10;
+/// Entries that are changed between two looks at the room for pending changes. A frame has 16 KiB to spare beside the largest
+/// record.
+const ENTRIES_MAX: usize = 900;
+const _: () = assert!(ENTRIES_MAX * 17 <= 16 << 10);
+
+/// What was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes of pages that are now on another group.
+    pub bytes: u64,
+    /// Nothing is left to be moved; otherwise it was stopped.
+    pub complete: bool,
+}
+
+/// Where pages go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Destination {
+    /// Wherever new pages go.
+    Anywhere,
+    /// To the group that begins with this page.
+    Group(u32),
+}
+
+/// How a batch ended.
+pub(crate) enum Batch {
+    /// So many pages were moved; there was nothing more to be done about the others now.
+    Moved(u64),
+    /// No page is free where they were to go.
+    NoPage(u64),
+    /// The caller wants no more.
+    Stopped(u64),
+}
+
+/// A page and the map entries that refer to it: volume and index.
+struct Candidate {
+    page: u32,
+    entries: Vec<(u32, u32)>,
+}
+
+impl Inner {
+    /// Moves at most `max` pages of the group that begins with page `first`, from page `from` on. Where the next batch begins
+    /// comes with the outcome.
+    pub(crate) async fn relocate(
+        self: &Rc<Self>,
+        from: u32,
+        max: usize,
+        to: Destination,
+        pace: &mut impl AsyncFnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(Batch, u32), BlockError> {
+        let pages = self.space.borrow().used_from(from, max.min(BATCH_PAGES), BATCH_REFS_MAX);
+        let next = pages.last().map_or(from, |p| p + 1);
+        let mut candidates = self.look_up(pages).await;
+        let mut moved = 0;
+        while !candidates.is_empty() {
+            let rest = candidates.split_off(candidates.len().min(STEP_PAGES));
+            let step = std::mem::replace(&mut candidates, rest);
+            let mut pairs = Vec::new();
+            for candidate in step {
+                let Some(new) = self.page_at(to) else { break };
+                pairs.push((candidate, new));
+            }
+            if pairs.is_empty() {
+                return Ok((Batch::NoPage(moved), next));
+            }
+            let count = self.move_pages(pairs).await?;
+            moved += count;
+            if pace(count * self.page_bytes).await.is_break() {
+                return Ok((Batch::Stopped(moved), next));
+            }
+            yield_now().await;
+        }
+        Ok((Batch::Moved(moved), next))
+    }
+
+    fn page_at(&self, to: Destination) -> Option<Allocated> {
+        let mut space = self.space.borrow_mut();
+        match to {
+            Destination::Anywhere => space.allocate(),
+            Destination::Group(first) => space.allocate_on(first),
+        }
+    }
+
+    /// Finds the entries that refer to these pages, which are sorted.
+    async fn look_up(&self, pages: Vec<u32>) -> Vec<Candidate> {
+        let mut found: Vec<Candidate> =
+            pages.into_iter().map(|page| Candidate { page, entries: Vec::new() }).collect();
+        let (Some(first), Some(last)) = (found.first().map(|c| c.page), found.last().map(|c| c.page)) else {
+            return found;
+        };
+        let volumes: Vec<Rc<State>> = self.volumes.borrow().values().cloned().collect();
+        for volume in volumes {
+            let mut from = Some(0_u32);
+            while let Some(at) = from {
+                let end = at.saturating_add(SCAN_INDICES);
+                from = self.scan(&volume, at, end, |index, page| {
+                    if (first..=last).contains(&page)
+                        && let Ok(i) = found.binary_search_by_key(&page, |c| c.page)
+                    {
+                        found[i].entries.push((volume.id, index));
+                    }
+                });
+                yield_now().await;
+            }
+        }
+        found
+    }
+
+    /// Shows the entries from `from` to `end`. Where the next one is, if there is one.
+    fn scan(&self, volume: &State, from: u32, end: u32, mut see: impl FnMut(u32, u32)) -> Option<u32> {
+        let map = volume.map.borrow();
+        let mut next = map.next_mapped(from, u32::MAX);
+        while let Some(index) = next.filter(|i| *i < end) {
+            see(index, map.get(index).expect("it is mapped"));
+            next = map.next_mapped(index + 1, u32::MAX);
+        }
+        next
+    }
+
+    /// Moves pages, each to one that was taken for it. How many could be moved.
+    async fn move_pages(self: &Rc<Self>, pairs: Vec<(Candidate, Allocated)>) -> Result<u64, BlockError> {
+        let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (volume, index) in pairs.iter().flat_map(|(c, _)| &c.entries) {
+            wanted.entry(*volume).or_default().push(*index);
+        }
+        let mut volumes = Vec::new();
+        for (id, mut indices) in wanted {
+            let Some(state) = self.volumes.borrow().get(&id).cloned() else { continue };
+            indices.sort_unstable();
+            indices.dedup();
+            volumes.push((Volume { pool: self.clone(), state }, indices));
+        }
+        let mut gates = Vec::new();
+        for (volume, indices) in &volumes {
+            gates.push(volume.state.gates.hold_many(indices).await);
+            volume.drain_pages(indices).await;
+        }
+        let outcome = self.move_gated(&pairs).await;
+        // The references that kept the new pages, whether or not something else has one now.
+        pairs.iter().for_each(|(_, new)| self.drop_unlogged(new.page));
+        outcome
+    }
+
+    /// The gates of all entries are held, and no write to the pages is in flight.
+    async fn move_gated(self: &Rc<Self>, pairs: &[(Candidate, Allocated)]) -> Result<u64, BlockError> {
+        self.alive()?;
+        let known: Vec<_> = pairs.iter().filter(|(c, _)| self.is_complete(c, 0)).collect();
+        known.iter().for_each(|(c, _)| self.space.borrow_mut().refer(c.page));
+        let copies = known.iter().map(|(c, new)| self.copy_page(c.page, new.page));
+        let mut outcome = join_all(copies).await.into_iter().collect::<Result<(), BlockError>>();
+        let mut moved = 0;
+        for (candidate, new) in &known {
+            if outcome.is_ok() {
+                outcome = self.exchange(candidate, new.page).await.map(|done| moved += u64::from(done));
+            }
+            self.drop_unlogged(candidate.page);
+        }
+        outcome.map(|()| moved)
+    }
+
+    /// Whether the entries that were found, RODs and `more` are all that refers to the page.
+    fn is_complete(&self, candidate: &Candidate, more: u32) -> bool {
+        let refs = self.space.borrow().refs(candidate.page);
+        match self.unexplained(candidate, more) {
+            0 => refs > more,
+            rods => rods > 0 && self.rods.count(candidate.page) == rods as u32,
+        }
+    }
+
+    /// References to the page beside the entries that were found, as far as they still are, and `more`.
+    fn unexplained(&self, candidate: &Candidate, more: u32) -> i64 {
+        let volumes = self.volumes.borrow();
+        let refers = |(volume, index): &&(u32, u32)| {
+            volumes.get(volume).is_some_and(|v| v.map.borrow().get(*index) == Some(candidate.page))
+        };
+        let entries = candidate.entries.iter().filter(refers).count() as i64;
+        i64::from(self.space.borrow().refs(candidate.page)) - entries - i64::from(more)
+    }
+
+    async fn copy_page(&self, from: u32, to: u32) -> Result<(), BlockError> {
+        let (area, base) = self.locate(to);
+        let mut at = 0;
+        while at < self.page_bytes {
+            let n = (self.page_bytes - at).min(COPY_STEP);
+            let mut data = Pieces::new();
+            self.read_pages(from, at, n, &mut data).await?;
+            area.write(base + at, &data).await?;
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Makes everything that refers to the candidate refer to its copy. Whether it was still as it was found.
+    async fn exchange(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
+        let mut parts = candidate.entries.chunks(ENTRIES_MAX);
+        self.room().await?;
+        if !self.is_complete(candidate, 1) {
+            return Ok(false);
+        }
+        let rods =
+            if self.unexplained(candidate, 1) > 0 { self.rods.replace(candidate.page, new) } else { 0 };
+        for _ in 0..rods {
+            self.space.borrow_mut().refer(new);
+            self.drop_unlogged(candidate.page);
+        }
+        let mut part = parts.next();
+        while let Some(entries) = part {
+            for (volume, index) in entries {
+                let state = self.volumes.borrow().get(volume).cloned();
+                let Some(state) = state.filter(|s| s.map.borrow().get(*index) == Some(candidate.page)) else {
+                    continue;
+                };
+                self.space.borrow_mut().refer(new);
+                Volume { pool: self.clone(), state }.set_page(*index, new);
+            }
+            part = parts.next();
+            if part.is_some() {
+                self.room().await?;
+            }
+        }
+        Ok(true)
+    }
+}
