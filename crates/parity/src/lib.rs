@@ -17,6 +17,9 @@ mod portable;
 mod recover;
 mod simd;
 
+#[cfg(test)]
+mod oracle_tests;
+
 pub use field::q_coefficient;
 pub use fit::{Fit, fits, locate};
 pub use geometry::{Geometry, Place, Role, WIDTH_MAX};
