@@ -178,10 +178,12 @@ async fn open_pool(
         let state = controller.state();
         declared.groups.iter().map(|g| state.groups[g].clone()).collect()
     };
+    let usual = PoolSpec::new(&declared.name);
     let spec = PoolSpec {
-        name: declared.name.clone(),
         page_bytes: declared.page_bytes,
         soft_threshold_percent: declared.soft_threshold_percent,
+        critical_threshold_percent: usual.critical_threshold_percent.max(declared.soft_threshold_percent),
+        ..usual
     };
     let (pool, how) = match Pool::open(controller.world.clone(), groups.clone()).await {
         Ok(pool) => (pool, "opened"),
@@ -202,7 +204,8 @@ async fn set_threshold(pool: &Pool, declared: &PoolConfig) -> Result<(), Control
         return Ok(());
     }
     let place = ControlError::at(format!("pool {:?}", declared.name));
-    pool.set_soft_threshold(declared.soft_threshold_percent).await.map_err(|e| place(&e))
+    let critical = pool.space().critical_threshold_percent.max(declared.soft_threshold_percent);
+    pool.set_thresholds(declared.soft_threshold_percent, critical).await.map_err(|e| place(&e))
 }
 
 /// Passes on what a pool says: an event for the status, a unit attention for the hosts.
@@ -210,7 +213,7 @@ async fn watch_pool_task(controller: Rc<Controller>, name: String, pool: Pool) {
     loop {
         let event = pool.next_event().await;
         let told = match event {
-            PoolEvent::ThresholdCrossed { percent, used_bytes, total_bytes } => {
+            PoolEvent::ThresholdCrossed { percent, used_bytes, total_bytes, .. } => {
                 format!("{percent} % are used: {used_bytes} of {total_bytes} bytes")
             }
             PoolEvent::Full => "full: writes that need a page are refused".into(),

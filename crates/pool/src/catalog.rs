@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::codec::Reader;
+use crate::events::Thresholds;
 use crate::map::Map;
 use crate::record::Record;
 
@@ -22,7 +23,7 @@ pub(crate) struct Catalog {
     pub(crate) volumes: BTreeMap<u32, Cataloged>,
     pub(crate) records: BTreeMap<String, Vec<u8>>,
     pub(crate) next_volume: u32,
-    pub(crate) threshold_percent: u8,
+    pub(crate) thresholds: Thresholds,
     /// How many pages the pool has: no entry may name one past it.
     pub(crate) pages: u32,
 }
@@ -96,7 +97,7 @@ impl Catalog {
             }
             Record::Save { key, bytes } if bytes.is_empty() => drop(self.records.remove(&key)),
             Record::Save { key, bytes } => drop(self.records.insert(key, bytes)),
-            Record::Threshold { percent } => self.threshold_percent = percent,
+            Record::Thresholds(thresholds) => self.thresholds = thresholds,
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::PoolId;
 use crate::catalog::{Catalog, Cataloged};
 use crate::codec::{Put, Reader};
+use crate::events::Thresholds;
 use crate::layout::CHECKPOINT_BLOCK;
 use crate::map::{LEAF_LEN, Map};
 use crate::superblock::checksum;
@@ -42,7 +43,8 @@ const ITEM_END: u8 = 5;
 pub(crate) fn items(catalog: &Catalog) -> impl Iterator<Item = Vec<u8>> + '_ {
     let mut pool = Vec::new();
     pool.put_u32(catalog.next_volume);
-    pool.put_u8(catalog.threshold_percent);
+    pool.put_u8(catalog.thresholds.soft);
+    pool.put_u8(catalog.thresholds.critical);
     let head = std::iter::once(item(ITEM_POOL, &pool));
     let volumes = catalog.volumes.iter().flat_map(|(id, v)| {
         let mut volume = Vec::new();
@@ -202,7 +204,7 @@ impl Unpacker {
         match from.u8()? {
             ITEM_POOL => {
                 self.catalog.next_volume = from.u32()?;
-                self.catalog.threshold_percent = from.u8()?;
+                self.catalog.thresholds = Thresholds { soft: from.u8()?, critical: from.u8()? };
             }
             ITEM_VOLUME => {
                 let (id, len_bytes, flags) = (from.u32()?, from.u64()?, from.u8()?);

@@ -37,7 +37,7 @@ impl Pool {
             area.group.flush().await?;
         }
         let catalog = Catalog {
-            threshold_percent: spec.soft_threshold_percent,
+            thresholds: spec.thresholds(),
             next_volume: 1,
             pages: superblock.table.next_page,
             ..Catalog::default()
@@ -61,8 +61,8 @@ fn check(spec: &PoolSpec, groups: usize) -> Result<(), PoolError> {
             "page size {page} must be a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} bytes"
         ));
     }
-    if spec.soft_threshold_percent > 100 {
-        return refuse(format!("soft threshold {} is over 100 percent", spec.soft_threshold_percent));
+    if let Some(cause) = spec.thresholds().fault() {
+        return refuse(cause);
     }
     if groups == 0 || groups > GROUPS_MAX {
         return refuse(format!("it takes 1 to {GROUPS_MAX} groups, not {groups}"));

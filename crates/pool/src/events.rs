@@ -8,12 +8,23 @@ use world::sync::Signal;
 /// After a crossing, the used share must fall this many percent below the threshold before the next one is told.
 const HYSTERESIS_PERCENT: u64 = 2;
 
+/// Which of the two thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// A warning: there is time to add drives.
+    Soft,
+    /// Writes will soon find no page.
+    Critical,
+}
+
 /// Something that happened to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolEvent {
-    /// The used share has risen to the soft threshold.
+    /// The used share has risen to a threshold.
     ThresholdCrossed {
-        /// The threshold.
+        /// Which one.
+        level: Threshold,
+        /// Its value.
         percent: u8,
         /// Bytes in use now.
         used_bytes: u64,
@@ -24,29 +35,72 @@ pub enum PoolEvent {
     Full,
 }
 
+impl PoolEvent {
+    /// Whether a later one of these makes an earlier one that nobody has taken yet superfluous.
+    fn replaces(&self, earlier: &PoolEvent) -> bool {
+        let level = |event: &PoolEvent| match event {
+            PoolEvent::ThresholdCrossed { level, .. } => Some(*level),
+            PoolEvent::Full => None,
+        };
+        level(self) == level(earlier)
+    }
+}
+
+/// The used shares at which something is told, in percent; 0: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Thresholds {
+    pub(crate) soft: u8,
+    pub(crate) critical: u8,
+}
+
+impl Thresholds {
+    /// What is wrong with them, if anything is.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let Thresholds { soft, critical } = *self;
+        if let Some(over) = [soft, critical].into_iter().find(|p| *p > 100) {
+            return Some(format!("threshold {over} is over 100 percent"));
+        }
+        let crossed = soft > 0 && critical > 0 && soft > critical;
+        crossed.then(|| format!("the soft threshold, {soft} %, is above the critical one, {critical} %"))
+    }
+}
+
 /// Events that nobody has taken yet: at most one of each kind is on its way.
 #[derive(Default)]
 pub(crate) struct Events {
     queue: RefCell<VecDeque<PoolEvent>>,
     ready: Signal,
-    above: Cell<bool>,
+    above_soft: Cell<bool>,
+    above_critical: Cell<bool>,
     full: Cell<bool>,
 }
 
 impl Events {
     /// Looks at the used share after it changed.
-    pub(crate) fn watch(&self, used_bytes: u64, total_bytes: u64, percent: u8) {
-        let (used, total, limit) =
-            (u128::from(used_bytes) * 100, u128::from(total_bytes), u128::from(percent));
-        if !self.above.get() && percent > 0 && used >= total * limit {
-            self.above.set(true);
-            self.tell(PoolEvent::ThresholdCrossed { percent, used_bytes, total_bytes });
-        } else if self.above.get() && used < total * limit.saturating_sub(HYSTERESIS_PERCENT.into()) {
-            self.above.set(false);
+    pub(crate) fn watch(&self, used_bytes: u64, total_bytes: u64, thresholds: Thresholds) {
+        let (used, total) = (u128::from(used_bytes) * 100, u128::from(total_bytes));
+        let below = |percent: u64| used < total * u128::from(percent);
+        let both = [
+            (Threshold::Soft, thresholds.soft, &self.above_soft),
+            (Threshold::Critical, thresholds.critical, &self.above_critical),
+        ];
+        for (level, percent, above) in both {
+            if !above.get() && percent > 0 && !below(percent.into()) {
+                above.set(true);
+                self.tell(PoolEvent::ThresholdCrossed { level, percent, used_bytes, total_bytes });
+            } else if above.get() && below(u64::from(percent).saturating_sub(HYSTERESIS_PERCENT)) {
+                above.set(false);
+            }
         }
-        if self.full.get() && used < total * u128::from(100 - HYSTERESIS_PERCENT) {
+        if self.full.get() && below(100 - HYSTERESIS_PERCENT) {
             self.full.set(false);
         }
+    }
+
+    /// The thresholds are others now: a share that is above one of them is told.
+    pub(crate) fn renew(&self) {
+        self.above_soft.set(false);
+        self.above_critical.set(false);
     }
 
     pub(crate) fn full(&self) {
@@ -57,7 +111,7 @@ impl Events {
 
     fn tell(&self, event: PoolEvent) {
         let mut queue = self.queue.borrow_mut();
-        queue.retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
+        queue.retain(|earlier| !event.replaces(earlier));
         queue.push_back(event);
         drop(queue);
         self.ready.wake_all();

@@ -11,7 +11,7 @@ use world::sync::Signal;
 use crate::area::{Area, Areas};
 use crate::catalog::{Catalog, Cataloged};
 use crate::commit::{Commit, Journal};
-use crate::events::Events;
+use crate::events::{Events, Thresholds};
 use crate::layout::Layout;
 use crate::record::{Pending, Record};
 use crate::rod::RodList;
@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     /// Map entries of all volumes.
     pub(crate) entries: Cell<u64>,
     pub(crate) records: RefCell<BTreeMap<String, Vec<u8>>>,
-    pub(crate) threshold_percent: Cell<u8>,
+    pub(crate) thresholds: Cell<Thresholds>,
     pub(crate) events: Events,
     pub(crate) commit: Rc<Commit>,
     pub(crate) journal: Journal,
@@ -106,7 +106,7 @@ impl Inner {
             next_volume: Cell::new(catalog.next_volume),
             entries: Cell::new(entries),
             records: RefCell::new(catalog.records),
-            threshold_percent: Cell::new(catalog.threshold_percent),
+            thresholds: Cell::new(catalog.thresholds),
             events: Events::default(),
             commit: Rc::default(),
             pending: RefCell::default(),
@@ -129,7 +129,7 @@ impl Inner {
             volumes: catalogued.collect(),
             records: self.records.borrow().clone(),
             next_volume: self.next_volume.get(),
-            threshold_percent: self.threshold_percent.get(),
+            thresholds: self.thresholds.get(),
             pages: self.superblock.borrow().table.next_page,
         }
     }
@@ -207,7 +207,7 @@ impl Inner {
         let space = self.space.borrow();
         let (used, total) = (space.used(), space.total());
         let bytes = |pages| u64::from(pages) * self.page_bytes;
-        self.events.watch(bytes(used), bytes(total), self.threshold_percent.get());
+        self.events.watch(bytes(used), bytes(total), self.thresholds.get());
     }
 
     /// Drops a reference whose end the pending records tell. Whether it was the last one.

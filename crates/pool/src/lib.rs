@@ -64,7 +64,7 @@ mod tests;
 
 pub use copy::Copied;
 pub use error::PoolError;
-pub use events::PoolEvent;
+pub use events::{PoolEvent, Threshold};
 pub use layout::{PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 pub use pool::{Pool, PoolCounts, PoolId, PoolSpace, PoolSpec};
 pub use records::RECORD_BYTES_MAX;

@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use block::BlockError;
 
-use crate::PoolEvent;
+use crate::events::Thresholds;
 use crate::inner::Inner;
 use crate::layout::PAGE_BYTES_DEFAULT;
 use crate::record::Record;
 use crate::volume::Volume;
+use crate::{PoolError, PoolEvent};
 
 /// The identity of a pool, made when it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,12 +31,23 @@ pub struct PoolSpec {
     pub page_bytes: u64,
     /// The used share at which a warning is raised, in percent; 0: never.
     pub soft_threshold_percent: u8,
+    /// The used share at which space is about to run out, in percent; 0: never.
+    pub critical_threshold_percent: u8,
 }
 
 impl PoolSpec {
-    /// A pool with pages of 1 MiB and a warning at 80 %.
+    /// A pool with pages of 1 MiB, a warning at 80 % and a more urgent one at 95 %.
     pub fn new(name: &str) -> PoolSpec {
-        PoolSpec { name: name.to_owned(), page_bytes: PAGE_BYTES_DEFAULT, soft_threshold_percent: 80 }
+        PoolSpec {
+            name: name.to_owned(),
+            page_bytes: PAGE_BYTES_DEFAULT,
+            soft_threshold_percent: 80,
+            critical_threshold_percent: 95,
+        }
+    }
+
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        Thresholds { soft: self.soft_threshold_percent, critical: self.critical_threshold_percent }
     }
 }
 
@@ -52,6 +64,8 @@ pub struct PoolSpace {
     pub subscribed_bytes: u64,
     /// The used share at which a warning is raised, in percent; 0: never.
     pub soft_threshold_percent: u8,
+    /// The used share at which space is about to run out, in percent; 0: never.
+    pub critical_threshold_percent: u8,
     /// The size of a page.
     pub page_bytes: u64,
 }
@@ -91,7 +105,8 @@ impl Pool {
             used_bytes: used,
             free_bytes: total - used,
             subscribed_bytes: self.0.volumes.borrow().values().map(|v| v.len_bytes.get()).sum(),
-            soft_threshold_percent: self.0.threshold_percent.get(),
+            soft_threshold_percent: self.0.thresholds.get().soft,
+            critical_threshold_percent: self.0.thresholds.get().critical,
             page_bytes: page,
         }
     }
@@ -113,14 +128,19 @@ impl Pool {
         complete.map(|state| Volume { pool: self.0.clone(), state: state.clone() }).collect()
     }
 
-    /// Sets the used share at which a warning is raised, in percent; 0: never. Durable when it returns.
-    pub async fn set_soft_threshold(&self, percent: u8) -> Result<(), BlockError> {
+    /// Sets the used shares at which warnings are raised, in percent; 0: never. Durable when it returns.
+    pub async fn set_thresholds(&self, soft: u8, critical: u8) -> Result<(), PoolError> {
+        let thresholds = Thresholds { soft, critical };
+        if let Some(cause) = thresholds.fault() {
+            return Err(PoolError::Spec { pool: self.0.name.clone(), cause });
+        }
         self.0.room().await?;
-        let percent = percent.min(100);
-        self.0.threshold_percent.set(percent);
-        self.0.log(Record::Threshold { percent });
+        if self.0.thresholds.replace(thresholds) != thresholds {
+            self.0.events.renew();
+        }
+        self.0.log(Record::Thresholds(thresholds));
         self.0.watch();
-        self.0.commit().await
+        Ok(self.0.commit().await?)
     }
 
     /// The next thing that the pool has to tell. For one listener.

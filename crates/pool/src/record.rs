@@ -1,6 +1,7 @@
 //! What the journal says: changes of the catalog, in the order in which they happened.
 
 use crate::codec::{Put, Reader};
+use crate::events::Thresholds;
 
 /// The longest name of a volume in bytes.
 pub(crate) const VOLUME_NAME_LEN_MAX: usize = 255;
@@ -24,8 +25,8 @@ pub(crate) enum Record {
     Clone { from: u32, volume: u32, name: String },
     /// A small durable record; without bytes it is removed.
     Save { key: String, bytes: Vec<u8> },
-    /// The pool's soft threshold.
-    Threshold { percent: u8 },
+    /// The pool's thresholds.
+    Thresholds(Thresholds),
 }
 
 impl Record {
@@ -71,9 +72,10 @@ impl Record {
                 to.put_text(key);
                 to.put_blob(bytes);
             }
-            Record::Threshold { percent } => {
+            Record::Thresholds(thresholds) => {
                 to.put_u8(9);
-                to.put_u8(*percent);
+                to.put_u8(thresholds.soft);
+                to.put_u8(thresholds.critical);
             }
         }
     }
@@ -95,7 +97,7 @@ impl Record {
             6 => Record::Resize { volume: from.u32()?, len_bytes: from.u64()? },
             7 => Record::Clone { from: from.u32()?, volume: from.u32()?, name: from.text()? },
             8 => Record::Save { key: from.text()?, bytes: from.blob()? },
-            9 => Record::Threshold { percent: from.u8()? },
+            9 => Record::Thresholds(Thresholds { soft: from.u8()?, critical: from.u8()? }),
             _ => return None,
         })
     }
@@ -171,7 +173,7 @@ mod tests {
             Record::Resize { volume: 1, len_bytes: 1 << 41 },
             Record::Finish { volume: 1 },
             Record::Delete { volume: 1 },
-            Record::Threshold { percent: 80 },
+            Record::Thresholds(Thresholds { soft: 80, critical: 95 }),
         ];
         let mut pending = Pending::default();
         records.iter().for_each(|r| pending.push(r.clone()));

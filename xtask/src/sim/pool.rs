@@ -101,7 +101,7 @@ impl PoolLives {
                 let group = Group::create(world.clone(), spec, drives[which].to_vec()).await;
                 groups.push(group.expect("create a group"));
             }
-            let spec = PoolSpec { name: "p".to_owned(), page_bytes: PAGE_BYTES, soft_threshold_percent: 80 };
+            let spec = PoolSpec { page_bytes: PAGE_BYTES, ..PoolSpec::new("p") };
             Pool::create(world, spec, groups).await.expect("create the pool");
         });
         PoolLives {

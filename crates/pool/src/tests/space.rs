@@ -4,7 +4,7 @@ use block::{BlockError, Buf, Device, Pieces};
 use raid::Level;
 
 use super::rig::{PAGE, Rig, Setup, audit, create, open, open_groups};
-use crate::{Pool, PoolError, PoolEvent, PoolSpec, Provisioning};
+use crate::{Pool, PoolError, PoolEvent, PoolSpec, Provisioning, Threshold};
 
 fn filled(byte: u8, len: u64) -> Pieces {
     let mut buf = Buf::new(len as usize);
@@ -34,6 +34,9 @@ fn a_full_pool_refuses_what_needs_a_page_and_nothing_else() {
         let full = BlockError::NoSpace { pool: "p".into() };
         assert_eq!(v.write(pages * PAGE, &filled(1, 512)).await, Err(full.clone()));
         assert!(matches!(pool.next_event().await, PoolEvent::ThresholdCrossed { percent: 80, .. }));
+        let critical = pool.next_event().await;
+        let level = Threshold::Critical;
+        assert!(matches!(critical, PoolEvent::ThresholdCrossed { level: l, percent: 95, .. } if l == level));
         assert_eq!(pool.next_event().await, PoolEvent::Full);
         let thick = pool.create_volume("t", PAGE, Provisioning::Thick).await;
         assert_eq!(thick.err(), Some(PoolError::Block(full.clone())));
@@ -64,7 +67,7 @@ fn the_threshold_is_told_once_until_it_was_left() {
     let rig = Rig::new(2, Setup::mirror());
     rig.model.run(async |world| {
         let pool = create(&world, &rig.setup).await;
-        pool.set_soft_threshold(50).await.expect("set");
+        pool.set_thresholds(50, 90).await.expect("set");
         let pages = pool.space().total_bytes / PAGE;
         let v = pool.create_volume("v", pages * PAGE, Provisioning::Thin).await.expect("create");
         let half = pages.div_ceil(2);
@@ -99,7 +102,7 @@ fn names_sizes_and_records_survive_a_restart() {
             pool.save_record("note", b"two").await.expect("save");
             pool.delete_volume("gone").await.expect("delete");
             pool.grow_volume("a", 3 << 20).await.expect("grow");
-            pool.set_soft_threshold(33).await.expect("set");
+            pool.set_thresholds(33, 44).await.expect("set");
             assert!(matches!(pool.grow_volume("a", 512).await, Err(PoolError::Volume { .. })));
             let taken = pool.create_volume("a", 512, Provisioning::Thin).await;
             assert!(matches!(taken, Err(PoolError::NameTaken { .. })));
@@ -129,7 +132,8 @@ fn names_sizes_and_records_survive_a_restart() {
                 assert_eq!(content, (6, 5, 5, 0));
                 assert_eq!(a.load_record("pr"), Some(vec![9; 60_000]));
                 assert_eq!(pool.load_record("note"), Some(b"two".to_vec()));
-                assert_eq!(pool.space().soft_threshold_percent, 33);
+                let space = pool.space();
+                assert_eq!((space.soft_threshold_percent, space.critical_threshold_percent), (33, 44));
                 audit(&pool).await;
             });
         }
