@@ -27,30 +27,43 @@ pub(super) struct Load {
     pub(super) operations: usize,
 }
 
-/// Runs rounds on a pool that the shadow describes.
+/// Runs rounds on a pool that the shadow describes, with an audit after each.
 pub(super) async fn run(world: &World, pool: &Pool, shadow: &Shared, rng: &mut Rng, load: Load) {
     for _ in 0..load.rounds {
-        if pool.volumes().is_empty() {
-            create(pool, shadow, rng).await;
-        }
-        let left = Rc::new(Cell::new(WORKERS));
-        let done = Rc::new(Signal::default());
-        for w in 0..WORKERS {
-            let worker = Worker { pool: pool.clone(), shadow: shadow.clone(), number: w };
-            let (left, done, mut rng) = (left.clone(), done.clone(), rng.fork());
-            world.spawn(async move {
-                for _ in 0..load.operations {
-                    worker.step(&mut rng).await;
-                }
-                left.set(left.get() - 1);
-                done.wake_all();
-            });
-        }
-        done.wait_for(|| (left.get() == 0).then_some(())).await;
-        change_volumes(pool, shadow, rng).await;
+        run_round(world, pool, shadow, rng, load).await;
         audit(pool).await;
         shadow.borrow_mut().settle_all();
     }
+}
+
+/// The same while something else is going on, so that nothing can be audited.
+pub(super) async fn run_beside(world: &World, pool: &Pool, shadow: &Shared, rng: &mut Rng, load: Load) {
+    for _ in 0..load.rounds {
+        run_round(world, pool, shadow, rng, load).await;
+        pool.flush().await.expect("flush");
+        shadow.borrow_mut().settle_all();
+    }
+}
+
+async fn run_round(world: &World, pool: &Pool, shadow: &Shared, rng: &mut Rng, load: Load) {
+    if pool.volumes().is_empty() {
+        create(pool, shadow, rng).await;
+    }
+    let left = Rc::new(Cell::new(WORKERS));
+    let done = Rc::new(Signal::default());
+    for w in 0..WORKERS {
+        let worker = Worker { pool: pool.clone(), shadow: shadow.clone(), number: w };
+        let (left, done, mut rng) = (left.clone(), done.clone(), rng.fork());
+        world.spawn(async move {
+            for _ in 0..load.operations {
+                worker.step(&mut rng).await;
+            }
+            left.set(left.get() - 1);
+            done.wake_all();
+        });
+    }
+    done.wait_for(|| (left.get() == 0).then_some(())).await;
+    change_volumes(pool, shadow, rng).await;
 }
 
 async fn create(pool: &Pool, shadow: &Shared, rng: &mut Rng) {

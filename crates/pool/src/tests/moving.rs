@@ -1,0 +1,302 @@
+//! What moves, and what is refused, without power cuts.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use block::{Device, Pieces};
+use raid::{Group, Level};
+use world::World;
+use world::sync::Signal;
+
+use super::rig::{PAGE, Rig, Setup, audit, new_groups, open_groups};
+use super::shadow::{encode, values};
+use crate::{Pool, PoolError, PoolSpec, Provisioning, Volume};
+
+const PER_PAGE: usize = (PAGE / 512) as usize;
+
+fn setup(groups: usize) -> Setup {
+    Setup { groups, ..Setup::new(Level::Raid0, 1) }
+}
+
+fn spec() -> PoolSpec {
+    PoolSpec { page_bytes: PAGE, ..PoolSpec::new("p") }
+}
+
+async fn pool_on(world: &World, groups: &[Group]) -> Pool {
+    Pool::create(world.clone(), spec(), groups.to_vec()).await.expect("create")
+}
+
+async fn fill(volume: &Volume, pages: u64, value: u32) {
+    for i in 0..pages {
+        let data = encode(std::iter::repeat_n(value + i as u32, PER_PAGE));
+        volume.write(i * PAGE, &data).await.expect("write");
+    }
+}
+
+async fn check(volume: &Volume, pages: u64, value: u32) {
+    for i in 0..pages {
+        let found = values(volume, i as usize * PER_PAGE, PER_PAGE).await;
+        assert_eq!(found, vec![value + i as u32; PER_PAGE], "page {i} of {}", volume.name());
+    }
+}
+
+async fn go(_: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn used(pool: &Pool) -> Vec<u64> {
+    pool.group_spaces().iter().map(|g| g.used_bytes / PAGE).collect()
+}
+
+#[test]
+fn a_group_comes_pages_spread_and_the_first_one_leaves() {
+    let rig = Rig::new(1, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups[..1]).await;
+        let one = pool.space().total_bytes;
+        let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+        fill(&v, 60, 1).await;
+        pool.clone_volume("v", "c").await.expect("clone");
+        pool.add_group(groups[1].clone()).await.expect("add");
+        assert_eq!((pool.space().total_bytes, used(&pool)), (2 * one, vec![60, 0]));
+        assert!(pool.group_spaces().iter().all(|g| g.holds_metadata && !g.evacuating));
+        let moved = pool.rebalance(go).await.expect("rebalance");
+        assert!(moved.complete && moved.bytes > 25 * PAGE, "{moved:?}");
+        let spread = used(&pool);
+        assert!(spread[0].abs_diff(spread[1]) <= 3, "{spread:?}");
+        audit(&pool).await;
+        let moved = pool.evacuate(groups[0].id(), go).await.expect("evacuate");
+        assert_eq!((moved.bytes, used(&pool)), (spread[0] * PAGE, vec![0, 60]));
+        assert_eq!(pool.space().total_bytes, one, "what is left of a group that leaves is no space");
+        // What was shared is still shared.
+        assert_eq!(pool.space().used_bytes, 60 * PAGE);
+        pool.remove_group(groups[0].id()).await.expect("remove");
+        assert_eq!(pool.groups().len(), 1);
+        audit(&pool).await;
+    });
+    rig.model.run(async |world| {
+        let groups = open_groups(&world, &rig.setup).await.expect("open groups");
+        let error = Pool::open(world.clone(), groups[..1].to_vec()).await.err().expect("nothing is on it");
+        assert_eq!(error, PoolError::NoPool { group: "g0".into() });
+        let pool = Pool::open(world.clone(), groups[1..].to_vec()).await.expect("open");
+        for name in ["v", "c"] {
+            check(&pool.volume(name).expect("there"), 60, 1).await;
+        }
+        pool.add_group(groups[0].clone()).await.expect("it may come back");
+        assert_eq!(pool.groups().len(), 2);
+        audit(&pool).await;
+    });
+}
+
+/// A ROD, two clones, a page that one volume has twice, and a thick volume: all of it follows.
+#[test]
+fn whatever_refers_to_a_page_follows_it() {
+    let rig = Rig::new(2, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups[..1]).await;
+        let v = pool.create_volume("v", 4 << 20, Provisioning::Thin).await.expect("create");
+        fill(&v, 8, 100).await;
+        let t = pool.create_volume("t", 4 * PAGE, Provisioning::Thick).await.expect("create");
+        fill(&t, 4, 500).await;
+        v.share_or_copy(&v, 0, 20 * PAGE, 2 * PAGE).await.expect("copy");
+        let rod = v.hold(512, 8 * PAGE - 512).await.expect("hold");
+        pool.clone_volume("v", "c").await.expect("clone");
+        fill(&v, 3, 900).await;
+        let before = pool.space().used_bytes;
+        pool.add_group(groups[1].clone()).await.expect("add");
+        let moved = pool.evacuate(groups[0].id(), go).await.expect("evacuate");
+        assert!(moved.complete);
+        assert_eq!((moved.bytes, pool.space().used_bytes), (before, before));
+        pool.remove_group(groups[0].id()).await.expect("remove");
+        let mut held = Pieces::new();
+        rod.read(0, 8 * PAGE as usize - 512, &mut held).await.expect("read");
+        assert_eq!(held.joined()[..4], 100_u32.to_le_bytes());
+        drop(rod);
+        let c = pool.volume("c").expect("there");
+        check(&c, 8, 100).await;
+        check(&v, 3, 900).await;
+        check(&t, 4, 500).await;
+        assert_eq!(values(&c, 21 * PER_PAGE, 1).await, [101]);
+        // Owners may write in place, sharers may not.
+        fill(&c, 8, 7000).await;
+        check(&v, 3, 900).await;
+        audit(&pool).await;
+    });
+}
+
+#[test]
+fn what_is_not_possible_is_refused_with_numbers() {
+    let rig = Rig::new(3, setup(3));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups[..1]).await;
+        let pages = pool.space().total_bytes / PAGE;
+        let v = pool.create_volume("v", 2 * pages * PAGE, Provisioning::Thin).await.expect("create");
+        let text = |outcome: Result<_, PoolError>| outcome.err().expect("refused").to_string();
+        let alone = text(pool.evacuate(groups[0].id(), go).await.map(drop));
+        assert!(alone.contains("there is no other group"), "{alone}");
+        assert!(text(pool.remove_group(groups[0].id()).await.map(drop)).contains("at least one group"));
+        pool.add_group(groups[1].clone()).await.expect("add");
+        assert!(text(pool.add_group(groups[1].clone()).await).contains("in the pool already"));
+        fill(&v, pages + 10, 1).await;
+        let full = pool.evacuate(groups[0].id(), go).await.err().expect("no room");
+        let PoolError::NoRoom { used_bytes, free_bytes, .. } = full else { panic!("{full}") };
+        assert!(used_bytes > free_bytes && free_bytes < pages * PAGE, "{used_bytes} and {free_bytes}");
+        assert!(pool.group_spaces().iter().all(|g| !g.evacuating));
+        assert!(text(pool.remove_group(groups[1].id()).await.map(drop)).contains("in use"));
+        v.write((pages + 10) * PAGE, &encode(std::iter::once(5))).await.expect("both take pages");
+        let other =
+            Pool::create(world.clone(), PoolSpec { name: "o".into(), ..spec() }, groups[2..].to_vec()).await;
+        drop(other.expect("create"));
+        assert!(text(pool.add_group(groups[2].clone()).await).contains("already belongs to pool o"));
+        audit(&pool).await;
+    });
+}
+
+/// A pool on one small group has metadata for eight times its pages.
+#[test]
+fn a_pool_grows_as_far_as_its_metadata_was_planned() {
+    let rig = Rig::new(4, Setup { disk_len: 64 << 20, ..setup(14) });
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups[..1]).await;
+        let mut added = 0;
+        let error = loop {
+            match pool.add_group(groups[added + 1].clone()).await {
+                Ok(()) => added += 1,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!((7..13).contains(&added), "{added} groups");
+        assert!(error.contains("its metadata was planned for at most"), "{error}");
+        assert_eq!(pool.group_spaces().iter().filter(|g| g.holds_metadata).count(), 2);
+        audit(&pool).await;
+    });
+    rig.model.run(async |world| {
+        let groups = open_groups(&world, &rig.setup).await.expect("open groups");
+        let missing = Pool::open(world.clone(), groups[1..7].to_vec()).await.err().expect("one is missing");
+        assert!(missing.to_string().contains("group 0 of"), "{missing}");
+        Pool::open(world.clone(), groups).await.expect("open");
+    });
+}
+
+/// It stops when it is told to, is refused twice at once, goes on after a restart, and can be cancelled.
+#[test]
+fn an_evacuation_stops_goes_on_and_is_cancelled() {
+    let rig = Rig::new(5, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups).await;
+        let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+        fill(&v, 60, 1).await;
+        let before = used(&pool)[0];
+        let stop = async |_: u64| ControlFlow::Break(());
+        let moved = pool.evacuate(groups[0].id(), stop).await.expect("evacuate");
+        assert!(!moved.complete && moved.bytes > 0 && used(&pool)[0] == before - moved.bytes / PAGE);
+        let busy = async |_: u64| {
+            let error = pool.rebalance(go).await.err().expect("busy");
+            assert_eq!(error.to_string(), "pool p is busy with an evacuation");
+            pool.cancel_evacuation(groups[0].id()).await.expect("cancel");
+            ControlFlow::Continue(())
+        };
+        let moved = pool.evacuate(groups[0].id(), busy).await.expect("evacuate");
+        assert!(!moved.complete && !pool.group_spaces()[0].evacuating, "it was cancelled");
+        pool.evacuate(groups[0].id(), stop).await.expect("evacuate");
+        fill(&v, 80, 1).await;
+        pool.close().await.expect("close");
+    });
+    rig.model.run(async |world| {
+        let groups = open_groups(&world, &rig.setup).await.expect("open groups");
+        let pool = Pool::open(world.clone(), groups.clone()).await.expect("open");
+        assert!(pool.group_spaces()[0].evacuating, "that is durable");
+        let before = used(&pool)[0];
+        let v = pool.volume("v").expect("there");
+        v.write(100 * PAGE, &encode(std::iter::once(5))).await.expect("write");
+        assert_eq!(used(&pool)[0], before, "nothing is handed out there");
+        assert!(pool.evacuate(groups[0].id(), go).await.expect("evacuate").complete);
+        check(&v, 80, 1).await;
+        pool.remove_group(groups[0].id()).await.expect("remove");
+        audit(&pool).await;
+    });
+}
+
+/// Writers, copies and clones run while all pages go from one group to the other and back: nobody waits for ever, and every read gives
+/// what was written last.
+#[test]
+fn pages_move_under_writes_copies_and_clones() {
+    for seed in 10..16 {
+        let rig = Rig::with_jitter(seed, setup(2), std::time::Duration::from_millis(2));
+        rig.model.run(async |world| {
+            let groups = new_groups(&world, &rig.setup).await;
+            let pool = pool_on(&world, &groups).await;
+            let a = pool.create_volume("a", 4 << 20, Provisioning::Thin).await.expect("create");
+            let b = pool.create_volume("b", 4 << 20, Provisioning::Thin).await.expect("create");
+            let left = Rc::new((Cell::new(5), Signal::default()));
+            let over = move |left: &Rc<(Cell<i32>, Signal)>| {
+                left.0.set(left.0.get() - 1);
+                left.1.wake_all();
+            };
+            for w in 0..4_u64 {
+                let (a, b, left) = (a.clone(), b.clone(), left.clone());
+                let mut rng = world::Rng::with_seed(seed + w);
+                world.spawn(async move {
+                    for i in 1..60 {
+                        // Each writer has its own sector of every page.
+                        let page = rng.u64(..40);
+                        let at = page * PAGE + w * 512;
+                        a.write(at, &encode(std::iter::once(i))).await.expect("write");
+                        assert_eq!(values(&a, (at / 512) as usize, 1).await, [i], "writer {w}");
+                        if i % 8 == 0 {
+                            b.share_or_copy(&a, page * PAGE, page * PAGE, PAGE).await.expect("copy");
+                        }
+                    }
+                    over(&left);
+                });
+            }
+            let (pool2, left2) = (pool.clone(), left.clone());
+            world.spawn(async move {
+                for _ in 0..6 {
+                    pool2.clone_volume("a", "c").await.expect("clone");
+                    pool2.delete_volume("c").await.expect("delete");
+                }
+                over(&left2);
+            });
+            for group in [0, 1, 0] {
+                let id = groups[group].id();
+                assert!(pool.evacuate(id, go).await.expect("evacuate").complete);
+                pool.cancel_evacuation(id).await.expect("cancel");
+            }
+            left.1.wait_for(|| (left.0.get() == 0).then_some(())).await;
+            audit(&pool).await;
+        });
+    }
+}
+
+/// A first write to a page, made durable, is one frame; writers that come together share it.
+#[test]
+fn a_first_write_costs_at_most_one_append() {
+    let rig = Rig::new(6, setup(1));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups).await;
+        let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+        let before = pool.counts();
+        for i in 0..10 {
+            v.write(i * PAGE, &encode(std::iter::once(1))).await.expect("write");
+            v.flush().await.expect("flush");
+        }
+        let after = pool.counts();
+        assert_eq!(after.journal_bytes - before.journal_bytes, 10 * 4096);
+        assert_eq!(after.commits - before.commits, 10);
+        let writes = (10..60_u64).map(async |i| {
+            v.write(i * PAGE, &encode(std::iter::once(1))).await.expect("write");
+            v.flush().await.expect("flush");
+        });
+        futures::future::join_all(writes).await;
+        let together = pool.counts().journal_bytes - after.journal_bytes;
+        assert!(together <= 25 * 4096, "{together} bytes for 50 first writes at once");
+    });
+}
