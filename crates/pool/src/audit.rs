@@ -11,13 +11,15 @@ impl Pool {
         let inner = &self.0;
         let space = inner.space.borrow();
         let mut findings = Vec::new();
-        let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
+        // References and owners of each page.
+        let mut seen: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         let mut entries = 0;
-        for volume in inner.volumes.borrow().values() {
+        for (id, volume) in inner.volumes.borrow().iter() {
             let map = volume.map.borrow();
             entries += map.mapped();
             for (index, page) in map.iter() {
-                *seen.entry(page).or_default() += 1;
+                let page = seen.entry(page).or_default();
+                *page = (page.0 + 1, page.1 ^ id);
                 if u64::from(index) * inner.page_bytes >= volume.len_bytes.get() {
                     findings.push(format!("volume {}: index {index} is past its end", volume.name));
                 }
@@ -25,9 +27,13 @@ impl Pool {
         }
         let pages = || space.areas().flat_map(|a| a.first..a.first + a.pages);
         for page in pages() {
-            let (refs, mapped) = (space.refs(page), seen.get(&page).copied().unwrap_or(0));
-            if refs != mapped {
-                findings.push(format!("page {page}: {refs} references are counted, {mapped} are in maps"));
+            let (counted, mapped) =
+                ((space.refs(page), space.owners(page)), seen.get(&page).copied().unwrap_or_default());
+            let refs = counted.0;
+            if counted != mapped {
+                findings.push(format!(
+                    "page {page}: references and owners are counted as {counted:?}, in maps there are {mapped:?}"
+                ));
             }
             if refs > 0 && space.is_free(page) {
                 findings.push(format!("page {page} is free and in use"));
@@ -41,6 +47,11 @@ impl Pool {
                 findings.push(format!("{what}: {counted} counted, {found} found"));
             }
         };
+        for id in inner.volumes.borrow().keys() {
+            let found = seen.values().filter(|(refs, owner)| *refs == 1 && owner == id).count() as u64;
+            expect(&format!("exclusive pages of volume {id}"), space.exclusive(*id).into(), found);
+        }
+        expect("shared pages", space.shared().into(), seen.values().filter(|s| s.0 > 1).count() as u64);
         expect("map entries", inner.entries.get(), entries);
         expect("used pages", space.used().into(), seen.len() as u64);
         let free: u64 = space.areas().map(|a| u64::from(a.free)).sum();

@@ -188,7 +188,7 @@ impl Volume {
                 let old = self.state.map.borrow_mut().set(index, None).expect("it differs from no page");
                 self.pool.entries.set(self.pool.entries.get() - 1);
                 self.pool.log(Record::Unmap { volume, index, count: 1 });
-                self.pool.drop_logged(old);
+                self.pool.drop_logged(volume, old);
             }
         }
     }

@@ -72,16 +72,14 @@ impl Inner {
             space.add(entry.first_page, entry.end_page(), clean, entry.evacuating);
         }
         let entries = catalog.volumes.values().map(|v| v.map.mapped()).sum();
-        for volume in catalog.volumes.values() {
-            for (index, page) in volume.map.iter() {
-                if !space.has(page) {
-                    let place = format!("the map of volume {} of pool {}", volume.name, superblock.name);
-                    let cause = format!("index {index} has page {page}, which no group has");
-                    return Err(BlockError::Corrupt { place, cause });
-                }
-                space.refer(page);
-            }
+        for (id, volume) in &catalog.volumes {
+            space.load(*id, volume.map.pages(0..volume.map.leaves())).map_err(|page| {
+                let place = format!("the map of volume {} of pool {}", volume.name, superblock.name);
+                let cause = format!("it has page {page}, which no group has");
+                BlockError::Corrupt { place, cause }
+            })?;
         }
+        space.count_owners();
         let volumes = catalog.volumes.into_iter().map(|(id, v)| {
             let provisioning = if v.thick { Provisioning::Thick } else { Provisioning::Thin };
             (id, Rc::new(State::new(id, v.name, v.len_bytes, provisioning, v.map)))
@@ -210,10 +208,13 @@ impl Inner {
         self.events.watch(bytes(used), bytes(total), self.thresholds.get());
     }
 
-    /// Drops a reference whose end the pending records tell. Whether it was the last one.
-    pub(crate) fn drop_logged(&self, page: u32) -> bool {
+    /// Drops the reference of an entry of this volume, whose end the pending records tell. Whether it was the last one.
+    pub(crate) fn drop_logged(&self, volume: u32, page: u32) -> bool {
         let settles_at = self.commit.next();
-        let last = self.space.borrow_mut().drop_reference(page, Some(settles_at));
+        let mut space = self.space.borrow_mut();
+        space.disown(page, volume);
+        let last = space.drop_reference(page, Some(settles_at));
+        drop(space);
         if last {
             self.watch();
         }

@@ -1,10 +1,10 @@
 //! The life of volumes: created, cloned, grown, deleted. What returns is durable.
 
-use std::cell::RefMut;
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use block::BlockError;
+use world::yield_now;
 
 use crate::catalog::volume_prefix;
 use crate::gates::Span;
@@ -12,6 +12,15 @@ use crate::map::Map;
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
 use crate::volume::{BLOCK_BYTES, Provisioning, State, Volume};
 use crate::{Pool, PoolError};
+
+/// Leaves of a map whose pages are counted between two turns of others: 32,768 pages, some 100 microseconds.
+const STEP_LEAVES: usize = 32;
+
+/// The leaves of a map, in steps.
+fn steps(map: &Map) -> impl Iterator<Item = Range<usize>> + use<> {
+    let end = map.leaves();
+    (0..end).step_by(STEP_LEAVES).map(move |from| from..(from + STEP_LEAVES).min(end))
+}
 
 impl Pool {
     /// Creates a volume of `len_bytes`, a multiple of 512. It reads as zeros.
@@ -24,8 +33,9 @@ impl Pool {
         self.0.room().await?;
         self.check_len(name, len_bytes)?;
         let thick = provisioning == Provisioning::Thick;
-        let volume =
-            self.insert(name, |id| State::new(id, name.to_owned(), len_bytes, provisioning, Map::default()))?;
+        let id = self.reserve(name)?;
+        let state = State::new(id, name.to_owned(), len_bytes, provisioning, Map::default());
+        let volume = self.insert(state)?;
         volume.state.unfinished.set(thick);
         let (id, name) = (volume.state.id, name.to_owned());
         self.0.log(Record::Create { volume: id, len_bytes, thick, unfinished: thick, name });
@@ -42,22 +52,35 @@ impl Pool {
         Ok(volume)
     }
 
-    /// Creates a thin volume that shares all pages of `from` as they are now. Writes in flight are waited for.
+    /// Creates a thin volume that shares all pages of `from` as they are now. Writes in flight are waited for. No page is looked at
+    /// on the drives; in memory each is counted, some milliseconds for a million, with others taking turns.
     pub async fn clone_volume(&self, from: &str, name: &str) -> Result<Volume, PoolError> {
         let source = self.find(from)?;
         let gate = source.state.gates.hold(Span::all()).await;
         source.drain(Span::all()).await;
-        self.0.room().await?;
         source.alive()?;
+        let id = self.reserve(name)?;
         let map = source.state.map.borrow().clone();
         if self.0.entries.get() + map.mapped() > self.0.entries_max {
             let cause = format!("the pool's volumes have no room for {} more map entries", map.mapped());
             return Err(self.refuse(name, &cause));
         }
-        let len = source.state.len_bytes.get();
-        let volume = self.insert(name, |id| State::new(id, name.to_owned(), len, Provisioning::Thin, map))?;
-        volume.refer_to_pages();
-        self.0.log(Record::Clone { from: source.state.id, volume: volume.state.id, name: name.to_owned() });
+        let (from, len) = (source.state.id, source.state.len_bytes.get());
+        self.0.entries.set(self.0.entries.get() + map.mapped());
+        // The source's map stays as it is: its gate is held.
+        for leaves in steps(&map) {
+            self.0.space.borrow_mut().share(from, id, map.pages(leaves));
+            yield_now().await;
+        }
+        let room = self.0.room().await;
+        let state = State::new(id, name.to_owned(), len, Provisioning::Thin, map.clone());
+        if let Err(error) = room.map_err(PoolError::from).and_then(|()| self.insert(state).map(drop)) {
+            self.0.entries.set(self.0.entries.get() - map.mapped());
+            self.drop_map(id, map, false).await;
+            return Err(error);
+        }
+        let volume = Volume { pool: self.0.clone(), state: self.0.volumes.borrow()[&id].clone() };
+        self.0.log(Record::Clone { from, volume: id, name: name.to_owned() });
         drop(gate);
         self.0.commit().await?;
         Ok(volume)
@@ -101,14 +124,23 @@ impl Pool {
         }
         self.0.log(Record::Delete { volume: state.id });
         let map = std::mem::take(&mut *state.map.borrow_mut());
-        for (_, page) in map.iter() {
-            self.0.drop_logged(page);
-        }
         self.0.entries.set(self.0.entries.get() - map.mapped());
         self.0.volumes.borrow_mut().remove(&state.id);
         let prefix = volume_prefix(state.id);
         self.0.records.borrow_mut().retain(|key, _| !key.starts_with(&prefix));
+        self.drop_map(state.id, map, true).await;
         self.0.commit().await
+    }
+
+    /// Ends the references of a map that is no volume's any more; others take turns. `logged` says whether the durable map had them.
+    async fn drop_map(&self, volume: u32, map: Map, logged: bool) {
+        for leaves in steps(&map) {
+            // A page that a later commit releases than the one with the record is only free a little later.
+            let settles_at = logged.then(|| self.0.commit.next());
+            self.0.space.borrow_mut().drop_many(volume, settles_at, map.pages(leaves));
+            yield_now().await;
+        }
+        self.0.watch();
     }
 
     fn find(&self, name: &str) -> Result<Volume, PoolError> {
@@ -136,36 +168,40 @@ impl Pool {
         Ok(())
     }
 
-    /// Puts a new volume in the list.
-    fn insert(&self, name: &str, state: impl FnOnce(u32) -> State) -> Result<Volume, PoolError> {
-        let mut volumes: RefMut<'_, BTreeMap<u32, Rc<State>>> = self.0.volumes.borrow_mut();
+    /// A number for a new volume of this name, if there may be one.
+    fn reserve(&self, name: &str) -> Result<u32, PoolError> {
+        self.check_new(name)?;
+        let id = self.0.next_volume.get();
+        self.0.next_volume.set(id + 1);
+        Ok(id)
+    }
+
+    fn check_new(&self, name: &str) -> Result<(), PoolError> {
+        let volumes = self.0.volumes.borrow();
         if name.is_empty() || name.len() > VOLUME_NAME_LEN_MAX {
             return Err(self.refuse(name, &format!("a name has 1 to {VOLUME_NAME_LEN_MAX} bytes")));
         }
         if volumes.values().any(|v| v.name == name) {
             return Err(PoolError::NameTaken { pool: self.0.name.clone(), volume: name.to_owned() });
         }
-        let id = self.0.next_volume.get();
-        if volumes.len() >= self.0.volumes_max || id == u32::MAX {
+        if volumes.len() >= self.0.volumes_max || self.0.next_volume.get() == u32::MAX {
             return Err(
                 self.refuse(name, &format!("a pool of this size has at most {} volumes", self.0.volumes_max))
             );
         }
-        self.0.next_volume.set(id + 1);
-        let state = Rc::new(state(id));
-        volumes.insert(id, state.clone());
+        Ok(())
+    }
+
+    /// Puts a new volume in the list, unless another one has taken the name meanwhile.
+    fn insert(&self, state: State) -> Result<Volume, PoolError> {
+        self.check_new(&state.name)?;
+        let state = Rc::new(state);
+        self.0.volumes.borrow_mut().insert(state.id, state.clone());
         Ok(Volume { pool: self.0.clone(), state })
     }
 }
 
 impl Volume {
-    /// Counts the references of a map that was copied.
-    fn refer_to_pages(&self) {
-        let (map, mut space) = (self.state.map.borrow(), self.pool.space.borrow_mut());
-        map.iter().for_each(|(_, page)| space.refer(page));
-        self.pool.entries.set(self.pool.entries.get() + map.mapped());
-    }
-
     /// Gives a thick volume its pages from `from` bytes to `to` bytes.
     async fn take_pages(&self, from: u64, to: u64) -> Result<(), BlockError> {
         let page = self.pool.page_bytes;
@@ -193,7 +229,7 @@ impl Volume {
             let page = map.set(index, None).expect("it was mapped");
             self.pool.entries.set(self.pool.entries.get() - 1);
             self.pool.log(Record::Unmap { volume: self.state.id, index, count: 1 });
-            self.pool.drop_logged(page);
+            self.pool.drop_logged(self.state.id, page);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Leaves are shared by counting: a clone of a map, or the snapshot from which a checkpoint is written, copies the
 //! table and no leaf; a leaf is copied when it is changed while shared. A mapped page costs 4 bytes, and a leaf 4 KiB.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Indices per leaf: 4 KiB of entries.
@@ -59,6 +60,54 @@ impl Map {
             *slot = None;
         }
         old
+    }
+
+    /// Gives the indices `index..index + count` the pages `page..page + count`; old ones are forgotten.
+    pub(crate) fn set_run(&mut self, index: u32, count: u32, page: u32) {
+        let mut done = 0;
+        while done < count {
+            let (l, i) = ((index + done) as usize / LEAF_LEN, (index + done) as usize % LEAF_LEN);
+            let n = (LEAF_LEN - i).min((count - done) as usize);
+            if self.leaves.len() <= l {
+                self.leaves.resize(l + 1, None);
+            }
+            let leaf =
+                self.leaves[l].get_or_insert_with(|| Rc::new(Leaf { entries: [NONE; LEAF_LEN], used: 0 }));
+            let leaf = Rc::make_mut(leaf);
+            let mut new = 0;
+            for (entry, page) in leaf.entries[i..i + n].iter_mut().zip(page + done..) {
+                new += u32::from(*entry == NONE);
+                *entry = page;
+            }
+            leaf.used += new;
+            self.mapped += u64::from(new);
+            done += n as u32;
+        }
+    }
+
+    /// How many leaves there may be: the numbers of those that are there are lower.
+    pub(crate) fn leaves(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// The pages of some leaves, in the order of their indices.
+    pub(crate) fn pages(&self, leaves: Range<usize>) -> impl Iterator<Item = u32> + '_ {
+        let end = leaves.end.min(self.leaves.len());
+        let entries = self.leaves[leaves.start.min(end)..end].iter().flatten().flat_map(|leaf| &leaf.entries);
+        entries.copied().filter(|page| *page != NONE)
+    }
+
+    /// The runs of pages in a row of one leaf: where each begins in the leaf, its length, its first page.
+    pub(crate) fn runs(&self, leaf: usize) -> impl Iterator<Item = (u16, u16, u32)> + '_ {
+        let entries = self.leaves.get(leaf).and_then(Option::as_ref).map_or(&[][..], |l| &l.entries[..]);
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            at += entries[at..].iter().take_while(|page| **page == NONE).count();
+            let page = *entries.get(at)?;
+            let count = entries[at..].iter().zip(page..NONE).take_while(|(p, wanted)| *p == wanted).count();
+            at += count;
+            Some(((at - count) as u16, count as u16, page))
+        })
     }
 
     /// How many indices have a page.
@@ -137,5 +186,32 @@ mod tests {
         assert_eq!(map.set(5001, None), Some(10));
         assert_eq!((copy.get(5001), map.get(5001), map.mapped(), copy.mapped()), (Some(10), None, 2, 3));
         assert_eq!(map.iter().collect::<Vec<_>>(), [(5000, 9), (5002, 12)]);
+    }
+
+    #[test]
+    fn runs_that_are_set_are_the_runs_that_are_found() {
+        let mut map = Map::default();
+        map.set_run(1000, 2000, 50);
+        map.set(1500, None);
+        assert_eq!((map.mapped(), map.leaves()), (1999, 3));
+        assert_eq!(map.runs(0).collect::<Vec<_>>(), [(1000, 24, 50)]);
+        assert_eq!(map.runs(1).collect::<Vec<_>>(), [(0, 476, 74), (477, 547, 551)]);
+        assert_eq!(map.runs(7).count(), 0);
+        assert_eq!(map.pages(1..2).count(), 1023);
+        assert_eq!(map.pages(0..9).last(), Some(2049));
+        map.set_run(1000, 2000, 9000);
+        assert_eq!((map.mapped(), map.get(2999)), (2000, Some(10_999)));
+    }
+
+    #[test]
+    fn a_clone_of_a_clone_has_the_same_leaves_whatever_its_depth() {
+        let mut map = Map::default();
+        map.set_run(0, 5000, 7);
+        let deep = (0..200).fold(map.clone(), |map, _| map.clone());
+        let same = |(a, b): (&Option<Rc<Leaf>>, &Option<Rc<Leaf>>)| match (a, b) {
+            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            _ => false,
+        };
+        assert!(map.leaves.iter().zip(&deep.leaves).all(same), "one step from an index to its page");
     }
 }

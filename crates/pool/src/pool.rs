@@ -58,6 +58,9 @@ pub struct PoolSpace {
     pub total_bytes: u64,
     /// Bytes of pages that something refers to, each counted once.
     pub used_bytes: u64,
+    /// Bytes of pages that more than one map entry or ROD refers to, each counted once. The others that are used are each the
+    /// exclusive part of one volume, or held by nothing but a ROD.
+    pub shared_bytes: u64,
     /// Bytes of the other pages, including those whose release is not durable yet: a write that needs them waits for it.
     pub free_bytes: u64,
     /// The sizes of all volumes together: what was promised.
@@ -103,6 +106,7 @@ impl Pool {
         PoolSpace {
             total_bytes: total,
             used_bytes: used,
+            shared_bytes: u64::from(space.shared()) * page,
             free_bytes: total - used,
             subscribed_bytes: self.0.volumes.borrow().values().map(|v| v.len_bytes.get()).sum(),
             soft_threshold_percent: self.0.thresholds.get().soft,

@@ -56,7 +56,7 @@ impl Volume {
             let page = map.set(index, None).expect("it was mapped");
             self.pool.entries.set(self.pool.entries.get() - 1);
             self.pool.log(Record::Unmap { volume: self.state.id, index, count: 1 });
-            *freed += u64::from(self.pool.drop_logged(page));
+            *freed += u64::from(self.pool.drop_logged(self.state.id, page));
             from = index + 1;
         }
         Some(from)

@@ -5,7 +5,12 @@
 //!                                                              └── still being read ──> lingering ──> free
 //! ```
 
+mod bulk;
+mod owners;
+
 use std::collections::BTreeSet;
+
+use owners::Exclusive;
 
 /// Pages are taken from one area until this many were taken, so that what is written in a row lies in a row; then from
 /// the area with the largest share of free pages.
@@ -16,6 +21,8 @@ const BURST_PAGES: u32 = 16;
 struct Page {
     /// Map entries and RODs that refer to it.
     refs: u32,
+    /// The numbers of the volumes whose entries refer to it, exclusive-ored: with one reference, its owner (see `owners.rs`).
+    owners: u32,
     /// Reads in flight.
     readers: u32,
     /// Writes in place in flight.
@@ -65,6 +72,10 @@ pub(crate) struct Space {
     releasing: Vec<u32>,
     /// Released durably, but still being read.
     lingering: BTreeSet<u32>,
+    /// Pages with more than one reference.
+    shared_count: u32,
+    /// Pages of each volume that nothing else refers to.
+    exclusive: Exclusive,
 }
 
 struct Bits(Vec<u64>);
@@ -154,7 +165,7 @@ impl Area {
             "page {page} was free and in use"
         );
         // Nobody else has it in the durable map: it was free.
-        *state = Page { refs: 1, readers: 0, writers: 0, settles_at: 0 };
+        *state = Page { refs: 1, ..Page::default() };
     }
 
     /// A free page, taken.
@@ -264,17 +275,19 @@ impl Space {
         found
     }
 
-    /// One more reference; while opening also the first.
+    /// One more reference, which no volume owns yet.
     pub(crate) fn refer(&mut self, page: u32) {
-        let area = self.area_mut(page);
-        if area.page(page).refs == 0 {
-            assert!(area.free.get(page - area.first), "page {page} is being released");
-            return area.take(page);
+        let state = self.area_mut(page).page_mut(page);
+        assert!(state.refs > 0, "page {page} is free or being released");
+        state.refs += 1;
+        let (refs, owner) = (state.refs, state.owners);
+        if refs == 2 {
+            self.shared_count += 1;
+            self.exclusive.remove(owner, 1);
         }
-        area.page_mut(page).refs += 1;
     }
 
-    /// One reference less. `settles_at` is the commit that makes it durable; `None` when the reference never was in a map
+    /// One reference less, which no volume owns. `settles_at` is the commit that makes it durable; `None` when the reference never was in a map
     /// that could become durable. Whether it was the last one.
     pub(crate) fn drop_reference(&mut self, page: u32, settles_at: Option<u64>) -> bool {
         let area = self.area_mut(page);
@@ -284,9 +297,15 @@ impl Space {
         if let Some(commit) = settles_at {
             state.settles_at = commit;
         }
-        if state.refs > 0 {
+        let (refs, owner) = (state.refs, state.owners);
+        if refs > 0 {
+            if refs == 1 {
+                self.shared_count -= 1;
+                self.exclusive.add(owner, 1);
+            }
             return false;
         }
+        assert_eq!(owner, 0, "page {page} is released while a volume owns it");
         assert_eq!(state.writers, 0, "page {page} is released while it is written");
         area.used_count -= 1;
         self.releasing.push(page);

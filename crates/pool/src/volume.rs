@@ -45,7 +45,7 @@ pub struct VolumeSpace {
     pub used_bytes: u64,
     /// Bytes of pages that something else refers to, too.
     pub shared_bytes: u64,
-    /// Bytes that would be free if the volume were deleted.
+    /// Bytes of pages that nothing else refers to: they would be free if the volume were deleted.
     pub exclusive_bytes: u64,
 }
 
@@ -115,16 +115,16 @@ impl Volume {
         (self.state.provisioning == Provisioning::Thin).then_some(self.pool.page_bytes)
     }
 
-    /// Bytes of its pages, shared or not: at once, where [`Volume::space`] looks at every page.
+    /// Bytes of its pages, shared or not.
     pub fn used_bytes(&self) -> u64 {
         self.state.map.borrow().mapped() * self.pool.page_bytes
     }
 
-    /// What it occupies, alone and shared.
+    /// What it occupies, alone and shared. Cheap: it is counted as it changes.
     pub fn space(&self) -> VolumeSpace {
-        let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
-        let exclusive = map.iter().filter(|(_, page)| space.refs(*page) == 1).count() as u64;
-        let page = self.pool.page_bytes;
+        let (map, page) = (self.state.map.borrow(), self.pool.page_bytes);
+        // A volume that is being deleted has no map any more, but for a moment still pages.
+        let exclusive = u64::from(self.pool.space.borrow().exclusive(self.state.id)).min(map.mapped());
         VolumeSpace {
             len_bytes: self.state.len_bytes.get(),
             used_bytes: map.mapped() * page,

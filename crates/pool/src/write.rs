@@ -178,12 +178,13 @@ impl Volume {
         Ok(n)
     }
 
-    /// Puts a page whose reference is the caller's into the map. Room was asked for just before.
+    /// Puts a page into the map; the caller's reference becomes the map's. Room was asked for just before.
     pub(crate) fn set_page(&self, index: u32, page: u32) {
         let old = self.state.map.borrow_mut().set(index, Some(page));
+        self.pool.space.borrow_mut().own(page, self.state.id);
         self.pool.log(Record::Map { volume: self.state.id, index, page, count: 1 });
         match old {
-            Some(old) => _ = self.pool.drop_logged(old),
+            Some(old) => _ = self.pool.drop_logged(self.state.id, old),
             None => self.pool.entries.set(self.pool.entries.get() + 1),
         }
     }

@@ -1,0 +1,110 @@
+//! Many pages at once: opening, cloning, deleting. What could be counted page by page is counted in rows.
+
+use super::{Area, Space};
+
+/// An area at hand: pages that follow each other are mostly of one group.
+struct Hand(usize);
+
+impl Hand {
+    fn take<'a>(&mut self, areas: &'a mut [Area], page: u32) -> Option<&'a mut Area> {
+        let fits = |a: &Area| (a.first..a.end).contains(&page);
+        if !areas.get(self.0).is_some_and(fits) {
+            self.0 = areas.partition_point(|a| a.end <= page);
+        }
+        areas.get_mut(self.0).filter(|a| fits(a))
+    }
+}
+
+impl Space {
+    /// Takes what a volume's map says while the pool is being opened. [`Space::count_owners`] follows. An error is a page that no
+    /// group has.
+    pub(crate) fn load(&mut self, volume: u32, pages: impl Iterator<Item = u32>) -> Result<(), u32> {
+        let mut hand = Hand(0);
+        for page in pages {
+            let area = hand.take(&mut self.areas, page).ok_or(page)?;
+            if area.page(page).refs == 0 {
+                area.take(page);
+            } else {
+                area.page_mut(page).refs += 1;
+            }
+            area.page_mut(page).owners ^= volume;
+        }
+        Ok(())
+    }
+
+    /// Counts shared pages and those that volumes have for themselves, from scratch.
+    pub(crate) fn count_owners(&mut self) {
+        self.exclusive.clear();
+        self.shared_count = 0;
+        let mut row = (0, 0);
+        for page in self.areas.iter().flat_map(|a| &a.pages) {
+            match page.refs {
+                0 => {}
+                1 if page.owners == row.0 => row.1 += 1,
+                1 => {
+                    self.exclusive.add(row.0, row.1);
+                    row = (page.owners, 1);
+                }
+                _ => self.shared_count += 1,
+            }
+        }
+        self.exclusive.add(row.0, row.1);
+    }
+
+    /// Pages of volume `from` become pages of volume `to`, too.
+    pub(crate) fn share(&mut self, from: u32, to: u32, pages: impl Iterator<Item = u32>) {
+        let mut hand = Hand(0);
+        let mut newly_shared = 0;
+        for page in pages {
+            let area = hand.take(&mut self.areas, page).expect("a mapped page is of a group");
+            let state = area.page_mut(page);
+            assert!(state.refs > 0, "page {page} is mapped and has no reference");
+            newly_shared += u32::from(state.refs == 1);
+            state.refs += 1;
+            state.owners ^= to;
+        }
+        // Who had the only reference was the volume whose map names the page.
+        self.exclusive.remove(from, newly_shared);
+        self.shared_count += newly_shared;
+    }
+
+    /// Entries of a volume are gone: its references to these pages end. `settles_at` is as in [`Space::drop_reference`].
+    pub(crate) fn drop_many(
+        &mut self,
+        volume: u32,
+        settles_at: Option<u64>,
+        pages: impl Iterator<Item = u32>,
+    ) {
+        let mut hand = Hand(0);
+        let (mut released, mut row) = (0, (0, 0));
+        for page in pages {
+            let area = hand.take(&mut self.areas, page).expect("a mapped page is of a group");
+            let state = area.page_mut(page);
+            assert!(state.refs > 0, "page {page} has no reference to drop");
+            state.refs -= 1;
+            state.owners ^= volume;
+            if let Some(commit) = settles_at {
+                state.settles_at = commit;
+            }
+            match (state.refs, state.owners) {
+                (0, _) => {
+                    assert_eq!(state.writers, 0, "page {page} is released while it is written");
+                    area.used_count -= 1;
+                    self.releasing.push(page);
+                    released += 1;
+                }
+                (1, owner) => {
+                    self.shared_count -= 1;
+                    if owner != row.0 {
+                        self.exclusive.add(row.0, row.1);
+                        row = (owner, 0);
+                    }
+                    row.1 += 1;
+                }
+                _ => {}
+            }
+        }
+        self.exclusive.add(row.0, row.1);
+        self.exclusive.remove(volume, released);
+    }
+}

@@ -1,0 +1,71 @@
+//! Whose pages are: how much each volume has for itself, known at any time without looking at its map.
+//!
+//! Every page has the exclusive or of the numbers of the volumes whose entries refer to it. A volume that comes or goes changes it
+//! by its own number; when one reference is left, what remains is the number of its owner, whoever else there was. RODs and pages that
+//! are about to be mapped have no owner: 0, which no volume has.
+
+use std::collections::BTreeMap;
+
+use super::Space;
+
+/// Pages per volume; volumes without any are not in it.
+#[derive(Default)]
+pub(super) struct Exclusive(BTreeMap<u32, u32>);
+
+impl Exclusive {
+    pub(super) fn add(&mut self, volume: u32, pages: u32) {
+        if volume != 0 && pages > 0 {
+            *self.0.entry(volume).or_default() += pages;
+        }
+    }
+
+    pub(super) fn remove(&mut self, volume: u32, pages: u32) {
+        if volume == 0 || pages == 0 {
+            return;
+        }
+        let count = self.0.get_mut(&volume).expect("the volume has pages for itself");
+        *count -= pages;
+        if *count == 0 {
+            self.0.remove(&volume);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Space {
+    /// A reference that nobody owned is an entry of this volume's map now.
+    pub(crate) fn own(&mut self, page: u32, volume: u32) {
+        let state = self.area_mut(page).page_mut(page);
+        state.owners ^= volume;
+        if state.refs == 1 {
+            self.exclusive.add(volume, 1);
+        }
+    }
+
+    /// An entry of this volume's map is gone; its reference is nobody's.
+    pub(crate) fn disown(&mut self, page: u32, volume: u32) {
+        let state = self.area_mut(page).page_mut(page);
+        state.owners ^= volume;
+        if state.refs == 1 {
+            self.exclusive.remove(volume, 1);
+        }
+    }
+
+    /// Pages of a volume that nothing else refers to.
+    pub(crate) fn exclusive(&self, volume: u32) -> u32 {
+        self.exclusive.0.get(&volume).copied().unwrap_or(0)
+    }
+
+    /// Pages with more than one reference.
+    pub(crate) fn shared(&self) -> u32 {
+        self.shared_count
+    }
+
+    /// The exclusive or of the owners of a page.
+    pub(crate) fn owners(&self, page: u32) -> u32 {
+        self.area(page).page(page).owners
+    }
+}
