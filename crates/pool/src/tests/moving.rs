@@ -300,3 +300,82 @@ fn a_first_write_costs_at_most_one_append() {
         assert!(together <= 25 * 4096, "{together} bytes for 50 first writes at once");
     });
 }
+
+/// Where a group's bytes begin on a drive of a group with one drive.
+const DATA: u64 = 1 << 20;
+
+/// While a second holder comes, others write and flush. Whatever they were told to be durable is on each holder alone.
+#[test]
+fn both_holders_have_all_commits_also_those_made_while_one_of_them_came() {
+    for lost in 0..2 {
+        let rig = Rig::new(7, setup(2));
+        let flushed = Rc::new(Cell::new(0));
+        rig.model.run(async |world| {
+            let groups = new_groups(&world, &rig.setup).await;
+            let pool = pool_on(&world, &groups[..1]).await;
+            let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+            let over = Rc::new(Cell::new(false));
+            let (stop, told) = (over.clone(), flushed.clone());
+            world.spawn(async move {
+                while !stop.get() {
+                    let i = told.get();
+                    v.write(i % 100 * PAGE, &encode(std::iter::once(i as u32 + 1))).await.expect("write");
+                    v.flush().await.expect("flush");
+                    told.set(i + 1);
+                }
+            });
+            world.sleep(std::time::Duration::from_millis(2)).await;
+            let before = flushed.get();
+            pool.add_group(groups[1].clone()).await.expect("add");
+            assert!(flushed.get() > before + 2, "commits were made meanwhile");
+            over.set(true);
+            world.sleep(std::time::Duration::from_millis(5)).await;
+        });
+        rig.disks[lost].poke(DATA, &[0; 128 << 10]);
+        rig.model.run(async |world| {
+            let groups = open_groups(&world, &rig.setup).await.expect("open groups");
+            let pool = Pool::open(world.clone(), groups).await.expect("open");
+            assert_eq!(pool.groups().len(), 2);
+            let v = pool.volume("v").expect("there");
+            let last = flushed.get();
+            for i in last.saturating_sub(100)..last {
+                assert_eq!(values(&v, (i % 100) as usize * PER_PAGE, 1).await, [i as u32 + 1]);
+            }
+            audit(&pool).await;
+        });
+    }
+}
+
+/// The cut that is hardest to meet: one holder has the new table, the other one the latest commit. Both count.
+#[test]
+fn the_newest_table_and_the_furthest_commit_may_be_on_different_holders() {
+    let rig = Rig::new(8, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups[..1]).await;
+        let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+        pool.add_group(groups[1].clone()).await.expect("add");
+        for i in 0..3 {
+            v.write(i * PAGE, &encode(std::iter::once(i as u32 + 1))).await.expect("write");
+            v.flush().await.expect("flush");
+        }
+    });
+    // The addition is generation 2, in slot 0, with its frames in the first half, one block each. The second frame is damaged from
+    // its first bytes on, so that the third one would be corruption; therefore that one goes, too.
+    rig.disks[0].poke(DATA, &[0; 4096]);
+    let frames = DATA + (128 << 10);
+    assert_eq!(rig.disks[1].peek(frames, 8), *b"MASUJRNL");
+    rig.disks[1].poke(frames + 4096, &[0; 2 * 4096]);
+    rig.model.run(async |world| {
+        let groups = open_groups(&world, &rig.setup).await.expect("open groups");
+        let pool = Pool::open(world.clone(), groups).await.expect("open");
+        assert_eq!(pool.groups().len(), 2);
+        let v = pool.volume("v").expect("there");
+        for i in 0..3 {
+            assert_eq!(values(&v, i * PER_PAGE, 1).await, [i as u32 + 1]);
+        }
+        audit(&pool).await;
+        fill(&v, 60, 1).await;
+        assert!(used(&pool).iter().all(|pages| *pages > 10), "{:?}", used(&pool));
+    });
+}
