@@ -135,14 +135,14 @@ fn what_is_not_possible_is_refused_with_numbers() {
         let pool = pool_on(&world, &groups[..1]).await;
         let pages = pool.space().total_bytes / PAGE;
         let v = pool.create_volume("v", 2 * pages * PAGE, Provisioning::Thin).await.expect("create");
-        let text = |outcome: Result<_, PoolError>| outcome.err().expect("refused").to_string();
+        let text = |outcome: Result<_, PoolError>| outcome.expect_err("refused").to_string();
         let alone = text(pool.evacuate(groups[0].id(), go).await.map(drop));
         assert!(alone.contains("there is no other group"), "{alone}");
         assert!(text(pool.remove_group(groups[0].id()).await.map(drop)).contains("at least one group"));
         pool.add_group(groups[1].clone()).await.expect("add");
         assert!(text(pool.add_group(groups[1].clone()).await).contains("in the pool already"));
         fill(&v, pages + 10, 1).await;
-        let full = pool.evacuate(groups[0].id(), go).await.err().expect("no room");
+        let full = pool.evacuate(groups[0].id(), go).await.expect_err("no room");
         let PoolError::NoRoom { used_bytes, free_bytes, .. } = full else { panic!("{full}") };
         assert!(used_bytes > free_bytes && free_bytes < pages * PAGE, "{used_bytes} and {free_bytes}");
         assert!(pool.group_spaces().iter().all(|g| !g.evacuating));
@@ -197,7 +197,7 @@ fn an_evacuation_stops_goes_on_and_is_cancelled() {
         let moved = pool.evacuate(groups[0].id(), stop).await.expect("evacuate");
         assert!(!moved.complete && moved.bytes > 0 && used(&pool)[0] == before - moved.bytes / PAGE);
         let busy = async |_: u64| {
-            let error = pool.rebalance(go).await.err().expect("busy");
+            let error = pool.rebalance(go).await.expect_err("busy");
             assert_eq!(error.to_string(), "pool p is busy with an evacuation");
             pool.cancel_evacuation(groups[0].id()).await.expect("cancel");
             ControlFlow::Continue(())
