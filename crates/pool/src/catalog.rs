@@ -1,6 +1,7 @@
 //! The durable state of a pool as plain data: what a checkpoint holds and the journal changes.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::codec::Reader;
 use crate::events::Thresholds;
@@ -21,7 +22,7 @@ pub(crate) struct Cataloged {
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) volumes: BTreeMap<u32, Cataloged>,
-    pub(crate) records: BTreeMap<String, Vec<u8>>,
+    pub(crate) records: BTreeMap<String, Rc<[u8]>>,
     pub(crate) next_volume: u32,
     pub(crate) thresholds: Thresholds,
     /// How many pages the pool has: no entry may name one past it.
@@ -64,10 +65,7 @@ impl Catalog {
                 {
                     return Err(format!("a record maps pages {page}+{count} of {}", self.pages));
                 }
-                let map = &mut self.volume(volume)?.map;
-                for i in 0..count {
-                    map.set(index + i, Some(page + i));
-                }
+                self.volume(volume)?.map.set_run(index, count, page);
             }
             Record::Unmap { volume, index, count } => {
                 let end = index.checked_add(count).ok_or("a record unmaps past the last index")?;
@@ -96,7 +94,7 @@ impl Catalog {
                 self.insert(volume, copy)?;
             }
             Record::Save { key, bytes } if bytes.is_empty() => drop(self.records.remove(&key)),
-            Record::Save { key, bytes } => drop(self.records.insert(key, bytes)),
+            Record::Save { key, bytes } => drop(self.records.insert(key, bytes.into())),
             Record::Thresholds(thresholds) => self.thresholds = thresholds,
         }
         Ok(())

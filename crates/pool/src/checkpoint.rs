@@ -13,7 +13,8 @@ use crate::codec::{Put, Reader};
 use crate::events::Thresholds;
 use crate::layout::CHECKPOINT_BLOCK;
 use crate::map::{LEAF_LEN, Map};
-use crate::superblock::checksum;
+use crate::records::RECORD_BYTES_MAX;
+use crate::superblock::{checksum, checksum_without};
 
 const MAGIC: [u8; 8] = *b"MASUCKPT";
 const HEADER_LEN: usize = 64;
@@ -38,63 +39,80 @@ const ITEM_VOLUME: u8 = 2;
 const ITEM_LEAF: u8 = 3;
 const ITEM_RECORD: u8 = 4;
 const ITEM_END: u8 = 5;
+/// A record with the longest text for a key. (A leaf has at most 1,024 runs of 8 bytes.)
+const ITEM_LEN_MAX: usize = RECORD_BYTES_MAX + (64 << 10) + 6;
 
-/// The items of a catalog, each with its length before it. One leaf is the largest step.
-pub(crate) fn items(catalog: &Catalog) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let mut pool = Vec::new();
-    pool.put_u32(catalog.next_volume);
-    pool.put_u8(catalog.thresholds.soft);
-    pool.put_u8(catalog.thresholds.critical);
-    let head = std::iter::once(item(ITEM_POOL, &pool));
+/// What is encoded in one go: at most a leaf, or a record.
+pub(crate) enum Item<'a> {
+    Pool(&'a Catalog),
+    Volume(u32, &'a Cataloged),
+    Leaf(u32, &'a Map, usize),
+    Record(&'a str, &'a [u8]),
+    End,
+}
+
+/// The items of a catalog in the order of the stream.
+pub(crate) fn items(catalog: &Catalog) -> impl Iterator<Item = Item<'_>> {
     let volumes = catalog.volumes.iter().flat_map(|(id, v)| {
-        let mut volume = Vec::new();
-        volume.put_u32(*id);
-        volume.put_u64(v.len_bytes);
-        volume.put_u8(u8::from(v.thick) | u8::from(v.unfinished) << 1);
-        volume.put_text(&v.name);
-        std::iter::once(item(ITEM_VOLUME, &volume)).chain(leaves(*id, &v.map))
+        let leaves = (0..v.map.leaves()).map(|leaf| Item::Leaf(*id, &v.map, leaf));
+        std::iter::once(Item::Volume(*id, v)).chain(leaves)
     });
-    let records = catalog.records.iter().map(|(key, bytes)| {
-        let mut record = Vec::new();
-        record.put_text(key);
-        record.put_blob(bytes);
-        item(ITEM_RECORD, &record)
-    });
-    head.chain(volumes).chain(records).chain(std::iter::once(item(ITEM_END, &[])))
+    let records = catalog.records.iter().map(|(key, bytes)| Item::Record(key, bytes));
+    std::iter::once(Item::Pool(catalog)).chain(volumes).chain(records).chain(std::iter::once(Item::End))
 }
 
-fn item(kind: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(5 + payload.len());
-    bytes.put_u32(payload.len() as u32);
-    bytes.put_u8(kind);
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
-/// The leaves of a map as runs: start within the leaf, count, first page.
-fn leaves(volume: u32, map: &Map) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let mut entries = map.iter().peekable();
-    std::iter::from_fn(move || {
-        let leaf = entries.peek()?.0 / LEAF_LEN as u32;
-        let mut runs: Vec<(u16, u16, u32)> = Vec::new();
-        while let Some((index, page)) = entries.next_if(|e| e.0 / LEAF_LEN as u32 == leaf) {
-            let start = (index % LEAF_LEN as u32) as u16;
-            match runs.last_mut() {
-                Some((s, n, p)) if *s + *n == start && *p + u32::from(*n) == page => *n += 1,
-                _ => runs.push((start, 1, page)),
+impl Item<'_> {
+    /// Appends the item with its length and kind before it; nothing for a leaf without pages.
+    fn encode(&self, to: &mut Vec<u8>) {
+        let begin = to.len();
+        to.put_u32(0);
+        match self {
+            Item::Pool(catalog) => {
+                to.put_u8(ITEM_POOL);
+                to.put_u32(catalog.next_volume);
+                to.put_u8(catalog.thresholds.soft);
+                to.put_u8(catalog.thresholds.critical);
             }
+            Item::Volume(id, v) => {
+                to.put_u8(ITEM_VOLUME);
+                to.put_u32(*id);
+                to.put_u64(v.len_bytes);
+                to.put_u8(u8::from(v.thick) | u8::from(v.unfinished) << 1);
+                to.put_text(&v.name);
+            }
+            Item::Leaf(volume, map, leaf) => {
+                if !encode_leaf(*volume, map, *leaf, to) {
+                    return to.truncate(begin);
+                }
+            }
+            Item::Record(key, bytes) => {
+                to.put_u8(ITEM_RECORD);
+                to.put_text(key);
+                to.put_blob(bytes);
+            }
+            Item::End => to.put_u8(ITEM_END),
         }
-        let mut payload = Vec::new();
-        payload.put_u32(volume);
-        payload.put_u32(leaf);
-        payload.put_u16(runs.len() as u16);
-        for (start, count, page) in runs {
-            payload.put_u16(start);
-            payload.put_u16(count);
-            payload.put_u32(page);
-        }
-        Some(item(ITEM_LEAF, &payload))
-    })
+        let len = (to.len() - begin - 5) as u32;
+        to[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
+    }
+}
+
+/// A leaf as runs: start within the leaf, count, first page. Whether there are any.
+fn encode_leaf(volume: u32, map: &Map, leaf: usize, to: &mut Vec<u8>) -> bool {
+    to.put_u8(ITEM_LEAF);
+    to.put_u32(volume);
+    to.put_u32(leaf as u32);
+    let count_at = to.len();
+    to.put_u16(0);
+    let mut runs = 0_u16;
+    for (start, count, page) in map.runs(leaf) {
+        runs += 1;
+        to.put_u16(start);
+        to.put_u16(count);
+        to.put_u32(page);
+    }
+    to[count_at..count_at + 2].copy_from_slice(&runs.to_le_bytes());
+    runs > 0
 }
 
 /// Fills blocks with the stream of items.
@@ -111,8 +129,8 @@ impl Packer {
     }
 
     /// Takes an item.
-    pub(crate) fn push(&mut self, item: &[u8]) {
-        self.body.extend_from_slice(item);
+    pub(crate) fn push(&mut self, item: &Item<'_>) {
+        item.encode(&mut self.body);
     }
 
     /// The next full block; with `end` also the last one, which is not full.
@@ -148,6 +166,24 @@ impl Packer {
     }
 }
 
+/// The part of the stream in a block, if it is the one with this index of this checkpoint, and whole.
+pub(crate) fn block_body(
+    pool_id: PoolId,
+    generation: u64,
+    index: u32,
+    block: &[u8],
+) -> Result<&[u8], &'static str> {
+    let (header, body) = Header::ref_from_prefix(block).map_err(|_| "it is cut short")?;
+    if header.magic != MAGIC || checksum_without(block, 8) != header.crc32c.get() {
+        return Err("the checksum does not fit");
+    }
+    let is_mine = header.pool_id == pool_id.0 && header.generation.get() == generation;
+    if !is_mine || header.index.get() != index {
+        return Err("it is a block of another place or time");
+    }
+    body.get(..header.body_len.get() as usize).ok_or("its length is wrong")
+}
+
 /// Rebuilds a catalog from the blocks of a checkpoint.
 pub(crate) struct Unpacker {
     pool_id: PoolId,
@@ -171,30 +207,23 @@ impl Unpacker {
 
     /// Takes the next block.
     pub(crate) fn push(&mut self, block: &[u8]) -> Result<(), BlockError> {
-        let (header, body) = Header::ref_from_prefix(block).map_err(|_| self.corrupt("it is cut short"))?;
-        let mut unsummed = block.to_vec();
-        unsummed[8..12].fill(0);
-        if header.magic != MAGIC || checksum(&unsummed) != header.crc32c.get() {
-            return Err(self.corrupt("the checksum does not fit"));
-        }
-        let is_mine = header.pool_id == self.pool_id.0 && header.generation.get() == self.generation;
-        if !is_mine || header.index.get() != self.index {
-            return Err(self.corrupt("it is a block of another place or time"));
-        }
-        let body =
-            body.get(..header.body_len.get() as usize).ok_or_else(|| self.corrupt("its length is wrong"))?;
-        self.rest.extend_from_slice(body);
+        let body = block_body(self.pool_id, self.generation, self.index, block)
+            .map_err(|cause| self.corrupt(cause))?;
+        let mut stream = std::mem::take(&mut self.rest);
+        stream.extend_from_slice(body);
         let mut taken = 0;
-        while let Some(payload_len) = Reader::new(&self.rest[taken..]).u32() {
-            let end = taken + 5 + payload_len as usize;
-            if end > self.rest.len() {
-                break;
+        while let Some(payload_len) = Reader::new(&stream[taken..]).u32() {
+            // The longest items are leaves and records; what is longer would be gathered without end.
+            if payload_len as usize > ITEM_LEN_MAX {
+                return Err(self.corrupt("an item is too long"));
             }
-            let bytes = self.rest[taken + 4..end].to_vec();
-            self.item(&bytes).ok_or_else(|| self.corrupt("an item makes no sense"))?;
+            let end = taken + 5 + payload_len as usize;
+            let Some(item) = stream.get(taken + 4..end) else { break };
+            self.item(item).ok_or_else(|| self.corrupt("an item makes no sense"))?;
             taken = end;
         }
-        self.rest.drain(..taken);
+        stream.drain(..taken);
+        self.rest = stream;
         self.index += 1;
         Ok(())
     }
@@ -213,24 +242,25 @@ impl Unpacker {
                     Cataloged { name: from.text()?, len_bytes, thick, unfinished, map: Map::default() };
                 self.catalog.volumes.insert(id, volume);
             }
-            ITEM_LEAF => {
-                let (volume, leaf, runs) = (from.u32()?, from.u32()?, from.u16()?);
-                let pages = self.catalog.pages;
-                let map = &mut self.catalog.volumes.get_mut(&volume)?.map;
-                for _ in 0..runs {
-                    let (start, count, page) = (from.u16()?, from.u16()?, from.u32()?);
-                    let fits = usize::from(start) + usize::from(count) <= LEAF_LEN
-                        && page.checked_add(count.into()).is_some_and(|end| end <= pages);
-                    let base = leaf.checked_mul(LEAF_LEN as u32)?.checked_add(start.into())?;
-                    fits.then_some(())?;
-                    for i in 0..u32::from(count) {
-                        map.set(base + i, Some(page + i));
-                    }
-                }
-            }
-            ITEM_RECORD => drop(self.catalog.records.insert(from.text()?, from.blob()?)),
+            ITEM_LEAF => self.leaf(&mut from)?,
+            ITEM_RECORD => drop(self.catalog.records.insert(from.text()?, from.blob()?.into())),
             ITEM_END => self.ended = true,
             _ => return None,
+        }
+        Some(())
+    }
+
+    fn leaf(&mut self, from: &mut Reader<'_>) -> Option<()> {
+        let (volume, leaf, runs) = (from.u32()?, from.u32()?, from.u16()?);
+        let pages = self.catalog.pages;
+        let map = &mut self.catalog.volumes.get_mut(&volume)?.map;
+        for _ in 0..runs {
+            let (start, count, page) = (from.u16()?, from.u16()?, from.u32()?);
+            let fits = usize::from(start) + usize::from(count) <= LEAF_LEN
+                && page.checked_add(count.into()).is_some_and(|end| end <= pages);
+            let base = leaf.checked_mul(LEAF_LEN as u32)?.checked_add(start.into())?;
+            fits.then_some(())?;
+            map.set_run(base, count.into(), page);
         }
         Some(())
     }
@@ -241,5 +271,56 @@ impl Unpacker {
             return Err(self.corrupt("the end is missing"));
         }
         Ok(self.catalog)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_reads_back_and_no_cut_or_flip_does() {
+        let mut catalog = Catalog { next_volume: 9, pages: 1 << 20, ..Catalog::default() };
+        catalog.thresholds = Thresholds { soft: 70, critical: 90 };
+        let mut map = Map::default();
+        map.set_run(1000, 3000, 77);
+        (0..3000).for_each(|i| _ = map.set(2_000_000 + 7 * i, Some(i * 97 % 4001)));
+        let volume = Cataloged {
+            name: "ü".into(),
+            len_bytes: 1 << 42,
+            thick: true,
+            unfinished: false,
+            map: map.clone(),
+        };
+        catalog.volumes.insert(3, volume);
+        catalog.records.insert("p/a".into(), vec![5; 60_000].into());
+        catalog.records.insert("v3/pr".into(), vec![6; 64 << 10].into());
+        let id = PoolId([7; 16]);
+        let mut packer = Packer::new(id, 4);
+        let mut blocks = Vec::new();
+        for item in items(&catalog) {
+            packer.push(&item);
+            blocks.extend(std::iter::from_fn(|| packer.block(false)));
+        }
+        blocks.extend(std::iter::from_fn(|| packer.block(true)));
+        assert_eq!(blocks.len(), packer.blocks() as usize);
+        let read = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
+            let mut bytes: Vec<Vec<u8>> = blocks.iter().map(|(_, b)| b.to_vec()).collect();
+            change(&mut bytes);
+            let mut unpacker = Unpacker::new(id, 4, 1 << 20);
+            bytes.iter().try_for_each(|b| unpacker.push(b))?;
+            unpacker.finish()
+        };
+        let back = read(&|_| {}).expect("whole");
+        assert_eq!(
+            (back.next_volume, back.thresholds, &back.records),
+            (9, catalog.thresholds, &catalog.records)
+        );
+        assert!(back.volumes[&3].map.iter().eq(map.iter()) && back.volumes[&3].map.mapped() == 6000);
+        assert!(read(&|b| drop(b.pop())).is_err());
+        assert!(read(&|b| b.swap(0, 1)).is_err());
+        for at in [9, 40, 70, 5000, 131_071] {
+            assert!(read(&|b| b[0][at] ^= 1).is_err(), "{at}");
+        }
     }
 }

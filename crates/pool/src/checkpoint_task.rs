@@ -20,6 +20,10 @@ use crate::layout::{CHECKPOINT_BLOCK, SLOTS_AT};
 use crate::structure::Change;
 use crate::superblock::Superblock;
 
+/// Items that are encoded between two turns of others: of leaves in one row, whose items are short, many fit a block. With all
+/// their entries apart these are 32,768 runs.
+const STEP_ITEMS: usize = 32;
+
 impl Inner {
     /// Writes the checkpoint of `catalog` in the background, with `change` if there is one.
     pub(crate) fn spawn_checkpoint_task(self: &Rc<Self>, catalog: Catalog, change: Option<Rc<Change>>) {
@@ -55,8 +59,11 @@ impl Inner {
         let holders: Vec<Rc<Area>> = next.table.holders.iter().map(|h| areas[*h as usize].clone()).collect();
         let generation = next.generation;
         let mut packer = Packer::new(self.id, generation);
-        for item in items(catalog) {
+        for (i, item) in items(catalog).enumerate() {
             packer.push(&item);
+            if i % STEP_ITEMS == STEP_ITEMS - 1 {
+                yield_now().await;
+            }
             while let Some((index, buf)) = packer.block(false) {
                 self.write_checkpoint_block(&holders, generation, index, buf).await?;
             }

@@ -46,7 +46,7 @@ pub(crate) struct Inner {
     pub(crate) next_volume: Cell<u32>,
     /// Map entries of all volumes.
     pub(crate) entries: Cell<u64>,
-    pub(crate) records: RefCell<BTreeMap<String, Vec<u8>>>,
+    pub(crate) records: RefCell<BTreeMap<String, Rc<[u8]>>>,
     pub(crate) thresholds: Cell<Thresholds>,
     pub(crate) events: Events,
     pub(crate) commit: Rc<Commit>,

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::PoolId;
 use crate::layout::METADATA_BLOCK;
-use crate::superblock::checksum;
+use crate::superblock::{checksum, checksum_without};
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
 const FLAG_LAST: u32 = 1;
@@ -78,9 +78,7 @@ fn decode(pool_id: PoolId, bytes: &[u8]) -> Option<(Frame, &[u8])> {
         return None;
     }
     let payload = rest.get(..header.payload_len.get() as usize)?;
-    let mut unsummed = bytes[..HEADER_LEN + payload.len()].to_vec();
-    unsummed[8..12].fill(0);
-    if checksum(&unsummed) != header.crc32c.get() {
+    if checksum_without(&bytes[..HEADER_LEN + payload.len()], 8) != header.crc32c.get() {
         return None;
     }
     let frame = Frame {

@@ -35,13 +35,13 @@ impl Inner {
         }
         match bytes.is_empty() {
             true => drop(records.remove(key)),
-            false => drop(records.insert(key.to_owned(), bytes.to_vec())),
+            false => drop(records.insert(key.to_owned(), bytes.into())),
         }
         Ok(())
     }
 
     fn load(&self, key: &str) -> Option<Vec<u8>> {
-        self.records.borrow().get(key).cloned()
+        self.records.borrow().get(key).map(|bytes| bytes.to_vec())
     }
 }
 

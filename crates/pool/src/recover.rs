@@ -5,9 +5,10 @@
 
 use std::rc::Rc;
 
-use block::{BlockError, Device, Pieces};
+use block::{BlockError, Data, Device, Pieces};
+use futures::stream::{self, StreamExt};
 use raid::Group;
-use world::BUF_LEN_MAX;
+use world::{BUF_LEN_MAX, yield_now};
 
 use crate::area::Area;
 use crate::catalog::Catalog;
@@ -16,6 +17,11 @@ use crate::journal::{ReadEnd, read_half};
 use crate::layout::CHECKPOINT_BLOCK;
 use crate::open::read_superblocks;
 use crate::superblock::Superblock;
+
+/// Blocks of a checkpoint that are read at once: 1 MiB.
+const READ_BLOCKS: u64 = (1 << 20) / CHECKPOINT_BLOCK;
+/// Such reads that are in flight: drives are kept busy while what came is unpacked.
+const READS_MAX: usize = 4;
 
 /// The durable state, and what must be written before the pool may go on.
 pub(crate) struct Recovered {
@@ -146,12 +152,26 @@ async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> 
             cause: "its checkpoint is longer than its area".to_owned(),
         });
     }
-    for i in 0..blocks {
-        let mut block = Pieces::new();
-        group.read(area + i * CHECKPOINT_BLOCK, CHECKPOINT_BLOCK as usize, &mut block).await?;
-        unpacker.push(&block.joined())?;
+    let step = READ_BLOCKS as usize;
+    let reads = (0..blocks).step_by(step).map(|first| read_blocks(group, area, first, blocks));
+    let mut reads = stream::iter(reads).buffered(READS_MAX);
+    while let Some(bytes) = reads.next().await {
+        for block in bytes?.chunks(CHECKPOINT_BLOCK as usize) {
+            unpacker.push(block)?;
+        }
+        // Other pools may be at work.
+        yield_now().await;
     }
     unpacker.finish()
+}
+
+/// The blocks from `first` on that one read takes.
+async fn read_blocks(group: &Group, area: u64, first: u64, blocks: u64) -> Result<Data, BlockError> {
+    let count = READ_BLOCKS.min(blocks - first);
+    let mut pieces = Pieces::new();
+    let len = (count * CHECKPOINT_BLOCK) as usize;
+    group.read(area + first * CHECKPOINT_BLOCK, len, &mut pieces).await?;
+    Ok(pieces.joined())
 }
 
 async fn read_journal(

@@ -111,9 +111,7 @@ impl Superblock {
         if format.magic != MAGIC || format.version.get() != VERSION {
             return None;
         }
-        let mut unsummed = bytes[..LEN].to_vec();
-        unsummed[12..16].fill(0);
-        if checksum(&unsummed) != format.crc32c.get() {
+        if checksum_without(&bytes[..LEN], 12) != format.crc32c.get() {
             return None;
         }
         let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
@@ -194,4 +192,13 @@ impl Entry {
 
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
+}
+
+/// The checksum of a structure as if its checksum field, four bytes at `field`, were zero.
+pub(crate) fn checksum_without(bytes: &[u8], field: usize) -> u32 {
+    let mut digest = crc_fast::Digest::new(Crc32Iscsi);
+    digest.update(&bytes[..field]);
+    digest.update(&[0; 4]);
+    digest.update(&bytes[field + 4..]);
+    digest.finalize() as u32
 }
