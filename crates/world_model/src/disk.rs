@@ -8,10 +8,11 @@
 //! bytes (a drive with power-loss protection) has every completed write on the medium.
 //!
 //! **A power cut** loses the cache. Every write that is in flight or in the cache is, per 512-byte sector, old or new; where
-//! several are, a sector holds the newest that reached the medium. The seed draws one of four ways for each disk, since
+//! several are, a sector holds the newest that reached the medium. The seed draws one of five ways for each disk, since
 //! each finds other bugs: everything in doubt is lost; everything is kept; each write as a whole is kept or lost, in any
-//! subset (so a later one may be there and an earlier one not); each sector of each write is kept or lost. What was
-//! flushed stays, always. Recovery must succeed, because that is all that a drive that keeps to its contract may do.
+//! subset (so a later one may be there and an earlier one not); each sector of 512 bytes of each write is kept or lost; the
+//! same for pieces of 4096 bytes, as drives with such physical sectors do it. What was flushed stays, always. Recovery
+//! must succeed, because that is all that a drive that keeps to its contract may do.
 //! The cut may come at any instant, or after the k-th *persistence point*: a write, zero or flush has completed in the
 //! disk, and its host has not heard of it.
 //!
@@ -34,13 +35,17 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use world::Rng;
+
 use crate::core::Core;
 use crate::modelled_drive::Ops;
 use crate::rack::Power;
-use crate::store::Store;
+use crate::store::{Doubtful, Store};
 
 /// The unit in which a write is torn, and in which the medium fails: the smallest that any disk writes at once.
 pub(crate) const SECTOR_BYTES: u64 = 512;
+/// The physical sector of most disks of today: they tear a write only here.
+pub(crate) const PHYSICAL_BYTES: u64 = 4096;
 
 /// What a disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +104,7 @@ pub(crate) enum Health {
     Dead,
 }
 
+#[derive(Clone)]
 pub(crate) struct Faults {
     pub(crate) health: Health,
     pub(crate) slow: u32,
@@ -107,6 +113,19 @@ pub(crate) struct Faults {
     pub(crate) lose_writes: u32,
     pub(crate) misdirect_to: Option<u64>,
     pub(crate) flush_lies: bool,
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults {
+            health: Health::Well,
+            slow: 1,
+            latent: BTreeSet::new(),
+            lose_writes: 0,
+            misdirect_to: None,
+            flush_lies: false,
+        }
+    }
 }
 
 /// A disk; the harness, its open drive and its events share it.
@@ -134,16 +153,25 @@ impl Shared {
             spec,
             power,
             store: RefCell::new(Store::new(spec.cache_bytes)),
-            faults: RefCell::new(Faults {
-                health: Health::Well,
-                slow: 1,
-                latent: BTreeSet::new(),
-                lose_writes: 0,
-                misdirect_to: None,
-                flush_lies: false,
-            }),
+            faults: RefCell::default(),
             ops: RefCell::default(),
             line: RefCell::default(),
+        }
+    }
+
+    /// The power goes: what was in the cache or is `in_flight` is kept or lost as `rng` says.
+    pub(crate) fn lose_power(&self, mut in_flight: Vec<Doubtful>, rng: &mut Rng) {
+        if self.faults.borrow().health == Health::Dead {
+            in_flight.clear();
+        }
+        self.store.borrow_mut().cut(in_flight, rng);
+    }
+
+    /// The process goes and the power stays: what was submitted is carried out, unless the disk hangs or is dead.
+    pub(crate) fn lose_process(&self, in_flight: Vec<Doubtful>) {
+        if self.faults.borrow().health == Health::Well {
+            let mut store = self.store.borrow_mut();
+            in_flight.into_iter().for_each(|write| store.put(write.at, write.content));
         }
     }
 }

@@ -1,29 +1,55 @@
-//! The content of a disk, kept sparsely: what was never written, or was zeroed, takes no memory.
+//! The content of a disk, kept sparsely: what was never written, or was zeroed, takes no memory. A copy shares everything with its
+//! original until either writes: an image of all disks at every persistence point of a run costs a few pointers each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The unit of the map.
+/// The unit in which content is shared and copied.
 const CHUNK: usize = 4096;
+/// Chunks of one leaf: a copy of an image copies one pointer for each 256 KiB, a write after it 64 more.
+const LEAF_CHUNKS: usize = 64;
+const LEAF_BYTES: u64 = (CHUNK * LEAF_CHUNKS) as u64;
+
+type Chunk = [u8; CHUNK];
+
+#[derive(Clone)]
+struct Leaf([Option<Arc<Chunk>>; LEAF_CHUNKS]);
+
+impl Default for Leaf {
+    fn default() -> Leaf {
+        Leaf(std::array::from_fn(|_| None))
+    }
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct Image {
-    chunks: BTreeMap<u64, Box<[u8; CHUNK]>>,
+    leaves: BTreeMap<u64, Arc<Leaf>>,
+}
+
+/// The leaf of a chunk, and the chunk's place in it.
+fn place(chunk: u64) -> (u64, usize) {
+    (chunk / LEAF_CHUNKS as u64, (chunk % LEAF_CHUNKS as u64) as usize)
 }
 
 impl Image {
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) {
-        for_each_chunk(at, to.len(), |chunk, from, range| match self.chunks.get(&chunk) {
-            Some(bytes) => {
-                let part = &bytes[from..from + range.len()];
-                to[range].copy_from_slice(part);
+        for_each_chunk(at, to.len(), |chunk, from, range| {
+            let (leaf, i) = place(chunk);
+            match self.leaves.get(&leaf).and_then(|leaf| leaf.0[i].as_ref()) {
+                Some(bytes) => {
+                    let part = &bytes[from..from + range.len()];
+                    to[range].copy_from_slice(part);
+                }
+                None => to[range].fill(0),
             }
-            None => to[range].fill(0),
         });
     }
 
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
         for_each_chunk(at, bytes.len(), |chunk, from, range| {
-            let to = self.chunks.entry(chunk).or_insert_with(|| Box::new([0; CHUNK]));
+            let (leaf, i) = place(chunk);
+            let leaf = Arc::make_mut(self.leaves.entry(leaf).or_default());
+            let to = Arc::make_mut(leaf.0[i].get_or_insert_with(|| Arc::new([0; CHUNK])));
             to[from..from + range.len()].copy_from_slice(&bytes[range]);
         });
     }
@@ -38,16 +64,34 @@ impl Image {
         }
         self.zero_parts(at, first_whole);
         self.zero_parts(past_whole, end);
-        let (from, to) = (first_whole / CHUNK as u64, past_whole / CHUNK as u64);
-        while let Some((&chunk, _)) = self.chunks.range(from..to).next() {
-            self.chunks.remove(&chunk);
+        self.forget(first_whole, past_whole);
+    }
+
+    /// Drops whole chunks.
+    fn forget(&mut self, from: u64, to: u64) {
+        let leaves: Vec<u64> =
+            self.leaves.range(from / LEAF_BYTES..to.div_ceil(LEAF_BYTES)).map(|(n, _)| *n).collect();
+        for n in leaves {
+            let start = n * LEAF_BYTES;
+            if from <= start && start + LEAF_BYTES <= to {
+                self.leaves.remove(&n);
+                continue;
+            }
+            let chunk = |at: u64| (at.clamp(start, start + LEAF_BYTES) - start) as usize / CHUNK;
+            if let Some(leaf) = self.leaves.get_mut(&n) {
+                Arc::make_mut(leaf).0[chunk(from)..chunk(to)].fill(None);
+            }
         }
     }
 
     fn zero_parts(&mut self, at: u64, end: u64) {
         for_each_chunk(at, (end - at) as usize, |chunk, from, range| {
-            if let Some(bytes) = self.chunks.get_mut(&chunk) {
-                bytes[from..from + range.len()].fill(0);
+            let (leaf, i) = place(chunk);
+            if let Some(leaf) = self.leaves.get_mut(&leaf)
+                && leaf.0[i].is_some()
+                && let Some(bytes) = &mut Arc::make_mut(leaf).0[i]
+            {
+                Arc::make_mut(bytes)[from..from + range.len()].fill(0);
             }
         });
     }
@@ -69,17 +113,51 @@ fn for_each_chunk(at: u64, len: usize, mut f: impl FnMut(u64, usize, std::ops::R
 mod tests {
     use super::*;
 
+    fn chunks(image: &Image) -> usize {
+        image.leaves.values().map(|leaf| leaf.0.iter().flatten().count()).sum()
+    }
+
+    fn read(image: &Image, at: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![1; len];
+        image.read(at, &mut out);
+        out
+    }
+
     #[test]
     fn unaligned_parts_are_read_back_and_whole_zeroed_chunks_take_no_memory() {
         let mut image = Image::default();
         image.write(512, &[7; 3 * CHUNK]);
         image.zero(1024, 2 * CHUNK as u64);
-        let mut out = vec![1; 3 * CHUNK + 1024];
-        image.read(0, &mut out);
-        for (i, byte) in out.iter().enumerate() {
+        for (i, byte) in read(&image, 0, 3 * CHUNK + 1024).iter().enumerate() {
             let written = (512..512 + 3 * CHUNK).contains(&i) && !(1024..1024 + 2 * CHUNK).contains(&i);
             assert_eq!(*byte, if written { 7 } else { 0 }, "byte {i}");
         }
-        assert_eq!(image.chunks.len(), 3);
+        assert_eq!(chunks(&image), 3);
+    }
+
+    #[test]
+    fn zeroing_over_leaves_takes_what_lies_within_and_nothing_else() {
+        let mut image = Image::default();
+        let len = 3 * LEAF_BYTES as usize;
+        image.write(0, &vec![7; len]);
+        let (from, to) = (5 * CHUNK, len - 3 * CHUNK);
+        image.zero(from as u64, (to - from) as u64);
+        assert_eq!(chunks(&image), 5 + 3);
+        for (i, byte) in read(&image, 0, len).iter().enumerate() {
+            assert_eq!(*byte, if (from..to).contains(&i) { 0 } else { 7 }, "byte {i}");
+        }
+    }
+
+    #[test]
+    fn a_copy_and_its_original_go_their_own_ways() {
+        let mut image = Image::default();
+        image.write(0, &[7; 2 * CHUNK]);
+        let mut copy = image.clone();
+        copy.write(CHUNK as u64, &[9; 512]);
+        image.zero(0, CHUNK as u64);
+        assert_eq!(read(&image, 0, 1024), [0; 1024]);
+        assert_eq!(read(&copy, 0, 1024), [7; 1024]);
+        assert_eq!(read(&image, CHUNK as u64, 512), [7; 512]);
+        assert_eq!(read(&copy, CHUNK as u64, 512), [9; 512]);
     }
 }

@@ -29,6 +29,12 @@
 //! println!("digest {:016x}", model.digest());
 //! ```
 //!
+//! # Forks
+//!
+//! To cut the power at every persistence point of a run, the run need not be repeated: [`Disks::watch_points`] stops at each of them,
+//! [`Disks::image`] takes what the disks hold (sharing content until it is written, and free to go to another thread), and
+//! [`Model::from_image`] goes on from there in a model of its own.
+//!
 //! # What a run promises
 //!
 //! * The same seed and the same code give the same run, to the last scheduling decision; [`Model::digest`] proves it.
@@ -44,6 +50,7 @@
 
 mod core;
 pub mod disk;
+mod fork;
 mod image;
 mod model;
 mod modelled_drive;
@@ -56,6 +63,7 @@ mod timers;
 mod trace;
 
 pub use disk::{Disk, DiskSpec};
+pub use fork::{DisksImage, Loss};
 pub use model::{Model, Outcome};
 pub use net::{Net, NetSpec};
 pub use rack::Disks;

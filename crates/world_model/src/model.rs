@@ -8,6 +8,7 @@ use world::World;
 
 use crate::core::{Core, Ended};
 use crate::disk::{Disk, DiskSpec};
+use crate::fork::{DisksImage, Loss};
 use crate::net::Net;
 use crate::rack::Disks;
 use crate::trace::{Trace, TraceEntry};
@@ -37,14 +38,24 @@ pub struct Model {
 impl Model {
     /// A model with no disks.
     pub fn new(seed: u64) -> Model {
+        Model::with_disks(seed, Disks::new(seed))
+    }
+
+    fn with_disks(seed: u64, disks: Disks) -> Model {
         Model {
             seed,
             runs: Cell::new(0),
             trace: Rc::default(),
-            disks: Disks::new(seed),
+            disks,
             net: Net::default(),
             polls_at_one_time_max: Cell::new(POLLS_AT_ONE_TIME_MAX),
         }
+    }
+
+    /// A model that goes on from an image of the disks of another one, after this loss, with a seed of its own; its links are new.
+    /// What of the unflushed writes survived a loss of power is drawn from the seed.
+    pub fn from_image(seed: u64, image: DisksImage, loss: Loss) -> Model {
+        Model::with_disks(seed, Disks::from_image(seed, image, loss))
     }
 
     /// The seed.

@@ -57,14 +57,18 @@ impl Ops {
         std::mem::take(&mut self.parked)
     }
 
-    /// Nobody waits any more: the writes that were under way.
-    pub(crate) fn abandon(&mut self) -> Vec<Doubtful> {
-        let ops = std::mem::take(self);
-        let writes = ops.list.into_iter().flatten().filter_map(|op| match op {
-            Op::Write { at, content, .. } => Some(Doubtful { at, content }),
+    /// The writes that are under way.
+    pub(crate) fn writes(&self) -> Vec<Doubtful> {
+        let writes = self.list.iter().flatten().filter_map(|op| match op {
+            Op::Write { at, content, .. } => Some(Doubtful { at: *at, content: content.clone() }),
             Op::Read { .. } | Op::Flush { .. } | Op::Probe { .. } => None,
         });
         writes.collect()
+    }
+
+    /// Nobody waits any more: the writes that were under way.
+    pub(crate) fn abandon(&mut self) -> Vec<Doubtful> {
+        std::mem::take(self).writes()
     }
 }
 

@@ -6,8 +6,12 @@ use std::rc::Rc;
 use world::Rng;
 
 use crate::core::stream;
-use crate::disk::{Disk, DiskSpec, Health, Shared};
+use crate::disk::{Disk, DiskSpec, Shared};
+use crate::fork::{DiskImage, DisksImage, Loss};
 use crate::store::Store;
+
+/// Is called at every persistence point with its number.
+type Watcher = Rc<dyn Fn(u64)>;
 
 /// The power of all disks, and the points at which it may be cut.
 pub(crate) struct Power {
@@ -15,6 +19,7 @@ pub(crate) struct Power {
     torn: Cell<bool>,
     points: Cell<u64>,
     cut_after: Cell<Option<u64>>,
+    watcher: RefCell<Option<Watcher>>,
 }
 
 impl Default for Power {
@@ -24,6 +29,7 @@ impl Default for Power {
             torn: Cell::default(),
             points: Cell::default(),
             cut_after: Cell::default(),
+            watcher: RefCell::default(),
         }
     }
 }
@@ -37,6 +43,10 @@ impl Power {
     pub(crate) fn pass_point(&self) -> bool {
         let points = self.points.get() + 1;
         self.points.set(points);
+        let watcher = self.watcher.borrow().clone();
+        if let Some(watcher) = watcher {
+            watcher(points);
+        }
         if self.cut_after.get() == Some(points) {
             self.on.set(false);
         }
@@ -94,6 +104,39 @@ impl Disks {
         self.tear();
     }
 
+    /// Calls `watch` with the number of every persistence point, until [`Disks::unwatch`]: the operation has completed in its disk,
+    /// and its host has not heard of it. What the disks hold then can be taken with [`Disks::image`].
+    pub fn watch_points(&self, watch: impl Fn(u64) + 'static) {
+        *self.0.power.watcher.borrow_mut() = Some(Rc::new(watch));
+    }
+
+    /// Nobody watches any more.
+    pub fn unwatch(&self) {
+        *self.0.power.watcher.borrow_mut() = None;
+    }
+
+    /// All that the disks hold at this moment, in the midst of a run: content, caches, writes in flight, faults.
+    pub fn image(&self) -> DisksImage {
+        let disks = self.0.list.borrow().iter().map(|disk| DiskImage::of(&disk.0)).collect();
+        DisksImage { disks, points: self.persistence_points() }
+    }
+
+    /// Disks as they were in the image, after this loss.
+    pub(crate) fn from_image(seed: u64, image: DisksImage, loss: Loss) -> Disks {
+        let disks = Disks::new(seed);
+        disks.0.power.points.set(image.points);
+        for disk in image.disks {
+            let new = disks.add(&disk.name, disk.spec);
+            *new.0.store.borrow_mut() = disk.store;
+            *new.0.faults.borrow_mut() = disk.faults;
+            match loss {
+                Loss::Power => new.0.lose_power(disk.in_flight, &mut disks.0.rng.borrow_mut()),
+                Loss::Process => new.0.lose_process(disk.in_flight),
+            }
+        }
+        disks
+    }
+
     /// Whether the disks have power.
     pub fn is_powered(&self) -> bool {
         self.0.power.is_on()
@@ -101,6 +144,7 @@ impl Disks {
 
     /// Lets all content go.
     pub(crate) fn clear(&self) {
+        self.unwatch();
         for disk in self.0.list.take() {
             *disk.0.store.borrow_mut() = Store::new(0);
         }
@@ -119,11 +163,8 @@ impl Disks {
         }
         let mut rng = self.0.rng.borrow_mut();
         for disk in self.0.list.borrow().iter() {
-            let mut in_flight = disk.0.ops.borrow_mut().abandon();
-            if disk.0.faults.borrow().health == Health::Dead {
-                in_flight.clear();
-            }
-            disk.0.store.borrow_mut().cut(in_flight, &mut rng);
+            let in_flight = disk.0.ops.borrow_mut().abandon();
+            disk.0.lose_power(in_flight, &mut rng);
         }
     }
 
@@ -131,10 +172,7 @@ impl Disks {
     pub(crate) fn process_ended(&self) {
         for disk in self.0.list.borrow().iter() {
             let in_flight = disk.0.ops.borrow_mut().abandon();
-            if disk.0.faults.borrow().health == Health::Well {
-                let mut store = disk.0.store.borrow_mut();
-                in_flight.into_iter().for_each(|write| store.put(write.at, write.content));
-            }
+            disk.0.lose_process(in_flight);
         }
     }
 }

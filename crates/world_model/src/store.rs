@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use world::{Data, Rng};
 
-use crate::disk::SECTOR_BYTES;
+use crate::disk::{PHYSICAL_BYTES, SECTOR_BYTES};
 use crate::image::Image;
 
 /// What a write puts on a disk.
@@ -29,24 +29,31 @@ impl Content {
         }
     }
 
-    fn put_sector(&self, image: &mut Image, at: u64, sector: u64) {
-        let from = sector * SECTOR_BYTES;
-        match self {
-            Content::Bytes(data) => {
-                image.write(at + from, &data[from as usize..(from + SECTOR_BYTES) as usize]);
+    /// Those of the pieces of `piece` bytes (counted on the disk) for which `kept` says so.
+    fn put_pieces(&self, image: &mut Image, at: u64, piece: u64, mut kept: impl FnMut() -> bool) {
+        let end = at + self.len();
+        let mut from = at;
+        while from < end {
+            let to = (from / piece * piece + piece).min(end);
+            match self {
+                _ if !kept() => {}
+                Content::Bytes(data) => image.write(from, &data[(from - at) as usize..(to - at) as usize]),
+                Content::Zeros(_) => image.zero(from, to - from),
             }
-            Content::Zeros(_) => image.zero(at + from, SECTOR_BYTES),
+            from = to;
         }
     }
 }
 
 /// A write whose survival is open.
+#[derive(Clone)]
 pub(crate) struct Doubtful {
     pub(crate) at: u64,
     pub(crate) content: Content,
 }
 
-/// Content and cache.
+/// Content and cache. A copy shares its content with the original until either changes it.
+#[derive(Clone)]
 pub(crate) struct Store {
     current: Image,
     /// Kept only with a cache; without one, `current` is durable.
@@ -116,18 +123,16 @@ impl Store {
     pub(crate) fn cut(&mut self, in_flight: Vec<Doubtful>, rng: &mut Rng) {
         let with_cache = self.cache_max_bytes > 0;
         let medium = if with_cache { &mut self.durable } else { &mut self.current };
-        let way = rng.u8(..4);
+        let way = rng.u8(..5);
         let cached = self.cache.drain(..);
         for write in cached.chain(in_flight) {
-            let sectors = write.content.len() / SECTOR_BYTES;
             match way {
                 0 => {}
                 1 => write.content.put(medium, write.at),
                 2 if rng.bool() => write.content.put(medium, write.at),
                 2 => {}
-                _ => (0..sectors)
-                    .filter(|_| rng.bool())
-                    .for_each(|s| write.content.put_sector(medium, write.at, s)),
+                3 => write.content.put_pieces(medium, write.at, SECTOR_BYTES, || rng.bool()),
+                _ => write.content.put_pieces(medium, write.at, PHYSICAL_BYTES, || rng.bool()),
             }
         }
         self.cache_first = 0;
