@@ -7,7 +7,7 @@ use std::time::Duration;
 use raid::{Group, GroupId};
 
 use crate::inner::Inner;
-use crate::relocate::{Batch, Destination, Moved};
+use crate::relocate::{Destination, Moved};
 use crate::space::AreaSpace;
 use crate::structure::Change;
 use crate::table::Table;
@@ -21,7 +21,8 @@ pub(crate) const PAUSES_MAX: u32 = 1500;
 impl Pool {
     /// Moves all pages of a group to the others, online. From the moment it begins, and durably so, no page of the group is handed out
     /// any more. `pace` is called after every step with the bytes that it moved: it waits as long as others are to have the
-    /// drives, and may stop the work, which a later call takes up. It ends when the evacuation is cancelled, too.
+    /// drives, and may stop the work, which a later call takes up. It ends when the evacuation is cancelled, too. A page that cannot be read or written stays,
+    /// and is reported when all others have moved.
     pub async fn evacuate(
         &self,
         group: GroupId,
@@ -31,26 +32,38 @@ impl Pool {
         let _moving = inner.begin_moving("an evacuation")?;
         self.mark_evacuating(group).await?;
         let (mut bytes, mut pauses) = (0, 0);
-        let mut from = None;
+        // Of the present pass over the group: where it goes on, whether it moved anything, and what failed.
+        let (mut from, mut moved_any, mut failure) = (None, false, None);
         loop {
             let Some(area) = self.evacuated_area(group) else { return Ok(Moved { bytes, complete: false }) };
             if area.used == 0 {
                 break;
             }
             let start = from.unwrap_or(area.first);
-            let (batch, next) = inner.relocate(start, usize::MAX, Destination::Anywhere, &mut pace).await?;
-            let (Batch::Moved(pages) | Batch::NoPage(pages) | Batch::Stopped(pages)) = batch;
-            bytes += pages * inner.page_bytes;
-            from = (next != start && next < area.first + area.pages).then_some(next);
-            match batch {
-                Batch::Stopped(_) => return Ok(Moved { bytes, complete: false }),
-                Batch::NoPage(_) => self.wait_for_page(group).await?,
-                Batch::Moved(0) if from.is_none() => self.wait_a_little(group, &mut pauses).await?,
-                Batch::Moved(0) => {}
-                Batch::Moved(_) => pauses = 0,
+            let batch = inner.relocate(start, usize::MAX, Destination::Anywhere, &mut pace).await?;
+            bytes += batch.moved * inner.page_bytes;
+            let ended = batch.next == start || batch.next == area.first + area.pages;
+            from = (!ended).then_some(batch.next);
+            failure = batch.failure.or(failure);
+            if batch.moved > 0 {
+                (pauses, moved_any) = (0, true);
             }
-            if pages == 0 && pace(0).await.is_break() {
+            let mut stopped = batch.stopped;
+            if batch.no_page {
+                self.wait_for_page(group).await?;
+                stopped |= pace(0).await.is_break();
+            } else if ended && !moved_any && !stopped {
+                if let Some(error) = failure.take() {
+                    return Err(error.into());
+                }
+                self.wait_a_little(group, &mut pauses).await?;
+                stopped = pace(0).await.is_break();
+            }
+            if stopped {
                 return Ok(Moved { bytes, complete: false });
+            }
+            if ended {
+                (moved_any, failure) = (false, None);
             }
         }
         inner.commit().await?;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::evacuate::{PAUSE, PAUSES_MAX};
-use crate::relocate::{Batch, Destination, Moved};
+use crate::relocate::{Destination, Moved};
 use crate::space::AreaSpace;
 use crate::{Pool, PoolError};
 
@@ -49,15 +49,16 @@ impl Pool {
             let Some(step) = next_step(&areas) else { break };
             let from = start.filter(|s| has(&areas, step.from, *s)).unwrap_or(step.from);
             let to = Destination::Group(step.to);
-            let (batch, next) = inner.relocate(from, step.pages as usize, to, &mut pace).await?;
-            let (Batch::Moved(pages) | Batch::NoPage(pages) | Batch::Stopped(pages)) = batch;
-            bytes += pages * inner.page_bytes;
-            start = (next != from).then_some(next);
-            if matches!(batch, Batch::Stopped(_)) {
+            let batch = inner.relocate(from, step.pages as usize, to, &mut pace).await?;
+            bytes += batch.moved * inner.page_bytes;
+            start = (batch.next != from).then_some(batch.next);
+            if batch.stopped {
                 return Ok(Moved { bytes, complete: false });
             }
-            if pages > 0 {
+            if batch.moved > 0 {
                 pauses = 0;
+            } else if let Some(error) = batch.failure {
+                return Err(error.into());
             } else if start.is_none_or(|s| !has(&areas, step.from, s)) {
                 pauses += 1;
                 inner.commit().await?;

@@ -57,14 +57,19 @@ pub(crate) enum Destination {
     Group(u32),
 }
 
-/// How a batch ended.
-pub(crate) enum Batch {
-    /// So many pages were moved; there was nothing more to be done about the others now.
-    Moved(u64),
-    /// No page is free where they were to go.
-    NoPage(u64),
+/// What became of a batch.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Pages that were moved; the others were in the middle of something, or failed.
+    pub(crate) moved: u64,
+    /// Where the next batch begins.
+    pub(crate) next: u32,
+    /// No page was free where they were to go.
+    pub(crate) no_page: bool,
     /// The caller wants no more.
-    Stopped(u64),
+    pub(crate) stopped: bool,
+    /// Why a page could not be read or written: it stays, and others go on.
+    pub(crate) failure: Option<BlockError>,
 }
 
 /// A page and the map entries that refer to it: volume and index.
@@ -74,38 +79,34 @@ struct Candidate {
 }
 
 impl Inner {
-    /// Moves at most `max` pages of the group that begins with page `first`, from page `from` on. Where the next batch begins
-    /// comes with the outcome.
+    /// Moves at most `max` pages of the group that has page `from`, from there on.
     pub(crate) async fn relocate(
         self: &Rc<Self>,
         from: u32,
         max: usize,
         to: Destination,
         pace: &mut impl AsyncFnMut(u64) -> ControlFlow<()>,
-    ) -> Result<(Batch, u32), BlockError> {
+    ) -> Result<Batch, BlockError> {
         let pages = self.space.borrow().used_from(from, max.min(BATCH_PAGES), BATCH_REFS_MAX);
-        let next = pages.last().map_or(from, |p| p + 1);
+        let mut batch = Batch { next: pages.last().map_or(from, |p| p + 1), ..Batch::default() };
         let mut candidates = self.look_up(pages).await;
-        let mut moved = 0;
-        while !candidates.is_empty() {
+        while !candidates.is_empty() && !batch.no_page && !batch.stopped {
+            self.alive()?;
             let rest = candidates.split_off(candidates.len().min(STEP_PAGES));
             let step = std::mem::replace(&mut candidates, rest);
             let mut pairs = Vec::new();
             for candidate in step {
-                let Some(new) = self.page_at(to) else { break };
-                pairs.push((candidate, new));
+                match self.page_at(to) {
+                    Some(new) => pairs.push((candidate, new)),
+                    None => batch.no_page = true,
+                }
             }
-            if pairs.is_empty() {
-                return Ok((Batch::NoPage(moved), next));
-            }
-            let count = self.move_pages(pairs).await?;
-            moved += count;
-            if pace(count * self.page_bytes).await.is_break() {
-                return Ok((Batch::Stopped(moved), next));
-            }
+            let before = batch.moved;
+            self.move_pages(pairs, &mut batch).await;
+            batch.stopped = pace((batch.moved - before) * self.page_bytes).await.is_break();
             yield_now().await;
         }
-        Ok((Batch::Moved(moved), next))
+        Ok(batch)
     }
 
     fn page_at(&self, to: Destination) -> Option<Allocated> {
@@ -152,8 +153,8 @@ impl Inner {
         next
     }
 
-    /// Moves pages, each to one that was taken for it. How many could be moved.
-    async fn move_pages(self: &Rc<Self>, pairs: Vec<(Candidate, Allocated)>) -> Result<u64, BlockError> {
+    /// Moves pages, each to one that was taken for it.
+    async fn move_pages(self: &Rc<Self>, pairs: Vec<(Candidate, Allocated)>, batch: &mut Batch) {
         let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (volume, index) in pairs.iter().flat_map(|(c, _)| &c.entries) {
             wanted.entry(*volume).or_default().push(*index);
@@ -170,27 +171,29 @@ impl Inner {
             gates.push(volume.state.gates.hold_many(indices).await);
             volume.drain_pages(indices).await;
         }
-        let outcome = self.move_gated(&pairs).await;
+        let moves = pairs.iter().map(|(candidate, new)| self.move_gated(candidate, new.page));
+        for outcome in join_all(moves).await {
+            match outcome {
+                Ok(moved) => batch.moved += u64::from(moved),
+                Err(error) => batch.failure = Some(error),
+            }
+        }
         // The references that kept the new pages, whether or not something else has one now.
         pairs.iter().for_each(|(_, new)| self.drop_unlogged(new.page));
-        outcome
     }
 
-    /// The gates of all entries are held, and no write to the pages is in flight.
-    async fn move_gated(self: &Rc<Self>, pairs: &[(Candidate, Allocated)]) -> Result<u64, BlockError> {
-        self.alive()?;
-        let known: Vec<_> = pairs.iter().filter(|(c, _)| self.is_complete(c, 0)).collect();
-        known.iter().for_each(|(c, _)| self.space.borrow_mut().refer(c.page));
-        let copies = known.iter().map(|(c, new)| self.copy_page(c.page, new.page));
-        let mut outcome = join_all(copies).await.into_iter().collect::<Result<(), BlockError>>();
-        let mut moved = 0;
-        for (candidate, new) in &known {
-            if outcome.is_ok() {
-                outcome = self.exchange(candidate, new.page).await.map(|done| moved += u64::from(done));
-            }
-            self.drop_unlogged(candidate.page);
+    /// Moves a page. The gates of all its entries are held, and no write to it is in flight. Whether it was as it was found.
+    async fn move_gated(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
+        if !self.is_complete(candidate, 0) {
+            return Ok(false);
         }
-        outcome.map(|()| moved)
+        self.space.borrow_mut().refer(candidate.page);
+        let outcome = match self.copy_page(candidate.page, new).await {
+            Ok(()) => self.exchange(candidate, new).await,
+            Err(error) => Err(error),
+        };
+        self.drop_unlogged(candidate.page);
+        outcome
     }
 
     /// Whether the entries that were found, RODs and `more` are all that refers to the page.

@@ -379,3 +379,60 @@ fn the_newest_table_and_the_furthest_commit_may_be_on_different_holders() {
         assert!(used(&pool).iter().all(|pages| *pages > 10), "{:?}", used(&pool));
     });
 }
+
+/// Pages of a pool without a page to spare move while they are overwritten: a write waits for its page's move, it does not take a page.
+#[test]
+fn overwriting_needs_no_page_while_pages_move() {
+    let rig = Rig::with_jitter(9, setup(2), std::time::Duration::from_millis(1));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups).await;
+        let pages = pool.group_spaces()[1].total_bytes / PAGE;
+        let v = pool.create_volume("v", pages * PAGE, Provisioning::Thin).await.expect("create");
+        fill(&v, pages, 1).await;
+        assert_eq!(used(&pool).iter().sum::<u64>(), pages);
+        let over = Rc::new(Cell::new(false));
+        for w in 0..8 {
+            let (v, over) = (v.clone(), over.clone());
+            let mut rng = world::Rng::with_seed(w);
+            world.spawn(async move {
+                while !over.get() {
+                    let page = rng.u64(..pages);
+                    let data = encode(std::iter::repeat_n(page as u32 + 1, PER_PAGE));
+                    v.write(page * PAGE, &data).await.expect("in place");
+                }
+            });
+        }
+        assert!(pool.evacuate(groups[0].id(), go).await.expect("evacuate").complete);
+        over.set(true);
+        assert_eq!(used(&pool), [0, pages]);
+        world.sleep(std::time::Duration::from_secs(1)).await;
+        check(&v, pages, 1).await;
+        audit(&pool).await;
+    });
+}
+
+/// A page that cannot be read stays where it is; all others leave, and the place is named.
+#[test]
+fn a_page_that_cannot_be_read_keeps_no_other_from_leaving() {
+    let rig = Rig::new(10, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups[..1]).await;
+        let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+        fill(&v, 20, 1).await;
+        v.flush().await.expect("flush");
+        pool.add_group(groups[1].clone()).await.expect("add");
+        let (_, at) = pool.0.locate(v.state.map.borrow().get(7).expect("mapped"));
+        rig.disks[0].add_latent_errors(DATA + at..DATA + at + 512);
+        let error = pool.evacuate(groups[0].id(), go).await.expect_err("one page cannot be read");
+        assert!(matches!(error, PoolError::Block(_)), "{error}");
+        assert_eq!(used(&pool), [1, 19]);
+        // What is written anew is whole again.
+        v.write(7 * PAGE, &encode(std::iter::repeat_n(8, PER_PAGE))).await.expect("write");
+        assert!(pool.evacuate(groups[0].id(), go).await.expect("evacuate").complete);
+        pool.remove_group(groups[0].id()).await.expect("remove");
+        check(&v, 20, 1).await;
+        audit(&pool).await;
+    });
+}
