@@ -1,5 +1,6 @@
 //! Pools on modelled disks.
 
+mod accounting;
 mod allocations;
 mod conformance;
 mod crash;
@@ -7,6 +8,7 @@ mod damage;
 mod moving;
 mod offload;
 mod races;
+mod reclaim;
 mod reshape;
 mod rig;
 mod shadow;

@@ -104,6 +104,8 @@ pub(super) async fn audit(pool: &Pool) {
     assert!(findings.is_empty(), "{findings:#?}");
     let space = pool.space();
     assert_eq!(space.used_bytes + space.free_bytes, space.total_bytes);
+    let exclusive: u64 = pool.volumes().iter().map(|v| v.space().exclusive_bytes).sum();
+    assert_eq!(exclusive + space.shared_bytes, space.used_bytes, "each page is one volume's, or shared");
     for volume in pool.volumes() {
         let space = volume.space();
         assert_eq!(space.shared_bytes + space.exclusive_bytes, space.used_bytes);
