@@ -32,7 +32,7 @@ const BATCH_REFS_MAX: u64 = 64 << 10;
 const STEP_PAGES: usize = 4;
 /// A copy moves this much at once, for each page of a step.
 const COPY_STEP: u64 = 1 << 20;
-/// Indices that are looked at between two pauses of a scan: 16 leaves, some 50 microseconds.
+/// Indices that are looked at between two pauses of a scan: 16 leaves.
 const SCAN_INDICES: u32 = 16 << 10;
 /// Entries that are changed between two looks at the room for pending changes. A frame has 16 KiB to spare beside the largest
 /// record.
@@ -228,7 +228,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes everything that refers to the candidate refer to its copy. Whether it was still as it was found.
+    /// Makes everything that refers to the candidate refer to its copy. Whether that was everything.
     async fn exchange(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
         let mut parts = candidate.entries.chunks(ENTRIES_MAX);
         self.room().await?;
@@ -256,6 +256,7 @@ impl Inner {
                 self.room().await?;
             }
         }
-        Ok(true)
+        // The last reference is the one that kept it. Another one may have come while there was no room.
+        Ok(self.space.borrow().refs(candidate.page) == 1)
     }
 }

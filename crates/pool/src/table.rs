@@ -152,6 +152,7 @@ mod tests {
         assert_eq!((left.holders.clone(), left.pages(), left.next_page), (vec![0, 1], 20, 30));
         let back = left.with(id(1), PLACE).expect("room");
         assert_eq!(back.groups[2].first_page, 30);
+        assert_eq!(back.without(2).with(id(5), PLACE).expect("room").groups[2].first_page, 40);
         let leaving = back.with_evacuating(1, true).without(0);
         assert_eq!(leaving.holders, [0, 1], "both, though one is leaving: there are no others");
         let four = back.with(id(4), PLACE).expect("room").with_evacuating(2, true);
