@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{BlockError, Buf, Data};
 use world::World;
@@ -242,6 +243,11 @@ impl Inner {
             self.commit.ask_for(self.commit.next());
         }
         self.commit_before_long();
+    }
+
+    /// Lets others have a turn, I/O that has ended included: who only yields may be polled hundreds of times before a world looks for it.
+    pub(crate) async fn give_way(&self) {
+        self.world.sleep(Duration::from_micros(1)).await;
     }
 
     /// Counts something.

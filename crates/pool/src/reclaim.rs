@@ -73,7 +73,7 @@ impl Volume {
             let (index, after) = self.next_page(from);
             next = after;
             let Some(index) = index else {
-                world::yield_now().await;
+                self.pool.give_way().await;
                 continue;
             };
             found.scanned_bytes += self.pool.page_bytes;
