@@ -13,7 +13,7 @@
 //! the new page and some on the old one for a moment, which hold the same.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
 use block::{BlockError, Pieces};
@@ -21,6 +21,7 @@ use futures::future::join_all;
 use world::yield_now;
 
 use crate::inner::Inner;
+use crate::map::LEAF_LEN;
 use crate::space::Allocated;
 use crate::volume::{State, Volume};
 
@@ -32,8 +33,8 @@ const BATCH_REFS_MAX: u64 = 64 << 10;
 const STEP_PAGES: usize = 4;
 /// A copy moves this much at once, for each page of a step.
 const COPY_STEP: u64 = 1 << 20;
-/// Indices that are looked at between two pauses of a scan: 16 leaves.
-const SCAN_INDICES: u32 = 16 << 10;
+/// Leaves of a map that are looked at between two pauses of a scan.
+const SCAN_LEAVES: usize = 16;
 /// Entries that are changed between two looks at the room for pending changes. A frame has 16 KiB to spare beside the largest
 /// record.
 const ENTRIES_MAX: usize = 900;
@@ -76,6 +77,25 @@ pub(crate) struct Batch {
 struct Candidate {
     page: u32,
     entries: Vec<(u32, u32)>,
+}
+
+/// Notes the candidates that these leaves of a volume's map have.
+fn note_leaves(found: &mut [Candidate], volume: &State, leaves: Range<usize>) {
+    let map = volume.map.borrow();
+    for leaf in leaves {
+        for (start, count, page) in map.runs(leaf) {
+            let index = leaf as u32 * LEAF_LEN as u32 + u32::from(start);
+            note(found, volume.id, index, page..page + u32::from(count));
+        }
+    }
+}
+
+/// Notes the candidates among pages in a row, of which the first one has this index.
+fn note(found: &mut [Candidate], volume: u32, index: u32, pages: Range<u32>) {
+    let first = found.partition_point(|c| c.page < pages.start);
+    for candidate in found[first..].iter_mut().take_while(|c| c.page < pages.end) {
+        candidate.entries.push((volume, index + (candidate.page - pages.start)));
+    }
 }
 
 impl Inner {
@@ -121,36 +141,16 @@ impl Inner {
     async fn look_up(&self, pages: Vec<u32>) -> Vec<Candidate> {
         let mut found: Vec<Candidate> =
             pages.into_iter().map(|page| Candidate { page, entries: Vec::new() }).collect();
-        let (Some(first), Some(last)) = (found.first().map(|c| c.page), found.last().map(|c| c.page)) else {
-            return found;
-        };
         let volumes: Vec<Rc<State>> = self.volumes.borrow().values().cloned().collect();
         for volume in volumes {
-            let mut from = Some(0_u32);
-            while let Some(at) = from {
-                let end = at.saturating_add(SCAN_INDICES);
-                from = self.scan(&volume, at, end, |index, page| {
-                    if (first..=last).contains(&page)
-                        && let Ok(i) = found.binary_search_by_key(&page, |c| c.page)
-                    {
-                        found[i].entries.push((volume.id, index));
-                    }
-                });
+            let mut leaf = 0;
+            while leaf < volume.map.borrow().leaves() {
+                note_leaves(&mut found, &volume, leaf..leaf + SCAN_LEAVES);
+                leaf += SCAN_LEAVES;
                 yield_now().await;
             }
         }
         found
-    }
-
-    /// Shows the entries from `from` to `end`. Where the next one is, if there is one.
-    fn scan(&self, volume: &State, from: u32, end: u32, mut see: impl FnMut(u32, u32)) -> Option<u32> {
-        let map = volume.map.borrow();
-        let mut next = map.next_mapped(from, u32::MAX);
-        while let Some(index) = next.filter(|i| *i < end) {
-            see(index, map.get(index).expect("it is mapped"));
-            next = map.next_mapped(index + 1, u32::MAX);
-        }
-        next
     }
 
     /// Moves pages, each to one that was taken for it.
