@@ -82,6 +82,8 @@ pub struct PoolCounts {
     pub journal_bytes: u64,
     /// Checkpoints.
     pub checkpoints: u64,
+    /// Reads, writes, zeroings, unmappings, copies and holds of its volumes: whether there is a foreground to be spared.
+    pub operations: u64,
 }
 
 /// A thin pool: a handle, cheap to clone.

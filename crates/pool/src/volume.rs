@@ -161,6 +161,7 @@ impl Volume {
     /// Bounds are an error of the caller's caller, alignment is the caller's.
     pub(crate) fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.alive()?;
+        self.pool.count(|c| c.operations += 1);
         self.geometry().check(at, len)?;
         let block = u64::from(BLOCK_BYTES);
         assert!(
