@@ -76,6 +76,11 @@ impl Area {
         outcome
     }
 
+    /// Whether a flush is in flight.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.flushing.get() > 0
+    }
+
     /// Marks the group as one that a pool is about to take, and where that is cheap makes all its pages hold zeros. Slot 1 is
     /// empty before slot 0 says so, and is written only after.
     pub(crate) async fn prepare(&self, mark: &Pieces, clean: bool) -> Result<(), BlockError> {

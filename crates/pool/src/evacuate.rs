@@ -73,7 +73,7 @@ impl Pool {
     /// Lets a group that is being evacuated take pages again. An evacuation that runs ends.
     pub async fn cancel_evacuation(&self, group: GroupId) -> Result<(), PoolError> {
         let inner = &self.0;
-        let _turn = inner.structure.turn().await;
+        let _turn = inner.turn_to_change().await?;
         let position = inner.position(group)?;
         let table = inner.table();
         if table.groups[position].evacuating {
@@ -86,7 +86,7 @@ impl Pool {
     /// before that, the group is in the pool or it is not; if it is not, it may bear the pool's mark until it is used again.
     pub async fn remove_group(&self, group: GroupId) -> Result<Group, PoolError> {
         let inner = &self.0;
-        let _turn = inner.structure.turn().await;
+        let _turn = inner.turn_to_change().await?;
         let position = inner.position(group)?;
         let (table, areas) = (inner.table(), inner.areas());
         let area = areas[position].clone();
@@ -103,6 +103,10 @@ impl Pool {
         rest.remove(position);
         let change = Change { table: table.without(position), areas: Rc::new(rest), clean: false };
         inner.restructure(change).await?;
+        while area.is_flushing() {
+            // By somebody who began before.
+            inner.world.sleep(PAUSE).await;
+        }
         if let Err(error) = area.erase().await {
             return refuse(format!("it is not in the pool any more, but still bears its mark: {error}"));
         }
@@ -111,7 +115,7 @@ impl Pool {
 
     async fn mark_evacuating(&self, group: GroupId) -> Result<(), PoolError> {
         let inner = &self.0;
-        let _turn = inner.structure.turn().await;
+        let _turn = inner.turn_to_change().await?;
         let position = inner.position(group)?;
         let table = inner.table();
         let area = &inner.areas()[position];

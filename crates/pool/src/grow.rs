@@ -19,8 +19,7 @@ impl Pool {
     /// fails, it is in or it is not.
     pub async fn add_group(&self, group: Group) -> Result<(), PoolError> {
         let inner = &self.0;
-        let _turn = inner.structure.turn().await;
-        inner.alive()?;
+        let _turn = inner.turn_to_change().await?;
         self.refuse_foreign(&group).await?;
         let table = self.table_with(&group)?;
         let position = table.groups.len() - 1;

@@ -14,7 +14,8 @@
 //!
 //! * a page is written in place only by its single owner, and only once that ownership is durable (`settles_at`);
 //! * a page is handed out again only when its release is durable and nothing reads it any more;
-//! * a map is changed only behind a gate, when no write to the pages in question is in flight.
+//! * a map is changed only behind a gate, when no write to the pages in question is in flight;
+//! * a page moves to another group behind the gates of everything that refers to it, and all of that follows it.
 //!
 //! Futures that write, zero or copy are driven to their end. One that is dropped in the middle keeps its page out of
 //! further use until the next start, because the drive may still be writing to it.
@@ -24,6 +25,7 @@
 mod area;
 mod audit;
 mod catalog;
+mod check;
 mod checkpoint;
 mod checkpoint_task;
 mod codec;
@@ -63,6 +65,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use check::{Finding, check};
 pub use copy::Copied;
 pub use error::PoolError;
 pub use events::{PoolEvent, Threshold};

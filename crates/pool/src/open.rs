@@ -79,19 +79,22 @@ impl Superblock {
     }
 }
 
+/// A group, and its newest superblock, if it has one that can be read.
+type Looked = (Group, Result<Option<Superblock>, BlockError>);
+
 /// The groups in the order of the pool, and the newest superblock, which names them. What the superblock does not name is
-/// left aside when it bears the mark of this pool (it was removed, or was not added to the end), or none at all.
+/// left aside when it bears the mark of this pool (it was removed, or was not added to the end), or none that could be read.
 async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
-    let mut found: Vec<(Group, Option<Superblock>)> = Vec::new();
+    let mut found: Vec<Looked> = Vec::new();
     for group in groups {
-        let superblock = find_superblock(&group).await?;
+        let superblock = find_superblock(&group).await;
         found.push((group, superblock));
     }
-    let newest =
-        found.iter().filter_map(|(_, s)| s.clone()).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
-    let Some(reference) = newest else {
+    let newest = superblocks(&found).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
+    let Some(reference) = newest.cloned() else {
         let group = found.first().map_or_else(String::new, |(g, _)| g.name().to_owned());
-        return Err(PoolError::NoPool { group });
+        let failure = found.into_iter().find_map(|(_, s)| s.err());
+        return Err(failure.map_or(PoolError::NoPool { group }, PoolError::Block));
     };
     if is_unfinished(&found) {
         return Err(PoolError::Unfinished { pool: reference.name });
@@ -105,12 +108,13 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
     let mut blank = None;
     for (group, superblock) in found {
         match (superblock, reference.table.position(group.id())) {
-            (Some(s), _) if !is_of(&s, &reference) => {
+            (Ok(Some(s)), _) if !is_of(&s, &reference) => {
                 return Err(foreign(&group, format!("pool {} ({})", s.name, s.pool_id)));
             }
-            (_, Some(i)) => places[i] = Some(group),
-            (Some(_), None) => {}
-            (None, None) => blank = blank.or(Some(group)),
+            (Err(error), Some(_)) => return Err(error.into()),
+            (Ok(_), Some(i)) => places[i] = Some(group),
+            (Ok(Some(_)), None) => {}
+            (Ok(None) | Err(_), None) => blank = blank.or(Some(group)),
         }
     }
     match (places.iter().position(Option::is_none), blank) {
@@ -129,10 +133,14 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
     Ok((groups, reference))
 }
 
+fn superblocks(found: &[Looked]) -> impl Iterator<Item = &Superblock> {
+    found.iter().filter_map(|(_, s)| s.as_ref().ok()?.as_ref())
+}
+
 /// Whether exactly the groups of an interrupted creation were given: no superblock names a checkpoint yet.
-fn is_unfinished(found: &[(Group, Option<Superblock>)]) -> bool {
+fn is_unfinished(found: &[Looked]) -> bool {
     let given = || found.iter().map(|(g, _)| g.id());
-    found.iter().filter_map(|(_, s)| s.as_ref()).all(|s| {
+    superblocks(found).all(|s| {
         let listed = s.table.groups.iter().map(|e| e.group_id);
         s.checkpoint_blocks == 0
             && s.table.groups.len() == found.len()

@@ -42,11 +42,6 @@ impl Structure {
     pub(crate) fn wanted(&self) -> Option<Rc<Change>> {
         self.change.borrow().clone()
     }
-
-    /// Waits for one's turn to change the set.
-    pub(crate) async fn turn(&self) -> Permit {
-        self.turn.take(1).await
-    }
 }
 
 /// The right to move pages; it ends when dropped.
@@ -128,6 +123,15 @@ impl Inner {
             }
         }
         holders
+    }
+
+    /// Waits for one's turn to change the set; also for a change whose maker has gone away.
+    pub(crate) async fn turn_to_change(&self) -> Result<Permit, BlockError> {
+        let turn = self.structure.turn.take(1).await;
+        let over = || self.structure.change.borrow().is_none() || self.alive().is_err();
+        self.commit.progress.wait_for(|| over().then_some(())).await;
+        self.alive()?;
+        Ok(turn)
     }
 
     /// Makes a change durable. The caller has the turn.
