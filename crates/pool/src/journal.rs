@@ -95,6 +95,11 @@ fn generation_claimed(pool_id: PoolId, bytes: &[u8]) -> Option<u64> {
     (header.magic == MAGIC && header.pool_id == pool_id.0).then(|| header.generation.get())
 }
 
+/// Whether what begins at byte `at` of a half calls itself a frame of this generation.
+pub(crate) fn claims(pool_id: PoolId, half: &[u8], at: usize, generation: u64) -> bool {
+    half.get(at..).is_some_and(|bytes| generation_claimed(pool_id, bytes) == Some(generation))
+}
+
 /// Where reading a half ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadEnd {
@@ -104,6 +109,8 @@ pub(crate) struct ReadEnd {
     pub(crate) last: bool,
     /// Whether there was any frame of the generation.
     pub(crate) frames: bool,
+    /// The bytes of the frames that were applied.
+    pub(crate) len: usize,
 }
 
 /// Applies the frames of `generation` that follow commit `sequence`. What comes after the first one that is not whole must
@@ -119,7 +126,7 @@ pub(crate) fn read_half(
         place: format!("journal of pool {pool_id}, generation {generation}, byte {at}"),
         cause,
     };
-    let mut end = ReadEnd { sequence, last: false, frames: false };
+    let mut end = ReadEnd { sequence, last: false, frames: false, len: 0 };
     let mut at = 0;
     while !end.last
         && let Some((frame, payload)) = half.get(at..).and_then(|bytes| decode(pool_id, bytes))
@@ -127,8 +134,8 @@ pub(crate) fn read_half(
         && frame.sequence == end.sequence + 1
     {
         apply(payload).map_err(|cause| corrupt(at, cause))?;
-        end = ReadEnd { sequence: frame.sequence, last: frame.last, frames: true };
         at += frame_len(payload.len()) as usize;
+        end = ReadEnd { sequence: frame.sequence, last: frame.last, frames: true, len: at };
     }
     while !end.last && at < half.len() {
         let claimed = generation_claimed(pool_id, &half[at..]).is_some_and(|g| g >= generation);

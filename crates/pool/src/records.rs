@@ -10,12 +10,17 @@ use std::rc::Rc;
 /// The largest record.
 pub const RECORD_BYTES_MAX: usize = 64 << 10;
 /// The longest name of a record.
-const NAME_LEN_MAX: usize = 128;
+pub(crate) const RECORD_NAME_LEN_MAX: usize = 128;
+
+/// What a record takes in a checkpoint: an item has 5 bytes of header, 6 of lengths.
+pub(crate) fn record_size(key: &str, bytes: &[u8]) -> u64 {
+    (11 + key.len() + bytes.len()) as u64
+}
 
 impl Inner {
     async fn save(self: &Rc<Self>, key: String, bytes: &[u8]) -> Result<(), BlockError> {
         assert!(
-            bytes.len() <= RECORD_BYTES_MAX && key.len() <= NAME_LEN_MAX,
+            bytes.len() <= RECORD_BYTES_MAX && key.len() <= RECORD_NAME_LEN_MAX,
             "a record of {} bytes",
             bytes.len()
         );
@@ -27,10 +32,8 @@ impl Inner {
 
     fn put(&self, key: &str, bytes: &[u8]) -> Result<(), BlockError> {
         let mut records = self.records.borrow_mut();
-        // An item of a checkpoint: 5 bytes of header, 6 of lengths.
-        let size = |key: &str, bytes: &[u8]| (11 + key.len() + bytes.len()) as u64;
-        let others: u64 = records.iter().filter(|(k, _)| *k != key).map(|(k, b)| size(k, b)).sum();
-        if !bytes.is_empty() && others + size(key, bytes) > self.records_max {
+        let others: u64 = records.iter().filter(|(k, _)| *k != key).map(|(k, b)| record_size(k, b)).sum();
+        if !bytes.is_empty() && others + record_size(key, bytes) > self.records_max {
             return Err(self.no_space());
         }
         match bytes.is_empty() {

@@ -174,7 +174,7 @@ async fn read_blocks(group: &Group, area: u64, first: u64, blocks: u64) -> Resul
     Ok(pieces.joined())
 }
 
-async fn read_journal(
+pub(crate) async fn read_journal(
     group: &Group,
     superblock: &Superblock,
     generation: u64,

@@ -35,6 +35,11 @@ fn check_cut(seed: u64, setup: Setup, cut: u64) -> bool {
     }
     rig.model.reboot();
     rig.model.run(async |world| {
+        if created.get() {
+            let groups = super::rig::open_groups(&world, &setup).await.expect("open groups");
+            let findings = crate::check(&groups).await;
+            assert!(findings.iter().all(|f| f.harmless), "{findings:#?}");
+        }
         let pool = match open(&world, &setup).await {
             Ok(pool) => pool,
             Err(error) => {

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod allocations;
+mod check;
 mod conformance;
 mod crash;
 mod damage;
