@@ -436,3 +436,51 @@ fn a_page_that_cannot_be_read_keeps_no_other_from_leaving() {
         audit(&pool).await;
     });
 }
+
+/// Whoever adds a group may lose interest at any moment: the next addition finds a pool that is one or the other.
+#[test]
+fn an_addition_that_is_abandoned_leaves_the_pool_ready_for_the_next() {
+    let mut added = 0;
+    for i in 1..40 {
+        let rig = Rig::new(i, setup(3));
+        rig.model.run(async |world| {
+            let groups = new_groups(&world, &rig.setup).await;
+            let pool = pool_on(&world, &groups[..1]).await;
+            let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+            fill(&v, 20, 1).await;
+            let addition = Box::pin(pool.add_group(groups[1].clone()));
+            let patience = Box::pin(world.sleep(std::time::Duration::from_micros(i * 50)));
+            let done =
+                matches!(futures::future::select(addition, patience).await, futures::future::Either::Left(_));
+            added += u32::from(done);
+            pool.add_group(groups[2].clone()).await.expect("add");
+            let first = pool.groups().len();
+            assert!((2..=3).contains(&first) && (!done || first == 3));
+            if first == 2 {
+                pool.add_group(groups[1].clone()).await.expect("add again");
+            }
+            pool.rebalance(go).await.expect("rebalance");
+            check(&v, 20, 1).await;
+            audit(&pool).await;
+        });
+    }
+    assert!((1..39).contains(&added), "{added} of 39 came to their end");
+}
+
+#[test]
+fn a_group_that_left_and_cannot_be_read_keeps_no_pool_closed() {
+    let rig = Rig::new(11, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups).await;
+        pool.remove_group(groups[0].id()).await.expect("it is empty");
+    });
+    rig.disks[0].add_latent_errors(DATA..DATA + (128 << 10));
+    rig.model.run(async |world| {
+        let groups = open_groups(&world, &rig.setup).await.expect("open groups");
+        assert!(Pool::open(world.clone(), groups[..1].to_vec()).await.is_err());
+        let pool = Pool::open(world.clone(), groups).await.expect("open");
+        assert_eq!(pool.groups().len(), 1);
+        audit(&pool).await;
+    });
+}
