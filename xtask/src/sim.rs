@@ -2,17 +2,26 @@
 //! everything held against a shadow. The same seed gives the same run; its digest says so.
 
 mod array;
+mod crashes;
+mod forks;
 mod group;
 mod lives;
 mod lu;
+mod places;
 mod pool;
+mod redundancy;
+mod reshape;
 mod sessions;
 mod shadow;
 mod stamp;
 mod workload;
 
+use array::ArrayLives;
 use clap::{Args, ValueEnum};
-use pool::Through;
+use forks::Phase;
+use group::{GroupLives, Shape};
+use lives::Living;
+use pool::{PoolKind, PoolLives, Through};
 use raid::Level;
 
 /// What is simulated.
@@ -22,6 +31,8 @@ pub(crate) enum Stack {
     Stripe,
     /// A RAID 1 group on two disks.
     Mirror,
+    /// A RAID 1 group on three disks.
+    Mirrors3,
     /// Volumes of a thin pool on a mirror and a stripe.
     Volume,
     /// The same as logical units, with SCSI commands.
@@ -64,10 +75,16 @@ pub(crate) struct Options {
     /// A fault that must be found: the run fails.
     #[arg(long, value_enum, default_value_t)]
     fault: Fault,
-    /// Instead of lives that end at drawn points: one short life, replayed with a power cut after each of its
-    /// persistence points.
+    /// Instead of lives that end at drawn points: one life, forked at each of its persistence points to be cut there, with
+    /// and without the loss of drives.
     #[arg(long)]
     every_point: bool,
+    /// With --every-point: only this point.
+    #[arg(long)]
+    point: Option<u64>,
+    /// Instead: about so many crashes and recoveries at random, spread over all stacks.
+    #[arg(long)]
+    crashes: Option<u64>,
     /// Tells every operation on standard error.
     #[arg(long)]
     verbose: bool,
@@ -88,17 +105,75 @@ pub(crate) struct Tally {
     digest: u64,
 }
 
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.lives += other.lives;
+        self.crashes += other.crashes;
+        self.persistence_points += other.persistence_points;
+        // Forks end in any order.
+        self.digest ^= other.digest.rotate_left((other.lives % 64) as u32);
+    }
+}
+
+/// What is done with a stack.
+#[derive(Clone, Copy)]
+enum Deed {
+    /// Life after life, for so many steps.
+    Live { steps: u64, how: How },
+    /// A power cut after every persistence point of a workload of so many steps.
+    EveryPoint { steps: u64, phase: Phase, only: Option<u64> },
+    /// One round of random crashes.
+    Round,
+}
+
+/// Does it; panics, naming the seed, when anything is not as it must be. `None`: there is no such phase.
+fn act<L: Living>(kind: L::Kind, seed: u64, deed: Deed) -> Option<Tally> {
+    match deed {
+        Deed::Live { steps, how } => {
+            let (mut lives, living) = L::create(kind, seed, how);
+            lives.live(&living, steps);
+            Some(lives.tally())
+        }
+        Deed::EveryPoint { steps, phase, only } => forks::every_point::<L>(kind, seed, steps, phase, only),
+        Deed::Round => Some(forks::round::<L>(kind, seed)),
+    }
+}
+
+/// The same for a stack.
+fn run_stack(stack: Stack, seed: u64, deed: Deed) -> Option<Tally> {
+    let group = |level, disks| act::<GroupLives>(Shape { level, disks }, seed, deed);
+    let pool = |through, groups| act::<PoolLives>(PoolKind { through, groups }, seed, deed);
+    match stack {
+        Stack::Stripe => group(Level::Raid0, 4),
+        Stack::Mirror => group(Level::Raid1, 2),
+        Stack::Mirrors3 => group(Level::Raid1, 3),
+        Stack::Volume => pool(Through::Volumes, GROUPS),
+        Stack::Unit => pool(Through::Units, GROUPS),
+        Stack::Array => act::<ArrayLives>((), seed, deed),
+    }
+}
+
+/// The groups of the pools.
+const GROUPS: &[(&str, Level, usize)] =
+    &[("mirror", Level::Raid1, 2), ("stripe", Level::Raid0, 2), ("other", Level::Raid1, 2)];
+
 /// Runs and prints one line for each stack.
 pub(crate) fn run(options: &Options) {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let stacks: Vec<Stack> = Stack::value_variants().to_vec();
+    let stacks: Vec<Stack> =
+        stacks.into_iter().filter(|s| options.stack.is_none_or(|only| only == *s)).collect();
+    if let Some(crashes) = options.crashes {
+        return crashes::run(&stacks, seed, crashes);
+    }
     println!("seed {seed}, {} steps", options.steps);
-    for &stack in Stack::value_variants().iter().filter(|s| options.stack.is_none_or(|only| only == **s)) {
+    for stack in stacks {
         if options.every_point {
-            let points = every_point(stack, seed, options.steps);
-            println!("{stack:?}: a power cut after each of {points} persistence points survived");
+            every_point(stack, seed, options);
             continue;
         }
-        let tally = simulate(stack, seed, options.steps, options.how());
+        let deed = Deed::Live { steps: options.steps, how: options.how() };
+        let tally = run_stack(stack, seed, deed).unwrap_or_default();
         println!(
             "{stack:?}: {} lives, {} power cuts survived, {} persistence points, digest {:016x}",
             tally.lives, tally.crashes, tally.persistence_points, tally.digest
@@ -106,25 +181,18 @@ pub(crate) fn run(options: &Options) {
     }
 }
 
-/// One run. Panics, naming the seed, when anything is not as it must be.
-fn simulate(stack: Stack, seed: u64, steps: u64, how: How) -> Tally {
-    match stack {
-        Stack::Stripe => group::simulate(Level::Raid0, 4, seed, steps, how),
-        Stack::Mirror => group::simulate(Level::Raid1, 2, seed, steps, how),
-        Stack::Volume => pool::simulate(Through::Volumes, seed, steps, how),
-        Stack::Unit => pool::simulate(Through::Units, seed, steps, how),
-        Stack::Array => array::simulate(seed, steps, how),
-    }
-}
-
-/// Cuts the power after each persistence point of one life in turn; their number.
-fn every_point(stack: Stack, seed: u64, steps: u64) -> u64 {
-    match stack {
-        Stack::Stripe => group::every_point(Level::Raid0, 4, seed, steps),
-        Stack::Mirror => group::every_point(Level::Raid1, 2, seed, steps),
-        Stack::Volume => pool::every_point(Through::Volumes, seed, steps),
-        Stack::Unit => pool::every_point(Through::Units, seed, steps),
-        Stack::Array => array::every_point(seed, steps),
+fn every_point(stack: Stack, seed: u64, options: &Options) {
+    for phase in [Phase::Optimal, Phase::Degraded, Phase::Rebuilding] {
+        let begun = std::time::Instant::now();
+        let deed = Deed::EveryPoint { steps: options.steps, phase, only: options.point };
+        let Some(tally) = run_stack(stack, seed, deed) else { continue };
+        println!(
+            "{stack:?}, {phase:?}: {} crashes at all of {} persistence points survived, digest {:016x}, {:.1} s",
+            tally.crashes,
+            tally.persistence_points,
+            tally.digest,
+            begun.elapsed().as_secs_f64()
+        );
     }
 }
 
@@ -132,24 +200,42 @@ fn every_point(stack: Stack, seed: u64, steps: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn live(stack: Stack, seed: u64, steps: u64, fault: Fault) -> Tally {
+        run_stack(stack, seed, Deed::Live { steps, how: How { fault, verbose: false } }).expect("lived")
+    }
+
     #[test]
     fn the_same_seed_twice_gives_the_same_digest() {
         for &stack in Stack::value_variants() {
-            for seed in 1..=3 {
-                let run = || simulate(stack, seed, 1500, How::default());
+            for seed in 1..=2 {
+                let run = || live(stack, seed, 1000, Fault::None);
                 let (one, two) = (run(), run());
                 assert_eq!(one, two, "{stack:?}, seed {seed}");
                 assert!(one.crashes > 0, "{stack:?}, seed {seed}: no crash");
             }
-            let of = |seed| simulate(stack, seed, 300, How::default()).digest;
+            let of = |seed| live(stack, seed, 300, Fault::None).digest;
             assert_ne!(of(1), of(2));
+        }
+    }
+
+    #[test]
+    fn a_round_of_crashes_twice_gives_the_same_digest() {
+        for &stack in Stack::value_variants() {
+            let run = || run_stack(stack, 1, Deed::Round);
+            assert_eq!(run(), run(), "{stack:?}");
         }
     }
 
     #[test]
     fn a_power_cut_after_every_persistence_point_is_survived() {
         for &stack in Stack::value_variants() {
-            assert!(every_point(stack, 1, 40) > 20, "{stack:?}");
+            for phase in [Phase::Optimal, Phase::Degraded, Phase::Rebuilding] {
+                let Some(all) = run_stack(stack, 1, Deed::EveryPoint { steps: 30, phase, only: None }) else {
+                    continue;
+                };
+                assert!(all.persistence_points > 20, "{stack:?}, {phase:?}");
+                assert!(all.crashes >= 2 * all.persistence_points, "{stack:?}, {phase:?}");
+            }
         }
     }
 
@@ -158,10 +244,8 @@ mod tests {
     fn disks_that_lie_are_found() {
         for &stack in Stack::value_variants() {
             for fault in [Fault::FlushLies, Fault::LostWrite] {
-                let found = (1..=3).any(|seed| {
-                    std::panic::catch_unwind(|| simulate(stack, seed, 3000, How { fault, verbose: false }))
-                        .is_err()
-                });
+                let found =
+                    (1..=3).any(|seed| std::panic::catch_unwind(|| live(stack, seed, 3000, fault)).is_err());
                 assert!(found, "{stack:?} with {fault:?} looked well");
             }
         }

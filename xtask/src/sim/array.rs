@@ -14,13 +14,13 @@ use raid::Level;
 use world::{Rng, World};
 use world_model::{Model, Net};
 
-use super::lives::{Ended, Life, Lives};
+use super::lives::{Ended, Life, Lives, Living};
 use super::lu::Lu;
 use super::sessions::Sessions;
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
-use super::workload::{self, Shared};
-use super::{Fault, How, Tally};
+use super::workload::{self, Shared, Snapshot};
+use super::{Fault, How};
 
 const TARGET: &str = "iqn.2026-11.sim:array";
 const CONTROLLERS: usize = 2;
@@ -125,22 +125,34 @@ async fn break_connections_task(world: World, net: Net, mut rng: Rng) {
     }
 }
 
-struct ArrayLives {
+pub(crate) struct ArrayLives {
     shared: Shared,
     fault: Fault,
 }
 
-impl ArrayLives {
-    fn new(how: How) -> ArrayLives {
-        let shared = Shared::default();
+impl Living for ArrayLives {
+    type Kind = ();
+    type Known = Snapshot;
+
+    fn create((): (), seed: u64, how: How) -> (Lives, ArrayLives) {
+        let living = ArrayLives::with((), how, Snapshot::default());
         for (name, _, pages, _) in VOLUMES {
             let sectors = (pages * PAGE_BYTES) as usize / SECTOR_BYTES;
-            shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
+            living.shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
         }
+        (Lives::new(seed, DISKS, DISK_BYTES), living)
+    }
+
+    fn with((): (), how: How, known: Snapshot) -> ArrayLives {
+        let shared = Shared::from(known);
         if how.verbose {
             shared.tell_all();
         }
         ArrayLives { shared, fault: how.fault }
+    }
+
+    fn known(&self) -> Snapshot {
+        self.shared.known()
     }
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
@@ -156,7 +168,7 @@ impl ArrayLives {
         let all = (0..CONTROLLERS).map(options).collect();
         let sessions = Rc::new(Sessions::log_in(&world, all).await.unwrap_or_else(|e| panic!("log in: {e}")));
         let mut rng = world.random("links");
-        if !life.closes && rng.bool() {
+        if life.faults && !life.closes && rng.bool() {
             world.spawn(break_connections_task(world.clone(), model.net().clone(), rng));
         }
         let mut units = BTreeMap::new();
@@ -182,26 +194,13 @@ impl ArrayLives {
             Ended::Closed => shadow.process_ended(),
         });
     }
-}
 
-pub(super) fn simulate(seed: u64, steps: u64, how: How) -> Tally {
-    let lives = Lives::new(seed, DISKS, DISK_BYTES);
-    let array = ArrayLives::new(how);
-    lives.live(steps, async |model, world, life| array.life(model, world, life).await, |how| array.ended(how))
-}
-
-/// One short life on blank disks, with the power cut after each of its persistence points in turn: the first ones fall into
-/// the making of the groups, the pools and the volumes.
-pub(super) fn every_point(seed: u64, steps: u64) -> u64 {
-    for point in 1.. {
-        let mut lives = Lives::new(seed, DISKS, DISK_BYTES);
-        let array = ArrayLives::new(How::default());
-        let life = async |model: &Model, world, life: &Life| array.life(model, world, life).await;
-        if !lives.crash_at(point, steps, life, |how| array.ended(how)) {
-            return point - 1;
-        }
+    /// The drives of the declaration are all there; groups and pools are struck with their loss by themselves.
+    fn lose_disks(&self, _: &mut Rng, _: bool) -> bool {
+        false
     }
-    unreachable!("a workload of {steps} steps has an end")
+
+    async fn life_beyond(&self, _: World) {}
 }
 
 #[cfg(test)]

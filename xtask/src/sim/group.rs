@@ -1,5 +1,6 @@
 //! A RAID group, life after life.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,31 +9,42 @@ use raid::{ArrayId, Group, GroupSpec, Level, MemberState};
 use world::{Rng, World};
 use world_model::{Disk, Model};
 
-use super::lives::{Ended, Life, Lives, open_drives};
+use super::lives::{Ended, Life, Lives, Living};
+use super::places::Places;
+use super::redundancy;
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
-use super::workload::{self, Shared};
-use super::{Fault, How, Tally};
+use super::workload::{self, Shared, Snapshot};
+use super::{Fault, How};
 
-/// Room for labels and two MiB of data.
+/// Room for labels, journal and two MiB of data.
 const DISK_BYTES: u64 = 4 << 20;
 /// The most sectors that the workload uses: more would thin out what happens in each.
-const SECTORS_MAX: usize = 4096;
+const SECTORS_MAX: usize = 2048;
+/// The smallest unit that raid takes by default: the most rows and the most full ones.
+const STRIPE_UNIT_BYTES: u32 = 8 << 10;
 /// The group, and what the workload calls it.
 const NAME: &str = "g";
 /// Disks are slow by this factor when they are slow.
 const SLOW_FACTOR: u32 = 10;
-/// One life in so many loses a disk of its mirror.
+/// One life in so many loses a disk for a while.
 const DEATH_ONE_IN: u8 = 8;
-/// The disk dies within this time: 20 ms, a hundred operations.
+/// The disk dies (or hangs) within this time: 20 ms, a hundred operations.
 const DEATH_AFTER_NS_MAX: u64 = 20_000_000;
 
+/// What kind of group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) level: Level,
+    pub(crate) disks: usize,
+}
+
 /// A group on its disks, and its shadow.
-struct GroupLives {
-    level: Level,
-    disks: usize,
+pub(crate) struct GroupLives {
+    shape: Shape,
     fault: Fault,
     shared: Shared,
+    places: RefCell<Places>,
 }
 
 /// A group has no offloads: the host zeroes and copies.
@@ -46,54 +58,30 @@ impl workload::Subject for Group {
         source.read(from, len as usize, &mut data).await?;
         self.write(at, &data).await
     }
+
+    async fn swap(&self, at: u64, _: &Pieces, new: &Pieces) -> Result<(), BlockError> {
+        self.write(at, new).await
+    }
 }
 
 fn spec(level: Level) -> GroupSpec {
-    GroupSpec::new(NAME, level, ArrayId([7; 16]))
+    GroupSpec { stripe_unit_bytes: STRIPE_UNIT_BYTES, ..GroupSpec::new(NAME, level, ArrayId([7; 16])) }
 }
 
 impl GroupLives {
-    /// Makes the group, in a life of its own.
-    fn create(lives: &Lives, level: Level, disks: usize, fault: Fault) -> GroupLives {
-        let len_bytes = lives.model.run(async |world| {
-            let drives = open_drives(&world, disks);
-            Group::create(world, spec(level), drives).await.expect("create").geometry().len_bytes
-        });
-        let sectors = (len_bytes as usize / SECTOR_BYTES).min(SECTORS_MAX);
-        let shared = Shared::default();
-        shared.shadows.borrow_mut().insert(NAME.to_owned(), Shadow::new(sectors));
-        GroupLives { level, disks, fault, shared }
+    /// Opens the group with what is left of it.
+    async fn open(&self, world: &World) -> Result<Group, raid::GroupError> {
+        redundancy::open(world, spec(self.shape.level), &self.places).await
     }
 
-    async fn life(&self, model: &Model, world: World, life: &Life) {
-        // A disk that died in an earlier life is there again, with what it had.
-        (0..self.disks).filter_map(|i| model.disks().get(&format!("d{i}"))).for_each(|d| d.resume());
-        let drives = open_drives(&world, self.disks);
-        let group = Group::open(world.clone(), spec(self.level), drives).await.expect("open");
-        self.make_faults(model, &world, &group, &mut world.random("faults"));
-        workload::compare_all(&group, &self.shared, NAME).await;
-        let volumes = BTreeMap::from([(NAME.to_owned(), group.clone())]);
-        workload::run(&world, &volumes, &self.shared, &life.steps).await;
-        if life.closes {
-            group.close().await.expect("close");
-        }
-    }
-
-    /// A group keeps nothing in memory that a write needs: what was acknowledged is in the disks.
-    fn ended(&self, how: Ended) {
-        self.shared.ended(|shadow| match how {
-            Ended::PowerCut => shadow.crash(),
-            Ended::Died | Ended::Closed => shadow.process_ended(),
-        });
-    }
-
-    /// What a group must bear: one slow disk; on a mirror, latent errors on one of the disks, or the death of the second.
+    /// What a group must bear: one slow disk; a disk that hangs for a while; with redundancy, latent errors on one of the disks,
+    /// or the death of one.
     ///
     /// No latent errors while the mirrors may differ after a power cut: a second fault there may show the other content of
-    /// a sector. For the same reason it is the second disk that dies: reads are kept to the first one then.
+    /// a sector. For the same reason it is the last disk that dies: reads are kept to the first one then.
     fn make_faults(&self, model: &Model, world: &World, group: &Group, rng: &mut Rng) {
-        let which = rng.usize(..self.disks);
-        let disks: Vec<Disk> = (0..self.disks).filter_map(|i| model.disks().get(&format!("d{i}"))).collect();
+        let disks: Vec<Disk> = self.places.borrow().disks(model);
+        let which = rng.usize(..disks.len());
         for (i, disk) in disks.iter().enumerate() {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
             disk.set_slow(if i == which && rng.bool() { SLOW_FACTOR } else { 1 });
@@ -101,48 +89,108 @@ impl GroupLives {
                 disk.lose_writes(1);
             }
         }
-        if self.level != Level::Raid1 {
-            return;
+        let (what, after) = (rng.u8(..DEATH_ONE_IN), rng.u64(..DEATH_AFTER_NS_MAX));
+        if what == 1 {
+            let (world, victim) = (world.clone(), disks[which].clone());
+            world.clone().spawn(async move {
+                world.sleep(Duration::from_nanos(after)).await;
+                victim.hang();
+                world.sleep(Duration::from_nanos(after)).await;
+                victim.resume();
+            });
         }
         let status = group.status();
-        let whole = status.members.iter().all(|m| m.state == MemberState::Active);
+        let whole = self.places.borrow().is_whole()
+            && status.members.iter().all(|m| m.state == MemberState::Active)
+            && self.shape.level != Level::Raid0;
         if whole && !status.reads_pinned && disks.iter().all(|d| d.latent_errors() == 0) {
             let at = rng.u64(DISK_BYTES / 2..DISK_BYTES - (64 << 10));
             disks[which].add_latent_errors(at..at + rng.u64(1..65_536));
         }
-        if rng.u8(..DEATH_ONE_IN) == 0 {
-            let (world2, victim, after) = (world.clone(), disks[1].clone(), rng.u64(..DEATH_AFTER_NS_MAX));
+        if what == 0 && whole {
+            let (world, victim) = (world.clone(), disks[disks.len() - 1].clone());
             disks.iter().for_each(Disk::clear_latent_errors);
-            world.spawn(async move {
-                world2.sleep(Duration::from_nanos(after)).await;
+            world.clone().spawn(async move {
+                world.sleep(Duration::from_nanos(after)).await;
                 victim.kill();
             });
         }
     }
 }
 
-pub(super) fn simulate(level: Level, disks: usize, seed: u64, steps: u64, how: How) -> Tally {
-    let lives = Lives::new(seed, disks, DISK_BYTES);
-    let subject = GroupLives::create(&lives, level, disks, how.fault);
-    if how.verbose {
-        subject.shared.tell_all();
-    }
-    lives.live(
-        steps,
-        async |model, world, life| subject.life(model, world, life).await,
-        |how| subject.ended(how),
-    )
-}
+impl Living for GroupLives {
+    type Kind = Shape;
+    type Known = (Snapshot, Places);
 
-/// One short workload, with the power cut after each of its persistence points in turn.
-pub(super) fn every_point(level: Level, disks: usize, seed: u64, steps: u64) -> u64 {
-    for point in 1.. {
-        let mut lives = Lives::new(seed, disks, DISK_BYTES);
-        let subject = GroupLives::create(&lives, level, disks, Fault::None);
-        let life = async |model: &Model, world, life: &Life| subject.life(model, world, life).await;
-        if !lives.crash_at(point, steps, life, |how| subject.ended(how)) {
-            return point - 1;
+    fn create(shape: Shape, seed: u64, how: How) -> (Lives, GroupLives) {
+        let lives = Lives::new(seed, shape.disks, DISK_BYTES);
+        let places = Places::new(shape.level, 0..shape.disks, DISK_BYTES);
+        let len_bytes = lives.model.run(async |world| {
+            let drives = places.open(&world);
+            let group = Group::create(world, spec(shape.level), drives).await.expect("create");
+            group.geometry().len_bytes
+        });
+        let sectors = (len_bytes as usize / SECTOR_BYTES).min(SECTORS_MAX);
+        let living = GroupLives::with(shape, how, (Snapshot::default(), places));
+        living.shared.shadows.borrow_mut().insert(NAME.to_owned(), Shadow::new(sectors));
+        (lives, living)
+    }
+
+    fn with(shape: Shape, how: How, (known, places): (Snapshot, Places)) -> GroupLives {
+        let shared = Shared::from(known);
+        if how.verbose {
+            shared.tell_all();
+        }
+        GroupLives { shape, fault: how.fault, shared, places: RefCell::new(places) }
+    }
+
+    fn known(&self) -> (Snapshot, Places) {
+        (self.shared.known(), self.places.borrow().clone())
+    }
+
+    async fn life(&self, model: &Model, world: World, life: &Life) {
+        // A disk that died or hung in an earlier life is there again, with what it had.
+        self.places.borrow().disks(model).iter().for_each(Disk::resume);
+        let group = self.open(&world).await.unwrap_or_else(|e| panic!("open: {e}"));
+        if life.faults {
+            self.make_faults(model, &world, &group, &mut world.random("faults"));
+        }
+        workload::compare_all(&group, &self.shared, NAME).await;
+        if life.thorough {
+            redundancy::agrees(&world, &group, &self.places).await;
+        }
+        let repair = redundancy::begin_repairs(life, model, &world, &group, &self.places).await;
+        let volumes = BTreeMap::from([(NAME.to_owned(), group.clone())]);
+        workload::run(&world, &volumes, &self.shared, &life.steps).await;
+        if let Some(repair) = repair {
+            repair.ended().await;
+            self.places.borrow_mut().filled();
+        }
+        if life.thorough {
+            workload::compare_all(&group, &self.shared, NAME).await;
+            redundancy::agrees(&world, &group, &self.places).await;
+        }
+        if life.closes {
+            group.close().await.expect("close");
         }
     }
-    unreachable!("a workload of {steps} steps has an end")
+
+    /// A group keeps nothing in memory that a write needs: what was acknowledged is in the disks.
+    fn ended(&self, how: Ended) {
+        self.places.borrow_mut().equal &= how == Ended::Closed;
+        self.shared.ended(|shadow| match how {
+            Ended::PowerCut => shadow.crash(),
+            Ended::Died | Ended::Closed => shadow.process_ended(),
+        });
+    }
+
+    fn lose_disks(&self, rng: &mut Rng, beyond: bool) -> bool {
+        self.places.borrow_mut().lose(rng, beyond)
+    }
+
+    async fn life_beyond(&self, world: World) {
+        if let Ok(group) = self.open(&world).await {
+            workload::compare_what_can_be_read(&group, &self.shared, NAME).await;
+        }
+    }
 }

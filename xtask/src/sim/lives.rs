@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Drive, DriveSpec, Rng, World};
+use world::{Rng, World};
 use world_model::{DiskSpec, Model, Outcome};
 
-use super::Tally;
+use super::{How, Tally};
 
 /// A life does at most so many operations.
 const STEPS_MAX: u64 = 600;
@@ -36,11 +36,53 @@ pub(crate) enum Ended {
 }
 
 /// What one life is told.
+#[derive(Clone, Default)]
 pub(crate) struct Life {
     /// How many operations are left to do; each takes one.
     pub(crate) steps: Rc<Cell<u64>>,
     /// Whether it ends in order.
     pub(crate) closes: bool,
+    /// Whether faults are drawn while it lasts.
+    pub(crate) faults: bool,
+    /// Whether redundancy is compared, too, not only content.
+    pub(crate) thorough: bool,
+    /// Whether lost disks are replaced by blank ones, beside the workload.
+    pub(crate) repairs: bool,
+}
+
+impl Life {
+    pub(crate) fn of(steps: u64) -> Life {
+        Life { steps: Rc::new(Cell::new(steps)), ..Life::default() }
+    }
+}
+
+/// Something that lives on disks, with what is known of its content.
+pub(crate) trait Living: Sized + 'static {
+    /// Which of its kind.
+    type Kind: Copy + Send + Sync;
+    /// What is known of its content, to be taken to another thread.
+    type Known: Clone + Send;
+
+    /// Makes it, in a life of its own.
+    fn create(kind: Self::Kind, seed: u64, how: How) -> (Lives, Self);
+
+    /// One that lives on with this knowledge, on other disks.
+    fn with(kind: Self::Kind, how: How, known: Self::Known) -> Self;
+
+    /// What is known now.
+    fn known(&self) -> Self::Known;
+
+    /// One life: it recovers, compares everything, and does its steps.
+    async fn life(&self, model: &Model, world: World, life: &Life);
+
+    /// A life has ended so.
+    fn ended(&self, how: Ended);
+
+    /// Disks are lost for good at this moment: as many as can be borne, or one more than that. Returns whether any was.
+    fn lose_disks(&self, rng: &mut Rng, beyond: bool) -> bool;
+
+    /// A life after more was lost than can be borne: errors, or the right data.
+    async fn life_beyond(&self, world: World);
 }
 
 /// The disks of a run, and what it has lived through.
@@ -50,26 +92,26 @@ pub(crate) struct Lives {
     tally: Tally,
 }
 
-/// Opens the disks `d0`, `d1`, … .
-pub(crate) fn open_drives(world: &World, count: usize) -> Vec<Drive> {
-    let open =
-        |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
-    (0..count).map(open).collect()
+/// What all disks of the simulation are, apart from their size.
+pub(crate) fn disk_spec(len_bytes: u64) -> DiskSpec {
+    DiskSpec::new(len_bytes).with_jitter(Duration::from_micros(150)).with_cache_bytes(CACHE_BYTES)
 }
 
 impl Lives {
+    /// Blank disks `d0`, `d1`, ….
     pub(crate) fn new(seed: u64, disks: usize, disk_bytes: u64) -> Lives {
         let model = Model::new(seed);
         for i in 0..disks {
-            let spec = DiskSpec::new(disk_bytes).with_jitter(Duration::from_micros(150));
-            model.disk(&format!("d{i}"), spec.with_cache_bytes(CACHE_BYTES));
+            model.disk(&format!("d{i}"), disk_spec(disk_bytes));
         }
+        Lives::on(model)
+    }
+
+    /// The disks of this model.
+    pub(crate) fn on(model: Model) -> Lives {
         // What the harness itself draws has its own stream: `lives`.
-        Lives {
-            model,
-            rng: Rng::with_seed(seed ^ u64::from_le_bytes(*b"lives\0\0\0")),
-            tally: Tally::default(),
-        }
+        let rng = Rng::with_seed(model.seed() ^ u64::from_le_bytes(*b"lives\0\0\0"));
+        Lives { model, rng, tally: Tally::default() }
     }
 
     fn draw_end(&mut self) -> End {
@@ -80,63 +122,41 @@ impl Lives {
         }
     }
 
-    /// Lives until all steps are done. `ended` brings the shadows up to date.
-    pub(crate) fn live(
-        mut self,
-        steps: u64,
-        life: impl AsyncFn(&Model, World, &Life),
-        ended: impl Fn(Ended),
-    ) -> Tally {
+    /// Lives until all steps are done.
+    pub(crate) fn live(&mut self, living: &impl Living, steps: u64) {
         let mut left = steps;
         while left > 0 {
             let quota = left.min(self.rng.u64(1..=STEPS_MAX));
             let end = self.draw_end();
-            let told = Life { steps: Rc::new(Cell::new(quota)), closes: matches!(end, End::Close) };
+            let told = Life { closes: matches!(end, End::Close), faults: true, ..Life::of(quota) };
             if let End::PowerCut(points) = end {
-                let now = self.model.disks().persistence_points();
-                self.model.disks().cut_power_after(now + points);
+                self.cut_power_in(points);
             }
-            self.one_life(&told, &life, &ended);
+            self.one_life(living, &told);
             left -= quota - told.steps.get();
         }
-        self.tally()
     }
 
-    /// Cuts the power after the `point`-th persistence point of a life, if it has so many; then a life in peace looks at
-    /// what is left. Returns whether it came so far.
-    pub(crate) fn crash_at(
-        &mut self,
-        point: u64,
-        steps: u64,
-        life: impl AsyncFn(&Model, World, &Life),
-        ended: impl Fn(Ended),
-    ) -> bool {
+    /// The power goes after so many persistence points from now on.
+    pub(crate) fn cut_power_in(&self, points: u64) {
         let now = self.model.disks().persistence_points();
-        self.model.disks().cut_power_after(now + point);
-        let told = |steps| Life { steps: Rc::new(Cell::new(steps)), closes: false };
-        let crashed = self.one_life(&told(steps), &life, &ended);
-        self.one_life(&told(0), &life, &ended);
-        crashed
+        self.model.disks().cut_power_after(now + points);
     }
 
-    fn one_life(
-        &mut self,
-        told: &Life,
-        life: impl AsyncFn(&Model, World, &Life),
-        ended: impl Fn(Ended),
-    ) -> bool {
-        let outcome = self.model.run_until_crash(async |world| life(&self.model, world, told).await);
+    /// Returns whether the power was cut.
+    pub(crate) fn one_life(&mut self, living: &impl Living, told: &Life) -> bool {
+        let outcome = self.model.run_until_crash(async |world| living.life(&self.model, world, told).await);
         self.tally.lives += 1;
         match outcome {
             Outcome::PowerCut => {
                 self.tally.crashes += 1;
-                ended(Ended::PowerCut);
+                living.ended(Ended::PowerCut);
                 self.model.reboot();
                 true
             }
             Outcome::Finished(()) => {
                 self.model.disks().keep_power();
-                ended(if told.closes { Ended::Closed } else { Ended::Died });
+                living.ended(if told.closes { Ended::Closed } else { Ended::Died });
                 false
             }
         }

@@ -1,6 +1,7 @@
 //! Volumes as logical units: every operation of the workload is a SCSI command, through the view of one host or through
 //! iSCSI sessions.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -22,6 +23,10 @@ const BLOCK_BYTES: u32 = 512;
 /// Unit attentions that may stand before a command: power on, a changed list of logical units, a changed capacity; for every
 /// session whose turn comes, and again when a connection breaks in between.
 const ATTENTIONS_MAX: usize = 32;
+/// A ROD token (SPC-4 5.16.6).
+const TOKEN_LEN: usize = 512;
+/// More than the information about one token.
+const TOKEN_INFORMATION_LEN: usize = 4096;
 /// UNIT ATTENTION (SPC-5 4.4.1).
 const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 
@@ -42,6 +47,8 @@ pub(super) struct Lu {
     thin: bool,
     /// Copies inside the array reach those of the same home.
     home: usize,
+    /// Copies so far.
+    copies: Rc<Cell<u32>>,
 }
 
 /// Puts a logical unit on every volume, and maps all to one host.
@@ -55,13 +62,25 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         ports: Rc::new([port]),
         tokens: Rc::new(Tokens::new(world.clone())),
     }));
+    let copies = Rc::new(Cell::new(0));
     let map = |(number, (name, volume)): (u16, (&String, &Volume))| {
         let disk = Disk::new(volume.clone(), BLOCK_BYTES);
         let unit = LogicalUnit::new(world.clone(), Identity::of(1, u64::from(number) + 1), disk);
         let (geometry, naa) = (unit.geometry(), unit.identity().naa);
         let thin = volume.provisioning() == Provisioning::Thin;
         view.map(Lun(number), unit);
-        (name.clone(), Lu { path: Path::View(view.clone()), lun: Lun(number), geometry, naa, thin, home: 0 })
+        (
+            name.clone(),
+            Lu {
+                path: Path::View(view.clone()),
+                lun: Lun(number),
+                geometry,
+                naa,
+                thin,
+                home: 0,
+                copies: copies.clone(),
+            },
+        )
     };
     (0..).zip(volumes).map(map).collect()
 }
@@ -90,7 +109,7 @@ impl Lu {
     pub(super) async fn behind(sessions: Rc<Sessions>, lun: Lun, home: usize) -> Result<Lu, BlockError> {
         let path = Path::Sessions(sessions);
         let geometry = Geometry { len_bytes: 0, block_bytes: BLOCK_BYTES };
-        let mut lu = Lu { path, lun, geometry, naa: [0; 16], thin: false, home };
+        let mut lu = Lu { path, lun, geometry, naa: [0; 16], thin: false, home, copies: Rc::default() };
         // READ CAPACITY(16), SBC-4 5.20: the last LBA, the block length, and LBPME in bit 7 of byte 14.
         let mut cdb = cdb16(0x9e, 0x10, 0, 0);
         cdb[13] = 32;
@@ -193,14 +212,55 @@ impl Subject for Lu {
         self.command(cdb16(0x93, UNMAP | NDOB, lba(at), blocks(len)), Pieces::new(), 0).await.map(|_| ())
     }
 
-    /// EXTENDED COPY(LID1), SPC-4 6.3: two identification descriptors, one block to block segment. Between homes the host
-    /// copies.
+    /// COMPARE AND WRITE, SBC-4 5.3. Through sessions, where a command may be executed twice, and would then miscompare, a WRITE.
+    async fn swap(&self, at: u64, old: &Pieces, new: &Pieces) -> Result<(), BlockError> {
+        if matches!(self.path, Path::Sessions(_)) {
+            return self.write(at, new).await;
+        }
+        let mut cdb = cdb16(0x89, 0, lba(at), 0);
+        cdb[13] = blocks(new.len() as u64) as u8;
+        let mut data = old.clone();
+        data.append(new.clone());
+        self.command(cdb, data, 0).await.map(|_| ())
+    }
+
+    /// By turns EXTENDED COPY and a token. Between homes the host copies.
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
         if source.home != self.home {
             let mut data = Pieces::new();
             source.read(from, len as usize, &mut data).await?;
             return self.write(at, &data).await;
         }
+        let turn = self.copies.replace(self.copies.get() + 1);
+        if turn.is_multiple_of(2) && matches!(self.path, Path::View(_)) {
+            return self.copy_by_token(source, from, at, len).await;
+        }
+        self.extended_copy(source, from, at, len).await
+    }
+}
+
+impl Lu {
+    /// POPULATE TOKEN, RECEIVE ROD TOKEN INFORMATION and WRITE USING TOKEN (SBC-4 5.16, 5.25, 5.54), which deletes the token.
+    async fn copy_by_token(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
+        const DEL_TKN: u8 = 0x02;
+        let list_id = self.copies.get() + 1;
+        let populate = token_list(16, lba(from), blocks(len));
+        source.command(token_cdb(0x83, 0x10, list_id, populate.len()), Pieces::copy_of(&populate), 0).await?;
+        let asked = token_cdb(0x84, 0x07, list_id, TOKEN_INFORMATION_LEN);
+        let information = source.command(asked, Pieces::new(), TOKEN_INFORMATION_LEN).await?.joined();
+        // SPC-4 6.22: the token follows the header and its own descriptor's header.
+        let token = information.get(38..38 + TOKEN_LEN).ok_or_else(|| BlockError::Failed {
+            cause: format!("no token in {} bytes of information", information.len()),
+        })?;
+        let mut list = token_list(536, lba(at), blocks(len));
+        list[2] = DEL_TKN;
+        list[16..16 + TOKEN_LEN].copy_from_slice(token);
+        let cdb = token_cdb(0x83, 0x11, list_id, list.len());
+        self.command(cdb, Pieces::copy_of(&list), 0).await.map(|_| ())
+    }
+
+    /// EXTENDED COPY(LID1), SPC-4 6.3: two identification descriptors, one block to block segment.
+    async fn extended_copy(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
         let targets = [target_descriptor(&source.naa), target_descriptor(&self.naa)].concat();
         let segment = segment_descriptor(lba(from), lba(at), blocks(len));
         let mut list = vec![0; 16];
@@ -215,6 +275,28 @@ impl Subject for Lu {
         cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
         self.command(cdb, Pieces::copy_of(&list), 0).await.map(|_| ())
     }
+}
+
+/// A CDB of the token commands: the list identifier, whose place depends on the direction, and a length.
+fn token_cdb(opcode: u8, action: u8, list_id: u32, len: usize) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (opcode, action);
+    let at = if opcode == 0x83 { 6 } else { 2 };
+    cdb[at..at + 4].copy_from_slice(&list_id.to_be_bytes());
+    cdb[10..14].copy_from_slice(&(len as u32).to_be_bytes());
+    cdb
+}
+
+/// A parameter list of the token commands: a fixed part that begins and ends with lengths, and one range.
+fn token_list(fixed_len: usize, lba: u64, blocks: u32) -> Vec<u8> {
+    let mut list = vec![0; fixed_len];
+    list.extend(lba.to_be_bytes());
+    list.extend(blocks.to_be_bytes());
+    list.extend([0; 4]);
+    let len = list.len();
+    list[..2].copy_from_slice(&(len as u16 - 2).to_be_bytes());
+    list[fixed_len - 2..fixed_len].copy_from_slice(&16_u16.to_be_bytes());
+    list
 }
 
 /// SPC-4 6.3.6.4: identification descriptor CSCD descriptor with a NAA designator.

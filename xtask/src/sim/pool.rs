@@ -1,27 +1,31 @@
-//! A pool on two groups, life after life: volumes come, grow, are cloned and go between rounds of the workload.
+//! A pool on RAID groups, life after life: volumes come, grow, are cloned and go between rounds of the workload; groups come and
+//! go, and pages move between them, beside it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use block::{BlockError, Device};
+use block::{BlockError, Device, Pieces};
 use pool::{Pool, PoolSpec, Provisioning, Volume};
 use raid::{ArrayId, Group, GroupSpec, Level};
 use world::{Rng, World};
-use world_model::Model;
+use world_model::{Disk, Model};
 
-use super::lives::{Ended, Life, Lives, open_drives};
+use super::lives::{Ended, Life, Lives, Living};
+use super::places::Places;
+use super::redundancy::{self, Beside};
+use super::reshape;
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
-use super::workload::{self, Shared};
-use super::{Fault, How, Tally, lu};
+use super::workload::{self, Shared, Snapshot};
+use super::{Fault, How, lu};
 
-/// Room for metadata and for three times what the volumes hold at most.
+/// Room for metadata and for more than the volumes hold at most.
 const DISK_BYTES: u64 = 24 << 20;
-/// A mirror on the first two disks, a stripe on the others.
-const DISKS: usize = 4;
 /// The smallest page: the most work for the maps.
 const PAGE_BYTES: u64 = 64 << 10;
+/// As for a group alone.
+const STRIPE_UNIT_BYTES: u32 = 8 << 10;
 /// Volumes begin with between one and this many pages.
 const PAGES_MAX: u64 = 16;
 /// No volume grows over this many pages.
@@ -31,15 +35,27 @@ const VOLUMES_MAX: usize = 8;
 /// A round of the workload between two changes of the volumes has at most this many operations.
 const ROUND_STEPS_MAX: u64 = 60;
 
+/// A group that the pool may use: its name, level and number of disks.
+type GroupShape = (&'static str, Level, usize);
+
+/// What kind of pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolKind {
+    pub(crate) through: Through,
+    /// The first two are in the pool from the beginning; the others come and go.
+    pub(crate) groups: &'static [GroupShape],
+}
+
 /// What is known of a volume's being there.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     Surely,
     /// Its creation or deletion is under way.
     Perhaps,
 }
 
-struct Known {
+#[derive(Clone)]
+pub(crate) struct Known {
     there: There,
     /// Its size: that which was acknowledged last, and that which was asked for last.
     len_bytes: u64,
@@ -47,20 +63,30 @@ struct Known {
 }
 
 /// How the workload reaches the volumes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Through {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
     /// As they are.
     Volumes,
     /// As logical units, with SCSI commands.
     Units,
 }
 
-struct PoolLives {
-    through: Through,
+pub(crate) struct PoolLives {
+    kind: PoolKind,
     shared: Shared,
     fault: Fault,
     known: RefCell<BTreeMap<String, Known>>,
     names: Cell<u64>,
+    places: Vec<RefCell<Places>>,
+}
+
+/// All that is known of a pool.
+#[derive(Clone, Default)]
+pub(crate) struct PoolKnown {
+    content: Snapshot,
+    volumes: BTreeMap<String, Known>,
+    names: u64,
+    places: Vec<Places>,
 }
 
 impl workload::Subject for Volume {
@@ -71,73 +97,89 @@ impl workload::Subject for Volume {
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
         self.share_or_copy(source, from, at, len).await.map(|_| ())
     }
-}
 
-fn specs() -> [(GroupSpec, std::ops::Range<usize>); 2] {
-    let id = ArrayId([7; 16]);
-    [
-        (GroupSpec::new("mirror", Level::Raid1, id), 0..2),
-        (GroupSpec::new("stripe", Level::Raid0, id), 2..DISKS),
-    ]
-}
-
-async fn open_groups(world: &World) -> Vec<Group> {
-    let drives = open_drives(world, DISKS);
-    let mut groups = Vec::new();
-    for (spec, which) in specs() {
-        let group = Group::open(world.clone(), spec, drives[which].to_vec()).await;
-        groups.push(group.unwrap_or_else(|e| panic!("open the group: {e}")));
+    async fn swap(&self, at: u64, _: &Pieces, new: &Pieces) -> Result<(), BlockError> {
+        self.write(at, new).await
     }
-    groups
 }
 
-impl PoolLives {
-    /// Makes groups and pool, in a life of their own.
-    fn create(lives: &Lives, through: Through, fault: Fault) -> PoolLives {
+fn spec((name, level, _): GroupShape) -> GroupSpec {
+    GroupSpec { stripe_unit_bytes: STRIPE_UNIT_BYTES, ..GroupSpec::new(name, level, ArrayId([7; 16])) }
+}
+
+impl Living for PoolLives {
+    type Kind = PoolKind;
+    type Known = PoolKnown;
+
+    fn create(kind: PoolKind, seed: u64, how: How) -> (Lives, PoolLives) {
+        let mut places = Vec::new();
+        let mut first = 0;
+        for &(_, level, disks) in kind.groups {
+            places.push(Places::new(level, first..first + disks, DISK_BYTES));
+            first += disks;
+        }
+        let lives = Lives::new(seed, first, DISK_BYTES);
         lives.model.run(async |world| {
-            let drives = open_drives(&world, DISKS);
             let mut groups = Vec::new();
-            for (spec, which) in specs() {
-                let group = Group::create(world.clone(), spec, drives[which].to_vec()).await;
+            for (shape, places) in kind.groups.iter().zip(&places) {
+                let group = Group::create(world.clone(), spec(*shape), places.open(&world)).await;
                 groups.push(group.expect("create a group"));
             }
             let spec = PoolSpec { page_bytes: PAGE_BYTES, ..PoolSpec::new("p") };
-            Pool::create(world, spec, groups).await.expect("create the pool");
+            Pool::create(world, spec, groups[..2].to_vec()).await.expect("create the pool");
         });
+        (lives, PoolLives::with(kind, how, PoolKnown { places, ..PoolKnown::default() }))
+    }
+
+    fn with(kind: PoolKind, how: How, known: PoolKnown) -> PoolLives {
+        let shared = Shared::from(known.content);
+        if how.verbose {
+            shared.tell_all();
+        }
         PoolLives {
-            through,
-            shared: Shared::default(),
-            fault,
-            known: RefCell::default(),
-            names: Cell::new(0),
+            kind,
+            shared,
+            fault: how.fault,
+            known: RefCell::new(known.volumes),
+            names: Cell::new(known.names),
+            places: known.places.into_iter().map(RefCell::new).collect(),
+        }
+    }
+
+    fn known(&self) -> PoolKnown {
+        PoolKnown {
+            content: self.shared.known(),
+            volumes: self.known.borrow().clone(),
+            names: self.names.get(),
+            places: self.places.iter().map(|p| p.borrow().clone()).collect(),
         }
     }
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
         let mut rng = world.random("volumes");
-        self.make_faults(model, &mut rng);
-        let groups = open_groups(&world).await;
+        self.make_faults(model, life, &mut rng);
+        let groups = self.open_groups(&world).await.unwrap_or_else(|e| panic!("open a group: {e}"));
         let pool =
             Pool::open(world.clone(), groups.clone()).await.unwrap_or_else(|e| panic!("open the pool: {e}"));
         self.shared.tell(|| "a life begins".to_owned());
         self.reconcile(&pool);
-        for name in self.names() {
-            workload::compare_all(&self.volume(&pool, &name), &self.shared, &name).await;
+        self.compare(&pool).await;
+        if life.thorough {
+            self.audit(&world, &pool, &groups).await;
         }
+        let repairs = self.begin_repairs(life, model, &world, &groups).await;
         while life.steps.get() > 0 {
-            self.change(&pool, &mut rng).await;
-            let names = self.names();
-            let volumes: BTreeMap<_, _> =
-                names.into_iter().map(|n| (n.clone(), self.volume(&pool, &n))).collect();
-            let round = Rc::new(Cell::new(life.steps.get().min(rng.u64(1..=ROUND_STEPS_MAX))));
-            life.steps.set(life.steps.get() - round.get());
-            match self.through {
-                Through::Volumes => workload::run(&world, &volumes, &self.shared, &round).await,
-                Through::Units => {
-                    workload::run(&world, &lu::units_of(&world, &volumes), &self.shared, &round).await
-                }
+            self.round(&world, &pool, &groups, life, &mut rng).await;
+        }
+        for (repair, places) in repairs.iter().zip(&self.places) {
+            if let Some(repair) = repair {
+                repair.ended().await;
+                places.borrow_mut().filled();
             }
-            check_space(&pool);
+        }
+        if life.thorough {
+            self.compare(&pool).await;
+            self.audit(&world, &pool, &groups).await;
         }
         if life.closes {
             pool.close().await.expect("close the pool");
@@ -150,6 +192,7 @@ impl PoolLives {
     /// A pool keeps changes of its maps in memory until a flush: a process that dies may lose what was not flushed.
     fn ended(&self, how: Ended) {
         self.shared.tell(|| format!("the life has ended: {how:?}"));
+        self.places.iter().for_each(|p| p.borrow_mut().equal &= how == Ended::Closed);
         self.shared.ended(|shadow| match how {
             Ended::PowerCut => shadow.crash(),
             Ended::Died => shadow.memory_lost(),
@@ -157,11 +200,89 @@ impl PoolLives {
         });
     }
 
-    fn make_faults(&self, model: &Model, rng: &mut Rng) {
-        let slow = rng.usize(..2 * DISKS);
-        for (i, disk) in (0..DISKS).filter_map(|i| model.disks().get(&format!("d{i}"))).enumerate() {
+    fn lose_disks(&self, rng: &mut Rng, beyond: bool) -> bool {
+        let which = rng.usize(..self.places.len());
+        let lost =
+            self.places.iter().enumerate().map(|(i, p)| p.borrow_mut().lose(rng, beyond && i == which));
+        lost.fold(false, |any, lost| any | lost)
+    }
+
+    async fn life_beyond(&self, world: World) {
+        let Ok(groups) = self.open_groups(&world).await else { return };
+        let Ok(pool) = Pool::open(world, groups).await else { return };
+        self.reconcile(&pool);
+        for name in self.names() {
+            workload::compare_what_can_be_read(&self.volume(&pool, &name), &self.shared, &name).await;
+        }
+    }
+}
+
+impl PoolLives {
+    async fn open_groups(&self, world: &World) -> Result<Vec<Group>, raid::GroupError> {
+        let mut groups = Vec::new();
+        for (shape, places) in self.kind.groups.iter().zip(&self.places) {
+            groups.push(redundancy::open(world, spec(*shape), places).await?);
+        }
+        Ok(groups)
+    }
+
+    async fn compare(&self, pool: &Pool) {
+        for name in self.names() {
+            workload::compare_all(&self.volume(pool, &name), &self.shared, &name).await;
+        }
+    }
+
+    /// No page is mapped twice, everything adds up, and below it copies and parities agree.
+    async fn audit(&self, world: &World, pool: &Pool, groups: &[Group]) {
+        pool.flush().await.unwrap_or_else(|e| panic!("flush of the pool: {e}"));
+        let findings = pool.audit();
+        assert!(findings.is_empty(), "{findings:#?}");
+        check_space(pool);
+        for (group, places) in groups.iter().zip(&self.places) {
+            redundancy::agrees(world, group, places).await;
+        }
+    }
+
+    async fn begin_repairs(
+        &self,
+        life: &Life,
+        model: &Model,
+        world: &World,
+        groups: &[Group],
+    ) -> Vec<Option<Beside>> {
+        let mut repairs = Vec::new();
+        for (group, places) in groups.iter().zip(&self.places) {
+            repairs.push(redundancy::begin_repairs(life, model, world, group, places).await);
+        }
+        repairs
+    }
+
+    /// One change to the volumes, then operations on them, perhaps beside a change to the groups.
+    async fn round(&self, world: &World, pool: &Pool, groups: &[Group], life: &Life, rng: &mut Rng) {
+        self.change(pool, rng).await;
+        let names = self.names();
+        let volumes: BTreeMap<_, _> = names.into_iter().map(|n| (n.clone(), self.volume(pool, &n))).collect();
+        let steps = Rc::new(Cell::new(life.steps.get().min(rng.u64(1..=ROUND_STEPS_MAX))));
+        life.steps.set(life.steps.get() - steps.get());
+        let deed = reshape::begin(world, pool, groups, &self.shared, rng);
+        match self.kind.through {
+            Through::Volumes => workload::run(world, &volumes, &self.shared, &steps).await,
+            Through::Units => {
+                workload::run(world, &lu::units_of(world, &volumes), &self.shared, &steps).await
+            }
+        }
+        if let Some(deed) = deed {
+            deed.ended().await;
+        }
+        check_space(pool);
+    }
+
+    fn make_faults(&self, model: &Model, life: &Life, rng: &mut Rng) {
+        let disks: Vec<Disk> = self.places.iter().flat_map(|p| p.borrow().disks(model)).collect();
+        let slow = rng.usize(..2 * disks.len());
+        for (i, disk) in disks.iter().enumerate() {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
-            disk.set_slow(if i == slow { 10 } else { 1 });
+            disk.set_slow(if i == slow && life.faults { 10 } else { 1 });
             if self.fault == Fault::LostWrite {
                 disk.lose_writes(1);
             }
@@ -288,28 +409,6 @@ fn check_space(pool: &Pool) {
     assert_eq!(space.used_bytes + space.free_bytes, space.total_bytes, "{space:?}");
 }
 
-pub(super) fn simulate(through: Through, seed: u64, steps: u64, how: How) -> Tally {
-    let lives = Lives::new(seed, DISKS, DISK_BYTES);
-    let pool = PoolLives::create(&lives, through, how.fault);
-    if how.verbose {
-        pool.shared.tell_all();
-    }
-    lives.live(steps, async |model, world, life| pool.life(model, world, life).await, |how| pool.ended(how))
-}
-
-/// One short workload, with the power cut after each of its persistence points in turn.
-pub(super) fn every_point(through: Through, seed: u64, steps: u64) -> u64 {
-    for point in 1.. {
-        let mut lives = Lives::new(seed, DISKS, DISK_BYTES);
-        let pool = PoolLives::create(&lives, through, Fault::None);
-        let life = async |model: &Model, world, life: &Life| pool.life(model, world, life).await;
-        if !lives.crash_at(point, steps, life, |how| pool.ended(how)) {
-            return point - 1;
-        }
-    }
-    unreachable!("a workload of {steps} steps has an end")
-}
-
 #[cfg(test)]
 mod tests {
     use block::Pieces;
@@ -317,16 +416,21 @@ mod tests {
 
     use super::*;
 
+    const KIND: PoolKind = PoolKind {
+        through: Through::Volumes,
+        groups: &[("mirror", Level::Raid1, 2), ("stripe", Level::Raid0, 2)],
+    };
+
     /// Found by the simulation of the array with seed 209: a process died with a write in the drives' caches; the next one
     /// took its pool for clean, skipped the first flush, acknowledged it, and the power was cut.
     #[test]
     fn the_first_flush_after_a_process_died_covers_what_it_left_in_the_drives() {
         let page = Pieces::copy_of(&[7; PAGE_BYTES as usize]);
         for seed in 0..10 {
-            let lives = Lives::new(seed, DISKS, DISK_BYTES);
-            PoolLives::create(&lives, Through::Volumes, Fault::None);
+            let (lives, living) = PoolLives::create(KIND, seed, How::default());
             let open = async |world: World| {
-                Pool::open(world.clone(), open_groups(&world).await).await.expect("open")
+                let groups = living.open_groups(&world).await.expect("open the groups");
+                Pool::open(world, groups).await.expect("open")
             };
             lives.model.run(async |world| {
                 let pool = open(world).await;

@@ -19,6 +19,8 @@ const SECTORS_MAX: usize = 384;
 const OFFLOAD_SECTORS_MAX: usize = 512;
 /// Half of the offloads keep to whole pages of this many sectors: 64 KiB, the smallest page.
 const PAGE_SECTORS: usize = 128;
+/// The longest swap, in sectors: 8 KiB; hosts swap one sector, of a lock.
+const SWAP_SECTORS_MAX: usize = 16;
 /// How many sectors one read takes when everything is compared.
 const COMPARE_SECTORS: usize = 2048;
 /// How often a task looks for a range in which nothing is in flight.
@@ -30,6 +32,15 @@ pub(crate) trait Subject: Device + Clone + 'static {
     async fn unmap(&self, at: u64, len: u64) -> Result<(), BlockError>;
     /// Copies inside the array.
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError>;
+    /// Puts `new` where `old` is, in one step where there is a command for it.
+    async fn swap(&self, at: u64, old: &Pieces, new: &Pieces) -> Result<(), BlockError>;
+}
+
+/// What is known of all volumes at a moment.
+#[derive(Clone, Default)]
+pub(crate) struct Snapshot {
+    shadows: BTreeMap<String, Shadow>,
+    versions: u64,
 }
 
 /// Sectors of a volume: its name, the first, their number.
@@ -72,7 +83,22 @@ pub(crate) struct Shared {
     told: Rc<Cell<bool>>,
 }
 
+impl From<Snapshot> for Shared {
+    fn from(known: Snapshot) -> Shared {
+        Shared {
+            shadows: Rc::new(RefCell::new(known.shadows)),
+            versions: Rc::new(Cell::new(known.versions)),
+            ..Shared::default()
+        }
+    }
+}
+
 impl Shared {
+    /// What is known now.
+    pub(crate) fn known(&self) -> Snapshot {
+        Snapshot { shadows: self.shadows.borrow().clone(), versions: self.versions.get() }
+    }
+
     /// The run is over, and nothing is in flight any more.
     pub(crate) fn ended(&self, tell: impl Fn(&mut Shadow)) {
         self.busy.borrow_mut().clear();
@@ -93,6 +119,14 @@ impl Shared {
 
     fn with<T>(&self, volume: &str, act: impl FnOnce(&mut Shadow) -> T) -> T {
         act(self.shadows.borrow_mut().get_mut(volume).expect("a volume of the workload has its shadow"))
+    }
+
+    /// Holds what was read against the shadow.
+    fn hold_against(&self, range: &Range, read: &Pieces) {
+        assert_eq!(read.len(), range.len(), "read of {range}");
+        if let Err(wrong) = self.with(&range.volume, |s| s.check(range.first, &read.joined())) {
+            panic!("{}: {wrong}", range.volume);
+        }
     }
 
     fn new_version(&self) -> u64 {
@@ -139,13 +173,22 @@ pub(crate) async fn compare_all(device: &impl Device, shared: &Shared, volume: &
     }
 }
 
+/// Compares, where more was lost than can be borne, every sector that can be read. Anything but an error must be right.
+pub(crate) async fn compare_what_can_be_read(device: &impl Device, shared: &Shared, volume: &str) {
+    let sectors = shared.with(volume, |s| s.sectors());
+    for first in 0..sectors {
+        let range = Range { volume: volume.to_owned(), first, count: 1 };
+        let mut out = Pieces::new();
+        if device.read(range.at(), range.len(), &mut out).await.is_ok() {
+            shared.hold_against(&range, &out);
+        }
+    }
+}
+
 async fn compare(device: &impl Device, shared: &Shared, range: &Range) {
     let mut out = Pieces::new();
     device.read(range.at(), range.len(), &mut out).await.unwrap_or_else(|e| panic!("read of {range}: {e}"));
-    assert_eq!(out.len(), range.len(), "read of {range}");
-    if let Err(wrong) = shared.with(&range.volume, |s| s.check(range.first, &out.joined())) {
-        panic!("{}: {wrong}", range.volume);
-    }
+    shared.hold_against(range, &out);
 }
 
 /// Does operations until `steps` has run out, several at once.
@@ -171,6 +214,13 @@ pub(crate) async fn run<S: Subject>(
         });
     }
     ended.wait_for(|| (count.get() == TASKS).then_some(())).await;
+}
+
+/// Sectors with these stamps.
+fn content_of(stamps: &[Stamp]) -> Data {
+    let mut buf = Buf::new(stamps.len() * SECTOR_BYTES);
+    buf.chunks_exact_mut(SECTOR_BYTES).zip(stamps).for_each(|(sector, stamp)| stamp.fill(sector));
+    buf.freeze()
 }
 
 /// The same bytes, cut as a network might have delivered them.
@@ -206,13 +256,23 @@ impl<S: Subject> Task<S> {
         let longest = if offload { OFFLOAD_SECTORS_MAX } else { SECTORS_MAX };
         let Some(range) = self.shared.take_range(&mut self.rng, unit, longest, &self.names) else { return };
         match what {
-            1..8 => self.write(&range).await,
+            1..7 => self.write(&range).await,
+            7 => self.swap(range.clone(), block).await,
             8 => self.zero(&range).await,
             9 => self.unmap(&range).await,
             10..12 => self.copy(&range, unit).await,
             _ => compare(&self.volumes[&range.volume], &self.shared, &range).await,
         }
         self.shared.give_back(&range);
+    }
+
+    /// The stamps of a new write of this range, and its content.
+    fn new_content(&self, range: &Range) -> (u64, Vec<Stamp>, Data) {
+        let version = self.shared.new_version();
+        let stamps: Vec<Stamp> =
+            (0..range.count).map(|i| Stamp { version, place: (range.first + i) as u64 }).collect();
+        let content = content_of(&stamps);
+        (version, stamps, content)
     }
 
     fn begin(&self, range: &Range, what: &str, stamps: Vec<Stamp>) -> Moment {
@@ -236,16 +296,23 @@ impl<S: Subject> Task<S> {
     }
 
     async fn write(&mut self, range: &Range) {
-        let version = self.shared.new_version();
-        let stamps: Vec<Stamp> =
-            (0..range.count).map(|i| Stamp { version, place: (range.first + i) as u64 }).collect();
-        let mut buf = Buf::new(range.len());
-        buf.chunks_exact_mut(SECTOR_BYTES).zip(&stamps).for_each(|(sector, stamp)| stamp.fill(sector));
+        let (version, stamps, content) = self.new_content(range);
         let began = self.begin(range, &format!("write {version}"), stamps);
-        let data = in_pieces(&buf.freeze(), &mut self.rng);
+        let data = in_pieces(&content, &mut self.rng);
         let written = self.volumes[&range.volume].write(range.at(), &data).await;
         written.unwrap_or_else(|e| panic!("write of {range}: {e}"));
         self.complete(range, began);
+    }
+
+    /// Puts something new where the latest content is, in the first sectors of the range.
+    async fn swap(&self, taken: Range, block: usize) {
+        let range = Range { count: taken.count.min(SWAP_SECTORS_MAX / block * block), ..taken };
+        let old = content_of(&self.shared.with(&range.volume, |s| s.latest(range.first, range.count)));
+        let (version, stamps, new) = self.new_content(&range);
+        let began = self.begin(&range, &format!("swap for {version}"), stamps);
+        let swapped = self.volumes[&range.volume].swap(range.at(), &old.into(), &new.into()).await;
+        swapped.unwrap_or_else(|e| panic!("swap of {range}: {e}"));
+        self.complete(&range, began);
     }
 
     async fn zero(&self, range: &Range) {

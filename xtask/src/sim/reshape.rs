@@ -1,0 +1,63 @@
+//! Changes to the groups of a pool, beside a workload: a group comes, is emptied, goes; pages spread.
+
+use std::ops::ControlFlow;
+
+use pool::{Pool, PoolError};
+use raid::Group;
+use world::{Rng, World};
+
+use super::redundancy::Beside;
+use super::workload::Shared;
+
+/// One round in so many has one beside it.
+const ONE_IN: u8 = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Add,
+    Evacuate,
+    Cancel,
+    Remove,
+    Rebalance,
+}
+
+/// Begins one, now and then.
+pub(super) fn begin(
+    world: &World,
+    pool: &Pool,
+    groups: &[Group],
+    shared: &Shared,
+    rng: &mut Rng,
+) -> Option<Beside> {
+    if rng.u8(..ONE_IN) != 0 {
+        return None;
+    }
+    let deed = [Deed::Add, Deed::Evacuate, Deed::Cancel, Deed::Remove, Deed::Rebalance][rng.usize(..5)];
+    let (pool, group) = (pool.clone(), groups[rng.usize(..groups.len())].clone());
+    shared.tell(|| format!("{deed:?} {}", group.name()));
+    let shared = shared.clone();
+    Some(Beside::begin(world, async move {
+        match act(&pool, &group, deed).await {
+            Ok(()) => shared.tell(|| format!("{deed:?} {} is done", group.name())),
+            Err(error) => shared.tell(|| format!("{deed:?} {}: {error}", group.name())),
+        }
+    }))
+}
+
+/// Does it, as far as it makes sense now: what the pool refuses is refused.
+async fn act(pool: &Pool, group: &Group, deed: Deed) -> Result<(), PoolError> {
+    let go = async |_: u64| ControlFlow::Continue(());
+    let here = pool.groups().iter().any(|g| g.id() == group.id());
+    let outcome = match deed {
+        Deed::Add if !here => pool.add_group(group.clone()).await,
+        Deed::Evacuate if here => pool.evacuate(group.id(), go).await.map(|_| ()),
+        Deed::Cancel if here => pool.cancel_evacuation(group.id()).await,
+        Deed::Remove if here => pool.remove_group(group.id()).await.map(|_| ()),
+        Deed::Rebalance => pool.rebalance(go).await.map(|_| ()),
+        Deed::Add | Deed::Evacuate | Deed::Cancel | Deed::Remove => Ok(()),
+    };
+    match outcome {
+        Err(PoolError::Block(error)) => panic!("{deed:?} {}: {error}", group.name()),
+        outcome => outcome,
+    }
+}
