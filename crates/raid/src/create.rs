@@ -4,8 +4,9 @@ use block::BlockError;
 use smallvec::SmallVec;
 use world::{Drive, DriveError, World};
 
-use crate::group::{Group, Inner};
-use crate::label::{DATA_OFFSET, Label, inspect};
+use crate::group::Group;
+use crate::inner::Inner;
+use crate::label::{LABEL_LEN, LABEL_REGION_LEN, Label, inspect};
 use crate::member::{Member, MemberState};
 use crate::relabel::{all, write_all};
 use crate::{GroupError, GroupId, GroupSpec};
@@ -40,7 +41,9 @@ impl Group {
         let mut labels = new_labels(&world, &spec, &drives)?;
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let head = HEAD_ZEROED.min(labels[0].data_len);
-        let zeros: SmallVec<_> = drives.iter().map(|d| d.zero(DATA_OFFSET, head)).collect();
+        let from = LABEL_REGION_LEN;
+        let head = labels[0].journal_len + if spec.level.parities() > 0 { labels[0].data_len } else { head };
+        let zeros: SmallVec<_> = drives.iter().map(|d| d.zero(from, head)).collect();
         all(zeros).await.map_err(|(_, e)| io(&spec, e))?;
         for label in &mut labels {
             label.epoch = 1;
@@ -52,16 +55,33 @@ impl Group {
     }
 }
 
+/// The journal is this part of a drive, within the limits that follow.
+const JOURNAL_SHARE: u64 = 256;
+/// The least holds the content of so many units: a batch may take a quarter of the journal, and a row goes into one batch.
+const JOURNAL_UNITS_MIN: u64 = 8;
+/// The most is read at once from every drive when a group is opened.
+const JOURNAL_LEN_MAX: u64 = 16 << 20;
+
+fn journal_len(spec: &GroupSpec, len_bytes: u64) -> u64 {
+    if spec.level.parities() == 0 {
+        return 0;
+    }
+    let min = JOURNAL_UNITS_MIN * u64::from(spec.stripe_unit_bytes) + 8 * LABEL_LEN as u64;
+    (len_bytes / JOURNAL_SHARE).clamp(min, JOURNAL_LEN_MAX.max(min)).next_multiple_of(LABEL_LEN as u64)
+}
+
 fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<Label>, GroupError> {
     let unit = u64::from(spec.stripe_unit_bytes);
     let smallest = drives.iter().min_by_key(|d| d.info().len_bytes).expect("a group has drives");
-    let data_len = smallest.info().len_bytes.saturating_sub(DATA_OFFSET) / unit * unit;
+    let journal_len = journal_len(spec, smallest.info().len_bytes);
+    let data_offset = LABEL_REGION_LEN + journal_len;
+    let data_len = smallest.info().len_bytes.saturating_sub(data_offset) / unit * unit;
     if data_len == 0 {
         return Err(GroupError::TooSmall {
             group: spec.name.clone(),
             drive: smallest.info().name.clone(),
             len_bytes: smallest.info().len_bytes,
-            needed_bytes: DATA_OFFSET + unit,
+            needed_bytes: data_offset + unit,
         });
     }
     let mut id = [0; 16];
@@ -77,12 +97,17 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         position,
         width,
         epoch: 0,
+        version: 1,
         in_sync: u32::MAX >> (32 - width),
         // What was never written may differ, as it may on any device.
         mirrors_may_differ: false,
-        data_offset: DATA_OFFSET,
+        data_offset,
         data_len,
         block_bytes: drives.iter().map(|d| d.info().block_bytes).max().unwrap_or(512),
+        rebuilding: None,
+        journal_len,
+        journal_epoch: 1,
+        lost: Vec::new(),
     };
     Ok((0..width).map(label).collect())
 }

@@ -1,17 +1,15 @@
 //! The group as its users hold it: a handle, its facts, and the device that it is.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use block::{BlockError, Device, Geometry, Pieces};
-use world::sync::Signal;
 use world::{Drive, DriveError};
 
-use crate::label::{DATA_OFFSET, Label};
-use crate::member::{Member, MemberState, MemberStatus};
-use crate::ranges::Ranges;
-use crate::stripe::Stripes;
-use crate::{ArrayId, GroupId, Level};
+use crate::events::GroupEvent;
+use crate::inner::{Inner, Layout};
+use crate::member::MemberStatus;
+use crate::stripe::JournalCounts;
+use crate::{GroupId, Level};
 
 /// A RAID group: a handle, cheap to clone.
 #[derive(Clone)]
@@ -28,6 +26,17 @@ pub enum GroupState {
     Failed,
 }
 
+/// How far long work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The position that is being rebuilt; none when the work is on all drives.
+    pub position: Option<u32>,
+    /// Bytes of each drive that are done.
+    pub done_bytes: u64,
+    /// Bytes of each drive.
+    pub total_bytes: u64,
+}
+
 /// A group as a person sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupStatus {
@@ -37,10 +46,12 @@ pub struct GroupStatus {
     pub id: GroupId,
     /// Its level.
     pub level: Level,
-    /// Its stripe unit (of RAID 0).
+    /// Its stripe unit.
     pub stripe_unit_bytes: u32,
     /// How it is.
     pub state: GroupState,
+    /// How many more drives may fail, whichever they are.
+    pub tolerates: u32,
     /// Its size.
     pub len_bytes: u64,
     /// How often its membership changed.
@@ -49,137 +60,16 @@ pub struct GroupStatus {
     pub reads_pinned: bool,
     /// Places that were written again after a medium error, since the group was opened.
     pub repairs: u64,
+    /// Ranges that cannot be read any more until they are written again.
+    pub lost_ranges: usize,
+    /// What the journal of levels 5 and 6 did since the group was opened.
+    pub journal: JournalCounts,
+    /// How far a rebuild is.
+    pub rebuild: Option<Progress>,
+    /// How far a scrub is.
+    pub scrub: Option<Progress>,
     /// Its drives by position.
     pub members: Vec<MemberStatus>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) array_id: ArrayId,
-    pub(crate) id: GroupId,
-    pub(crate) name: String,
-    pub(crate) level: Level,
-    pub(crate) stripe_unit_bytes: u32,
-    pub(crate) geometry: Geometry,
-    pub(crate) data_offset: u64,
-    pub(crate) data_len: u64,
-    pub(crate) members: Vec<Member>,
-    pub(crate) epoch: Cell<u64>,
-    pub(crate) in_sync: Cell<u32>,
-    /// What the label says of the mirrors; with its own version, because it changes without the epoch.
-    pub(crate) may_differ: Cell<bool>,
-    pub(crate) version: Cell<u64>,
-    /// Whether `may_differ` is durable: the one look that a write takes.
-    pub(crate) marked: Cell<bool>,
-    /// Reads are kept to the first active mirror.
-    pub(crate) pinned: Cell<bool>,
-    /// The epoch and version that the labels have.
-    pub(crate) labelled: Cell<(u64, u64)>,
-    pub(crate) labelling: Cell<bool>,
-    pub(crate) label_written: Signal,
-    pub(crate) writes: Ranges,
-    pub(crate) turn: Cell<usize>,
-    repairs: Cell<u64>,
-}
-
-impl Inner {
-    /// A group whose labels say `label`, apart from the position.
-    pub(crate) fn new(label: &Label, members: Vec<Member>, labelled: bool) -> Inner {
-        let data_drives = match label.level {
-            Level::Raid0 => u64::from(label.width),
-            Level::Raid1 => 1,
-        };
-        Inner {
-            array_id: label.array_id,
-            id: label.group_id,
-            name: label.group_name.clone(),
-            level: label.level,
-            stripe_unit_bytes: label.stripe_unit_bytes,
-            geometry: Geometry { len_bytes: label.data_len * data_drives, block_bytes: label.block_bytes },
-            data_offset: DATA_OFFSET,
-            data_len: label.data_len,
-            members,
-            epoch: Cell::new(label.epoch),
-            in_sync: Cell::new(label.in_sync),
-            may_differ: Cell::new(label.mirrors_may_differ),
-            version: Cell::new(1),
-            marked: Cell::new(label.mirrors_may_differ && labelled),
-            pinned: Cell::new(label.mirrors_may_differ),
-            labelled: Cell::new(if labelled { (label.epoch, 1) } else { (0, 0) }),
-            labelling: Cell::new(false),
-            label_written: Signal::default(),
-            writes: Ranges::default(),
-            turn: Cell::new(0),
-            repairs: Cell::new(0),
-        }
-    }
-
-    pub(crate) fn label(&self, position: u32) -> Label {
-        Label {
-            array_id: self.array_id,
-            group_id: self.id,
-            group_name: self.name.clone(),
-            level: self.level,
-            stripe_unit_bytes: self.stripe_unit_bytes,
-            position,
-            width: self.members.len() as u32,
-            epoch: self.epoch.get(),
-            in_sync: self.in_sync.get(),
-            mirrors_may_differ: self.may_differ.get(),
-            data_offset: self.data_offset,
-            data_len: self.data_len,
-            block_bytes: self.geometry.block_bytes,
-        }
-    }
-
-    pub(crate) fn stripes(&self) -> Stripes {
-        Stripes { unit: self.stripe_unit_bytes.into(), width: self.members.len() as u64 }
-    }
-
-    /// The drive at a position that must serve.
-    pub(crate) fn serving(&self, m: usize) -> Result<&Drive, BlockError> {
-        self.members[m].active().ok_or_else(|| self.failure())
-    }
-
-    /// Whose error this is.
-    pub(crate) fn member_named(&self, error: &DriveError) -> usize {
-        let (DriveError::Medium { drive, .. }
-        | DriveError::Gone { drive, .. }
-        | DriveError::NoRoom { drive, .. }) = error;
-        let found =
-            self.members.iter().position(|m| m.drive.as_ref().is_some_and(|d| d.info().name == *drive));
-        found.unwrap_or_default()
-    }
-
-    /// Why the group does not serve.
-    pub(crate) fn failure(&self) -> BlockError {
-        let cause = self.members.iter().find_map(|m| m.cause.borrow().clone());
-        let cause = cause.unwrap_or_else(|| "too few drives are left".to_owned());
-        BlockError::Failed { cause: format!("group {}: {cause}", self.name) }
-    }
-
-    pub(crate) fn count_repair(&self) {
-        self.repairs.set(self.repairs.get() + 1);
-    }
-
-    fn state(&self) -> GroupState {
-        let active = self.members.iter().filter(|m| m.active().is_some()).count();
-        match self.level {
-            _ if active == self.members.len() => GroupState::Optimal,
-            Level::Raid1 if active > 0 => GroupState::Degraded,
-            _ => GroupState::Failed,
-        }
-    }
-
-    fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        self.geometry.check(at, len)?;
-        let block = u64::from(self.geometry.block_bytes);
-        assert!(
-            at.is_multiple_of(block) && len.is_multiple_of(block),
-            "group {}: {len} bytes at {at} are not whole blocks of {block}",
-            self.name
-        );
-        Ok(())
-    }
 }
 
 impl Group {
@@ -193,53 +83,96 @@ impl Group {
         self.0.id
     }
 
+    /// Its level.
+    pub fn level(&self) -> Level {
+        self.0.level
+    }
+
     /// The drives that serve.
     pub fn drives(&self) -> Vec<Drive> {
-        self.0.members.iter().filter_map(|m| m.active().cloned()).collect()
+        self.0.members.iter().filter_map(|m| m.active()).collect()
     }
 
     /// Whether zeroing is cheap on all drives.
     pub fn cheap_zero(&self) -> bool {
-        self.0.members.iter().filter_map(Member::active).all(|d| d.info().cheap_zero)
+        self.drives().iter().all(|d| d.info().cheap_zero)
+    }
+
+    /// Bytes of data in one row (levels 5, 6): writes of whole rows need no reads. Elsewhere the size of a block: nothing
+    /// is gained by larger writes.
+    pub fn row_bytes(&self) -> u64 {
+        match &self.0.layout {
+            Layout::Rows(rows) => rows.geometry.row_bytes(),
+            Layout::Sets(_) => self.0.geometry.block_bytes.into(),
+        }
     }
 
     /// How it is, with its drives and how often they were used.
     pub fn status(&self) -> GroupStatus {
         let inner = &self.0;
+        let width = inner.members.len() as u32;
+        let rebuild = inner.rebuilding.get().map(|(position, done_bytes)| Progress {
+            position: Some(position),
+            done_bytes,
+            total_bytes: inner.data_len,
+        });
         GroupStatus {
             name: inner.name.clone(),
             id: inner.id,
             level: inner.level,
             stripe_unit_bytes: inner.stripe_unit_bytes,
             state: inner.state(),
+            tolerates: inner.level.tolerates(inner.active_set(), width),
             len_bytes: inner.geometry.len_bytes,
             epoch: inner.epoch.get(),
             reads_pinned: inner.pinned.get(),
             repairs: inner.repairs.get(),
+            lost_ranges: inner.lost.count(),
+            journal: match &inner.layout {
+                Layout::Rows(rows) => rows.journal.counts(),
+                Layout::Sets(_) => JournalCounts::default(),
+            },
+            rebuild,
+            scrub: inner.scrub_progress.get(),
             members: (0..).zip(&inner.members).map(|(position, m)| m.status(position)).collect(),
         }
     }
 
-    /// Flushes, and notes on the labels of mirrors that they are equal, so that the next start reads from all of them.
-    /// No write may be in flight or follow.
+    /// The next thing that the group has to tell. For one listener.
+    pub async fn next_event(&self) -> GroupEvent {
+        self.0.events.next().await
+    }
+
+    /// Flushes, and notes on the labels that mirrors are equal and that the journal holds nothing, so that the next start has
+    /// nothing to do. No write may be in flight or follow.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.flush().await?;
         let inner = &self.0;
-        if inner.level == Level::Raid1 && !inner.pinned.get() && inner.may_differ.replace(false) {
-            inner.version.set(inner.version.get() + 1);
+        let mut changed = false;
+        if inner.mirrored() && !inner.pinned.get() && inner.may_differ.replace(false) {
             inner.marked.set(false);
-            inner.relabel().await?;
+            changed = true;
         }
-        Ok(())
+        if let Layout::Rows(rows) = &inner.layout {
+            changed |= rows.journal.begin_epoch();
+        }
+        if changed {
+            inner.label_changed();
+        }
+        inner.relabel().await
     }
 
-    /// Makes a drive fail from here on, as if it had been pulled: for fault tests of the layers above.
+    /// Takes a drive out of service, as if it had been pulled.
     pub async fn fail_drive(&self, position: u32) -> Result<(), BlockError> {
-        let Some(drive) = self.0.members.get(position as usize).and_then(Member::active) else {
+        self.fail(position, "taken out of service by hand").await
+    }
+
+    /// Takes a drive out of service that somebody found gone.
+    pub async fn fail(&self, position: u32, cause: &str) -> Result<(), BlockError> {
+        let Some(drive) = self.0.members.get(position as usize).and_then(|m| m.taking_part()) else {
             return Ok(());
         };
-        let cause = "taken out of service by hand".to_owned();
-        let error = DriveError::Gone { drive: drive.info().name.clone(), cause };
+        let error = DriveError::Gone { drive: drive.info().name.clone(), cause: cause.to_owned() };
         self.0.drop_member(position as usize, &error).await
     }
 }
@@ -250,44 +183,55 @@ impl Device for Group {
     }
 
     async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
-        self.0.check(at, len as u64)?;
-        match self.0.level {
-            _ if len == 0 => Ok(()),
-            Level::Raid0 => self.0.stripe_read(at, len, out).await,
-            Level::Raid1 => self.0.mirror_read(at, len, out).await,
+        let inner = &self.0;
+        inner.check(at, len as u64)?;
+        if len == 0 {
+            return Ok(());
+        }
+        inner.count_foreground();
+        if let Some(lost) = inner.lost.first_in(at, len as u64) {
+            return Err(inner.lost_error(lost));
+        }
+        match &inner.layout {
+            Layout::Sets(sets) => inner.sets_read(sets, at, len, out).await,
+            Layout::Rows(rows) => inner.rows_read(rows, at, len, out).await,
         }
     }
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        self.0.check(at, data.len() as u64)?;
-        match self.0.level {
-            _ if data.is_empty() => Ok(()),
-            Level::Raid0 => self.0.stripe_write(at, data).await,
-            Level::Raid1 => self.0.mirror_write(at, data).await,
+        let inner = &self.0;
+        inner.check(at, data.len() as u64)?;
+        if data.is_empty() {
+            return Ok(());
         }
+        inner.count_foreground();
+        match &inner.layout {
+            Layout::Sets(sets) => inner.sets_write(sets, at, data).await?,
+            Layout::Rows(rows) => inner.rows_write(rows, at, data).await?,
+        }
+        inner.found_again(at, data.len() as u64);
+        Ok(())
     }
 
     async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        self.0.check(at, len)?;
-        match self.0.level {
-            _ if len == 0 => Ok(()),
-            Level::Raid0 => self.0.stripe_zero(at, len).await,
-            Level::Raid1 => self.0.mirror_zero(at, len).await,
+        let inner = &self.0;
+        inner.check(at, len)?;
+        if len == 0 {
+            return Ok(());
         }
+        inner.count_foreground();
+        match &inner.layout {
+            Layout::Sets(sets) => inner.sets_zero(sets, at, len).await?,
+            Layout::Rows(rows) => inner.rows_zero(rows, at, len).await?,
+        }
+        inner.found_again(at, len);
+        Ok(())
     }
 
     async fn flush(&self) -> Result<(), BlockError> {
-        match self.0.level {
-            Level::Raid0 => self.0.stripe_flush().await,
-            Level::Raid1 => self.0.mirror_flush().await,
+        match &self.0.layout {
+            Layout::Sets(_) => self.0.sets_flush().await,
+            Layout::Rows(rows) => self.0.rows_flush(rows).await,
         }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        debug_assert!(
-            self.members.iter().all(|m| m.drive.is_some() || m.state.get() == MemberState::Missing)
-        );
     }
 }

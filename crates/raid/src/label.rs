@@ -9,25 +9,26 @@ use world::{Buf, Drive, DriveError};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::lost::{LOST_MAX, LostRange};
 use crate::spec::NAME_LEN_MAX;
 use crate::{ArrayId, DRIVES_MAX, GroupId, Level};
 
-/// The first byte of data on a drive: the label region is the first MiB.
-pub(crate) const DATA_OFFSET: u64 = 1 << 20;
+/// The label region is the first MiB; the journal of levels 5 and 6 follows, then the data.
+pub(crate) const LABEL_REGION_LEN: u64 = 1 << 20;
 /// The two copies lie apart, so that one bad spot on the medium does not take both.
 pub(crate) const COPIES_AT: [u64; 2] = [0, 512 << 10];
 /// A copy is one block of the largest block size.
 pub(crate) const LABEL_LEN: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"MASULABL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Format {
     magic: [u8; 8],
-    version: U32,
+    format: U32,
     crc32c: U32,
     array_id: [u8; 16],
     group_id: [u8; 16],
@@ -42,8 +43,25 @@ struct Format {
     data_offset: U64,
     data_len: U64,
     block_bytes: U32,
-    reserved: [u8; LABEL_LEN - 164],
+    rebuilding: U32,
+    version: U64,
+    rebuilt_to: U64,
+    journal_len: U64,
+    journal_epoch: U64,
+    lost_count: U32,
+    reserved: U32,
+    lost: [LostFormat; LOST_MAX],
+    rest: [u8; LABEL_LEN - FIXED_LEN],
 }
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct LostFormat {
+    at: U64,
+    len: U64,
+}
+
+const FIXED_LEN: usize = 208 + 16 * LOST_MAX;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 
@@ -66,6 +84,8 @@ pub struct Label {
     pub width: u32,
     /// Counts the changes of membership: 0 while the group is being created.
     pub epoch: u64,
+    /// Counts all changes of the label; with the epoch it says which of two labels is newer.
+    pub version: u64,
     /// The positions whose drives hold all data, as bits.
     pub in_sync: u32,
     /// Set while a mirrored group is in use: after a power cut, mirrors may differ where writes were not flushed.
@@ -76,6 +96,14 @@ pub struct Label {
     pub data_len: u64,
     /// The group's block size.
     pub block_bytes: u32,
+    /// The position whose drive is being rebuilt, and how much of its data is there.
+    pub rebuilding: Option<(u32, u64)>,
+    /// Bytes of the stripe journal between the label region and the data (levels 5 and 6).
+    pub journal_len: u64,
+    /// Only frames of this epoch are in the journal.
+    pub journal_epoch: u64,
+    /// Ranges of the group that cannot be read any more.
+    pub(crate) lost: Vec<LostRange>,
 }
 
 impl Label {
@@ -85,7 +113,7 @@ impl Label {
         name[..self.group_name.len()].copy_from_slice(self.group_name.as_bytes());
         let mut format = Format {
             magic: MAGIC,
-            version: VERSION.into(),
+            format: VERSION.into(),
             crc32c: 0.into(),
             array_id: self.array_id.0,
             group_id: self.group_id.0,
@@ -100,7 +128,18 @@ impl Label {
             data_offset: self.data_offset.into(),
             data_len: self.data_len.into(),
             block_bytes: self.block_bytes.into(),
-            reserved: [0; LABEL_LEN - 164],
+            rebuilding: self.rebuilding.map_or(0, |(position, _)| position + 1).into(),
+            version: self.version.into(),
+            rebuilt_to: self.rebuilding.map_or(0, |(_, to)| to).into(),
+            journal_len: self.journal_len.into(),
+            journal_epoch: self.journal_epoch.into(),
+            lost_count: (self.lost.len() as u32).into(),
+            reserved: 0.into(),
+            lost: std::array::from_fn(|i| {
+                let lost = self.lost.get(i).copied().unwrap_or_default();
+                LostFormat { at: lost.at.into(), len: lost.len.into() }
+            }),
+            rest: [0; LABEL_LEN - FIXED_LEN],
         };
         format.crc32c = checksum(format.as_bytes()).into();
         Buf::copy_of(format.as_bytes())
@@ -109,7 +148,7 @@ impl Label {
     /// The label in these bytes, if they hold one that is whole and makes sense.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Label> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
-        if format.magic != MAGIC || format.version.get() != VERSION {
+        if format.magic != MAGIC || format.format.get() != VERSION {
             return None;
         }
         let mut unsummed = bytes[..LABEL_LEN].to_vec();
@@ -118,6 +157,8 @@ impl Label {
             return None;
         }
         let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
+        let rebuilding = format.rebuilding.get().checked_sub(1).map(|p| (p, format.rebuilt_to.get()));
+        let lost = format.lost.get(..format.lost_count.get() as usize)?;
         let label = Label {
             array_id: ArrayId(format.array_id),
             group_id: GroupId(format.group_id),
@@ -127,11 +168,16 @@ impl Label {
             position: format.position.get(),
             width: format.width.get(),
             epoch: format.epoch.get(),
+            version: format.version.get(),
             in_sync: format.in_sync.get(),
             mirrors_may_differ: format.flags.get() & FLAG_MIRRORS_MAY_DIFFER != 0,
             data_offset: format.data_offset.get(),
             data_len: format.data_len.get(),
             block_bytes: format.block_bytes.get(),
+            rebuilding,
+            journal_len: format.journal_len.get(),
+            journal_epoch: format.journal_epoch.get(),
+            lost: lost.iter().map(|l| LostRange { at: l.at.get(), len: l.len.get() }).collect(),
         };
         label.makes_sense().then_some(label)
     }
@@ -145,10 +191,21 @@ impl Label {
             && unit.is_power_of_two()
             && (4096..=4 << 20).contains(&unit)
             && (block == 512 || block == 4096)
-            && self.data_offset == DATA_OFFSET
+            && self.journal_len < 1 << 40
+            && self.journal_len.is_multiple_of(LABEL_LEN as u64)
+            && (self.journal_len > 0) == (self.level.parities() > 0)
+            && self.data_offset == LABEL_REGION_LEN + self.journal_len
+            && self.rebuilding.is_none_or(|(p, to)| p < self.width && to <= self.data_len)
+            && (self.level != Level::Raid10 || self.width.is_multiple_of(2))
+            && self.lost.iter().all(|l| l.len > 0 && l.at.checked_add(l.len).is_some())
             && self.data_len > 0
             && self.data_len.is_multiple_of(unit.into())
             && self.data_len < 1 << 56
+    }
+
+    /// Which of two labels of a group is newer.
+    pub(crate) fn age(&self) -> (u64, u64) {
+        (self.epoch, self.version)
     }
 
     /// Whether position `p` holds all data.
@@ -171,9 +228,9 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }
 
-/// The label of a drive, or `None` when it carries none. Of two copies that differ the later one counts.
+/// The label of a drive, or `None` when it carries none. Of two copies that differ the newer one counts.
 pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
-    if drive.info().len_bytes < DATA_OFFSET {
+    if drive.info().len_bytes < LABEL_REGION_LEN {
         return Ok(None);
     }
     let copies = COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN)));
@@ -184,7 +241,7 @@ pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
         match filled.result {
             Ok(()) => {
                 let label = Label::decode(&filled.buf);
-                if label.as_ref().map(|l| l.epoch) > newest.as_ref().map(|l| l.epoch) || newest.is_none() {
+                if label.as_ref().map(Label::age) > newest.as_ref().map(Label::age) {
                     newest = label.or(newest);
                 }
             }

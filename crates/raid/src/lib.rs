@@ -1,9 +1,10 @@
-//! RAID groups: labelled drives that act as one device. Levels 0 (stripes) and 1 (mirrors).
+//! RAID groups: labelled drives that act as one device. Levels 0, 1, 10 (stripes over mirrors), 5 and 6 (rows with parity).
 //!
 //! ```text
-//!   Group::create ──> label on every drive        Group::open ──> labels checked against each other
+//!   Group::create ──> label on every drive        Group::open ──> labels checked against each other, the journal replayed
 //!                          │                                            │
-//!   read/write ──> stripe.rs or mirror.rs ──> drives       a drive fails: dropped, epoch + 1 on the survivors' labels
+//!   read/write ──> sets/ (0, 1, 10) ─────────────> drives   a drive fails: dropped, epoch + 1 on the survivors' labels
+//!              └─> stripe/ (5, 6) ──> journal ──┘           Group::replace, rebuild, scrub, resync: upkeep/
 //! ```
 //!
 //! A group knows nothing of pages, volumes or SCSI. Futures of a group are driven to their end: dropping one in the
@@ -13,23 +14,37 @@
 
 mod create;
 mod error;
+mod events;
 mod group;
+mod inner;
 mod label;
+mod lost;
 mod member;
-mod mirror;
 mod open;
 mod ranges;
 mod relabel;
-mod resync;
+mod replace;
 mod segments;
+mod sets;
 mod spec;
 mod stripe;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::GroupError;
-pub use group::{Group, GroupState, GroupStatus};
+pub use events::GroupEvent;
+pub use group::{Group, GroupState, GroupStatus, Progress};
 pub use label::{Label, inspect};
 pub use member::{MemberState, MemberStatus};
-pub use spec::{ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT};
+pub use replace::{Found, identify};
+pub use spec::{
+    ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT,
+    stripe_unit_bytes_default,
+};
+pub use stripe::JournalCounts;
+pub use upkeep::{Scrubbed, Throttle};
+
+/// What is compared, repaired, lost at once: the largest block of a drive.
+pub(crate) const BLOCK_LEN: u64 = 4096;

@@ -15,6 +15,8 @@ pub enum MemberState {
     Stale,
     /// The drive failed while the group was in use; it was dropped.
     Failed,
+    /// It is being filled with its data.
+    Rebuilding,
 }
 
 /// A member as a person sees it.
@@ -34,7 +36,7 @@ pub struct MemberStatus {
 
 /// A place in the group.
 pub(crate) struct Member {
-    pub(crate) drive: Option<Drive>,
+    pub(crate) drive: RefCell<Option<Drive>>,
     pub(crate) state: Cell<MemberState>,
     pub(crate) cause: RefCell<Option<String>>,
     /// Reads in flight, for choosing the least loaded mirror.
@@ -44,24 +46,43 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn new(drive: Option<Drive>, state: MemberState) -> Member {
         assert!(drive.is_some() || state == MemberState::Missing, "only a missing member has no drive");
-        Member { drive, state: Cell::new(state), cause: RefCell::default(), reads_in_flight: Cell::new(0) }
+        Member {
+            drive: RefCell::new(drive),
+            state: Cell::new(state),
+            cause: RefCell::default(),
+            reads_in_flight: Cell::new(0),
+        }
     }
 
-    /// The drive, while it serves.
-    pub(crate) fn active(&self) -> Option<&Drive> {
+    /// The drive, while it has all its data.
+    pub(crate) fn active(&self) -> Option<Drive> {
         match self.state.get() {
-            MemberState::Active => self.drive.as_ref(),
+            MemberState::Active => self.drive.borrow().clone(),
             _ => None,
         }
     }
 
+    /// The drive, while it is being filled.
+    pub(crate) fn rebuilding(&self) -> Option<Drive> {
+        match self.state.get() {
+            MemberState::Rebuilding => self.drive.borrow().clone(),
+            _ => None,
+        }
+    }
+
+    /// The drive, while it takes part: active or being filled.
+    pub(crate) fn taking_part(&self) -> Option<Drive> {
+        self.active().or_else(|| self.rebuilding())
+    }
+
     pub(crate) fn status(&self, position: u32) -> MemberStatus {
+        let drive = self.drive.borrow();
         MemberStatus {
             position,
-            drive: self.drive.as_ref().map(|d| d.info().name.clone()),
+            drive: drive.as_ref().map(|d| d.info().name.clone()),
             state: self.state.get(),
             cause: self.cause.borrow().clone(),
-            counts: self.drive.as_ref().map(Drive::counts).unwrap_or_default(),
+            counts: drive.as_ref().map(Drive::counts).unwrap_or_default(),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use world::{Drive, World};
 
 use crate::create::io;
-use crate::group::{Group, Inner};
+use crate::group::Group;
+use crate::inner::{Inner, Layout};
 use crate::label::{Label, inspect};
 use crate::member::{Member, MemberState};
 use crate::{GroupError, GroupSpec, Level};
@@ -22,13 +23,15 @@ impl Found {
 }
 
 impl Group {
-    /// Opens a group from its drives, in any order. A drive that the labels call for and that is not given is an error:
-    /// nobody else could tell whether it has later data. A drive of a mirror that is known to be stale is left out.
+    /// Opens a group from its drives, in any order, and repairs what a power cut left. A drive that is known to be stale is left
+    /// out. Without drives that the labels call for the group is opened degraded when those that are there can tell that the
+    /// missing ones have nothing later: when no other set of its drives could have gone on without any of them. Otherwise, as
+    /// of one mirror of two, that is an error.
     pub async fn open(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
         open(world, spec, drives, false).await
     }
 
-    /// Like [`Group::open`], also without mirrors that the labels call for. Whoever calls this vouches that the missing
+    /// Like [`Group::open`], also without drives that the labels call for. Whoever calls this vouches that the missing
     /// drive is lost for good, or at least has nothing that these have not.
     pub async fn open_degraded(
         world: World,
@@ -58,14 +61,20 @@ async fn open(
     for (drive, label) in drives.into_iter().zip(labels) {
         found.push(identify(&spec, drive, label)?);
     }
-    let newest = found.iter().max_by_key(|f| f.label.epoch).ok_or_else(|| GroupError::Spec {
+    let reference = newest(&found).ok_or_else(|| GroupError::Spec {
         group: spec.name.clone(),
         cause: "no drive was given".to_owned(),
     })?;
-    let reference = newest.label.clone();
     same_group(&spec, &found, &reference)?;
     agree(&spec, &found, &reference)?;
     assemble(spec, found, reference, degraded).await
+}
+
+/// The newest label that counts its own drive in: that of a drive which is still being filled does not decide.
+fn newest(found: &[Found]) -> Option<Label> {
+    let counts_in = |f: &&Found| f.label.is_in_sync(f.label.position);
+    let newest = found.iter().filter(counts_in).max_by_key(|f| f.label.age());
+    newest.or_else(|| found.iter().max_by_key(|f| f.label.age())).map(|f| f.label.clone())
 }
 
 /// Puts every drive in its place; brings labels up to date.
@@ -78,18 +87,49 @@ async fn assemble(
     let mut label = reference.clone();
     label.mirrors_may_differ =
         found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
-    let behind = found.iter().any(|f| f.label.epoch != reference.epoch && is_fresh(&f.label, &reference));
+    let behind = found.iter().any(|f| f.label.age() != reference.age() && is_fresh(&f.label, &reference));
     let mut members = Vec::new();
     for position in 0..reference.width {
-        members.push(place(&spec, &mut found, &mut label, position, degraded)?);
+        members.push(place(&spec, &mut found, &mut label, position)?);
     }
-    let missing = label.in_sync != reference.in_sync;
-    if missing {
+    may_go_without(&spec, &reference, &members, degraded)?;
+    let changed = label.in_sync != reference.in_sync || label.rebuilding != reference.rebuilding;
+    if changed {
         label.epoch += 1;
     }
-    let group = Group(Rc::new(Inner::new(&label, members, !missing && !behind)));
-    group.0.relabel().await.map_err(|cause| GroupError::Io { group: spec.name, cause })?;
+    let group = Group(Rc::new(Inner::new(&label, members, !changed && !behind)));
+    let failed = |cause| GroupError::Io { group: spec.name.clone(), cause };
+    if let Layout::Rows(rows) = &group.0.layout {
+        group.0.rows_recover(rows).await.map_err(failed)?;
+    }
+    group.0.relabel().await.map_err(failed)?;
     Ok(group)
+}
+
+/// Whether the group may be opened with these members.
+fn may_go_without(
+    spec: &GroupSpec,
+    reference: &Label,
+    members: &[Member],
+    degraded: bool,
+) -> Result<(), GroupError> {
+    let active = (0_u32..).zip(members).filter(|(_, m)| m.active().is_some()).fold(0, |s, (p, _)| s | 1 << p);
+    let missing = reference.in_sync & !active;
+    if missing == 0 {
+        return Ok(());
+    }
+    let (level, width) = (reference.level, reference.width);
+    let cause = if level.tolerates(u32::MAX >> (32 - width), width) == 0 {
+        "without it there is no data"
+    } else if !level.can_serve(active, width) {
+        "without it and the others that are missing there is no data"
+    } else if degraded || active.count_ones() + level.serving_min(width) > width {
+        return Ok(());
+    } else {
+        "it may have later data; give it, or say that the group shall start degraded"
+    };
+    let (group, position) = (spec.name.clone(), missing.trailing_zeros());
+    Err(GroupError::Missing { group, position, width, cause: cause.to_owned() })
 }
 
 /// Holds a label against the declaration.
@@ -143,21 +183,32 @@ fn same_group(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<()
     Ok(())
 }
 
-/// Whether a drive holds all data. RAID 1: the newest label counts it in, whatever its own epoch is (the power may have
-/// been cut between the labels of two survivors). RAID 0: epoch 0 beside 1 is a creation cut between the two.
+/// Whether a drive holds all data. With redundancy: the newest label counts it in, whatever its own epoch is (the power may
+/// have been cut between the labels of two survivors). RAID 0: epoch 0 beside 1 is a creation cut between the two.
 fn is_fresh(label: &Label, reference: &Label) -> bool {
     match label.level {
         Level::Raid0 => label.epoch == reference.epoch || (label.epoch == 0 && reference.epoch == 1),
-        Level::Raid1 => reference.is_in_sync(label.position),
+        _ => reference.is_in_sync(label.position),
     }
 }
 
-/// Labels of the same epoch say the same, and every older one counts the newest drive in.
+/// Whether a drive is the one that the newest label says is being filled: its own label is of the same epoch, since it takes
+/// part in every change. (One that was cut off in between is filled from the start.)
+fn is_being_filled(label: &Label, reference: &Label) -> bool {
+    let position = Some(label.position);
+    reference.rebuilding.map(|(p, _)| p) == position
+        && label.rebuilding.map(|(p, _)| p) == position
+        && label.epoch == reference.epoch
+}
+
+/// Labels of the same epoch say the same, and every older one counts the newest drive in, or saw it being filled.
 fn agree(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<(), GroupError> {
     let newest = found.iter().find(|f| f.label == *reference).expect("the reference is one of them");
     for f in found {
         let same = f.label.epoch != reference.epoch || f.label.in_sync == reference.in_sync;
-        if !same || !f.label.is_in_sync(reference.position) {
+        let filled = f.label.rebuilding.is_some_and(|(p, _)| p == reference.position);
+        if f.label.age() <= reference.age() && (!same || !(f.label.is_in_sync(reference.position) || filled))
+        {
             let (group, drive, other) = (spec.name.clone(), newest.name(), f.name());
             return Err(GroupError::Diverged { group, drive, other });
         }
@@ -171,19 +222,11 @@ fn place(
     found: &mut Vec<Found>,
     label: &mut Label,
     position: u32,
-    degraded: bool,
 ) -> Result<Member, GroupError> {
-    let called_for = label.is_in_sync(position);
+    let was_filled = label.rebuilding.is_some_and(|(p, _)| p == position);
     let Some(i) = found.iter().position(|f| f.label.position == position) else {
-        if called_for && (label.level == Level::Raid0 || !degraded) {
-            let cause = match label.level {
-                Level::Raid0 => "without it there is no data",
-                Level::Raid1 => "it may have later data; give it, or say that the group shall start degraded",
-            };
-            let (group, width, cause) = (spec.name.clone(), label.width, cause.to_owned());
-            return Err(GroupError::Missing { group, position, width, cause });
-        }
         label.in_sync &= !(1 << position);
+        label.rebuilding = label.rebuilding.filter(|_| !was_filled);
         return Ok(Member::new(None, MemberState::Missing));
     };
     let f = found.swap_remove(i);
@@ -199,6 +242,10 @@ fn place(
             expected: label.to_string(),
         });
     }
+    if is_being_filled(&f.label, label) {
+        return Ok(Member::new(Some(f.drive), MemberState::Rebuilding));
+    }
+    label.rebuilding = label.rebuilding.filter(|_| !was_filled);
     let member = Member::new(Some(f.drive), MemberState::Stale);
     let cause = format!("stale: its label is of epoch {}, the group is at {}", f.label.epoch, label.epoch);
     *member.cause.borrow_mut() = Some(cause);

@@ -1,24 +1,35 @@
-//! Changes of membership: a drive is dropped in memory at once, and acknowledged only when the survivors' labels say so.
+//! Changes of the labels: a drive is dropped in memory at once, and acknowledged only when the survivors' labels say so.
 
 use block::BlockError;
 use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
-use crate::group::Inner;
+use crate::events::GroupEvent;
+use crate::inner::Inner;
 use crate::label::{COPIES_AT, Label};
 use crate::member::MemberState;
 
 impl Inner {
-    /// Takes a drive out of service. The last one stays in its label: without it there is nothing to be newer than.
+    /// Takes a drive out of service. In the label it stays when without it there would be no data: whoever opens the group
+    /// must find it called for.
     pub(crate) fn mark_failed(&self, m: usize, error: &DriveError) {
         let member = &self.members[m];
-        if member.state.get() != MemberState::Active {
+        let was = member.state.get();
+        if was != MemberState::Active && was != MemberState::Rebuilding {
             return;
         }
+        let drive = member.drive.borrow().as_ref().map(|d| d.info().name.clone()).unwrap_or_default();
         member.state.set(MemberState::Failed);
         *member.cause.borrow_mut() = Some(error.to_string());
+        let (position, cause) = (m as u32, error.to_string());
+        self.events.tell(GroupEvent::DriveFailed { position, drive, cause });
+        if was == MemberState::Rebuilding {
+            self.rebuilding.set(None);
+            self.epoch.set(self.epoch.get() + 1);
+            return;
+        }
         let in_sync = self.in_sync.get() & !(1 << m);
-        if in_sync != 0 {
+        if self.level.can_serve(in_sync, self.members.len() as u32) {
             self.in_sync.set(in_sync);
             self.epoch.set(self.epoch.get() + 1);
         }
@@ -30,22 +41,30 @@ impl Inner {
         self.relabel().await
     }
 
+    /// Something on the label changed that is not membership.
+    pub(crate) fn label_changed(&self) {
+        self.version.set(self.version.get() + 1);
+    }
+
     /// Says on the labels that mirrors may differ, before the first write since the group was opened.
     pub(crate) async fn mirrors_begin_to_differ(&self) -> Result<(), BlockError> {
         if self.marked.get() {
             return Ok(());
         }
         if !self.may_differ.replace(true) {
-            self.version.set(self.version.get() + 1);
+            self.label_changed();
         }
         self.relabel().await?;
         self.marked.set(true);
         Ok(())
     }
 
-    /// Returns when the labels on all serving drives say what is true now. One writer at a time; the others wait.
+    /// Returns when the labels on all drives that take part say what is true now. One writer at a time; the others wait.
     pub(crate) async fn relabel(&self) -> Result<(), BlockError> {
         loop {
+            if !self.level.can_serve(self.active_set(), self.members.len() as u32) {
+                return Err(self.failure());
+            }
             let wanted = (self.epoch.get(), self.version.get());
             if self.labelled.get() == wanted {
                 return Ok(());
@@ -62,15 +81,12 @@ impl Inner {
                 Err((m, error)) => self.mark_failed(m, &error),
             }
             self.label_written.wake_all();
-            if self.members.iter().all(|member| member.active().is_none()) {
-                return Err(self.failure());
-            }
         }
     }
 
     async fn write_labels(&self) -> Result<(), (usize, DriveError)> {
         let labels: SmallVec<[(usize, Drive, Label); 4]> = (self.members.iter().enumerate())
-            .filter_map(|(m, member)| member.active().map(|drive| (m, drive.clone(), self.label(m as u32))))
+            .filter_map(|(m, member)| member.taking_part().map(|drive| (m, drive, self.label(m as u32))))
             .collect();
         let to = labels.iter().map(|(_, drive, label)| (drive, label));
         write_all(to).await.map_err(|(i, error)| (labels[i].0, error))

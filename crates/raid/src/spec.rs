@@ -38,29 +38,37 @@ impl fmt::Display for GroupId {
 }
 
 /// How data lies on the drives of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Stripes over one or more drives; no redundancy.
     Raid0,
     /// The same on two or more drives; all but one may fail.
     Raid1,
+    /// Stripes over pairs of mirrors; one drive of each pair may fail.
+    Raid10,
+    /// Rows of data units and one parity; one drive may fail.
+    Raid5,
+    /// Rows of data units and two parities; two drives may fail.
+    Raid6,
 }
 
 impl Level {
-    /// The level's number on the label.
+    /// All levels.
+    pub const ALL: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6];
+
+    /// The level's number on the label, and in its name.
     pub(crate) fn code(self) -> u32 {
         match self {
             Level::Raid0 => 0,
             Level::Raid1 => 1,
+            Level::Raid10 => 10,
+            Level::Raid5 => 5,
+            Level::Raid6 => 6,
         }
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Level> {
-        match code {
-            0 => Some(Level::Raid0),
-            1 => Some(Level::Raid1),
-            _ => None,
-        }
+        Level::ALL.into_iter().find(|level| level.code() == code)
     }
 
     /// The fewest drives that make sense.
@@ -68,8 +76,81 @@ impl Level {
         match self {
             Level::Raid0 => 1,
             Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid10 | Level::Raid6 => 4,
         }
     }
+
+    /// Units of parity in a row; 0 where mirrors or nothing hold the data twice.
+    pub fn parities(self) -> u32 {
+        match self {
+            Level::Raid0 | Level::Raid1 | Level::Raid10 => 0,
+            Level::Raid5 => 1,
+            Level::Raid6 => 2,
+        }
+    }
+
+    /// How many drives hold the same data: the drives of one set. 1 where none does.
+    pub(crate) fn copies(self, width: u32) -> u32 {
+        match self {
+            Level::Raid1 => width,
+            Level::Raid10 => 2,
+            Level::Raid0 | Level::Raid5 | Level::Raid6 => 1,
+        }
+    }
+
+    /// How many drives of a row (or of a stripe) hold data that no other one holds.
+    pub(crate) fn data_drives(self, width: u32) -> u32 {
+        width / self.copies(width) - self.parities()
+    }
+
+    /// Whether a group with these drives (bits by position) has all data.
+    pub(crate) fn can_serve(self, drives: u32, width: u32) -> bool {
+        let copies = self.copies(width);
+        let lost_sets = (0..width / copies).filter(|set| {
+            let members = (u32::MAX >> (32 - copies)) << (set * copies);
+            drives & members == 0
+        });
+        lost_sets.count() as u32 <= self.parities()
+    }
+
+    /// The fewest drives with which a group can serve.
+    pub(crate) fn serving_min(self, width: u32) -> u32 {
+        width / self.copies(width) - self.parities()
+    }
+
+    /// How many more drives may fail for sure, of a group that has these drives.
+    pub(crate) fn tolerates(self, drives: u32, width: u32) -> u32 {
+        let copies = self.copies(width);
+        let sets = width / copies;
+        let left = |set: u32| (drives >> (set * copies) & (u32::MAX >> (32 - copies))).count_ones();
+        let gone = (0..sets).filter(|set| left(*set) == 0).count() as u32;
+        let fewest = (0..sets).map(left).filter(|n| *n > 0).min().unwrap_or(0);
+        (fewest.saturating_sub(1)) + self.parities().saturating_sub(gone)
+    }
+}
+
+/// Pages of this size should lose little to whole rows.
+const PAGE_BYTES: u64 = 1 << 20;
+/// The default stripe unit is not smaller.
+const STRIPE_UNIT_BYTES_DEFAULT_MIN: u32 = 8 << 10;
+
+/// The stripe unit of a group for which nobody chose one: the largest from 64 KiB down to 8 KiB with which pages of 1 MiB that
+/// take whole rows waste at most a tenth; where none does, the one that wastes least.
+pub fn stripe_unit_bytes_default(level: Level, width: usize) -> u32 {
+    let waste = |unit: u32| {
+        let row = u64::from(unit) * u64::from(level.data_drives(width as u32).max(1));
+        PAGE_BYTES.next_multiple_of(row) - PAGE_BYTES
+    };
+    let units = || {
+        std::iter::successors(Some(STRIPE_UNIT_BYTES_DEFAULT), |u| Some(u / 2))
+            .take_while(|u| *u >= STRIPE_UNIT_BYTES_DEFAULT_MIN)
+    };
+    if level.parities() == 0 {
+        return STRIPE_UNIT_BYTES_DEFAULT;
+    }
+    let good = units().find(|u| waste(*u) * 10 <= PAGE_BYTES);
+    good.or_else(|| units().min_by_key(|u| waste(*u))).unwrap_or(STRIPE_UNIT_BYTES_DEFAULT)
 }
 
 impl fmt::Display for Level {
@@ -92,7 +173,7 @@ pub struct GroupSpec {
 }
 
 impl GroupSpec {
-    /// A group with the default stripe unit.
+    /// A group with a stripe unit of 64 KiB.
     pub fn new(name: &str, level: Level, array_id: ArrayId) -> GroupSpec {
         GroupSpec { name: name.to_owned(), level, stripe_unit_bytes: STRIPE_UNIT_BYTES_DEFAULT, array_id }
     }
@@ -112,6 +193,49 @@ impl GroupSpec {
             let min = self.level.drives_min();
             return refuse(format!("{} takes {min} to {DRIVES_MAX} drives, not {drives}", self.level));
         }
+        if self.level == Level::Raid10 && !drives.is_multiple_of(2) {
+            return refuse(format!("{} takes pairs of drives, not {drives}", self.level));
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_serve_and_tolerate_what_they_say() {
+        let check = |level: Level, width, drives, serves, tolerates| {
+            assert_eq!(level.can_serve(drives, width), serves, "{level} of {width} with {drives:b}");
+            if serves {
+                assert_eq!(level.tolerates(drives, width), tolerates, "{level} of {width} with {drives:b}");
+            }
+        };
+        check(Level::Raid0, 2, 0b11, true, 0);
+        check(Level::Raid0, 2, 0b10, false, 0);
+        check(Level::Raid1, 3, 0b111, true, 2);
+        check(Level::Raid1, 3, 0b100, true, 0);
+        check(Level::Raid10, 4, 0b1111, true, 1);
+        check(Level::Raid10, 4, 0b1101, true, 0);
+        check(Level::Raid10, 4, 0b0101, true, 0);
+        check(Level::Raid10, 4, 0b0011, false, 0);
+        check(Level::Raid5, 32, u32::MAX, true, 1);
+        check(Level::Raid5, 4, 0b1011, true, 0);
+        check(Level::Raid5, 4, 0b0011, false, 0);
+        check(Level::Raid6, 5, 0b11111, true, 2);
+        check(Level::Raid6, 5, 0b00111, true, 0);
+        check(Level::Raid6, 5, 0b00011, false, 0);
+    }
+
+    #[test]
+    fn the_default_unit_suits_pages_of_a_mebibyte() {
+        let check = |level, width, unit: u32| assert_eq!(stripe_unit_bytes_default(level, width), unit << 10);
+        check(Level::Raid1, 2, 64);
+        check(Level::Raid5, 9, 64);
+        check(Level::Raid5, 4, 32);
+        check(Level::Raid5, 8, 32);
+        check(Level::Raid6, 6, 64);
+        check(Level::Raid6, 8, 16);
     }
 }

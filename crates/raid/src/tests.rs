@@ -5,7 +5,7 @@ use block::{Buf, Device, Pieces};
 use world::{Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model, Outcome};
 
-use crate::{ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, inspect};
+use crate::{ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, Throttle, inspect};
 
 const DISK_LEN: u64 = 9 << 20;
 
@@ -44,19 +44,27 @@ async fn read(group: &Group, at: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn groups_conform() {
-    for (level, n) in [(Level::Raid0, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3)] {
+    let widths: [(Level, &[usize]); 5] = [
+        (Level::Raid0, &[1, 3]),
+        (Level::Raid1, &[2, 3]),
+        (Level::Raid10, &[4, 6]),
+        (Level::Raid5, &[3, 4, 9, 32]),
+        (Level::Raid6, &[4, 6, 10, 32]),
+    ];
+    for (level, n) in widths.into_iter().flat_map(|(level, widths)| widths.iter().map(move |n| (level, *n))) {
         let rack = rack(n as u64, n);
         rack.model.run(async |world| {
             let group =
                 Group::create(world.clone(), spec(level), drives(&world, 0..n)).await.expect("create");
             random_against_shadow(&group, &mut world.random("test"), 300).await;
             refuses_what_is_out_of_range(&group).await;
-            if level == Level::Raid1 {
-                rack.disks[0].kill();
+            for lost in 0..group.status().tolerates as usize {
+                rack.disks[lost].kill();
                 random_against_shadow(&group, &mut world.random("degraded"), 200).await;
-                assert_eq!(group.status().state, GroupState::Degraded);
-                assert_eq!(group.status().members[0].state, MemberState::Failed);
+                assert_eq!(group.status().state, GroupState::Degraded, "{level} of {n}");
+                assert_eq!(group.status().members[lost].state, MemberState::Failed, "{level} of {n}");
             }
+            assert_eq!(group.status().tolerates, 0);
         });
     }
 }
@@ -233,7 +241,7 @@ fn check_cut(point: u64) -> bool {
             |group: &Group| group.status().members.iter().filter(|m| m.state == MemberState::Active).count();
         if same(&group) > 1 {
             assert!(group.status().reads_pinned || flushed.get() == 0, "point {point}");
-            group.resync(async |_| ()).await.expect("resync");
+            group.resync(&Throttle::none(world)).await.expect("resync");
             assert!(!group.status().reads_pinned);
             for _ in 0..3 {
                 assert_eq!(read(&group, 0, 4096).await, first, "point {point}, all mirrors");

@@ -1,0 +1,232 @@
+//! The group itself: what all its handles share.
+
+use std::cell::Cell;
+
+use block::{BlockError, Geometry};
+use world::sync::Signal;
+use world::{Drive, DriveError};
+
+use crate::events::{Events, GroupEvent};
+use crate::group::{GroupState, Progress};
+use crate::label::Label;
+use crate::lost::Lost;
+use crate::member::{Member, MemberState};
+use crate::ranges::Ranges;
+use crate::sets::Sets;
+use crate::stripe::Rows;
+use crate::{ArrayId, GroupId, Level};
+
+/// Where data lie on the drives.
+pub(crate) enum Layout {
+    /// Levels 0, 1, 10.
+    Sets(Sets),
+    /// Levels 5, 6.
+    Rows(Rows),
+}
+
+pub(crate) struct Inner {
+    pub(crate) array_id: Cell<ArrayId>,
+    pub(crate) id: GroupId,
+    pub(crate) name: String,
+    pub(crate) level: Level,
+    pub(crate) stripe_unit_bytes: u32,
+    pub(crate) geometry: Geometry,
+    pub(crate) layout: Layout,
+    pub(crate) data_offset: u64,
+    /// Bytes of data on each drive.
+    pub(crate) data_len: u64,
+    pub(crate) members: Vec<Member>,
+    pub(crate) epoch: Cell<u64>,
+    pub(crate) in_sync: Cell<u32>,
+    /// Which position is being rebuilt, and how much of its drive is filled.
+    pub(crate) rebuilding: Cell<Option<(u32, u64)>>,
+    /// How much of it the labels say.
+    pub(crate) rebuilt_durably: Cell<u64>,
+    pub(crate) lost: Lost,
+    /// What the label says of the mirrors.
+    pub(crate) may_differ: Cell<bool>,
+    pub(crate) version: Cell<u64>,
+    /// Whether `may_differ` is durable: the one look that a write takes.
+    pub(crate) marked: Cell<bool>,
+    /// Reads are kept to the first active mirror of each set.
+    pub(crate) pinned: Cell<bool>,
+    /// The epoch and version that the labels have.
+    pub(crate) labelled: Cell<(u64, u64)>,
+    pub(crate) labelling: Cell<bool>,
+    pub(crate) label_written: Signal,
+    pub(crate) writes: Ranges,
+    pub(crate) turn: Cell<usize>,
+    pub(crate) repairs: Cell<u64>,
+    /// Operations of users since the group was opened.
+    pub(crate) foreground: Cell<u64>,
+    pub(crate) scrub_progress: Cell<Option<Progress>>,
+    /// One rebuild at a time.
+    pub(crate) rebuild_runs: Cell<bool>,
+    pub(crate) events: Events,
+}
+
+impl Inner {
+    /// A group whose labels say `label`, apart from the position.
+    pub(crate) fn new(label: &Label, members: Vec<Member>, labelled: bool) -> Inner {
+        let data_drives = u64::from(label.level.data_drives(label.width));
+        let version = label.version;
+        Inner {
+            array_id: Cell::new(label.array_id),
+            id: label.group_id,
+            name: label.group_name.clone(),
+            level: label.level,
+            stripe_unit_bytes: label.stripe_unit_bytes,
+            geometry: Geometry { len_bytes: label.data_len * data_drives, block_bytes: label.block_bytes },
+            layout: match label.level.parities() {
+                0 => Layout::Sets(Sets::of(label)),
+                _ => Layout::Rows(Rows::of(label)),
+            },
+            data_offset: label.data_offset,
+            data_len: label.data_len,
+            members,
+            epoch: Cell::new(label.epoch),
+            in_sync: Cell::new(label.in_sync),
+            rebuilding: Cell::new(label.rebuilding),
+            rebuilt_durably: Cell::new(label.rebuilding.map_or(0, |(_, to)| to)),
+            lost: Lost::new(label.lost.clone()),
+            may_differ: Cell::new(label.mirrors_may_differ),
+            version: Cell::new(version),
+            marked: Cell::new(label.mirrors_may_differ && labelled),
+            pinned: Cell::new(label.mirrors_may_differ),
+            labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
+            labelling: Cell::new(false),
+            label_written: Signal::default(),
+            writes: Ranges::default(),
+            turn: Cell::new(0),
+            repairs: Cell::new(0),
+            foreground: Cell::new(0),
+            scrub_progress: Cell::new(None),
+            rebuild_runs: Cell::new(false),
+            events: Events::default(),
+        }
+    }
+
+    pub(crate) fn label(&self, position: u32) -> Label {
+        let journal = match &self.layout {
+            Layout::Sets(_) => (0, 0),
+            Layout::Rows(rows) => (rows.journal.len(), rows.journal.epoch()),
+        };
+        Label {
+            array_id: self.array_id.get(),
+            group_id: self.id,
+            group_name: self.name.clone(),
+            level: self.level,
+            stripe_unit_bytes: self.stripe_unit_bytes,
+            position,
+            width: self.members.len() as u32,
+            epoch: self.epoch.get(),
+            version: self.version.get(),
+            in_sync: self.in_sync.get(),
+            mirrors_may_differ: self.may_differ.get(),
+            data_offset: self.data_offset,
+            data_len: self.data_len,
+            block_bytes: self.geometry.block_bytes,
+            rebuilding: self.rebuilding.get().map(|(position, _)| (position, self.rebuilt_durably.get())),
+            journal_len: journal.0,
+            journal_epoch: journal.1,
+            lost: self.lost.ranges(),
+        }
+    }
+
+    /// Whether drives hold the same data.
+    pub(crate) fn mirrored(&self) -> bool {
+        self.level.copies(self.members.len() as u32) > 1
+    }
+
+    /// The positions whose drives have all their data and serve, as bits.
+    pub(crate) fn active_set(&self) -> u32 {
+        let active = (0..).zip(&self.members).filter(|(_, m)| m.state.get() == MemberState::Active);
+        active.fold(0, |set, (p, _): (u32, _)| set | 1 << p)
+    }
+
+    /// Whether enough drives are left.
+    pub(crate) fn serves(&self) -> bool {
+        self.level.can_serve(self.active_set(), self.members.len() as u32)
+    }
+
+    pub(crate) fn is_optimal(&self) -> bool {
+        self.active_set().count_ones() as usize == self.members.len()
+    }
+
+    pub(crate) fn state(&self) -> GroupState {
+        let (active, width) = (self.active_set(), self.members.len() as u32);
+        match self.level.can_serve(active, width) {
+            _ if self.lost.is_too_long() => GroupState::Failed,
+            true if active.count_ones() == width => GroupState::Optimal,
+            true => GroupState::Degraded,
+            false => GroupState::Failed,
+        }
+    }
+
+    /// The drive at a position that must serve.
+    pub(crate) fn serving(&self, m: usize) -> Result<Drive, BlockError> {
+        self.members[m].active().ok_or_else(|| self.failure())
+    }
+
+    /// Why the group does not serve.
+    pub(crate) fn failure(&self) -> BlockError {
+        let cause = self.members.iter().find_map(|m| m.cause.borrow().clone());
+        let cause = cause.unwrap_or_else(|| "too few drives are left".to_owned());
+        BlockError::Failed { cause: format!("group {}: {cause}", self.name) }
+    }
+
+    /// What becomes of an error that no redundancy helps against.
+    pub(crate) fn unhelped(&self, at: u64, error: &DriveError) -> BlockError {
+        match error {
+            DriveError::Medium { .. } => BlockError::Unreadable { at, cause: error.to_string() },
+            DriveError::Gone { .. } => self.failure(),
+            DriveError::NoRoom { .. } => error.clone().into(),
+        }
+    }
+
+    pub(crate) fn count_repair(&self) {
+        self.repairs.set(self.repairs.get() + 1);
+    }
+
+    pub(crate) fn count_foreground(&self) {
+        self.foreground.set(self.foreground.get() + 1);
+    }
+
+    pub(crate) fn lost_error(&self, at: u64) -> BlockError {
+        let cause = format!("group {}: it was lost with the drives that held it", self.name);
+        BlockError::Unreadable { at, cause }
+    }
+
+    /// Notes on the labels that a range cannot be told any more; durable when it returns.
+    pub(crate) async fn lose(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.lost.add(at, len);
+        self.events.tell(GroupEvent::Lost { at, len });
+        if self.lost.is_too_long() {
+            let cause = format!("group {}: more ranges are lost than its labels can hold", self.name);
+            return Err(BlockError::Failed { cause });
+        }
+        self.label_changed();
+        self.relabel().await
+    }
+
+    /// A range was written: what was lost of it is there again. The next flush makes that durable.
+    pub(crate) fn found_again(&self, at: u64, len: u64) {
+        if self.lost.count() > 0 && self.lost.written(at, len) {
+            self.label_changed();
+        }
+    }
+
+    pub(crate) fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.geometry.check(at, len)?;
+        let block = u64::from(self.geometry.block_bytes);
+        assert!(
+            at.is_multiple_of(block) && len.is_multiple_of(block),
+            "group {}: {len} bytes at {at} are not whole blocks of {block}",
+            self.name
+        );
+        if self.lost.is_too_long() {
+            return Err(self.failure());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Another drive takes a place in the group; another array takes the group.
+
+use block::BlockError;
+use world::Drive;
+
+use crate::events::GroupEvent;
+use crate::group::Group;
+use crate::inner::Inner;
+use crate::label::{Label, inspect};
+use crate::member::MemberState;
+use crate::{ArrayId, GroupError};
+
+impl Group {
+    /// Gives the place of a missing, stale or failed drive to `drive`, which carries no label, or is this group's own and was
+    /// left out. Durable when it returns; [`Group::rebuild`] fills it.
+    pub async fn replace(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
+        let inner = &self.0;
+        let found = inspect(&drive).await.map_err(|e| inner.io_error(e.into()))?;
+        if let Some(label) = found {
+            let own = label.group_id == inner.id && label.position == position;
+            let unfinished = label.epoch == 0 && label.array_id == inner.array_id.get();
+            if !own && !unfinished {
+                let (group, drive) = (inner.name.clone(), drive.info().name.clone());
+                return Err(GroupError::InUse { group, drive, found: label.to_string() });
+            }
+        }
+        self.replace_forced(position, drive).await
+    }
+
+    /// Like [`Group::replace`], whatever the drive carries.
+    pub async fn replace_forced(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
+        let inner = &self.0;
+        inner.can_take(position, &drive)?;
+        let zeroed = match inner.data_offset - crate::label::LABEL_REGION_LEN {
+            0 => Ok(()),
+            // Frames of an earlier life must not be found.
+            journal => drive.zero(crate::label::LABEL_REGION_LEN, journal).await,
+        };
+        zeroed.map_err(|e| inner.io_error(e.into()))?;
+        inner.can_take(position, &drive)?;
+        let member = &inner.members[position as usize];
+        let name = drive.info().name.clone();
+        // Writers look at the members once: none may be on its way.
+        let held = inner.writes.hold(0, inner.geometry.len_bytes).await;
+        *member.drive.borrow_mut() = Some(drive);
+        *member.cause.borrow_mut() = None;
+        member.state.set(MemberState::Rebuilding);
+        inner.epoch.set(inner.epoch.get() + 1);
+        inner.next_to_rebuild();
+        drop(held);
+        inner.relabel().await.map_err(|e| inner.io_error(e))?;
+        inner.events.tell(GroupEvent::DriveReplaced { position, drive: name });
+        Ok(())
+    }
+
+    /// Puts another owner on the labels: an array that takes the group over, or nobody ([`ArrayId::default`]) when it is to be
+    /// moved.
+    pub async fn adopt(&self, owner: ArrayId) -> Result<(), BlockError> {
+        self.0.array_id.set(owner);
+        self.0.label_changed();
+        self.0.relabel().await
+    }
+}
+
+impl Inner {
+    fn can_take(&self, position: u32, drive: &Drive) -> Result<(), GroupError> {
+        let refuse = |cause: String| Err(GroupError::Spec { group: self.name.clone(), cause });
+        let Some(member) = self.members.get(position as usize) else {
+            return refuse(format!("it has no position {position}"));
+        };
+        if !self.level.can_serve(self.active_set(), self.members.len() as u32) {
+            return refuse("too few drives are left to fill another one".to_owned());
+        }
+        match member.state.get() {
+            MemberState::Active => return refuse(format!("the drive at position {position} serves")),
+            MemberState::Rebuilding => {
+                return refuse(format!("the drive at position {position} is being rebuilt"));
+            }
+            MemberState::Missing | MemberState::Stale | MemberState::Failed => {}
+        }
+        let (info, needed_bytes) = (drive.info(), self.data_offset + self.data_len);
+        if info.len_bytes < needed_bytes {
+            let (group, drive) = (self.name.clone(), info.name.clone());
+            return Err(GroupError::TooSmall { group, drive, len_bytes: info.len_bytes, needed_bytes });
+        }
+        if info.block_bytes > self.geometry.block_bytes {
+            let (has, blocks) = (info.block_bytes, self.geometry.block_bytes);
+            return refuse(format!(
+                "drive {} has blocks of {has} bytes, the group has blocks of {blocks}",
+                info.name
+            ));
+        }
+        Ok(())
+    }
+
+    fn io_error(&self, cause: BlockError) -> GroupError {
+        GroupError::Io { group: self.name.clone(), cause }
+    }
+}
+
+/// A group as the labels of some drives tell it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The newest label of the group.
+    pub label: Label,
+    /// The drives of the group, by their index in what was given, with their labels.
+    pub drives: Vec<(usize, Label)>,
+}
+
+/// Sorts drives into the groups that their labels name. Drives without a label are in none.
+pub async fn identify(drives: &[Drive]) -> Result<Vec<Found>, world::DriveError> {
+    let mut found: Vec<Found> = Vec::new();
+    for (i, drive) in drives.iter().enumerate() {
+        let Some(label) = inspect(drive).await? else { continue };
+        match found.iter_mut().find(|f| f.label.group_id == label.group_id) {
+            Some(known) => {
+                if label.age() > known.label.age() {
+                    known.label = label.clone();
+                }
+                known.drives.push((i, label));
+            }
+            None => found.push(Found { label: label.clone(), drives: vec![(i, label)] }),
+        }
+    }
+    Ok(found)
+}

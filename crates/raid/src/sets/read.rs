@@ -1,0 +1,158 @@
+//! Reading: from the mirror with the least to do; from another one where it fails.
+
+use block::{BlockError, Buf, Data, Pieces};
+use smallvec::SmallVec;
+use world::{BUF_LEN_MAX, DriveError, Filled, Io};
+
+use super::{Extent, Sets};
+use crate::inner::Inner;
+
+/// A read in flight, and the member that does it.
+struct Begun {
+    extent: Extent,
+    member: usize,
+    io: Io<Filled>,
+}
+
+impl Inner {
+    pub(crate) async fn sets_read(
+        &self,
+        sets: &Sets,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        let end = at + len as u64;
+        let mut next = at;
+        while next < end {
+            let n = (end - next).min(BUF_LEN_MAX as u64);
+            self.sets_read_step(sets, next, n, out).await?;
+            next += n;
+        }
+        Ok(())
+    }
+
+    async fn sets_read_step(
+        &self,
+        sets: &Sets,
+        at: u64,
+        len: u64,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        let mut begun: SmallVec<[Begun; 4]> = SmallVec::new();
+        for extent in sets.extents(at, len) {
+            let member = self.choose_mirror(sets, extent.set, &[]).ok_or_else(|| self.failure())?;
+            let io = self.begin_read(member, extent)?;
+            begun.push(Begun { extent, member, io });
+        }
+        let mut filled: SmallVec<[(Extent, Data); 4]> = SmallVec::new();
+        for Begun { extent, member, io } in begun {
+            let ended = io.await;
+            let data = match self.end_read(member, ended) {
+                Ok(data) => data,
+                Err(error) => self.read_elsewhere(sets, extent, member, error).await?,
+            };
+            filled.push((extent, data));
+        }
+        if let [(_, one)] = filled.as_slice() {
+            out.push(one.clone());
+            return Ok(());
+        }
+        for run in sets.runs(at, len) {
+            let (extent, data) =
+                filled.iter().find(|(e, _)| e.set == run.set).expect("every run lies in an extent");
+            let from = (run.from - extent.from) as usize;
+            out.push(data.slice(from..from + run.len as usize));
+        }
+        Ok(())
+    }
+
+    /// Reads from the mirrors that are left after `member` failed, and writes what they hold over the places that cannot be
+    /// read.
+    async fn read_elsewhere(
+        &self,
+        sets: &Sets,
+        extent: Extent,
+        member: usize,
+        error: DriveError,
+    ) -> Result<Data, BlockError> {
+        let mut unreadable: SmallVec<[usize; 2]> = SmallVec::new();
+        let mut failed = (member, error);
+        loop {
+            let (m, error) = failed;
+            match &error {
+                DriveError::Gone { .. } => self.drop_member(m, &error).await?,
+                _ => unreadable.push(m),
+            }
+            let Some(next) = self.choose_mirror(sets, extent.set, &unreadable) else {
+                return Err(self.unhelped(sets.address(extent.set, extent.from), &error));
+            };
+            match self.read_from(next, extent.from, extent.len as usize).await {
+                Ok(data) => {
+                    for &bad in &unreadable {
+                        self.rewrite(sets, next, bad, extent).await?;
+                    }
+                    return Ok(data);
+                }
+                Err(error) => failed = (next, error),
+            }
+        }
+    }
+
+    /// The mirror of a set with the fewest reads in flight; equal ones take turns. With mirrors that may differ always the
+    /// first.
+    fn choose_mirror(&self, sets: &Sets, set: usize, except: &[usize]) -> Option<usize> {
+        let members = sets.members(set);
+        if sets.copies == 1 {
+            return members.into_iter().find(|m| !except.contains(m) && self.members[*m].active().is_some());
+        }
+        let n = sets.copies;
+        let start = if self.pinned.get() { 0 } else { self.turn.replace((self.turn.get() + 1) % n) };
+        let candidates = (0..n)
+            .map(|i| members.start + (start + i) % n)
+            .filter(|m| !except.contains(m) && self.members[*m].active().is_some());
+        if self.pinned.get() {
+            return candidates.min();
+        }
+        candidates.min_by_key(|&m| self.members[m].reads_in_flight.get())
+    }
+
+    fn begin_read(&self, m: usize, extent: Extent) -> Result<Io<Filled>, BlockError> {
+        let drive = self.serving(m)?;
+        let flight = &self.members[m].reads_in_flight;
+        flight.set(flight.get() + 1);
+        Ok(drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize)))
+    }
+
+    fn end_read(&self, m: usize, ended: Filled) -> Result<Data, DriveError> {
+        let flight = &self.members[m].reads_in_flight;
+        flight.set(flight.get() - 1);
+        ended.result.map(|()| ended.buf.freeze())
+    }
+
+    /// Reads from one member, which may be one that is gone by now.
+    pub(crate) async fn read_from(&self, m: usize, from: u64, len: usize) -> Result<Data, DriveError> {
+        let drive = self.members[m].drive.borrow().clone();
+        let Some(drive) = drive else {
+            return Err(DriveError::Gone { drive: format!("position {m}"), cause: "no drive".to_owned() });
+        };
+        let flight = &self.members[m].reads_in_flight;
+        flight.set(flight.get() + 1);
+        let ended = drive.read(self.data_offset + from, Buf::new(len)).await;
+        self.end_read(m, ended)
+    }
+
+    /// Writes what `good` holds over a place that `bad` cannot read. The range is held, and read again under it: the
+    /// content may have been overwritten since.
+    async fn rewrite(&self, sets: &Sets, good: usize, bad: usize, extent: Extent) -> Result<(), BlockError> {
+        let (at, len) = sets.around(extent.from, extent.len);
+        let _held = self.writes.hold(at, len).await;
+        let Some(drive) = self.members[bad].active() else { return Ok(()) };
+        let Ok(data) = self.read_from(good, extent.from, extent.len as usize).await else { return Ok(()) };
+        self.count_repair();
+        match drive.write(self.data_offset + extent.from, data).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.drop_member(bad, &error).await,
+        }
+    }
+}

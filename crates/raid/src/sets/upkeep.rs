@@ -1,0 +1,207 @@
+//! One step of a rebuild, a scrub or a resync of mirrors. The range is held: writes to it wait for two reads and perhaps a
+//! write.
+
+use block::{BlockError, Data};
+use smallvec::SmallVec;
+use world::DriveError;
+
+use super::Sets;
+use crate::inner::Inner;
+use crate::upkeep::Scrubbed;
+
+impl Inner {
+    /// Fills `from..from + len` of the drive at `position` from a mirror. What no mirror can read is lost.
+    pub(crate) async fn sets_rebuild_step(
+        &self,
+        sets: &Sets,
+        position: usize,
+        from: u64,
+        len: u64,
+    ) -> Result<(), BlockError> {
+        let (at, around) = sets.around(from, len);
+        let _held = self.writes.hold(at, around).await;
+        let set = position / sets.copies;
+        let data = match self.read_any(sets, set, from, len).await? {
+            Some(data) => data,
+            None => return self.refill_blocks(sets, position, from, len).await,
+        };
+        self.fill(position, from, data).await
+    }
+
+    async fn fill(&self, position: usize, from: u64, data: Data) -> Result<(), BlockError> {
+        let Some(drive) = self.members[position].rebuilding() else { return Ok(()) };
+        match drive.write(self.data_offset + from, data).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.drop_member(position, &error).await,
+        }
+    }
+
+    /// The same block by block, for a range with a place that cannot be read.
+    async fn refill_blocks(
+        &self,
+        sets: &Sets,
+        position: usize,
+        from: u64,
+        len: u64,
+    ) -> Result<(), BlockError> {
+        let set = position / sets.copies;
+        for block in (from..from + len).step_by(crate::BLOCK_LEN as usize) {
+            let data = match self.read_any(sets, set, block, crate::BLOCK_LEN).await? {
+                Some(data) => data,
+                None => {
+                    self.lose(sets.address(set, block), crate::BLOCK_LEN).await?;
+                    let zeros = block::Buf::zeroed(crate::BLOCK_LEN as usize).freeze();
+                    for (m, drive) in self.takers(sets, set) {
+                        if let Err(error) = drive.write(self.data_offset + block, zeros.clone()).await {
+                            self.drop_member(m, &error).await?;
+                        }
+                    }
+                    zeros
+                }
+            };
+            self.fill(position, block, data).await?;
+        }
+        Ok(())
+    }
+
+    /// What the first mirror holds that can read it; `None` when none can. Drives that are gone are dropped.
+    async fn read_any(
+        &self,
+        sets: &Sets,
+        set: usize,
+        from: u64,
+        len: u64,
+    ) -> Result<Option<Data>, BlockError> {
+        for m in sets.members(set).filter(|m| self.members[*m].active().is_some()) {
+            match self.read_from(m, from, len as usize).await {
+                Ok(data) => return Ok(Some(data)),
+                Err(error @ DriveError::Gone { .. }) => self.drop_member(m, &error).await?,
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares the mirrors of all sets over `from..from + len` of their data, and repairs.
+    pub(crate) async fn sets_scrub_step(
+        &self,
+        sets: &Sets,
+        from: u64,
+        len: u64,
+        scrubbed: &mut Scrubbed,
+    ) -> Result<(), BlockError> {
+        if sets.copies > 1 {
+            self.mirrors_begin_to_differ().await?;
+        }
+        let (at, around) = sets.around(from, len);
+        let _held = self.writes.hold(at, around).await;
+        for set in 0..sets.count as usize {
+            self.scrub_set(sets, set, from, len, scrubbed).await?;
+        }
+        Ok(())
+    }
+
+    async fn scrub_set(
+        &self,
+        sets: &Sets,
+        set: usize,
+        from: u64,
+        len: u64,
+        scrubbed: &mut Scrubbed,
+    ) -> Result<(), BlockError> {
+        let mut copies: SmallVec<[(usize, Option<Data>); 4]> = SmallVec::new();
+        for m in sets.members(set).filter(|m| self.members[*m].active().is_some()) {
+            match self.read_from(m, from, len as usize).await {
+                Ok(data) => copies.push((m, Some(data))),
+                Err(error @ DriveError::Gone { .. }) => self.drop_member(m, &error).await?,
+                Err(_) => copies.push((m, None)),
+            }
+        }
+        scrubbed.compared_bytes += len * copies.len() as u64;
+        for at in (0..len as usize).step_by(crate::BLOCK_LEN as usize) {
+            let n = (len as usize - at).min(crate::BLOCK_LEN as usize);
+            let blocks: SmallVec<[(usize, Option<&[u8]>); 4]> =
+                copies.iter().map(|(m, data)| (*m, data.as_ref().map(|d| &d[at..at + n]))).collect();
+            let first = blocks.iter().find_map(|(_, b)| *b);
+            if first.is_some() && blocks.iter().all(|(_, b)| *b == first) {
+                continue;
+            }
+            self.repair_block(sets, set, from + at as u64, n, scrubbed).await?;
+        }
+        Ok(())
+    }
+
+    /// A block that is not the same on all mirrors, or not readable: what most hold is right, of equal parties the first.
+    async fn repair_block(
+        &self,
+        sets: &Sets,
+        set: usize,
+        from: u64,
+        len: usize,
+        scrubbed: &mut Scrubbed,
+    ) -> Result<(), BlockError> {
+        let mut copies: SmallVec<[(usize, Option<Data>); 4]> = SmallVec::new();
+        for m in sets.members(set).filter(|m| self.members[*m].active().is_some()) {
+            copies.push((m, self.read_from(m, from, len).await.ok()));
+        }
+        let readable = || copies.iter().filter_map(|(_, data)| data.as_ref());
+        let votes = |data: &Data| readable().filter(|d| d[..] == data[..]).count();
+        // The last of equal maxima counts for max_by_key: from behind, so that it is the first drive.
+        let right = copies.iter().rev().filter_map(|(_, d)| d.as_ref()).max_by_key(|d| votes(d)).cloned();
+        let Some(right) = right else {
+            scrubbed.unrepaired += 1;
+            return Ok(());
+        };
+        if readable().any(|d| d[..] != right[..]) {
+            scrubbed.mismatches += 1;
+        }
+        for (m, _) in copies.iter().filter(|(_, d)| d.as_ref().is_none_or(|d| d[..] != right[..])) {
+            let Some(drive) = self.members[*m].active() else { continue };
+            scrubbed.repaired += 1;
+            self.count_repair();
+            if let Err(error) = drive.write(self.data_offset + from, right.clone()).await {
+                self.drop_member(*m, &error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the mirrors of all sets to what the first one of each holds. Returns how many bytes were written.
+    pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
+        self.mirrors_begin_to_differ().await?;
+        let (at, around) = sets.around(from, len);
+        let _held = self.writes.hold(at, around).await;
+        let mut written = 0;
+        for set in 0..sets.count as usize {
+            written += self.resync_set(sets, set, from, len).await?;
+        }
+        Ok(written)
+    }
+
+    async fn resync_set(&self, sets: &Sets, set: usize, from: u64, len: u64) -> Result<u64, BlockError> {
+        let mut first: Option<Data> = None;
+        let mut written = 0;
+        for m in sets.members(set) {
+            let Some(drive) = self.members[m].active() else { continue };
+            let read = self.read_from(m, from, len as usize).await;
+            let outcome = match (&first, read) {
+                (_, Err(error @ DriveError::Gone { .. })) => Err(error),
+                (None, Ok(data)) => {
+                    first = Some(data);
+                    Ok(())
+                }
+                // What the first one cannot read is left as it is: a read finds it on another one, and writes it here.
+                (None, Err(_)) => return Ok(written),
+                (Some(data), Ok(same)) if data[..] == same[..] => Ok(()),
+                (Some(data), _) => {
+                    written += len;
+                    drive.write(self.data_offset + from, data.clone()).await
+                }
+            };
+            if let Err(error) = outcome {
+                self.drop_member(m, &error).await?;
+            }
+        }
+        Ok(written)
+    }
+}

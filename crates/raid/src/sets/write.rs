@@ -1,0 +1,137 @@
+//! Writing: to all mirrors of a set at once; a drive that fails while another one of its set does not is dropped.
+
+use block::{BlockError, Pieces};
+use smallvec::SmallVec;
+use world::{Drive, DriveError, Io};
+
+use super::Sets;
+use crate::inner::Inner;
+use crate::ranges::Held;
+use crate::segments::segments;
+
+type Writes = SmallVec<[(usize, Io<Result<(), DriveError>>); 8]>;
+
+impl Inner {
+    pub(crate) async fn sets_write(&self, sets: &Sets, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        let _held = self.begin_write(sets, at, data.len() as u64).await?;
+        let mut writes = Writes::new();
+        for extent in sets.extents(at, data.len() as u64) {
+            let gathered;
+            let part = if extent.len == data.len() as u64 {
+                data
+            } else {
+                gathered = gather(sets, extent.set, at, data);
+                &gathered
+            };
+            let parts = segments(part, self.geometry.block_bytes as usize);
+            for (m, drive) in self.takers(sets, extent.set) {
+                let mut to = self.data_offset + extent.from;
+                for part in &parts {
+                    writes.push((m, drive.write(to, part.clone())));
+                    to += part.len() as u64;
+                }
+            }
+        }
+        self.sets_await(sets, at, writes).await
+    }
+
+    pub(crate) async fn sets_zero(&self, sets: &Sets, at: u64, len: u64) -> Result<(), BlockError> {
+        let _held = self.begin_write(sets, at, len).await?;
+        let mut writes = Writes::new();
+        for extent in sets.extents(at, len) {
+            for (m, drive) in self.takers(sets, extent.set) {
+                writes.push((m, drive.zero(self.data_offset + extent.from, extent.len)));
+            }
+        }
+        self.sets_await(sets, at, writes).await
+    }
+
+    pub(crate) async fn sets_flush(&self) -> Result<(), BlockError> {
+        let crate::inner::Layout::Sets(sets) = &self.layout else { return Ok(()) };
+        let takers = (0..sets.count as usize).flat_map(|set| self.takers(sets, set));
+        let flushes = takers.map(|(m, drive)| (m, drive.flush())).collect();
+        self.sets_await(sets, 0, flushes).await?;
+        // A drive that another operation dropped in the meantime: what it missed is acknowledged only with the label.
+        self.relabel().await
+    }
+
+    /// Takes the range, where there are mirrors.
+    async fn begin_write(&self, sets: &Sets, at: u64, len: u64) -> Result<Option<Held<'_>>, BlockError> {
+        if sets.copies == 1 {
+            return Ok(None);
+        }
+        self.mirrors_begin_to_differ().await?;
+        Ok(Some(self.writes.hold(at, len).await))
+    }
+
+    /// The drives of a set that take writes, those that are being filled among them.
+    pub(crate) fn takers<'a>(
+        &'a self,
+        sets: &Sets,
+        set: usize,
+    ) -> impl Iterator<Item = (usize, Drive)> + use<'a> {
+        sets.members(set).filter_map(|m| self.members[m].taking_part().map(|drive| (m, drive)))
+    }
+
+    /// Waits for all, so that nothing is in flight when the caller hears of the first failure. Drives that failed are dropped when
+    /// another one of their set succeeded.
+    async fn sets_await(&self, sets: &Sets, at: u64, writes: Writes) -> Result<(), BlockError> {
+        let mut failed: SmallVec<[(usize, DriveError); 2]> = SmallVec::new();
+        let mut tried = 0_u32;
+        for (m, io) in writes {
+            tried |= 1 << m;
+            if let Err(error) = io.await
+                && !failed.iter().any(|(f, _)| *f == m)
+            {
+                failed.push((m, error));
+            }
+        }
+        let mut outcome = Ok(());
+        for set in 0..sets.count as usize {
+            let of_set = sets.members(set).fold(0_u32, |set, m| set | 1 << m);
+            let took = sets.members(set).any(|m| {
+                let active = self.members[m].active().is_some();
+                tried & 1 << m != 0 && active && !failed.iter().any(|(f, _)| *f == m)
+            });
+            let of_it = |(m, _): &&(usize, DriveError)| of_set & 1 << m != 0;
+            if !took && (tried & of_set != 0 || self.has_nobody(sets, set)) {
+                outcome = outcome.and(Err(self.nobody_took_it(at, failed.iter().find(of_it)).await));
+            }
+            for (m, error) in failed.iter().filter(of_it) {
+                if took || matches!(error, DriveError::Gone { .. }) {
+                    outcome = outcome.and(self.drop_member(*m, error).await);
+                }
+            }
+        }
+        outcome
+    }
+
+    fn has_nobody(&self, sets: &Sets, set: usize) -> bool {
+        sets.members(set).all(|m| self.members[m].active().is_none())
+    }
+
+    /// The mirrors may hold different parts of it now.
+    async fn nobody_took_it(&self, at: u64, failed: Option<&(usize, DriveError)>) -> BlockError {
+        self.pinned.set(self.mirrored());
+        match failed {
+            Some((_, error)) => match error {
+                DriveError::Gone { .. } => BlockError::from(error.clone()),
+                _ => self.unhelped(at, error),
+            },
+            None => self.failure(),
+        }
+    }
+}
+
+/// The bytes of `data` (which begins at `at`) that lie in one set, in the order of its drives.
+fn gather(sets: &Sets, set: usize, at: u64, data: &Pieces) -> Pieces {
+    let mut out = Pieces::new();
+    let mut from = 0;
+    for run in sets.runs(at, data.len() as u64) {
+        if run.set == set {
+            out.append(data.slice(from, run.len as usize));
+        }
+        from += run.len as usize;
+    }
+    out
+}

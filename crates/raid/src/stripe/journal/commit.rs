@@ -1,0 +1,334 @@
+//! Group commit of the stripe journal, and which batches are still needed.
+//!
+//! ```text
+//!   change ──> waiting ──> batch: a frame on every drive that it touches, flushed ──> the writers go in place ──> placed
+//!                                                                                       │ a flush that began after it
+//!                                                    the frames' room is free again <── retired
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use block::BlockError;
+use smallvec::SmallVec;
+use world::sync::Signal;
+use world::{Drive, DriveError, Io};
+
+use super::frame::{Batch, encode, frame_len};
+use super::ring::{Ring, Taken};
+use crate::GroupId;
+use crate::inner::Inner;
+use crate::stripe::Rows;
+use crate::stripe::change::{Change, Piece};
+
+/// One batch takes at most this part of a ring, so that the next one finds room while the last one goes in place.
+const RINGS_PER_BATCH: u64 = 4;
+
+/// What the journal did since the group was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounts {
+    /// Batches made durable.
+    pub batches: u64,
+    /// Frames written: one for each drive that a batch touches.
+    pub frames: u64,
+    /// Bytes of these frames.
+    pub bytes: u64,
+    /// Batches that were written in place again when the group was opened.
+    pub replayed: u64,
+}
+
+/// A change that waits for its batch.
+struct Waiting {
+    change: Rc<Change>,
+    /// The batch, once it is durable.
+    batch: Cell<Option<u64>>,
+}
+
+/// A batch that may not be durable in place.
+struct Live {
+    number: u64,
+    /// Changes of it that are not in place yet.
+    left: usize,
+    frames: SmallVec<[(u32, u64); 8]>,
+}
+
+/// A change that is durable in the journal. Whoever holds it writes in place, and then says so with [`Journal::placed`].
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Ticket(u64);
+
+/// The journal of a group.
+pub(crate) struct Journal {
+    group_id: GroupId,
+    offset: u64,
+    len: u64,
+    epoch: Cell<u64>,
+    rings: RefCell<Vec<Ring>>,
+    waiting: RefCell<VecDeque<Rc<Waiting>>>,
+    writing: Cell<bool>,
+    progress: Signal,
+    number: Cell<u64>,
+    live: RefCell<VecDeque<Live>>,
+    /// Rows in live batches: the last batch, and whether it has only checksums of them.
+    rows: RefCell<BTreeMap<u64, (u64, bool)>>,
+    counts: Cell<JournalCounts>,
+}
+
+impl Journal {
+    pub(crate) fn new(group_id: GroupId, offset: u64, len: u64, epoch: u64, width: u32) -> Journal {
+        Journal {
+            group_id,
+            offset,
+            len,
+            epoch: Cell::new(epoch),
+            rings: RefCell::new(vec![Ring::new(len); width as usize]),
+            waiting: RefCell::default(),
+            writing: Cell::new(false),
+            progress: Signal::default(),
+            number: Cell::new(0),
+            live: RefCell::default(),
+            rows: RefCell::default(),
+            counts: Cell::default(),
+        }
+    }
+
+    pub(crate) fn group_id(&self) -> GroupId {
+        self.group_id
+    }
+
+    /// Where the ring begins on every drive.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    pub(crate) fn counts(&self) -> JournalCounts {
+        self.counts.get()
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut JournalCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// From the labels on that say so, nothing that is in the rings counts any more. Whether there was anything.
+    pub(crate) fn begin_epoch(&self) -> bool {
+        assert!(self.live.borrow().is_empty(), "a batch is not retired when the journal's epoch ends");
+        let used = self.number.get() > 0;
+        self.epoch.set(self.epoch.get() + 1);
+        used
+    }
+
+    /// What a change may have for one drive.
+    pub(crate) fn content_max(&self) -> u64 {
+        self.len / RINGS_PER_BATCH
+    }
+
+    /// Whether a row is in a live batch that has only checksums of it.
+    pub(crate) fn has_intent(&self, row: u64) -> bool {
+        self.rows.borrow().get(&row).is_some_and(|(_, intent)| *intent)
+    }
+
+    /// Whether a row is in a live batch with its content.
+    pub(crate) fn has_content(&self, row: u64) -> bool {
+        self.rows.borrow().get(&row).is_some_and(|(_, intent)| !intent)
+    }
+
+    /// The change of this ticket is in place.
+    pub(crate) fn placed(&self, ticket: Ticket) {
+        let mut live = self.live.borrow_mut();
+        let batch =
+            live.iter_mut().find(|l| l.number == ticket.0).expect("a batch lives until it is in place");
+        batch.left -= 1;
+        drop(live);
+        self.progress.wake_all();
+    }
+
+    /// The last batch of those from the oldest on that are in place.
+    fn placed_up_to(&self) -> u64 {
+        let live = self.live.borrow();
+        live.iter().take_while(|l| l.left == 0).last().map_or(0, |l| l.number)
+    }
+
+    /// What was in place up to `number` is durable.
+    fn retire(&self, number: u64) {
+        let mut live = self.live.borrow_mut();
+        let mut rings = self.rings.borrow_mut();
+        let mut any = false;
+        while live.front().is_some_and(|l| l.number <= number) {
+            let batch = live.pop_front().expect("there is a front");
+            batch.frames.iter().for_each(|(position, bytes)| rings[*position as usize].give_back(*bytes));
+            any = true;
+        }
+        drop((live, rings));
+        if any {
+            self.rows.borrow_mut().retain(|_, (batch, _)| *batch > number);
+            self.progress.wake_all();
+        }
+    }
+
+    /// As many of the waiting changes as one batch takes, the oldest first; at least one.
+    fn take_waiting(&self) -> SmallVec<[Rc<Waiting>; 8]> {
+        let mut waiting = self.waiting.borrow_mut();
+        let mut taken: SmallVec<[Rc<Waiting>; 8]> = SmallVec::new();
+        let mut bytes = [0_u64; crate::DRIVES_MAX];
+        while let Some(next) = waiting.front() {
+            for piece in &next.change.pieces {
+                bytes[piece.position as usize] += frame_len(std::iter::once(piece));
+            }
+            if !taken.is_empty() && bytes.iter().any(|b| *b > self.content_max()) {
+                break;
+            }
+            taken.push(waiting.pop_front().expect("there is a front"));
+        }
+        taken
+    }
+
+    /// Takes room for the frames of a batch on all rings, or on none.
+    fn take_room(&self, lens: &[(u32, u64)]) -> Option<SmallVec<[(u32, Taken); 8]>> {
+        let mut rings = self.rings.borrow_mut();
+        let places: Option<SmallVec<[(u32, Taken); 8]>> =
+            lens.iter().map(|(p, len)| Some((*p, rings[*p as usize].room_for(*len)?))).collect();
+        let places = places?;
+        places.iter().for_each(|(p, taken)| rings[*p as usize].take(*taken));
+        Some(places)
+    }
+
+    fn note_rows(&self, number: u64, rows: &Rows, pieces: &[&Piece]) {
+        let mut of = self.rows.borrow_mut();
+        for piece in pieces {
+            let intent = matches!(piece.new, crate::stripe::change::New::Intent(_));
+            let (first, end) = (piece.at / rows.unit(), (piece.at + piece.new.len()).div_ceil(rows.unit()));
+            of.extend((first..end).map(|row| (row, (number, intent))));
+        }
+    }
+}
+
+impl Inner {
+    /// Makes a change durable in the journal, together with what others hand in meanwhile.
+    pub(crate) async fn journal(&self, rows: &Rows, change: &Rc<Change>) -> Result<Ticket, BlockError> {
+        let journal = &rows.journal;
+        let mine = Rc::new(Waiting { change: change.clone(), batch: Cell::new(None) });
+        journal.waiting.borrow_mut().push_back(mine.clone());
+        loop {
+            if let Some(number) = mine.batch.get() {
+                return Ok(Ticket(number));
+            }
+            if !self.serves() {
+                return Err(self.failure());
+            }
+            if journal.writing.get() {
+                let ready = || mine.batch.get().is_some() || !journal.writing.get();
+                journal.progress.wait_for(|| ready().then_some(())).await;
+                continue;
+            }
+            journal.writing.set(true);
+            let outcome = self.write_batch(rows).await;
+            journal.writing.set(false);
+            journal.progress.wake_all();
+            outcome?;
+        }
+    }
+
+    async fn write_batch(&self, rows: &Rows) -> Result<(), BlockError> {
+        let journal = &rows.journal;
+        let taken = journal.take_waiting();
+        let pieces: SmallVec<[&Piece; 32]> = taken.iter().flat_map(|w| &w.change.pieces).collect();
+        let touched = taken.iter().fold(0, |set, w| set | w.change.positions());
+        let there = (0..self.members.len() as u32)
+            .filter(|p| touched & 1 << p != 0)
+            .filter_map(|p| self.members[p as usize].taking_part().map(|drive| (p, drive)));
+        let drives: SmallVec<[(u32, Drive); 8]> = there.collect();
+        let of = |position: u32| pieces.iter().copied().filter(move |p| p.position == position);
+        let lens: SmallVec<[(u32, u64); 8]> = drives.iter().map(|(p, _)| (*p, frame_len(of(*p)))).collect();
+        let places = self.wait_for_room(rows, &lens).await?;
+        let number = journal.number.get() + 1;
+        journal.number.set(number);
+        let frames = places.iter().map(|(p, taken)| (*p, taken.bytes)).collect();
+        journal.live.borrow_mut().push_back(Live { number, left: taken.len(), frames });
+        journal.note_rows(number, rows, &pieces);
+        let batch = Batch {
+            group_id: journal.group_id,
+            journal_epoch: journal.epoch.get(),
+            number,
+            oldest: journal.live.borrow().front().map_or(number, |l| l.number),
+            participants: drives.iter().fold(0, |set, (p, _)| set | 1 << p),
+        };
+        let mut writes: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]> = SmallVec::new();
+        for ((position, drive), (_, taken)) in drives.iter().zip(&places) {
+            let frame = encode(&batch, *position, taken.place, of(*position));
+            journal.count(|c| {
+                c.frames += 1;
+                c.bytes += frame.len() as u64;
+            });
+            writes.push((*position, drive.write(journal.offset + taken.place, frame.freeze())));
+        }
+        self.drop_failed(writes).await?;
+        let cached = drives.iter().filter(|(_, d)| d.info().volatile_cache);
+        self.drop_failed(cached.map(|(p, d)| (*p, d.flush())).collect()).await?;
+        journal.count(|c| c.batches += 1);
+        taken.iter().for_each(|w| w.batch.set(Some(number)));
+        Ok(())
+    }
+
+    /// Takes room on the rings; where there is none, makes what is in place durable, so that older batches are needed no more.
+    async fn wait_for_room(
+        &self,
+        rows: &Rows,
+        lens: &[(u32, u64)],
+    ) -> Result<SmallVec<[(u32, Taken); 8]>, BlockError> {
+        let journal = &rows.journal;
+        loop {
+            if let Some(places) = journal.take_room(lens) {
+                return Ok(places);
+            }
+            self.settle_older(rows).await?;
+        }
+    }
+
+    /// Makes older batches durable in place, whose writers may still be on their way.
+    pub(crate) async fn settle_older(&self, rows: &Rows) -> Result<(), BlockError> {
+        let journal = &rows.journal;
+        let ready = || journal.placed_up_to() > 0 || !self.serves();
+        journal.progress.wait_for(|| ready().then_some(())).await;
+        self.settle(rows).await
+    }
+
+    /// Flushes all drives; then the batches that were in place before are needed no more.
+    pub(crate) async fn settle(&self, rows: &Rows) -> Result<(), BlockError> {
+        let placed = rows.journal.placed_up_to();
+        let takers = (0..).zip(&self.members).filter_map(|(p, m)| m.taking_part().map(|d| (p, d.flush())));
+        self.drop_failed(takers.collect()).await?;
+        rows.journal.retire(placed);
+        Ok(())
+    }
+
+    /// Waits for all operations. Drives on which one failed are dropped; an error when too few are left.
+    pub(crate) async fn drop_failed(
+        &self,
+        operations: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]>,
+    ) -> Result<(), BlockError> {
+        let mut failed: SmallVec<[(u32, DriveError); 2]> = SmallVec::new();
+        for (position, io) in operations {
+            if let Err(error) = io.await {
+                failed.push((position, error));
+            }
+        }
+        for (position, error) in failed {
+            self.drop_member(position as usize, &error).await?;
+        }
+        match self.serves() {
+            true => Ok(()),
+            false => Err(self.failure()),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A frame: what one drive has of one batch. docs/on_disk_format.md has it byte by byte.
+
+use block::Buf;
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::stripe::change::{New, Piece};
+use crate::{BLOCK_LEN, GroupId};
+
+const MAGIC: [u8; 8] = *b"MASUSTRJ";
+const HEADER_LEN: usize = 96;
+const ENTRY_LEN: usize = 24;
+const KIND_CONTENT: u32 = 1;
+const KIND_ZEROS: u32 = 2;
+const KIND_INTENT: u32 = 3;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    crc32c: U32,
+    len: U32,
+    group_id: [u8; 16],
+    journal_epoch: U64,
+    batch: U64,
+    oldest: U64,
+    place: U64,
+    position: U32,
+    participants: U32,
+    entries: U32,
+    reserved: [u8; 20],
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_LEN);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EntryFormat {
+    at: U64,
+    len: U64,
+    kind: U32,
+    payload_at: U32,
+}
+
+const _: () = assert!(size_of::<EntryFormat>() == ENTRY_LEN);
+
+/// What all frames of a batch say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) group_id: GroupId,
+    pub(crate) journal_epoch: u64,
+    pub(crate) number: u64,
+    /// The oldest batch that may not be in place yet.
+    pub(crate) oldest: u64,
+    /// The positions that have a frame of this batch, as bits.
+    pub(crate) participants: u32,
+}
+
+/// Bytes of a frame with these pieces: whole blocks.
+pub(crate) fn frame_len<'a>(pieces: impl Iterator<Item = &'a Piece>) -> u64 {
+    let bytes = pieces.map(|p| ENTRY_LEN as u64 + payload_len(&p.new)).sum::<u64>();
+    (HEADER_LEN as u64 + bytes).next_multiple_of(BLOCK_LEN)
+}
+
+fn payload_len(new: &New) -> u64 {
+    match new {
+        New::Content(data) => data.len() as u64,
+        New::Zeros(_) => 0,
+        New::Intent(data) => data.len().div_ceil(BLOCK_LEN as usize) as u64 * 4,
+    }
+}
+
+/// The frame of `pieces`, all of `position`, for `place` in the ring.
+pub(crate) fn encode<'a>(
+    batch: &Batch,
+    position: u32,
+    place: u64,
+    pieces: impl Iterator<Item = &'a Piece> + Clone,
+) -> Buf {
+    let len = frame_len(pieces.clone()) as usize;
+    let mut buf = Buf::new(len);
+    let entries = pieces.clone().count();
+    let mut payload_at = HEADER_LEN + entries * ENTRY_LEN;
+    for (i, piece) in pieces.enumerate() {
+        let kind = match &piece.new {
+            New::Content(_) => KIND_CONTENT,
+            New::Zeros(_) => KIND_ZEROS,
+            New::Intent(_) => KIND_INTENT,
+        };
+        let entry = EntryFormat {
+            at: piece.at.into(),
+            len: piece.new.len().into(),
+            kind: kind.into(),
+            payload_at: (payload_at as u32).into(),
+        };
+        let at = HEADER_LEN + i * ENTRY_LEN;
+        buf[at..at + ENTRY_LEN].copy_from_slice(entry.as_bytes());
+        match &piece.new {
+            New::Content(data) => buf[payload_at..payload_at + data.len()].copy_from_slice(data),
+            New::Zeros(_) => {}
+            New::Intent(data) => put_checksums(data, &mut buf[payload_at..]),
+        }
+        payload_at += payload_len(&piece.new) as usize;
+    }
+    buf[payload_at..].fill(0);
+    let mut header = Header {
+        magic: MAGIC,
+        crc32c: 0.into(),
+        len: (len as u32).into(),
+        group_id: batch.group_id.0,
+        journal_epoch: batch.journal_epoch.into(),
+        batch: batch.number.into(),
+        oldest: batch.oldest.into(),
+        place: place.into(),
+        position: position.into(),
+        participants: batch.participants.into(),
+        entries: (entries as u32).into(),
+        reserved: [0; 20],
+    };
+    buf[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    header.crc32c = checksum(&buf).into();
+    buf[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    buf
+}
+
+fn put_checksums(data: &[u8], to: &mut [u8]) {
+    for (block, to) in data.chunks(BLOCK_LEN as usize).zip(to.chunks_exact_mut(4)) {
+        to.copy_from_slice(&checksum(block).to_le_bytes());
+    }
+}
+
+/// CRC32C, as of everything on drives.
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(Crc32Iscsi, bytes) as u32
+}
+
+/// What a decoded entry says of its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It has these bytes: a range of the ring as it was read.
+    Content(std::ops::Range<usize>),
+    /// It has zeros.
+    Zeros,
+    /// It was to be written over with blocks of these checksums.
+    Intent(Vec<u32>),
+}
+
+/// One change of the drive, in bytes from the start of its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    pub(crate) kind: Kind,
+}
+
+/// A frame that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) batch: Batch,
+    pub(crate) position: u32,
+    pub(crate) len: u64,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// The frame at `place` of a ring, if there is one that is whole, was written for this place of this drive, and makes sense for
+/// drives with `data_len` bytes of data.
+pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) -> Option<Frame> {
+    let (header, _) = Header::ref_from_prefix(ring.get(place..)?).ok()?;
+    if header.magic != MAGIC || header.place.get() != place as u64 || header.position.get() != position {
+        return None;
+    }
+    let len = header.len.get() as usize;
+    let bytes = ring.get(place..place.checked_add(len)?)?;
+    let mut unsummed = bytes.get(..HEADER_LEN)?.to_vec();
+    unsummed[8..12].fill(0);
+    let mut digest = crc_fast::Digest::new(Crc32Iscsi);
+    digest.update(&unsummed);
+    digest.update(&bytes[HEADER_LEN..]);
+    if digest.finalize() as u32 != header.crc32c.get() {
+        return None;
+    }
+    let table_len = (header.entries.get() as usize).checked_mul(ENTRY_LEN)?;
+    let table = bytes.get(HEADER_LEN..HEADER_LEN.checked_add(table_len)?)?;
+    let formats = <[EntryFormat]>::ref_from_bytes(table).ok()?;
+    let entries = formats.iter().map(|e| entry(e, bytes, place, data_len)).collect::<Option<Vec<_>>>()?;
+    let batch = Batch {
+        group_id: GroupId(header.group_id),
+        journal_epoch: header.journal_epoch.get(),
+        number: header.batch.get(),
+        oldest: header.oldest.get(),
+        participants: header.participants.get(),
+    };
+    Some(Frame { batch, position, len: len as u64, entries })
+}
+
+fn entry(format: &EntryFormat, bytes: &[u8], place: usize, data_len: u64) -> Option<Entry> {
+    let (at, len, from) = (format.at.get(), format.len.get(), format.payload_at.get() as usize);
+    if at.checked_add(len)? > data_len {
+        return None;
+    }
+    let kind = match format.kind.get() {
+        KIND_CONTENT => {
+            let end = from.checked_add(usize::try_from(len).ok()?)?;
+            bytes.get(from..end)?;
+            Kind::Content(place + from..place + end)
+        }
+        KIND_ZEROS => Kind::Zeros,
+        KIND_INTENT => {
+            let sums = bytes.get(from..from.checked_add(len.div_ceil(BLOCK_LEN) as usize * 4)?)?;
+            let sum = |s: &[u8]| u32::from_le_bytes([s[0], s[1], s[2], s[3]]);
+            Kind::Intent(sums.chunks_exact(4).map(sum).collect())
+        }
+        _ => return None,
+    };
+    Some(Entry { at, len, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::Data;
+
+    #[test]
+    fn a_frame_reads_back_at_its_place_only_and_not_with_a_changed_byte() {
+        let batch =
+            Batch { group_id: GroupId([3; 16]), journal_epoch: 5, number: 9, oldest: 7, participants: 0b110 };
+        let piece = |at, new| Piece { position: 2, at, new };
+        let pieces = [
+            piece(4096, New::Content(Data::copy_of(&[1; 512]))),
+            piece(65_536, New::Zeros(1 << 30)),
+            piece(0, New::Intent(Data::copy_of(&[2; 8192]))),
+        ];
+        let buf = encode(&batch, 2, 4096, pieces.iter());
+        assert_eq!(buf.len() as u64, frame_len(pieces.iter()));
+        let mut ring = vec![0; 4096];
+        ring.extend_from_slice(&buf);
+        let frame = decode(&ring, 4096, 2, 1 << 40).expect("it is whole");
+        assert_eq!((frame.batch, frame.entries.len()), (batch, 3));
+        let Kind::Content(range) = &frame.entries[0].kind else { panic!("content") };
+        assert_eq!(ring[range.clone()], [1; 512]);
+        let sum = checksum(&[2; 4096]);
+        assert_eq!(frame.entries[2].kind, Kind::Intent(vec![sum, sum]));
+        assert!(decode(&ring, 4096, 1, 1 << 40).is_none(), "another drive's");
+        assert!(decode(&ring, 4096, 2, 1 << 20).is_none(), "past the end of the data");
+        assert!(decode(&buf, 0, 2, 1 << 40).is_none(), "another place");
+        for i in (4096..ring.len()).step_by(97) {
+            ring[i] ^= 1;
+            assert!(decode(&ring, 4096, 2, 1 << 40).is_none(), "byte {i}");
+            ring[i] ^= 1;
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Reading: each unit from its drive; from all others of its row where that is not possible.
+
+use block::{BlockError, Buf, Data, Pieces};
+use parity::{Place, Role, Span, Unit, recover};
+use smallvec::SmallVec;
+use world::{BUF_LEN_MAX, DriveError, Filled, Io};
+
+use super::Rows;
+use crate::inner::Inner;
+
+/// A part of a unit that is asked for.
+#[derive(Clone, Copy)]
+struct Run {
+    place: Place,
+    position: u32,
+    span: Span,
+    /// The read that brings it; none when the drive is missing in the row.
+    read: Option<(usize, usize)>,
+}
+
+/// Neighbouring runs of one drive, read at once.
+struct Extent {
+    position: u32,
+    from: u64,
+    len: u64,
+}
+
+impl Inner {
+    pub(crate) async fn rows_read(
+        &self,
+        rows: &Rows,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        let end = at + len as u64;
+        let mut next = at;
+        while next < end {
+            let n = (end - next).min(BUF_LEN_MAX as u64);
+            self.rows_read_step(rows, next, n, out).await?;
+            next += n;
+        }
+        Ok(())
+    }
+
+    async fn rows_read_step(
+        &self,
+        rows: &Rows,
+        at: u64,
+        len: u64,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        let (runs, extents) = self.plan_read(rows, at, len);
+        let mut reads: SmallVec<[Io<Filled>; 8]> = SmallVec::new();
+        for extent in &extents {
+            let drive = self.members[extent.position as usize].taking_part().ok_or_else(|| self.failure())?;
+            reads.push(drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize)));
+        }
+        let mut filled: SmallVec<[Option<Data>; 8]> = SmallVec::new();
+        for (extent, io) in extents.iter().zip(reads) {
+            let Filled { buf, result } = io.await;
+            filled.push(match result {
+                Ok(()) => Some(buf.freeze()),
+                Err(error @ DriveError::Gone { .. }) => {
+                    self.drop_member(extent.position as usize, &error).await?;
+                    None
+                }
+                Err(_) => None,
+            });
+        }
+        for run in runs {
+            let read = run.read.and_then(|(i, from)| filled[i].as_ref().map(|data| (data, from)));
+            match read {
+                Some((data, from)) => out.push(data.slice(from..from + run.span.len() as usize)),
+                None => out.push(self.read_recovered(rows, run).await?),
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of units that make up a range, and the reads that bring them.
+    fn plan_read(&self, rows: &Rows, at: u64, len: u64) -> (SmallVec<[Run; 8]>, SmallVec<[Extent; 8]>) {
+        let (geometry, unit, end) = (&rows.geometry, rows.unit(), at + len);
+        let mut runs: SmallVec<[Run; 8]> = SmallVec::new();
+        let mut extents: SmallVec<[Extent; 8]> = SmallVec::new();
+        let mut last = [None; crate::DRIVES_MAX];
+        let mut next = at;
+        while next < end {
+            let place = geometry.locate(next);
+            let n = (unit - u64::from(place.within)).min(end - next);
+            let span = Span::new(place.within, place.within + n as u32);
+            let position = geometry.drive_of(place.row, place.data);
+            let from = geometry.row_on_drive(place.row) + u64::from(place.within);
+            let read = (self.missing_in(rows, place.row) & 1 << position == 0).then(|| {
+                let i = match last[position as usize] {
+                    Some(i) if extents_meet(&extents, i, from) => i,
+                    _ => {
+                        extents.push(Extent { position, from, len: 0 });
+                        extents.len() - 1
+                    }
+                };
+                last[position as usize] = Some(i);
+                extents[i].len += n;
+                (i, (from - extents[i].from) as usize)
+            });
+            runs.push(Run { place, position, span, read });
+            next += n;
+        }
+        (runs, extents)
+    }
+
+    /// What a drive would have, computed from the others of its row. Where it is there but cannot read the place, that is
+    /// written again.
+    async fn read_recovered(&self, rows: &Rows, run: Run) -> Result<Data, BlockError> {
+        let (at, len) = rows.range(run.place.row, run.place.row + 1);
+        let _held = self.writes.hold(at, len).await;
+        let buf = self.recover_span(rows, run.place.row, run.position, run.span).await?;
+        let data = buf.freeze();
+        self.write_again(rows, run.place.row, run.position, run.span, data.clone()).await?;
+        Ok(data)
+    }
+
+    /// Writes what was computed over a place that could not be read. The caller holds the row.
+    pub(crate) async fn write_again(
+        &self,
+        rows: &Rows,
+        row: u64,
+        position: u32,
+        span: Span,
+        data: Data,
+    ) -> Result<(), BlockError> {
+        let Some(drive) = self.in_row(rows, row, position) else { return Ok(()) };
+        self.count_repair();
+        match drive.write(self.on_drive(rows, row, span.from), data).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.drop_member(position as usize, &error).await,
+        }
+    }
+
+    /// The content of `span` of one unit (data or parity) of a row, from the other drives: of as many as there are data
+    /// units, data first. The caller holds the row.
+    pub(crate) async fn recover_span(
+        &self,
+        rows: &Rows,
+        row: u64,
+        position: u32,
+        span: Span,
+    ) -> Result<Buf, BlockError> {
+        let mut unreadable = 1_u32 << position;
+        loop {
+            let known = self.known_units(rows, row, unreadable).ok_or_else(|| {
+                let data = match rows.geometry.role_of(row, position) {
+                    Role::Data(data) => data,
+                    Role::P | Role::Q => 0,
+                };
+                let at = rows.geometry.address(Place { row, data, within: span.from });
+                let cause = format!("group {}: too few drives can read this row", self.name);
+                BlockError::Unreadable { at, cause }
+            })?;
+            let mut reads: SmallVec<[(u32, Io<Filled>); 8]> = SmallVec::new();
+            for p in known {
+                let drive = self.in_row(rows, row, p).ok_or_else(|| self.failure())?;
+                reads.push((
+                    p,
+                    drive.read(self.on_drive(rows, row, span.from), Buf::new(span.len() as usize)),
+                ));
+            }
+            let mut units: SmallVec<[(u32, Buf); 8]> = SmallVec::new();
+            let before = unreadable;
+            for (p, io) in reads {
+                let Filled { buf, result } = io.await;
+                match result {
+                    Ok(()) => units.push((p, buf)),
+                    Err(error) => {
+                        unreadable |= 1 << p;
+                        if let DriveError::Gone { .. } = error {
+                            self.drop_member(p as usize, &error).await?;
+                        }
+                    }
+                }
+            }
+            if unreadable == before {
+                return Ok(recovered(rows, row, position, span, &units));
+            }
+        }
+    }
+
+    /// The units from which any other one of a row can be computed: as many as there are data units, parity only where data
+    /// are not to be had. `None` when too few are left.
+    fn known_units(&self, rows: &Rows, row: u64, unreadable: u32) -> Option<SmallVec<[u32; 32]>> {
+        let geometry = &rows.geometry;
+        let out = self.missing_in(rows, row) | unreadable;
+        let data = (0..geometry.data_units()).map(|k| geometry.drive_of(row, k));
+        let parity = std::iter::once(geometry.p_drive(row)).chain(geometry.q_drive(row));
+        let there = data.chain(parity).filter(|p| out & 1 << p == 0);
+        let known: SmallVec<[u32; 32]> = there.take(geometry.data_units() as usize).collect();
+        (known.len() == geometry.data_units() as usize).then_some(known)
+    }
+}
+
+fn extents_meet(extents: &[Extent], i: usize, from: u64) -> bool {
+    extents[i].from + extents[i].len == from && extents[i].len < BUF_LEN_MAX as u64 / 2
+}
+
+/// One unit computed from enough others, over their length.
+pub(crate) fn recovered(rows: &Rows, row: u64, position: u32, span: Span, units: &[(u32, Buf)]) -> Buf {
+    let geometry = &rows.geometry;
+    let mut wanted = Buf::new(span.len() as usize);
+    {
+        let mut slot = Some(&mut wanted[..]);
+        let mut unit = |p: Option<u32>| match p {
+            Some(p) if p == position => Unit::Wanted(slot.take().expect("a drive has one unit of a row")),
+            Some(p) => match units.iter().find(|(q, _)| *q == p) {
+                Some((_, buf)) => Unit::Known(&buf[..]),
+                None => Unit::Unknown,
+            },
+            None => Unit::Unknown,
+        };
+        let mut data: SmallVec<[Unit<'_>; 32]> =
+            (0..geometry.data_units()).map(|k| unit(Some(geometry.drive_of(row, k)))).collect();
+        let mut p = unit(Some(geometry.p_drive(row)));
+        let mut q = unit(geometry.q_drive(row));
+        recover(&mut data, &mut p, &mut q).expect("as many units are known as there are data units");
+    }
+    wanted
+}

@@ -1,0 +1,73 @@
+//! The rows of a group: their geometry, their journal, and who is missing in them.
+
+use parity::Geometry;
+
+use super::journal::Journal;
+use crate::inner::Inner;
+use crate::label::{LABEL_REGION_LEN, Label};
+
+/// What levels 5 and 6 have beside other groups.
+pub(crate) struct Rows {
+    pub(crate) geometry: Geometry,
+    pub(crate) journal: Journal,
+}
+
+impl Rows {
+    /// The rows of a group with this label, which makes sense.
+    pub(crate) fn of(label: &Label) -> Rows {
+        let geometry = Geometry::new(label.stripe_unit_bytes, label.width, label.level.parities());
+        Rows {
+            geometry: geometry.expect("a label that makes sense has a geometry"),
+            journal: Journal::new(
+                label.group_id,
+                LABEL_REGION_LEN,
+                label.journal_len,
+                label.journal_epoch,
+                label.width,
+            ),
+        }
+    }
+
+    pub(crate) fn unit(&self) -> u64 {
+        self.geometry.unit_bytes().into()
+    }
+
+    /// The range of the group's addresses that rows `first..end` are.
+    pub(crate) fn range(&self, first: u64, end: u64) -> (u64, u64) {
+        (first * self.geometry.row_bytes(), (end - first) * self.geometry.row_bytes())
+    }
+
+    /// The rows that a range touches: the first, and the one after the last.
+    pub(crate) fn touched(&self, at: u64, len: u64) -> (u64, u64) {
+        let row = self.geometry.row_bytes();
+        (at / row, (at + len).div_ceil(row))
+    }
+}
+
+impl Inner {
+    /// The drives that can be neither read nor written in a row, as bits: those that do not take part, and the one that is being
+    /// filled and has not come to this row.
+    pub(crate) fn missing_in(&self, rows: &Rows, row: u64) -> u32 {
+        let all = u32::MAX >> (32 - self.members.len());
+        let mut there = self.active_set();
+        if let Some((position, filled_to)) = self.rebuilding.get()
+            && (row + 1) * rows.unit() <= filled_to
+        {
+            there |= 1 << position;
+        }
+        all & !there
+    }
+
+    /// The drive at a position, if it takes part in a row.
+    pub(crate) fn in_row(&self, rows: &Rows, row: u64, position: u32) -> Option<world::Drive> {
+        match self.missing_in(rows, row) & 1 << position {
+            0 => self.members[position as usize].taking_part(),
+            _ => None,
+        }
+    }
+
+    /// Where byte `within` of a row's units lies on its drives.
+    pub(crate) fn on_drive(&self, rows: &Rows, row: u64, within: u32) -> u64 {
+        self.data_offset + rows.geometry.row_on_drive(row) + u64::from(within)
+    }
+}

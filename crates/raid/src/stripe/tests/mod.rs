@@ -1,0 +1,4 @@
+//! Tests of levels 5 and 6.
+
+mod counts;
+mod crash;

@@ -1,0 +1,368 @@
+//! Writing: rows are held, planned, read as the plan wants, journaled, written in place.
+
+use std::rc::Rc;
+
+use block::{BlockError, Buf, Data, Pieces};
+use parity::{Plan, Span, Way, mul_xor_into, p, pq, q, q_coefficient, xor_into};
+use smallvec::SmallVec;
+use world::{DriveError, Filled, Io};
+
+use super::Rows;
+use super::change::{Change, New};
+use super::read::recovered;
+use crate::inner::Inner;
+
+/// Whole rows of zeros that one change takes: an entry for each drive, but a note for each row.
+const ZERO_ROWS_MAX: u64 = 4096;
+
+/// A row that is about to be written.
+struct RowWrite {
+    plan: Plan,
+    /// What is written of each data unit.
+    new: SmallVec<[(u32, Span, Data); 8]>,
+    reads: SmallVec<[(u32, Span, Io<Filled>); 8]>,
+}
+
+/// What the plan of a row wanted read, by position.
+type Old = SmallVec<[(u32, Buf); 8]>;
+
+impl Inner {
+    pub(crate) async fn rows_write(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        let row = rows.geometry.row_bytes();
+        let rows_max = (rows.journal.content_max() / (rows.unit() + crate::BLOCK_LEN)).max(1);
+        let (mut next, end) = (at, at + data.len() as u64);
+        while next < end {
+            let n = ((next / row + rows_max) * row).min(end) - next;
+            let part = data.slice((next - at) as usize, n as usize);
+            self.write_rows(rows, next, &part).await?;
+            next += n;
+        }
+        Ok(())
+    }
+
+    /// Writes to rows that fit one batch.
+    async fn write_rows(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        let (first, end) = rows.touched(at, data.len() as u64);
+        let (from, len) = rows.range(first, end);
+        let _held = self.writes.hold(from, len).await;
+        loop {
+            if !self.serves() {
+                return Err(self.failure());
+            }
+            let optimal = self.is_optimal();
+            let Some(change) = self.compute(rows, at, data, optimal).await? else { continue };
+            self.part_from_intents(rows, first..end, &change).await?;
+            if self.make(rows, Rc::new(change), optimal).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Zeros: whole rows as such, what is before and behind as data.
+    pub(crate) async fn rows_zero(&self, rows: &Rows, at: u64, len: u64) -> Result<(), BlockError> {
+        let row = rows.geometry.row_bytes();
+        let end = at + len;
+        let (first, last) = (at.next_multiple_of(row).min(end), (end / row * row).max(at));
+        if first >= last {
+            return self.write_zeros(rows, at, len).await;
+        }
+        self.write_zeros(rows, at, first - at).await?;
+        let mut next = first / row;
+        while next < last / row {
+            let n = (last / row - next).min(ZERO_ROWS_MAX);
+            self.zero_rows(rows, next, next + n).await?;
+            next += n;
+        }
+        self.write_zeros(rows, last, end - last).await
+    }
+
+    async fn write_zeros(&self, rows: &Rows, at: u64, len: u64) -> Result<(), BlockError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let mut zeros = Pieces::new();
+        zeros.push_zeros(len as usize);
+        self.rows_write(rows, at, &zeros).await
+    }
+
+    /// Zeros on all drives: the parity of zeros is zeros.
+    async fn zero_rows(&self, rows: &Rows, first: u64, end: u64) -> Result<(), BlockError> {
+        let (from, len) = rows.range(first, end);
+        let _held = self.writes.hold(from, len).await;
+        let mut change = Change::default();
+        for position in 0..self.members.len() as u32 {
+            // The drive that is being filled takes part up to its mark; zeros behind it do no harm.
+            if self.members[position as usize].taking_part().is_some() {
+                change.push(position, first * rows.unit(), New::Zeros((end - first) * rows.unit()));
+            }
+        }
+        self.part_from_intents(rows, first..end, &change).await?;
+        self.make(rows, Rc::new(change), false).await.map(drop)
+    }
+
+    /// A row must not be in the journal with its checksums and with content: before the content, what the checksums are of is
+    /// made durable in place.
+    async fn part_from_intents(
+        &self,
+        rows: &Rows,
+        touched: std::ops::Range<u64>,
+        change: &Change,
+    ) -> Result<(), BlockError> {
+        let unit = rows.unit();
+        let with_content = |row: u64| {
+            change.pieces.iter().any(|p| {
+                !matches!(p.new, New::Intent(_)) && p.at < (row + 1) * unit && row * unit < p.at + p.new.len()
+            })
+        };
+        for row in touched {
+            while rows.journal.has_intent(row) && with_content(row) {
+                self.settle_older(rows).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Journals a change and writes it in place. `false` when a drive failed in between, so that checksums alone in the
+    /// journal do not do any more.
+    async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
+        let ticket = self.journal(rows, &change).await?;
+        if optimal && change.has_intents() && !self.is_optimal() {
+            rows.journal.placed(ticket);
+            return Ok(false);
+        }
+        let mut writes: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]> = SmallVec::new();
+        for piece in &change.pieces {
+            let Some(drive) = self.members[piece.position as usize].taking_part() else { continue };
+            let at = self.data_offset + piece.at;
+            writes.push((
+                piece.position,
+                match &piece.new {
+                    New::Content(data) | New::Intent(data) => drive.write(at, data.clone()),
+                    New::Zeros(len) => drive.zero(at, *len),
+                },
+            ));
+        }
+        let outcome = self.drop_failed(writes).await;
+        rows.journal.placed(ticket);
+        outcome.map(|()| true)
+    }
+
+    /// The change that a write is, with the parity. `None` when a drive failed on the way: it is to be planned anew. The
+    /// caller holds the rows.
+    async fn compute(
+        &self,
+        rows: &Rows,
+        at: u64,
+        data: &Pieces,
+        optimal: bool,
+    ) -> Result<Option<Change>, BlockError> {
+        let (first, end) = rows.touched(at, data.len() as u64);
+        let mut begun = Vec::with_capacity((end - first) as usize);
+        for row in first..end {
+            begun.push(self.begin_row(rows, row, at, data)?);
+        }
+        let mut change = Change::default();
+        for RowWrite { plan, new, reads } in begun {
+            let Some(old) = self.end_reads(rows, plan.row, reads).await? else { return Ok(None) };
+            let parities = new_parities(rows, &plan, &new, old);
+            let intent = optimal && plan.way == Way::FullRow && !rows.journal.has_content(plan.row);
+            let wrap = |data: Data| if intent { New::Intent(data) } else { New::Content(data) };
+            let on_drive = rows.geometry.row_on_drive(plan.row);
+            let missing = self.missing_in(rows, plan.row);
+            for (k, span, data) in new {
+                let position = rows.geometry.drive_of(plan.row, k);
+                if missing & 1 << position == 0 {
+                    change.push(position, on_drive + u64::from(span.from), wrap(data));
+                }
+            }
+            for (position, buf) in parities {
+                change.push(position, on_drive + u64::from(plan.hull.from), wrap(buf.freeze()));
+            }
+        }
+        Ok(Some(change))
+    }
+
+    /// Plans a row and begins its reads.
+    fn begin_row(&self, rows: &Rows, row: u64, at: u64, data: &Pieces) -> Result<RowWrite, BlockError> {
+        let geometry = &rows.geometry;
+        let (row_at, unit, end) = (row * geometry.row_bytes(), rows.unit(), at + data.len() as u64);
+        let mut written: SmallVec<[Span; 32]> = SmallVec::new();
+        let mut new = SmallVec::new();
+        for k in 0..geometry.data_units() {
+            let unit_at = row_at + u64::from(k) * unit;
+            let (from, to) = (at.clamp(unit_at, unit_at + unit), end.clamp(unit_at, unit_at + unit));
+            if from >= to {
+                written.push(Span::NONE);
+                continue;
+            }
+            let span = Span::new((from - unit_at) as u32, (to - unit_at) as u32);
+            written.push(span);
+            new.push((k, span, data.slice((from - at) as usize, span.len() as usize).joined()));
+        }
+        let missing = self.missing_in(rows, row);
+        let plan = Plan::new(geometry, row, &written, missing).ok_or_else(|| self.failure())?;
+        let mut reads = SmallVec::new();
+        for (position, span) in plan.reads() {
+            let drive = self.in_row(rows, row, position).ok_or_else(|| self.failure())?;
+            let io = drive.read(self.on_drive(rows, row, span.from), Buf::new(span.len() as usize));
+            reads.push((position, span, io));
+        }
+        Ok(RowWrite { plan, new, reads })
+    }
+
+    /// Waits for the reads of a row. What a drive cannot read is computed from the others and written again. `None` when a
+    /// drive is gone.
+    async fn end_reads(
+        &self,
+        rows: &Rows,
+        row: u64,
+        reads: SmallVec<[(u32, Span, Io<Filled>); 8]>,
+    ) -> Result<Option<Old>, BlockError> {
+        let mut old = Old::new();
+        let mut unreadable: SmallVec<[(u32, Span); 2]> = SmallVec::new();
+        let mut gone = false;
+        for (position, span, io) in reads {
+            let Filled { buf, result } = io.await;
+            match result {
+                Ok(()) => old.push((position, buf)),
+                Err(error @ DriveError::Gone { .. }) => {
+                    self.drop_member(position as usize, &error).await?;
+                    gone = true;
+                }
+                Err(_) => unreadable.push((position, span)),
+            }
+        }
+        if gone {
+            return Ok(None);
+        }
+        for (position, span) in unreadable {
+            let buf = self.recover_span(rows, row, position, span).await?;
+            let again = Buf::copy_of(&buf).freeze();
+            self.write_again(rows, row, position, span, again).await?;
+            old.push((position, buf));
+        }
+        Ok(Some(old))
+    }
+
+    pub(crate) async fn rows_flush(&self, rows: &Rows) -> Result<(), BlockError> {
+        self.settle(rows).await?;
+        // A drive that another operation dropped in the meantime, lost ranges that were written: acknowledged only with the
+        // labels.
+        self.relabel().await
+    }
+}
+
+/// The parities of a row over the plan's hull, of those drives that have one and are there.
+fn new_parities(
+    rows: &Rows,
+    plan: &Plan,
+    new: &[(u32, Span, Data)],
+    mut old: Old,
+) -> SmallVec<[(u32, Buf); 2]> {
+    let geometry = &rows.geometry;
+    let there = |position: &u32| !plan.write(*position).is_empty();
+    let p_drive = Some(geometry.p_drive(plan.row)).filter(there);
+    let q_drive = geometry.q_drive(plan.row).filter(there);
+    match plan.way {
+        Way::NoParity => SmallVec::new(),
+        Way::ReadModifyWrite => modified(rows, plan, new, old, (p_drive, q_drive)),
+        Way::FullRow => {
+            let units: SmallVec<[&[u8]; 32]> = new.iter().map(|(_, _, data)| &data[..]).collect();
+            parities_of(&units, (p_drive, q_drive))
+        }
+        Way::Reconstruct | Way::Recover => {
+            if plan.way == Way::Recover {
+                recover_missing(rows, plan, &mut old);
+            }
+            let units: SmallVec<[Buf; 32]> =
+                (0..geometry.data_units()).map(|k| overlaid(rows, plan, k, new, &old)).collect();
+            let units: SmallVec<[&[u8]; 32]> = units.iter().map(|u| &u[..]).collect();
+            parities_of(&units, (p_drive, q_drive))
+        }
+    }
+}
+
+/// Parity from all data units.
+pub(crate) fn parities_of(
+    units: &[&[u8]],
+    (p_drive, q_drive): (Option<u32>, Option<u32>),
+) -> SmallVec<[(u32, Buf); 2]> {
+    let len = units[0].len();
+    let mut out = SmallVec::new();
+    match (p_drive, q_drive) {
+        (Some(p_drive), Some(q_drive)) => {
+            let (mut p_buf, mut q_buf) = (Buf::new(len), Buf::new(len));
+            pq(units, &mut p_buf, &mut q_buf);
+            out.push((p_drive, p_buf));
+            out.push((q_drive, q_buf));
+        }
+        (Some(p_drive), None) => {
+            let mut p_buf = Buf::new(len);
+            p(units, &mut p_buf);
+            out.push((p_drive, p_buf));
+        }
+        (None, Some(q_drive)) => {
+            let mut q_buf = Buf::new(len);
+            q(units, &mut q_buf);
+            out.push((q_drive, q_buf));
+        }
+        (None, None) => {}
+    }
+    out
+}
+
+/// Parity from what it was and what changes.
+fn modified(
+    rows: &Rows,
+    plan: &Plan,
+    new: &[(u32, Span, Data)],
+    mut old: Old,
+    (p_drive, q_drive): (Option<u32>, Option<u32>),
+) -> SmallVec<[(u32, Buf); 2]> {
+    let mut take = |position: u32| {
+        let i = old.iter().position(|(p, _)| *p == position).expect("the plan had it read");
+        old.swap_remove(i).1
+    };
+    let mut p_buf = p_drive.map(|d| (d, take(d)));
+    let mut q_buf = q_drive.map(|d| (d, take(d)));
+    for (k, span, data) in new {
+        let mut delta = take(rows.geometry.drive_of(plan.row, *k));
+        xor_into(&mut delta, data);
+        let within = (span.from - plan.hull.from) as usize..(span.to - plan.hull.from) as usize;
+        if let Some((_, p_buf)) = &mut p_buf {
+            xor_into(&mut p_buf[within.clone()], &delta);
+        }
+        if let Some((_, q_buf)) = &mut q_buf {
+            mul_xor_into(&mut q_buf[within], &delta, q_coefficient(*k as usize));
+        }
+    }
+    p_buf.into_iter().chain(q_buf).collect()
+}
+
+/// Adds the missing data units to what was read, over the hull.
+fn recover_missing(rows: &Rows, plan: &Plan, old: &mut Old) {
+    let geometry = &rows.geometry;
+    let missing = (0..geometry.data_units()).map(|k| geometry.drive_of(plan.row, k));
+    let missing: SmallVec<[u32; 2]> = missing.filter(|d| !old.iter().any(|(p, _)| p == d)).collect();
+    for position in missing {
+        let buf = recovered(rows, plan.row, position, plan.hull, old);
+        old.push((position, buf));
+    }
+}
+
+/// A data unit over the hull as it will be: what was read, and over it what is written.
+fn overlaid(rows: &Rows, plan: &Plan, k: u32, new: &[(u32, Span, Data)], old: &Old) -> Buf {
+    let position = rows.geometry.drive_of(plan.row, k);
+    let mut unit = Buf::new(plan.hull.len() as usize);
+    if let Some((_, buf)) = old.iter().find(|(p, _)| *p == position) {
+        // A unit that was recovered has the whole hull.
+        let read = plan.read(position);
+        let from = if read.is_empty() { 0 } else { (read.from - plan.hull.from) as usize };
+        unit[from..from + buf.len()].copy_from_slice(buf);
+    }
+    for (_, span, data) in new.iter().filter(|(n, _, _)| *n == k) {
+        let from = (span.from - plan.hull.from) as usize;
+        unit[from..from + data.len()].copy_from_slice(data);
+    }
+    unit
+}

@@ -1,0 +1,129 @@
+//! Filling a drive that took a place: in order, with a mark up to which it is filled, which moves on the labels now and then.
+//!
+//! What lies below the mark on the labels is durable on the drive, so that a rebuild goes on from there after a restart. Writes of
+//! users go to the drive, too, below the mark (levels 5, 6) or everywhere (mirrors).
+
+use block::BlockError;
+
+use super::{STEP_LEN, Throttle};
+use crate::events::GroupEvent;
+use crate::group::Group;
+use crate::inner::{Inner, Layout};
+use crate::member::MemberState;
+
+/// The mark on the labels moves after so many bytes: a restart repeats no more, and labels are written rarely.
+const MARK_STEP: u64 = 64 << 20;
+
+impl Group {
+    /// Fills the drives that took a place ([`Group::replace`]), one after the other, until none is left. I/O goes on meanwhile.
+    /// Whether there was something to do. May be dropped between its steps, and called again, also after a restart.
+    pub async fn rebuild(&self, throttle: &Throttle) -> Result<bool, BlockError> {
+        let inner = &self.0;
+        if inner.rebuild_runs.replace(true) {
+            return Ok(false);
+        }
+        let running = Running(inner);
+        let mut any = false;
+        while let Some((position, from)) = inner.rebuilding.get() {
+            any = true;
+            inner.rebuild_member(position, from, throttle).await?;
+        }
+        drop(running);
+        Ok(any)
+    }
+}
+
+/// Given back also when the rebuild is dropped.
+struct Running<'a>(&'a Inner);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.rebuild_runs.set(false);
+    }
+}
+
+impl Inner {
+    async fn rebuild_member(&self, position: u32, from: u64, throttle: &Throttle) -> Result<(), BlockError> {
+        let mut at = from;
+        // Whole units, so that the mark never cuts a row.
+        let step = STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into());
+        while at < self.data_len {
+            let (began, foreground) = (throttle.now(), self.foreground.get());
+            let len = step.min(self.data_len - at);
+            match &self.layout {
+                Layout::Sets(sets) => self.sets_rebuild_step(sets, position as usize, at, len).await?,
+                Layout::Rows(rows) => self.rows_rebuild_step(rows, position as usize, at, len).await?,
+            }
+            at += len;
+            // Dropped meanwhile: another one is being rebuilt, or nobody.
+            if self.rebuilding.get() != Some((position, at)) {
+                return Ok(());
+            }
+            if at - self.rebuilt_durably.get() >= MARK_STEP && at < self.data_len {
+                self.move_mark(position, at).await?;
+            }
+            throttle.step_done(began, self.foreground.get() != foreground).await;
+        }
+        self.finish_rebuild(position).await
+    }
+
+    /// Says that the drive is filled up to `to`, which must be the end of a step; still under the step's hold.
+    pub(crate) fn rebuilt_up_to(&self, position: usize, to: u64) {
+        if let Some((p, _)) = self.rebuilding.get()
+            && p as usize == position
+        {
+            self.rebuilding.set(Some((p, to)));
+        }
+    }
+
+    async fn move_mark(&self, position: u32, to: u64) -> Result<(), BlockError> {
+        if self.flush_rebuilt(position).await? {
+            self.rebuilt_durably.set(to);
+            self.label_changed();
+            self.relabel().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the drive is still there.
+    async fn flush_rebuilt(&self, position: u32) -> Result<bool, BlockError> {
+        let Some(drive) = self.members[position as usize].rebuilding() else { return Ok(false) };
+        if let Err(error) = drive.flush().await {
+            self.drop_member(position as usize, &error).await?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// The drive holds all its data: it counts from the label on that says so.
+    async fn finish_rebuild(&self, position: u32) -> Result<(), BlockError> {
+        // No write may be between its look at the members and its end.
+        let _held = self.writes.hold(0, self.geometry.len_bytes).await;
+        if !self.flush_rebuilt(position).await? {
+            return Ok(());
+        }
+        let member = &self.members[position as usize];
+        member.state.set(MemberState::Active);
+        *member.cause.borrow_mut() = None;
+        self.rebuilding.set(None);
+        self.rebuilt_durably.set(0);
+        self.in_sync.set(self.in_sync.get() | 1 << position);
+        self.epoch.set(self.epoch.get() + 1);
+        self.next_to_rebuild();
+        self.relabel().await?;
+        self.events.tell(GroupEvent::Rebuilt { position });
+        Ok(())
+    }
+
+    /// The next drive that waits for its turn, if there is one and none is being rebuilt.
+    pub(crate) fn next_to_rebuild(&self) {
+        if self.rebuilding.get().is_some() {
+            return;
+        }
+        let waits = |m: &&crate::member::Member| m.state.get() == MemberState::Rebuilding;
+        if let Some(position) = self.members.iter().position(|m| waits(&m)) {
+            self.rebuilding.set(Some((position as u32, 0)));
+            self.rebuilt_durably.set(0);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How long work pauses between its steps, so that the foreground keeps its share.
+
+use std::time::Duration;
+
+use world::{Instant, World, yield_now};
+
+/// Paces the steps of long work.
+#[derive(Clone)]
+pub struct Throttle {
+    world: World,
+    foreground_share_percent: u8,
+}
+
+/// The most that the foreground can be promised: the work must come to an end.
+const SHARE_PERCENT_MAX: u8 = 99;
+
+/// After a step that took `took`: no pause while nobody else wants the drives; otherwise so long that the steps take no more than
+/// what the foreground leaves of the time.
+fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8) -> Duration {
+    let share = u32::from(foreground_share_percent.min(SHARE_PERCENT_MAX));
+    match foreground_was_busy {
+        true => took * share / (100 - share),
+        false => Duration::ZERO,
+    }
+}
+
+impl Throttle {
+    /// The foreground keeps `foreground_share_percent` of the time, while there is one.
+    pub fn new(world: World, foreground_share_percent: u8) -> Throttle {
+        Throttle { world, foreground_share_percent }
+    }
+
+    /// No pauses.
+    pub fn none(world: World) -> Throttle {
+        Throttle::new(world, 0)
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    /// To be called after a step that began at `began`. Lets others run in any case.
+    pub async fn step_done(&self, began: Instant, foreground_was_busy: bool) {
+        let took = self.world.now().since(began);
+        let pause = pause(took, foreground_was_busy, self.foreground_share_percent);
+        match pause.is_zero() {
+            true => yield_now().await,
+            false => self.world.sleep(pause).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_foreground_keeps_its_share_of_the_time() {
+        let ms = Duration::from_millis;
+        assert_eq!(pause(ms(10), false, 70), Duration::ZERO);
+        assert_eq!(pause(ms(30), true, 70), ms(70));
+        assert_eq!(pause(ms(10), true, 0), Duration::ZERO);
+        assert_eq!(pause(ms(1), true, 100), ms(99));
+    }
+}
