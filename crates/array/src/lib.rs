@@ -13,6 +13,7 @@
 
 mod apply;
 mod array;
+pub mod check;
 pub mod config;
 mod control;
 mod controller;

@@ -206,7 +206,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let scattered = words.last() == Some(&"scattered");
     let run = |step: &dyn Fn(World) -> std::pin::Pin<Box<dyn Future<Output = ()>>>| {
-        world_real::run(world_real::Options::default(), |world| step(world)).expect("a world");
+        world_real::run(world_real::Options::default(), step).expect("a world");
     };
     match words.as_slice() {
         ["--step", "create", _] => run(&|world| Box::pin(create(world, scattered))),

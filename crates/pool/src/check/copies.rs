@@ -20,11 +20,17 @@ pub(super) struct Copy {
     sequence: u64,
 }
 
+/// Whether a holder has only an older superblock than the newest.
+pub(super) fn is_behind(given: &Found<'_>, reference: &Superblock) -> bool {
+    let mine = given.superblocks.iter().filter(|(_, s)| s.pool_id == reference.pool_id);
+    mine.map(|(_, s)| s.generation).max().unwrap_or(0) < reference.generation
+}
+
 /// Reads the copy of a holder as opening does: the newest superblock's checkpoint and journal, or those of the one before.
 pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut Report) -> Option<Copy> {
     let mine = || given.superblocks.iter().map(|(_, s)| s).filter(|s| s.pool_id == reference.pool_id);
-    let newest = mine().map(|s| s.generation).max().unwrap_or(0);
-    if newest < reference.generation {
+    if is_behind(given, reference) {
+        let newest = mine().map(|s| s.generation).max().unwrap_or(0);
         let place = format!("metadata on group {}", given.group.name());
         let text = format!("it ends with generation {newest}, that of the pool is {}", reference.generation);
         report.harmless(&place, text);
@@ -34,10 +40,8 @@ pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut
         let pages = reference.table.next_page;
         return read_journals(given, superblock, Catalog { pages, ..catalog }, report).await;
     }
-    // A group that is about to hold metadata does not before the newest superblock is on it.
-    let coming = mine().all(|s| s.checkpoint_blocks == 0);
     let place = format!("metadata on group {}", given.group.name());
-    report.add(&place, "no checkpoint of it can be used".to_owned(), coming);
+    report.damage(&place, "no checkpoint of it can be used");
     None
 }
 

@@ -41,6 +41,8 @@ impl fmt::Display for Finding {
 struct Report {
     findings: Vec<Finding>,
     more: usize,
+    /// What comes now is about a copy that the pool does not count on.
+    behind: bool,
 }
 
 impl Report {
@@ -56,6 +58,7 @@ impl Report {
         if self.findings.len() == FINDINGS_MAX {
             self.more += 1;
         } else {
+            let harmless = harmless || self.behind;
             self.findings.push(Finding { place: place.to_owned(), text, harmless });
         }
     }
@@ -76,15 +79,23 @@ pub async fn check(groups: &[Group]) -> Vec<Finding> {
     let found = superblocks::read(groups, &mut report).await;
     let Some(reference) = superblocks::reference(&found, &mut report) else { return report.finish() };
     superblocks::compare(&found, &reference, &mut report);
-    let mut copies = Vec::new();
+    let (mut copies, mut any_behind) = (Vec::new(), false);
     for holder in &reference.table.holders {
         let id = reference.table.groups[*holder as usize].group_id;
         let Some(given) = found.iter().find(|f| f.group.id() == id) else { continue };
+        // One that a cut left behind may be overwritten by the recovery from the other, and that may be cut, too.
+        report.behind = copies::is_behind(given, &reference);
+        any_behind |= report.behind;
         if let Some(copy) = copies::read(given, &reference, &mut report).await {
             catalog::check(&copy, &reference, &mut report);
             copies.push(copy);
         }
     }
+    report.behind = any_behind;
     copies::compare(&copies, &mut report);
+    report.behind = false;
+    if copies.is_empty() {
+        report.damage(&format!("pool {}", reference.name), "no copy of its metadata can be used");
+    }
     report.finish()
 }

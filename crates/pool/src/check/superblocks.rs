@@ -138,7 +138,11 @@ fn check_slots(f: &Found<'_>, reference: &Superblock, report: &mut Report) {
         report.add(&place(*slot, f.group), "it is not whole".to_owned(), interrupted);
     }
     if f.superblocks.is_empty() && f.broken.is_empty() {
-        report.damage(&format!("group {}", f.group.name()), "it has no superblock");
+        let place = format!("group {}", f.group.name());
+        match reference.table.position(f.group.id()) {
+            Some(_) => report.damage(&place, "it has no superblock"),
+            None => report.harmless(&place, "it is not in the pool"),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use raid::Level;
 use world::Rng;
 use world_model::Outcome;
 
-use super::rig::{Rig, Setup, audit, create, open};
+use super::rig::{Rig, Setup, audit, create, look, open, open_groups};
 use super::shadow::{Shadow, encode, values};
 use super::workload::{Load, Shared, check_recovered, run};
 
@@ -36,16 +36,15 @@ fn check_cut(seed: u64, setup: Setup, cut: u64) -> bool {
     rig.model.reboot();
     rig.model.run(async |world| {
         if created.get() {
-            let groups = super::rig::open_groups(&world, &setup).await.expect("open groups");
-            let findings = crate::check(&groups).await;
-            assert!(findings.iter().all(|f| f.harmless), "{findings:#?}");
+            let groups = open_groups(&world, &setup).await.expect("open groups");
+            look(&groups).await;
         }
         let pool = match open(&world, &setup).await {
             Ok(pool) => pool,
             Err(error) => {
                 assert!(!created.get(), "{error}");
                 assert!(error.contains("no pool") || error.contains("interrupted"), "{error}");
-                let groups = super::rig::open_groups(&world, &setup).await.expect("open groups");
+                let groups = open_groups(&world, &setup).await.expect("open groups");
                 let spec = crate::PoolSpec { page_bytes: super::rig::PAGE, ..crate::PoolSpec::new("p") };
                 drop(crate::Pool::create(world.clone(), spec, groups).await.expect("create again"));
                 return;
@@ -116,6 +115,7 @@ fn check_many_cuts(seed: u64, setup: Setup, cuts: usize) {
         disks.cut_power_after(disks.persistence_points() + points);
         let mut round = rng.fork();
         let outcome = rig.model.run_until_crash(async |world| {
+            look(&open_groups(&world, &setup).await.expect("open groups")).await;
             let pool = open(&world, &setup).await.expect("open");
             check_recovered(&pool, &mut shadow.borrow_mut()).await;
             run(&world, &pool, &shadow, &mut round, SMALL).await;

@@ -83,6 +83,7 @@ async fn tell(world: &World, pool: &Pool, groups: &[Group], shadow: &Shared, rng
 
 async fn open(world: &World, setup: &Setup) -> (Pool, Vec<Group>) {
     let groups = open_groups(world, setup).await.expect("open groups");
+    super::rig::look(&groups).await;
     let pool = Pool::open(world.clone(), groups.clone()).await.expect("open");
     (pool, groups)
 }

@@ -97,6 +97,12 @@ pub(super) async fn open(world: &World, setup: &Setup) -> Result<Pool, String> {
     Pool::open(world.clone(), groups).await.map_err(|e: PoolError| e.to_string())
 }
 
+/// Whatever a power cut left, inspection finds no damage.
+pub(super) async fn look(groups: &[Group]) {
+    let findings = crate::check(groups).await;
+    assert!(findings.iter().all(|f| f.harmless), "{findings:#?}");
+}
+
 /// Nothing is wrong, once what waited for a commit is free.
 pub(super) async fn audit(pool: &Pool) {
     pool.0.commit().await.expect("commit");

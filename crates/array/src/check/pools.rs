@@ -1,0 +1,84 @@
+//! Pools: their metadata as they lie on the groups, then opened in memory and counted through.
+
+use block::Device;
+use pool::{Pool, PoolError};
+use raid::Group;
+use world::World;
+
+use super::Examination;
+use crate::config::{Config, PoolConfig};
+
+/// Examines one pool on those of its groups that could be opened.
+pub(super) async fn check(
+    world: &World,
+    config: &Config,
+    declared: &PoolConfig,
+    groups: &[(String, Group)],
+    examination: &mut Examination,
+) {
+    let place = format!("pool {}", declared.name);
+    let own = |name: &String| groups.iter().find(|(n, _)| n == name).map(|(_, group)| group.clone());
+    let opened: Vec<Group> = declared.groups.iter().filter_map(own).collect();
+    for name in declared.groups.iter().filter(|name| own(name).is_none()) {
+        examination.damage(&place, format!("its group {name} cannot be examined"));
+    }
+    if opened.is_empty() {
+        return;
+    }
+    for finding in pool::check(&opened).await {
+        let place = format!("{place}: {}", finding.place);
+        match finding.harmless {
+            true => examination.harmless(place, finding.text),
+            false => examination.damage(place, finding.text),
+        }
+    }
+    match Pool::open(world.clone(), opened).await {
+        Ok(pool) => {
+            examination.pools += 1;
+            audit(config, declared, &pool, &place, examination);
+        }
+        Err(error @ (PoolError::NoPool { .. } | PoolError::Unfinished { .. })) => {
+            examination.harmless(&place, format!("it holds nothing: {error}"));
+        }
+        Err(error) => examination.damage(&place, format!("it cannot be opened: {error}")),
+    }
+}
+
+/// Counts the opened pool through, and compares its volumes with those that are declared.
+fn audit(config: &Config, declared: &PoolConfig, pool: &Pool, place: &str, examination: &mut Examination) {
+    for finding in pool.audit() {
+        examination.damage(place, finding);
+    }
+    if pool.name() != declared.name {
+        examination.damage(place, format!("on its groups lies a pool named {:?}", pool.name()));
+    }
+    let inside: Vec<String> = pool.groups().iter().map(|g| g.name().to_owned()).collect();
+    for group in declared.groups.iter().filter(|g| !inside.contains(g)) {
+        examination.harmless(place, format!("group {group} is declared and not in it yet"));
+    }
+    let volumes = pool.volumes();
+    examination.volumes += volumes.len();
+    for volume in &volumes {
+        let place = format!("volume {}", volume.name());
+        match config.volume(volume.name()) {
+            None => {
+                examination.damage(place, format!("it lies in pool {} and is not declared", declared.name))
+            }
+            Some(wanted) if wanted.len_bytes < volume.geometry().len_bytes => {
+                let text = format!(
+                    "it has {} bytes, declared are {}",
+                    volume.geometry().len_bytes,
+                    wanted.len_bytes
+                );
+                examination.damage(place, text);
+            }
+            Some(_) => {}
+        }
+    }
+    for wanted in config.volumes.iter().filter(|v| v.pool == declared.name) {
+        if !volumes.iter().any(|v| v.name() == wanted.name) {
+            let text = format!("it is declared and not in pool {}", declared.name);
+            examination.damage(format!("volume {}", wanted.name), text);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A small array of modelled drives, stopped, damaged in one way, examined.
+
+use block::{Device, Pieces};
+use pool::{Pool, PoolSpec, Provisioning};
+use raid::{ArrayId, Group, GroupSpec, Level};
+use world::{Data, Drive, DriveSpec, World};
+use world_model::{Disk, DiskSpec, Model};
+
+use super::{Examination, check};
+use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, Provisioning as Declared, VolumeConfig};
+
+const LEN: u64 = 64 << 20;
+const ID: ArrayId = ArrayId([7; 16]);
+
+struct Rig {
+    model: Model,
+    disks: Vec<Disk>,
+    config: Config,
+}
+
+fn drives(world: &World, count: usize) -> Vec<Drive> {
+    let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
+    (0..count).map(open).collect()
+}
+
+/// An array with one group, one pool and one written volume, stopped in order.
+fn rig(level: Level, width: usize) -> Rig {
+    rig_of_seed(11, level, width)
+}
+
+fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
+    let model = Model::new(seed);
+    let disks: Vec<Disk> = (0..width).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(LEN))).collect();
+    let mut config = Config::empty("iqn.2026-11.net.example:check");
+    config.id = ID;
+    let drive =
+        |i| DriveConfig { name: format!("d{i}"), spec: DriveSpec::Modelled { name: format!("d{i}") } };
+    config.drives = (0..width).map(drive).collect();
+    config.groups = vec![GroupConfig {
+        name: "g0".into(),
+        level,
+        drives: (0..width).map(|i| format!("d{i}")).collect(),
+        stripe_unit_bytes: 64 << 10,
+    }];
+    config.pools = vec![PoolConfig {
+        name: "p0".into(),
+        groups: vec!["g0".into()],
+        page_bytes: 1 << 20,
+        soft_threshold_percent: 80,
+        controller: 0,
+    }];
+    config.volumes = vec![VolumeConfig {
+        name: "v0".into(),
+        pool: "p0".into(),
+        len_bytes: 16 << 20,
+        provisioning: Declared::Thin,
+        block_bytes: 512,
+        physical_block_bytes: 4096,
+        read_only: false,
+    }];
+    model.run(|world| async move {
+        let spec = GroupSpec::new("g0", level, ID);
+        let group = Group::create(world.clone(), spec, drives(&world, width)).await.expect("a group");
+        let pool =
+            Pool::create(world.clone(), PoolSpec::new("p0"), vec![group.clone()]).await.expect("a pool");
+        let volume = pool.create_volume("v0", 16 << 20, Provisioning::Thin).await.expect("a volume");
+        volume.write(0, &Pieces::from(Data::copy_of(&[0x5a; 64 << 10]))).await.expect("written");
+        pool.close().await.expect("closed");
+        group.close().await.expect("closed");
+    });
+    Rig { model, disks, config }
+}
+
+impl Rig {
+    /// Examines; the drives must be what they were.
+    fn examine(&self, data: bool) -> Examination {
+        let content = || -> Vec<Vec<u8>> { self.disks.iter().map(|d| d.peek(0, LEN as usize)).collect() };
+        let before = content();
+        let config = self.config.clone();
+        let examination = self.model.run(|world| async move { check(world, &config, data, |_| {}).await });
+        assert!(content() == before, "an examination writes nothing");
+        examination
+    }
+
+    /// Some finding that is no harmless one says all of this in its line.
+    fn check_finds(&self, data: bool, expected: &[&str]) {
+        let examination = self.examine(data);
+        let lines: Vec<String> =
+            examination.findings.iter().filter(|f| !f.harmless).map(ToString::to_string).collect();
+        let found = lines.iter().any(|line| expected.iter().all(|part| line.contains(part)));
+        assert!(found, "none says {expected:?}: {lines:#?}");
+    }
+}
+
+#[test]
+fn a_stopped_array_is_clean() {
+    for (level, width) in [(Level::Raid0, 2), (Level::Raid1, 2)] {
+        let examination = rig(level, width).examine(true);
+        assert!(examination.findings.is_empty(), "{level:?}: {:#?}", examination.findings);
+        let seen = (examination.drives, examination.groups, examination.pools, examination.volumes);
+        assert_eq!(seen, (width, 1, 1, 1), "{level:?}");
+    }
+}
+
+#[test]
+fn labels_that_do_not_fit_are_named() {
+    let rig_1 = rig(Level::Raid1, 2);
+    rig_1.disks[1].poke(0, &vec![0; 1 << 20]);
+    rig_1.check_finds(false, &["drive d1", "no label", "group g0"]);
+    rig_1.check_finds(false, &["group g0", "position 1 of 2"]);
+
+    let twins = rig(Level::Raid1, 2);
+    twins.disks[1].poke(0, &twins.disks[0].peek(0, 1 << 20));
+    twins.check_finds(false, &["drive d1", "duplicate of drive d0"]);
+
+    // Another seed makes other identities.
+    let (foreign, other) = (rig(Level::Raid1, 2), rig_of_seed(12, Level::Raid1, 2));
+    foreign.disks[1].poke(0, &other.disks[1].peek(0, 1 << 20));
+    foreign.check_finds(false, &["drive d1", "foreign in group g0"]);
+}
+
+#[test]
+fn a_declaration_that_does_not_fit_is_named() {
+    let mut other = rig(Level::Raid1, 2);
+    other.config.id = ArrayId([9; 16]);
+    other.check_finds(false, &["group g0", "belongs to array"]);
+    let mut undeclared = rig(Level::Raid1, 2);
+    undeclared.config.volumes.clear();
+    undeclared.check_finds(false, &["volume v0", "not declared"]);
+    let mut gone = rig(Level::Raid1, 2);
+    gone.config.drives[1].spec = DriveSpec::Modelled { name: "nowhere".into() };
+    gone.check_finds(false, &["drive d1", "cannot be opened"]);
+    let mut memory = rig(Level::Raid1, 2);
+    memory.config.groups[0].drives.pop();
+    memory.check_finds(false, &["drive d1", "no group is declared on it"]);
+}
+
+#[test]
+fn damaged_metadata_are_named() {
+    let damaged = rig(Level::Raid0, 1);
+    // Both slots of the superblock, behind the label region.
+    damaged.disks[0].poke(1 << 20, &[0xff; 512]);
+    damaged.disks[0].poke((1 << 20) + (64 << 10), &[0xff; 512]);
+    damaged.check_finds(false, &["pool p0", "superblock"]);
+    damaged.check_finds(false, &["pool p0", "cannot be opened"]);
+}
