@@ -142,6 +142,9 @@ struct Group {
 enum LevelName {
     Raid0,
     Raid1,
+    Raid10,
+    Raid5,
+    Raid6,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -367,6 +370,9 @@ impl Group {
         let level = match self.level {
             LevelName::Raid0 => Level::Raid0,
             LevelName::Raid1 => Level::Raid1,
+            LevelName::Raid10 => Level::Raid10,
+            LevelName::Raid5 => Level::Raid5,
+            LevelName::Raid6 => Level::Raid6,
         };
         GroupConfig {
             name: self.name.clone(),
@@ -380,6 +386,9 @@ impl Group {
         let level = match g.level {
             Level::Raid0 => LevelName::Raid0,
             Level::Raid1 => LevelName::Raid1,
+            Level::Raid10 => LevelName::Raid10,
+            Level::Raid5 => LevelName::Raid5,
+            Level::Raid6 => LevelName::Raid6,
         };
         Group {
             name: g.name.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iscsi::target::{Limits, Portal, serve};
 use pool::{Pool, PoolError, PoolEvent, PoolSpec, Volume};
-use raid::{Group, GroupError, GroupSpec};
+use raid::{Group, GroupError, GroupSpec, Throttle};
 use scsi::{Identity, LogicalUnit};
 use world::{Drive, Listener, NetError, StreamOptions};
 
@@ -19,8 +19,8 @@ use crate::port::{Port, PortCounts, PortTarget};
 
 /// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
 const LISTEN_TIME: Duration = Duration::from_secs(1);
-/// The pause after each MiB of a resync, so that hosts keep their share of the drives: at most 100 MB/s.
-const RESYNC_PAUSE: Duration = Duration::from_millis(10);
+/// What hosts keep of the drives' time while mirrors are compared.
+const FOREGROUND_SHARE_PERCENT: u8 = 70;
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Applies a declaration; gives a line for each thing made or changed.
@@ -145,9 +145,9 @@ async fn open_group(
 
 /// Brings mirrors together again that a power cut may have left different.
 async fn resync_task(controller: Rc<Controller>, group: Group) {
-    let world = controller.world.clone();
+    let throttle = Throttle::new(controller.world.clone(), FOREGROUND_SHARE_PERCENT);
     controller.note(format!("group {}: mirrors are compared after an unclean stop", group.name()));
-    let ended = group.resync(|_| world.sleep(RESYNC_PAUSE)).await;
+    let ended = group.resync(&throttle).await;
     controller.note(match ended {
         Ok(written) => format!("group {}: mirrors are equal again, {written} bytes differed", group.name()),
         Err(e) => format!("group {}: mirrors could not be compared: {e}", group.name()),

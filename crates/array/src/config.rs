@@ -251,12 +251,12 @@ impl Config {
                     return refuse(place, format!("drive {drive:?} is in group {other:?} already"));
                 }
             }
-            let (least, what) = match group.level {
-                Level::Raid0 => (1, "one drive"),
-                Level::Raid1 => (2, "two drives"),
-            };
-            if group.drives.len() < least {
-                return refuse(place, format!("this level needs at least {what}"));
+            let (least, n) = (group.level.drives_min(), group.drives.len());
+            if n < least {
+                return refuse(place, format!("{} needs at least {least} drives, not {n}", group.level));
+            }
+            if group.level == Level::Raid10 && !n.is_multiple_of(2) {
+                return refuse(place, format!("{} takes pairs of drives, not {n}", group.level));
             }
         }
         Ok(())

@@ -72,6 +72,10 @@ impl Places {
             Level::Raid0 => Vec::new(),
             Level::Raid1 if self.equal => order.into_iter().filter(sound).take(n - 1 - missing).collect(),
             Level::Raid1 => Vec::new(),
+            Level::Raid5 => order.into_iter().filter(sound).take(1_usize.saturating_sub(missing)).collect(),
+            Level::Raid6 => order.into_iter().filter(sound).take(2_usize.saturating_sub(missing)).collect(),
+            Level::Raid10 if missing > 0 || !self.equal => Vec::new(),
+            Level::Raid10 => order.into_iter().take(1).collect(),
         }
     }
 

@@ -27,8 +27,8 @@ pub(crate) async fn open(
 }
 
 /// Mirrors are brought together.
-pub(crate) async fn agrees(_world: &World, group: &Group, places: &RefCell<Places>) {
-    group.resync(async |_| ()).await.unwrap_or_else(|e| panic!("resync: {e}"));
+pub(crate) async fn agrees(world: &World, group: &Group, places: &RefCell<Places>) {
+    group.resync(&raid::Throttle::none(world.clone())).await.unwrap_or_else(|e| panic!("resync: {e}"));
     places.borrow_mut().equal = true;
 }
 

@@ -62,6 +62,7 @@ fn describe(place: &str, group: &Group, examination: &mut Examination) {
             MemberState::Active | MemberState::Missing => continue,
             MemberState::Stale => "stale: it missed changes and is to be rebuilt",
             MemberState::Failed => "failed",
+            MemberState::Rebuilding => "being rebuilt: not all of its data is there",
         };
         examination.damage(place, format!("drive {drive} is {state}"));
     }
