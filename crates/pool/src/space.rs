@@ -25,7 +25,7 @@ struct Refs {
     owners: u32,
 }
 
-/// What is going on with a page. Memory that nobody has looked at yet is not taken from the system.
+/// What is going on with a page.
 #[derive(Clone, Copy, Default)]
 struct Page {
     /// Reads in flight.
