@@ -16,13 +16,18 @@ use owners::Exclusive;
 /// the area with the largest share of free pages.
 const BURST_PAGES: u32 = 16;
 
-/// One page.
+/// Who refers to a page. Apart from what is going on with it: opening, cloning and deleting look at nothing else.
 #[derive(Clone, Copy, Default)]
-struct Page {
+struct Refs {
     /// Map entries and RODs that refer to it.
-    refs: u32,
+    count: u32,
     /// The numbers of the volumes whose entries refer to it, exclusive-ored: with one reference, its owner (see `owners.rs`).
     owners: u32,
+}
+
+/// What is going on with a page.
+#[derive(Clone, Copy, Default)]
+struct Page {
     /// Reads in flight.
     readers: u32,
     /// Writes in place in flight.
@@ -35,6 +40,7 @@ struct Page {
 struct Area {
     first: u32,
     end: u32,
+    refs: Vec<Refs>,
     pages: Vec<Page>,
     /// One bit per page that may be allocated.
     free: Bits,
@@ -125,6 +131,7 @@ impl Area {
         Area {
             first,
             end,
+            refs: vec![Refs::default(); len],
             pages: vec![Page::default(); len],
             free: Bits::new(len, true),
             clean: Bits::new(len, clean),
@@ -133,6 +140,14 @@ impl Area {
             cursor: 0,
             closed,
         }
+    }
+
+    fn refs(&self, page: u32) -> Refs {
+        self.refs[(page - self.first) as usize]
+    }
+
+    fn refs_mut(&mut self, page: u32) -> &mut Refs {
+        &mut self.refs[(page - self.first) as usize]
     }
 
     fn page(&self, page: u32) -> &Page {
@@ -160,12 +175,12 @@ impl Area {
         self.free_count -= 1;
         self.used_count += 1;
         let state = self.page_mut(page);
-        assert!(
-            state.refs == 0 && state.readers == 0 && state.writers == 0,
-            "page {page} was free and in use"
-        );
+        let idle = state.readers == 0 && state.writers == 0;
         // Nobody else has it in the durable map: it was free.
-        *state = Page { refs: 1, ..Page::default() };
+        *state = Page::default();
+        let refs = self.refs_mut(page);
+        assert!(refs.count == 0 && idle, "page {page} was free and in use");
+        refs.count = 1;
     }
 
     /// A free page, taken.
@@ -262,7 +277,7 @@ impl Space {
         let mut found = Vec::new();
         let mut refs = 0;
         for page in from.max(area.first)..area.end {
-            let count = u64::from(area.page(page).refs);
+            let count = u64::from(area.refs(page).count);
             if count == 0 {
                 continue;
             }
@@ -277,13 +292,13 @@ impl Space {
 
     /// One more reference, which no volume owns yet.
     pub(crate) fn refer(&mut self, page: u32) {
-        let state = self.area_mut(page).page_mut(page);
-        assert!(state.refs > 0, "page {page} is free or being released");
-        state.refs += 1;
-        let (refs, owner) = (state.refs, state.owners);
-        if refs == 2 {
+        let refs = self.area_mut(page).refs_mut(page);
+        assert!(refs.count > 0, "page {page} is free or being released");
+        refs.count += 1;
+        let Refs { count, owners } = *refs;
+        if count == 2 {
             self.shared_count += 1;
-            self.exclusive.remove(owner, 1);
+            self.exclusive.remove(owners, 1);
         }
     }
 
@@ -291,29 +306,29 @@ impl Space {
     /// that could become durable. Whether it was the last one.
     pub(crate) fn drop_reference(&mut self, page: u32, settles_at: Option<u64>) -> bool {
         let area = self.area_mut(page);
-        let state = area.page_mut(page);
-        assert!(state.refs > 0, "page {page} has no reference to drop");
-        state.refs -= 1;
+        let refs = area.refs_mut(page);
+        assert!(refs.count > 0, "page {page} has no reference to drop");
+        refs.count -= 1;
+        let Refs { count, owners } = *refs;
         if let Some(commit) = settles_at {
-            state.settles_at = commit;
+            area.page_mut(page).settles_at = commit;
         }
-        let (refs, owner) = (state.refs, state.owners);
-        if refs > 0 {
-            if refs == 1 {
+        if count > 0 {
+            if count == 1 {
                 self.shared_count -= 1;
-                self.exclusive.add(owner, 1);
+                self.exclusive.add(owners, 1);
             }
             return false;
         }
-        assert_eq!(owner, 0, "page {page} is released while a volume owns it");
-        assert_eq!(state.writers, 0, "page {page} is released while it is written");
+        assert_eq!(owners, 0, "page {page} is released while a volume owns it");
+        assert_eq!(area.page(page).writers, 0, "page {page} is released while it is written");
         area.used_count -= 1;
         self.releasing.push(page);
         true
     }
 
     pub(crate) fn refs(&self, page: u32) -> u32 {
-        self.area(page).page(page).refs
+        self.area(page).refs(page).count
     }
 
     pub(crate) fn writers(&self, page: u32) -> u32 {
@@ -329,8 +344,8 @@ impl Space {
     /// are of one group.
     pub(crate) fn writable(&self, page: u32, max: u32, done: u64) -> u32 {
         let area = self.area(page);
-        let pages = &area.pages[(page - area.first) as usize..][..max as usize];
-        pages.iter().take_while(|p| p.refs == 1 && p.settles_at <= done).count() as u32
+        let settled = |p: &u32| area.refs(*p).count == 1 && area.page(*p).settles_at <= done;
+        (page..page + max).take_while(settled).count() as u32
     }
 
     pub(crate) fn begin_write(&mut self, page: u32, count: u32) {
@@ -349,9 +364,11 @@ impl Space {
     pub(crate) fn end_read(&mut self, page: u32, count: u32) -> bool {
         let mut freed = false;
         for p in page..page + count {
-            let state = self.area_mut(p).page_mut(p);
+            let area = self.area_mut(p);
+            let unused = area.refs(p).count == 0;
+            let state = area.page_mut(p);
             state.readers -= 1;
-            if state.readers == 0 && state.refs == 0 && self.lingering.remove(&p) {
+            if state.readers == 0 && unused && self.lingering.remove(&p) {
                 self.put_back(p);
                 freed = true;
             }
@@ -377,7 +394,7 @@ impl Space {
 
     fn put_back(&mut self, page: u32) {
         let area = self.area_mut(page);
-        assert_eq!(area.page(page).refs, 0, "page {page} is freed while it is referred to");
+        assert_eq!(area.refs(page).count, 0, "page {page} is freed while it is referred to");
         area.free.set(page - area.first, true);
         area.free_count += 1;
     }

@@ -15,7 +15,7 @@ use std::fmt;
 
 use raid::Group;
 
-/// Findings of one kind in a row are cut off after this many: a lost checkpoint would fill a terminal for hours.
+/// Further findings are only counted: a map that makes no sense would fill a terminal for hours.
 const FINDINGS_MAX: usize = 10_000;
 
 /// Something that is not as it should be.

@@ -22,12 +22,14 @@ impl Space {
         let mut hand = Hand(0);
         for page in pages {
             let area = hand.take(&mut self.areas, page).ok_or(page)?;
-            if area.page(page).refs == 0 {
-                area.take(page);
-            } else {
-                area.page_mut(page).refs += 1;
+            let refs = area.refs_mut(page);
+            refs.count += 1;
+            refs.owners ^= volume;
+            if refs.count == 1 {
+                area.free.set(page - area.first, false);
+                area.free_count -= 1;
+                area.used_count += 1;
             }
-            area.page_mut(page).owners ^= volume;
         }
         Ok(())
     }
@@ -37,13 +39,13 @@ impl Space {
         self.exclusive.clear();
         self.shared_count = 0;
         let mut row = (0, 0);
-        for page in self.areas.iter().flat_map(|a| &a.pages) {
-            match page.refs {
+        for refs in self.areas.iter().flat_map(|a| &a.refs) {
+            match refs.count {
                 0 => {}
-                1 if page.owners == row.0 => row.1 += 1,
+                1 if refs.owners == row.0 => row.1 += 1,
                 1 => {
                     self.exclusive.add(row.0, row.1);
-                    row = (page.owners, 1);
+                    row = (refs.owners, 1);
                 }
                 _ => self.shared_count += 1,
             }
@@ -57,11 +59,11 @@ impl Space {
         let mut newly_shared = 0;
         for page in pages {
             let area = hand.take(&mut self.areas, page).expect("a mapped page is of a group");
-            let state = area.page_mut(page);
-            assert!(state.refs > 0, "page {page} is mapped and has no reference");
-            newly_shared += u32::from(state.refs == 1);
-            state.refs += 1;
-            state.owners ^= to;
+            let refs = area.refs_mut(page);
+            assert!(refs.count > 0, "page {page} is mapped and has no reference");
+            newly_shared += u32::from(refs.count == 1);
+            refs.count += 1;
+            refs.owners ^= to;
         }
         // Who had the only reference was the volume whose map names the page.
         self.exclusive.remove(from, newly_shared);
@@ -79,16 +81,17 @@ impl Space {
         let (mut released, mut row) = (0, (0, 0));
         for page in pages {
             let area = hand.take(&mut self.areas, page).expect("a mapped page is of a group");
-            let state = area.page_mut(page);
-            assert!(state.refs > 0, "page {page} has no reference to drop");
-            state.refs -= 1;
-            state.owners ^= volume;
+            let refs = area.refs_mut(page);
+            assert!(refs.count > 0, "page {page} has no reference to drop");
+            refs.count -= 1;
+            refs.owners ^= volume;
+            let refs = *refs;
             if let Some(commit) = settles_at {
-                state.settles_at = commit;
+                area.page_mut(page).settles_at = commit;
             }
-            match (state.refs, state.owners) {
+            match (refs.count, refs.owners) {
                 (0, _) => {
-                    assert_eq!(state.writers, 0, "page {page} is released while it is written");
+                    assert_eq!(area.page(page).writers, 0, "page {page} is released while it is written");
                     area.used_count -= 1;
                     self.releasing.push(page);
                     released += 1;

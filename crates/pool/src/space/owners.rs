@@ -38,18 +38,18 @@ impl Exclusive {
 impl Space {
     /// A reference that nobody owned is an entry of this volume's map now.
     pub(crate) fn own(&mut self, page: u32, volume: u32) {
-        let state = self.area_mut(page).page_mut(page);
-        state.owners ^= volume;
-        if state.refs == 1 {
+        let refs = self.area_mut(page).refs_mut(page);
+        refs.owners ^= volume;
+        if refs.count == 1 {
             self.exclusive.add(volume, 1);
         }
     }
 
     /// An entry of this volume's map is gone; its reference is nobody's.
     pub(crate) fn disown(&mut self, page: u32, volume: u32) {
-        let state = self.area_mut(page).page_mut(page);
-        state.owners ^= volume;
-        if state.refs == 1 {
+        let refs = self.area_mut(page).refs_mut(page);
+        refs.owners ^= volume;
+        if refs.count == 1 {
             self.exclusive.remove(volume, 1);
         }
     }
@@ -66,6 +66,6 @@ impl Space {
 
     /// The exclusive or of the owners of a page.
     pub(crate) fn owners(&self, page: u32) -> u32 {
-        self.area(page).page(page).owners
+        self.area(page).refs(page).owners
     }
 }

@@ -5,7 +5,7 @@ use world::Rng;
 
 use super::rig::{PAGE, Rig, Setup, audit, create, open};
 use super::shadow::{encode, values};
-use crate::{Pool, Provisioning, Volume};
+use crate::{Pool, PoolError, Provisioning, Volume};
 
 /// Reads of all drives of the pool.
 fn reads(pool: &Pool) -> u64 {
@@ -109,6 +109,32 @@ fn a_chain_of_two_hundred_clones_is_as_fast_as_its_first() {
             volume.write(14 * PAGE, &one(5)).await.expect("a clone of a clone is written");
             assert_eq!(first(&volume, 14).await, 5);
         }
+        audit(&pool).await;
+    });
+}
+
+/// Two clones of one name, from two volumes at once: one of them comes to be, and the other leaves nothing behind.
+#[test]
+fn a_clone_whose_name_is_taken_meanwhile_leaves_nothing() {
+    let rig = Rig::new(4, Setup::mirror());
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        for name in ["a", "b"] {
+            let v = pool.create_volume(name, 16 * PAGE, Provisioning::Thin).await.expect("create");
+            v.write(0, &encode(std::iter::repeat_n(1, 10 * 128))).await.expect("write");
+        }
+        let both = futures::future::join(pool.clone_volume("a", "c"), pool.clone_volume("b", "c")).await;
+        let made = match both {
+            (Ok(made), Err(PoolError::NameTaken { .. })) | (Err(PoolError::NameTaken { .. }), Ok(made)) => {
+                made
+            }
+            (one, other) => panic!("{:?} and {:?}", one.err(), other.err()),
+        };
+        assert_eq!(made.space().shared_bytes, 10 * PAGE);
+        audit(&pool).await;
+        let alone = pool.volumes().iter().filter(|v| v.space().exclusive_bytes == 10 * PAGE).count();
+        assert_eq!(alone, 1, "the volume whose clone came to nothing has its pages for itself");
+        pool.delete_volume("c").await.expect("delete");
         audit(&pool).await;
     });
 }

@@ -124,6 +124,42 @@ fn nothing_that_is_written_meanwhile_is_lost() {
     }
 }
 
+/// Pages of zeros are given back while all pages of their group move away, and others write.
+#[test]
+fn a_scan_beside_an_evacuation() {
+    for seed in 0..6 {
+        let rig = Rig::with_jitter(seed, Setup { groups: 2, ..Setup::mirror() }, Duration::from_millis(1));
+        rig.model.run(async |world| {
+            let pool = create(&world, &rig.setup).await;
+            let v = striped(&pool, "v", 24).await;
+            let c = pool.clone_volume("v", "c").await.expect("clone");
+            let group = pool.groups()[seed as usize % 2].id();
+            let moving = pool.evacuate(group, all);
+            let scanning = async {
+                for name in ["v", "c", "v", "c"] {
+                    pool.reclaim(name, all).await.expect("reclaim");
+                }
+            };
+            let writing = async {
+                for i in 0..24 {
+                    c.write((23 - i) * PAGE, &encode(std::iter::once(i as u32))).await.expect("write");
+                }
+            };
+            let (moved, ..) = futures::future::join3(moving, scanning, writing).await;
+            assert!(moved.expect("evacuate").complete);
+            audit(&pool).await;
+            pool.reclaim("v", all).await.expect("reclaim");
+            assert_eq!(v.space().used_bytes, 13 * PAGE, "nothing but pages with data");
+            for page in 0..24 {
+                let data = u32::from(page % 2 == 0) * (page as u32 + 1);
+                assert_eq!(values(&v, page * SECTORS, SECTORS).await, vec![data; SECTORS]);
+                assert_eq!(values(&c, page * SECTORS, 2).await, [23 - page as u32, data]);
+            }
+            audit(&pool).await;
+        });
+    }
+}
+
 /// A cut at this persistence point of a scan and of writes to pages that it gave back. Whether it came before the end.
 fn check_cut(setup: Setup, cut: u64) -> bool {
     let rig = Rig::new(3, setup);
