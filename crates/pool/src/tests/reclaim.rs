@@ -101,12 +101,16 @@ fn nothing_that_is_written_meanwhile_is_lost() {
             for w in 0..4 {
                 let (v, left, done) = (v.clone(), left.clone(), done.clone());
                 let mut rng = world::Rng::with_seed(seed * 10 + w);
+                let clock = world.clone();
                 world.spawn(async move {
+                    let sector = w * SECTORS as u64 + w;
                     for i in 1..40 {
-                        let sector = rng.u64(0..4) * SECTORS as u64 + w;
-                        let value = if rng.bool() { i } else { 0 };
-                        v.write(sector * SECTOR, &encode(std::iter::once(value))).await.expect("write");
-                        assert_eq!(values(&v, sector as usize, 1).await, [value], "sector {sector}");
+                        // For a while the page is zeros; while it is looked at, it may cease to be.
+                        for value in [0, i] {
+                            v.write(sector * SECTOR, &encode(std::iter::once(value))).await.expect("write");
+                            clock.sleep(Duration::from_micros(rng.u64(..3000))).await;
+                            assert_eq!(values(&v, sector as usize, 1).await, [value], "page {w}");
+                        }
                     }
                     left.set(left.get() - 1);
                     done.wake_all();
