@@ -1,11 +1,20 @@
 //! Groups, opened over the overlays: what cannot be opened, what serves without a drive, what does not agree.
 
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::future::{Either, select};
 use raid::{Group, GroupError, GroupSpec, GroupState, MemberState};
 use world::World;
 
-use super::Examination;
 use super::labels::Members;
+use super::{Examination, Opened, Progress, Tell};
 use crate::config::GroupConfig;
+
+/// How often somebody is told how far a scrub is.
+const TELL_INTERVAL: Duration = Duration::from_millis(250);
+/// The labels lie before the journal and the data (docs/on_disk_format.md); what changes there is no data.
+const LABEL_REGION_LEN: u64 = 1 << 20;
 
 /// Opens a group on its overlays, degraded where it must be.
 pub(super) async fn open(
@@ -62,8 +71,76 @@ fn describe(place: &str, group: &Group, examination: &mut Examination) {
             MemberState::Active | MemberState::Missing => continue,
             MemberState::Stale => "stale: it missed changes and is to be rebuilt",
             MemberState::Failed => "failed",
-            MemberState::Rebuilding => "being rebuilt: not all of its data is there",
+            MemberState::Rebuilding => "not filled yet: its rebuild goes on when the array starts",
         };
         examination.damage(place, format!("drive {drive} is {state}"));
+    }
+    if status.lost_ranges > 0 {
+        let text = format!(
+            "{} ranges are lost: reading them is an error until they are written again",
+            status.lost_ranges
+        );
+        examination.damage(place, text);
+    }
+}
+
+/// Reads everything on a group and compares it; what the scrub writes into the overlays is what did not agree.
+pub(super) async fn scrub(
+    world: &World,
+    group: &Group,
+    drives: &[Opened],
+    tell: Tell<'_>,
+    examination: &mut Examination,
+) {
+    let place = format!("group {}", group.name());
+    let own: Vec<&Opened> = {
+        let names: Vec<String> = group.drives().iter().map(|d| d.info().name.clone()).collect();
+        drives.iter().filter(|d| names.contains(&d.drive().info().name)).collect()
+    };
+    // What opening the group wrote is its recovery.
+    for opened in &own {
+        opened.overlay.take_written();
+    }
+    let lost_before = group.status().lost_ranges;
+    let throttle = raid::Throttle::none(world.clone());
+    let mut scrub = pin!(group.scrub(&throttle));
+    let scrubbed = loop {
+        match select(scrub, pin!(world.sleep(TELL_INTERVAL))).await {
+            Either::Left((scrubbed, _)) => break scrubbed,
+            Either::Right(((), going_on)) => scrub = going_on,
+        }
+        if let Some(progress) = group.status().scrub {
+            let what = format!("{place}: reading everything");
+            tell(&Progress { what, done_bytes: progress.done_bytes, total_bytes: progress.total_bytes });
+        }
+    };
+    match scrubbed {
+        Ok(scrubbed) => {
+            examination.compared_bytes += scrubbed.compared_bytes;
+            let mut places = 0;
+            for opened in &own {
+                let written = opened.overlay.take_written();
+                for (at, len) in written.into_iter().filter(|(at, _)| *at >= LABEL_REGION_LEN) {
+                    places += 1;
+                    let text = format!(
+                        "{len} bytes at byte {at} do not agree with the rest of {place}, or cannot be read"
+                    );
+                    examination.damage(format!("drive {}", opened.name), text);
+                }
+            }
+            if scrubbed.mismatches > 0 && places == 0 {
+                examination.damage(&place, format!("{} blocks do not agree", scrubbed.mismatches));
+            }
+            if scrubbed.unrepaired > 0 {
+                let text =
+                    format!("{} blocks cannot be read, and no redundancy tells them", scrubbed.unrepaired);
+                examination.damage(&place, text);
+            }
+        }
+        Err(error) => examination.damage(&place, format!("it cannot be read to its end: {error}")),
+    }
+    let lost = group.status().lost_ranges.saturating_sub(lost_before);
+    if lost > 0 {
+        examination.damage(&place, format!("{lost} more ranges turn out to be lost"));
     }
 }

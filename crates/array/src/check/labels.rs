@@ -114,7 +114,7 @@ fn belonging(
 
 /// Which of two labels is newer.
 fn age(label: &Label) -> (u64, u64) {
-    (label.epoch, 0)
+    (label.epoch, label.version)
 }
 
 fn held_against_newest(newest: &Label, found: &Labelled, examination: &mut Examination) {
@@ -134,7 +134,7 @@ fn held_against_newest(newest: &Label, found: &Labelled, examination: &mut Exami
         examination.damage(
             place,
             format!(
-                "its label says {:?}, width {}; others say {:?}, width {}",
+                "its label says {}, width {}; others say {}, width {}",
                 label.level, label.width, newest.level, newest.width
             ),
         );
@@ -156,10 +156,8 @@ fn held_against_declaration(
             .damage(&place, format!("it belongs to array {}, this one is {}", newest.array_id, config.id));
     }
     if newest.level != group.level {
-        examination.damage(
-            &place,
-            format!("it is declared as {:?}, its labels say {:?}", group.level, newest.level),
-        );
+        examination
+            .damage(&place, format!("it is declared as {}, its labels say {}", group.level, newest.level));
     }
     if newest.width as usize != group.drives.len() {
         let text =

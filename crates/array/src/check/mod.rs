@@ -122,7 +122,11 @@ pub async fn check(
         }
     }
     examination.groups = groups.len();
-    let _ = data;
+    if data {
+        for (_, group) in &groups {
+            groups::scrub(&world, group, &drives, &mut tell, &mut examination).await;
+        }
+    }
     for declared in &config.pools {
         begin(&mut tell, format!("pool {}", declared.name));
         pools::check(&world, config, declared, &groups, &mut examination).await;

@@ -94,7 +94,9 @@ impl Rig {
 
 #[test]
 fn a_stopped_array_is_clean() {
-    for (level, width) in [(Level::Raid0, 2), (Level::Raid1, 2)] {
+    for (level, width) in
+        [(Level::Raid0, 2), (Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)]
+    {
         let examination = rig(level, width).examine(true);
         assert!(examination.findings.is_empty(), "{level:?}: {:#?}", examination.findings);
         let seen = (examination.drives, examination.groups, examination.pools, examination.volumes);
@@ -133,6 +135,29 @@ fn a_declaration_that_does_not_fit_is_named() {
     let mut memory = rig(Level::Raid1, 2);
     memory.config.groups[0].drives.pop();
     memory.check_finds(false, &["drive d1", "no group is declared on it"]);
+}
+
+#[test]
+fn data_that_do_not_agree_are_named_with_drive_and_place() {
+    for (level, width) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5)] {
+        let damaged = rig(level, width);
+        let at = LEN - (4 << 20);
+        damaged.disks[1].poke(at, &[0xff; 4096]);
+        assert!(damaged.examine(false).is_clean(), "{level}: free space is not read without data");
+        damaged.check_finds(true, &["drive d", "4096 bytes at byte", "group g0"]);
+        damaged.disks[1].add_latent_errors(at + 4096..at + 4608);
+        damaged.check_finds(true, &["drive d1", "cannot be read"]);
+    }
+}
+
+#[test]
+fn a_missing_drive_is_named_and_the_rest_examined() {
+    let mut gone = rig(Level::Raid5, 4);
+    gone.config.drives[2].spec = DriveSpec::Modelled { name: "nowhere".into() };
+    gone.check_finds(true, &["group g0", "degraded"]);
+    gone.check_finds(true, &["group g0", "position 2 of 4"]);
+    let examination = gone.examine(true);
+    assert_eq!((examination.drives, examination.groups, examination.pools), (3, 1, 1));
 }
 
 #[test]
