@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, VolumeConfig};
+use world::DriveSpec;
+
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
+use crate::groups::owner_of_group;
 use crate::status::ControllerStatus;
 
 /// How long hosts get to log out when the array stops.
@@ -81,6 +84,136 @@ impl Array {
         }
         done.extend(self.apply(config).await?);
         Ok(done)
+    }
+
+    /// Gives the place of a drive in a group to another one. `new` is a declared spare or other free drive; or `old` again, when
+    /// the medium behind that name was exchanged.
+    pub async fn replace_drive(
+        &mut self,
+        group: &str,
+        old: &str,
+        new: &str,
+    ) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("group {group:?}"));
+        let Some(declared) = self.config.groups.iter().find(|g| g.name == group) else {
+            return Err(fail(&"there is no such group"));
+        };
+        if old != new && (!self.config.drives.iter().any(|d| d.name == new) || declared.drives.iter().any(|d| d == new)) {
+            return Err(fail(&format!("drive {new:?} is not declared, or is in it already")));
+        }
+        let owner = owner_of_group(&self.config, group);
+        let replace = Control::ReplaceDrive { group: group.into(), old: old.into(), new: new.into() };
+        let mut done = self.ask(owner, replace).await?;
+        if old == new {
+            return Ok(done);
+        }
+        // The labels say so already; should the process end here, they decide.
+        let mut config = self.config.clone();
+        config.spares.retain(|s| s != new && s != old);
+        if let Some(declared) = config.groups.iter_mut().find(|g| g.name == group) {
+            match declared.drives.iter_mut().find(|d| *d == old) {
+                Some(drive) => *drive = new.into(),
+                None => declared.drives.push(new.into()),
+            }
+        }
+        config.drives.retain(|d| d.name != old);
+        done.extend(self.apply(config).await?);
+        Ok(done)
+    }
+
+    /// Reads and compares everything on a group, in the background.
+    pub async fn scrub(&self, group: &str) -> Result<Vec<String>, ControlError> {
+        self.ask(owner_of_group(&self.config, group), Control::Scrub(group.into())).await
+    }
+
+    /// Moves all pages of a group to the others of its pool, in the background, and takes it out of the pool.
+    pub async fn remove_group(&mut self, pool: &str, group: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("pool {pool:?}"));
+        let mut config = self.config.clone();
+        let Some(declared) = config.pools.iter_mut().find(|p| p.name == pool) else {
+            return Err(fail(&"there is no such pool"));
+        };
+        if !declared.groups.iter().any(|g| g == group) {
+            return Err(fail(&format!("group {group:?} is not in it")));
+        }
+        declared.groups.retain(|g| g != group);
+        declared.leaving.push(group.into());
+        let mut done = self.apply(config).await?;
+        done.push(format!("pool {pool}: the pages of group {group} move to the others, then it leaves"));
+        Ok(done)
+    }
+
+    /// Moves pages of a pool from full groups to emptier ones, in the background.
+    pub async fn rebalance(&self, pool: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("pool {pool:?}"));
+        let declared = self.config.pool(pool).ok_or_else(|| fail(&"there is no such pool"))?;
+        self.ask(declared.controller, Control::Rebalance(pool.into())).await
+    }
+
+    /// Gives back a volume's pages of zeros, in the background.
+    pub async fn reclaim(&self, volume: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("volume {volume:?}"));
+        let owner = self.config.owner_of(volume).ok_or_else(|| fail(&"there is no such volume"))?;
+        self.ask(owner, Control::Reclaim(volume.into())).await
+    }
+
+    /// Ends all work that was begun in the background, at its next step. Rebuilds go on.
+    pub async fn stop_jobs(&self) -> Result<(), ControlError> {
+        for controller in &self.controllers {
+            controller.ask(Control::StopJobs).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives a pool away: its volumes, which no host may see, its groups and drives are declared no longer, and no array owns
+    /// the drives.
+    pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
+        let fail = || ControlError::at(format!("pool {pool:?}"));
+        let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"there is no such pool"))?;
+        let on_it = |v: &str| self.config.volume(v).is_some_and(|v| v.pool == pool);
+        for host in &self.config.hosts {
+            if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
+                let cause = format!("host {:?} sees its volume {volume:?}: unmap it first", host.name);
+                return Err(fail()(&cause));
+            }
+        }
+        let groups: Vec<String> = declared.groups.iter().chain(&declared.leaving).cloned().collect();
+        let mut config = self.config.clone();
+        let leaves = |g: &crate::config::GroupConfig| groups.contains(&g.name);
+        let drives: Vec<String> =
+            config.groups.iter().filter(|g| leaves(g)).flat_map(|g| g.drives.clone()).collect();
+        config.volumes.retain(|v| v.pool != pool);
+        config.pools.retain(|p| p.name != pool);
+        config.groups.retain(|g| !leaves(g));
+        config.drives.retain(|d| !drives.contains(&d.name));
+        self.apply(config).await?;
+        self.ask(declared.controller, Control::ExportPool { pool: pool.into(), groups }).await
+    }
+
+    /// Takes over the pool on these drives: drives, groups, pool and volumes are declared as they are found.
+    pub async fn import_pool(
+        &mut self,
+        drives: Vec<DriveSpec>,
+        force: bool,
+    ) -> Result<Vec<String>, ControlError> {
+        let owner = self.config.pools.len() % self.controllers.len();
+        let import = Control::ImportPool { drives, force };
+        let Reply::Imported(imported) = self.controllers[owner].ask(import).await? else { return Ok(vec![]) };
+        let mut config = self.config.clone();
+        config.drives.extend(imported.drives);
+        config.groups.extend(imported.groups);
+        let mut done = vec![format!("pool {}: imported", imported.pool.name)];
+        config.pools.push(imported.pool);
+        config.volumes.extend(imported.volumes);
+        done.extend(self.apply(config).await?);
+        Ok(done)
+    }
+
+    async fn ask(&self, controller: usize, control: Control) -> Result<Vec<String>, ControlError> {
+        match self.controllers[controller].ask(control).await? {
+            Reply::Done(lines) => Ok(lines),
+            Reply::Status(_) | Reply::Imported(_) => Ok(vec![]),
+        }
     }
 
     /// How things stand, a part for each controller.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use futures::channel::oneshot;
 use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
-use crate::config::{Config, ConfigError};
+use world::DriveSpec;
+
+use crate::config::{Config, ConfigError, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::crossing::RemoteNexus;
 use crate::status::ControllerStatus;
 
@@ -28,6 +30,37 @@ pub enum Control {
         /// The new one.
         to: String,
     },
+    /// Give the place of a drive in a group to another one, and rebuild it.
+    ReplaceDrive {
+        /// The group.
+        group: String,
+        /// The drive that leaves; it may be gone already.
+        old: String,
+        /// The declared drive that comes; the same name when the medium behind it was exchanged.
+        new: String,
+    },
+    /// Read everything on a group, compare, repair: a job.
+    Scrub(String),
+    /// Move pages of a pool from full groups to emptier ones: a job.
+    Rebalance(String),
+    /// Give back a volume's pages that hold only zeros: a job.
+    Reclaim(String),
+    /// End all jobs of this controller at their next step.
+    StopJobs,
+    /// Close a pool that is declared no longer with its groups, and put on their labels that no array owns them.
+    ExportPool {
+        /// The pool.
+        pool: String,
+        /// Its groups.
+        groups: Vec<String>,
+    },
+    /// Take over the pool on these drives, and say how it is to be declared.
+    ImportPool {
+        /// The drives, in any order.
+        drives: Vec<DriveSpec>,
+        /// Also when another array seems to own them.
+        force: bool,
+    },
     /// Say what is there and how it was used.
     Status,
     /// Tell the hosts, let running commands end for at most this long, make everything durable, stop.
@@ -44,6 +77,21 @@ pub enum Reply {
     Done(Vec<String>),
     /// How things stand.
     Status(Box<ControllerStatus>),
+    /// What was taken over.
+    Imported(Box<Imported>),
+}
+
+/// A pool that was taken over, as it is to be declared.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Its drives.
+    pub drives: Vec<DriveConfig>,
+    /// Its groups.
+    pub groups: Vec<GroupConfig>,
+    /// The pool.
+    pub pool: PoolConfig,
+    /// Its volumes.
+    pub volumes: Vec<VolumeConfig>,
 }
 
 /// Why a controller could not do what it was asked: one line with cause and place.

@@ -13,15 +13,17 @@ use scsi::{LogicalUnit, Lun, TargetPort, Tokens, View, ViewSpec};
 use world::{Drive, World};
 
 use crate::Disk;
-use crate::apply;
+use crate::{apply, groups, pools, travel, volumes};
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
 use crate::hosts::{Nexuses, Seen, initiator_port, target_port};
 use crate::port::Port;
-use crate::status::{
-    ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+use crate::jobs::{JobKind, Jobs};
+use crate::observe::{
+    drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
 };
+use crate::status::ControllerStatus;
 
 /// Events kept for the status.
 const EVENTS_MAX: usize = 200;
@@ -45,6 +47,9 @@ pub(crate) struct State {
     /// By volume name.
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
     pub(crate) ports: Vec<Rc<Port>>,
+    /// Declared spares that nobody has taken.
+    pub(crate) spares: Vec<String>,
+    pub(crate) jobs: Jobs,
     pub(crate) nexuses: Nexuses,
     events: VecDeque<String>,
 }
@@ -58,6 +63,8 @@ pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handle
         pools: BTreeMap::new(),
         lus: BTreeMap::new(),
         ports: Vec::new(),
+        spares: Vec::new(),
+        jobs: Jobs::default(),
         nexuses: Nexuses::default(),
         events: VecDeque::new(),
     };
@@ -124,11 +131,54 @@ impl Controller {
         events.push_back(event);
     }
 
+    /// Notes an event that would be noted again and again, once.
+    pub(crate) fn note_once(&self, event: String) {
+        if !self.state().events.contains(&event) {
+            self.note(event);
+        }
+    }
+
+    /// Reads and compares everything on a group, as a job.
+    fn scrub(self: &Rc<Self>, name: &str) -> Result<Vec<String>, ControlError> {
+        let group = self.state().groups.get(name).cloned();
+        let group =
+            group.ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"there is no such group here"))?;
+        let (throttle, object) = (crate::upkeep::throttle(self, name), name.to_owned());
+        let begun = crate::jobs::begin(self, (JobKind::Scrub, name), 0, async move |_| {
+            match group.scrub(&throttle).await {
+                Ok(s) => format!(
+                    "group {object}: scrubbed {} bytes: {} blocks did not agree, {} repaired, {} cannot be repaired",
+                    s.compared_bytes, s.mismatches, s.repaired, s.unrepaired
+                ),
+                Err(e) => format!("group {object}: the scrub ended: {e}"),
+            }
+        });
+        let what = if begun { "is being scrubbed" } else { "is being scrubbed already" };
+        Ok(vec![format!("group {name}: {what}")])
+    }
+
     async fn perform(self: &Rc<Self>, control: Control) -> Result<Reply, ControlError> {
         match control {
             Control::Apply(config) => apply::apply(self, config).await.map(Reply::Done),
-            Control::DeleteVolume(name) => apply::delete_volume(self, &name).await.map(Reply::Done),
-            Control::CloneVolume { from, to } => apply::clone_volume(self, &from, &to).await.map(Reply::Done),
+            Control::DeleteVolume(name) => volumes::delete_volume(self, &name).await.map(Reply::Done),
+            Control::CloneVolume { from, to } => volumes::clone_volume(self, &from, &to).await.map(Reply::Done),
+            Control::ReplaceDrive { group, old, new } => {
+                let config = self.config();
+                groups::replace_drive(self, &config, (&group, &old, &new)).await.map(Reply::Done)
+            }
+            Control::Scrub(group) => self.scrub(&group).map(Reply::Done),
+            Control::Rebalance(pool) => pools::rebalance(self, &pool).map(Reply::Done),
+            Control::Reclaim(volume) => pools::reclaim(self, &volume).map(Reply::Done),
+            Control::StopJobs => {
+                self.state().jobs.stop_all();
+                Ok(Reply::Done(vec![]))
+            }
+            Control::ExportPool { pool, groups } => {
+                travel::export(self, &pool, &groups).await.map(Reply::Done)
+            }
+            Control::ImportPool { drives, force } => {
+                travel::import(self, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
+            }
             Control::Status => Ok(Reply::Status(Box::new(self.status()))),
             Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
         }
@@ -219,6 +269,7 @@ impl Controller {
         while self.state.borrow().nexuses.iter().any(|seen| seen.local) && self.world.now() < deadline {
             self.world.sleep(Duration::from_millis(10)).await;
         }
+        self.state().jobs.stop_all();
         let pools: Vec<Pool> = self.state.borrow().pools.values().cloned().collect();
         for pool in pools {
             let place = ControlError::at(format!("pool {:?}", pool.name()));
@@ -237,6 +288,8 @@ impl Controller {
             volumes: volumes_status(&state),
             sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
             ports: state.ports.iter().map(|port| port_status(port)).collect(),
+            jobs: state.jobs.status(),
+            spares: state.spares.clone(),
             events: state.events.iter().cloned().collect(),
         }
     }
@@ -266,90 +319,4 @@ fn what_host_sees(
         }
     }
     (here, elsewhere)
-}
-
-fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
-    DriveStatus {
-        name: name.into(),
-        medium: drive.info().name.clone(),
-        len_bytes: drive.info().len_bytes,
-        counts: drive.counts(),
-    }
-}
-
-fn groups_status(state: &State) -> Vec<GroupStatus> {
-    let declared = |name: &str| state.config.groups.iter().find(|g| g.name == name);
-    let group = |(name, group): (&String, &Group)| {
-        let declared = declared(name)?;
-        Some(GroupStatus {
-            name: name.clone(),
-            level: declared.level,
-            drives: declared.drives.clone(),
-            len_bytes: block::Device::geometry(group).len_bytes,
-            state: format!("{:?}", group.status().state).to_lowercase(),
-        })
-    };
-    state.groups.iter().filter_map(group).collect()
-}
-
-fn pools_status(state: &State) -> Vec<PoolStatus> {
-    let pool = |(name, pool): (&String, &Pool)| {
-        let space = pool.space();
-        let declared = state.config.pool(name)?;
-        let volumes = state.config.volumes.iter().filter(|v| v.pool == *name);
-        Some(PoolStatus {
-            name: name.clone(),
-            groups: declared.groups.clone(),
-            page_bytes: space.page_bytes,
-            len_bytes: space.total_bytes,
-            used_bytes: space.used_bytes,
-            promised_bytes: volumes.map(|v| v.len_bytes).sum(),
-            soft_threshold_percent: declared.soft_threshold_percent,
-        })
-    };
-    state.pools.iter().filter_map(pool).collect()
-}
-
-fn volumes_status(state: &State) -> Vec<VolumeStatus> {
-    let volume = |(name, lu): (&String, &Rc<LogicalUnit<Disk>>)| {
-        let declared = state.config.volume(name)?;
-        let space = lu.medium().volume().space();
-        let seers = state.config.hosts.iter();
-        let mapped =
-            seers.flat_map(|h| h.luns.iter().filter(|(_, v)| *v == name).map(|(l, _)| (h.name.clone(), *l)));
-        Some(VolumeStatus {
-            name: name.clone(),
-            pool: declared.pool.clone(),
-            len_bytes: lu.geometry().len_bytes,
-            used_bytes: space.used_bytes,
-            shared_bytes: space.shared_bytes,
-            provisioning: declared.provisioning,
-            block_bytes: declared.block_bytes,
-            naa: lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect(),
-            mapped_to: mapped.collect(),
-            counters: lu.counters(),
-        })
-    };
-    state.lus.iter().filter_map(volume).collect()
-}
-
-fn session_status(seen: &Seen) -> SessionStatus {
-    SessionStatus {
-        host: seen.host.clone(),
-        initiator: seen.nexus.initiator.name.clone(),
-        isid: seen.nexus.initiator.isid.iter().map(|b| format!("{b:02x}")).collect(),
-        commands: seen.commands.get(),
-        bytes: seen.bytes.get(),
-    }
-}
-
-fn port_status(port: &Port) -> PortStatus {
-    PortStatus {
-        listen: port.listen,
-        portal_group: port.portal_group,
-        sessions: port.portal.sessions().len(),
-        commands: port.counts.commands.get(),
-        bytes_in: port.counts.bytes_in.get(),
-        bytes_out: port.counts.bytes_out.get(),
-    }
 }

@@ -4,6 +4,7 @@ use scsi::{Counters, Lun};
 use world::DriveCounts;
 
 use crate::config::{Level, Provisioning};
+pub use crate::jobs::JobKind;
 
 /// One controller's part of the array.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,10 @@ pub struct ControllerStatus {
     pub sessions: Vec<SessionStatus>,
     /// Ports.
     pub ports: Vec<PortStatus>,
+    /// Long work that runs.
+    pub jobs: Vec<JobStatus>,
+    /// Spares that nobody has taken.
+    pub spares: Vec<String>,
     /// Events since the start, oldest first, bounded.
     pub events: Vec<String>,
 }
@@ -50,8 +55,25 @@ pub struct GroupStatus {
     pub drives: Vec<String>,
     /// Usable size in bytes.
     pub len_bytes: u64,
-    /// `optimal`, `degraded`, …
-    pub state: String,
+    /// How it is, with its members, as `raid` says.
+    pub raid: raid::GroupStatus,
+    /// The declared names of the drives in its places.
+    pub members: Vec<Option<String>>,
+    /// What hosts keep of the drives' time while it is rebuilt or scrubbed.
+    pub foreground_share_percent: u8,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobStatus {
+    /// What is done.
+    pub kind: JobKind,
+    /// To which group, pool or volume.
+    pub object: String,
+    /// Bytes that are done.
+    pub done_bytes: u64,
+    /// All bytes; 0 when nobody knows.
+    pub total_bytes: u64,
 }
 
 /// A pool.
@@ -71,6 +93,10 @@ pub struct PoolStatus {
     pub promised_bytes: u64,
     /// Soft threshold in percent.
     pub soft_threshold_percent: u8,
+    /// Critical threshold in percent.
+    pub critical_threshold_percent: u8,
+    /// The space of each group.
+    pub group_spaces: Vec<pool::GroupSpace>,
 }
 
 /// A volume and its LU.
@@ -86,6 +112,8 @@ pub struct VolumeStatus {
     pub used_bytes: u64,
     /// Of these, bytes in pages that others use, too.
     pub shared_bytes: u64,
+    /// Of these, bytes in pages that nobody else uses.
+    pub exclusive_bytes: u64,
     /// Thin or thick.
     pub provisioning: Provisioning,
     /// Logical block length.

@@ -1,0 +1,205 @@
+//! What a declaration must hold to: checked as a whole, before anything is touched.
+
+use std::collections::BTreeMap;
+
+use raid::Level;
+
+use super::{Config, ConfigError, LUN_MAX, NAME_LEN_MAX, SECRET_LEN};
+
+impl Config {
+    /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if !self.target.starts_with("iqn.")
+            && !self.target.starts_with("eui.")
+            && !self.target.starts_with("naa.")
+        {
+            return refuse(
+                "target",
+                format!("{:?} is no iSCSI name: it begins with iqn., eui. or naa.", self.target),
+            );
+        }
+        if self.controllers == 0 || self.controllers > 64 {
+            return refuse("controllers", "between 1 and 64".into());
+        }
+        self.check_portals()?;
+        self.check_drives_and_groups()?;
+        self.check_pools()?;
+        self.check_volumes()?;
+        self.check_hosts()
+    }
+
+    fn check_portals(&self) -> Result<(), ConfigError> {
+        for (i, portal) in self.portals.iter().enumerate() {
+            let place = format!("portal {}", portal.listen);
+            if portal.controller >= self.controllers {
+                return refuse(
+                    place,
+                    format!("controller {} of {} does not exist", portal.controller, self.controllers),
+                );
+            }
+            if portal.listen.port() != 0 && self.portals[..i].iter().any(|p| p.listen == portal.listen) {
+                return refuse(place, "declared twice".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_drives_and_groups(&self) -> Result<(), ConfigError> {
+        check_names("drive", self.drives.iter().map(|d| &d.name))?;
+        check_names("group", self.groups.iter().map(|g| &g.name))?;
+        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
+        for group in &self.groups {
+            let place = format!("group {:?}: drives", group.name);
+            for drive in &group.drives {
+                if !self.drives.iter().any(|d| d.name == *drive) {
+                    return refuse(place, format!("no drive {drive:?} is declared"));
+                }
+                if let Some(other) = taken.insert(drive, &group.name) {
+                    return refuse(place, format!("drive {drive:?} is in group {other:?} already"));
+                }
+            }
+            let (least, n) = (group.level.drives_min(), group.drives.len());
+            if n < least {
+                return refuse(place, format!("{} needs at least {least} drives, not {n}", group.level));
+            }
+            if !(1..=99).contains(&group.foreground_share_percent) {
+                return refuse(place, "foreground_share_percent is between 1 and 99".into());
+            }
+            if group.level == Level::Raid10 && !n.is_multiple_of(2) {
+                return refuse(place, format!("{} takes pairs of drives, not {n}", group.level));
+            }
+        }
+        check_names("spare", self.spares.iter())?;
+        for spare in &self.spares {
+            let place = format!("spare {spare:?}");
+            if !self.drives.iter().any(|d| d.name == *spare) {
+                return refuse(place, format!("no drive {spare:?} is declared"));
+            }
+            if let Some(group) = taken.get(spare.as_str()) {
+                return refuse(place, format!("the drive is in group {group:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_pools(&self) -> Result<(), ConfigError> {
+        check_names("pool", self.pools.iter().map(|p| &p.name))?;
+        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
+        for pool in &self.pools {
+            let place = format!("pool {:?}", pool.name);
+            if pool.groups.is_empty() {
+                return refuse(place, "needs at least one group".into());
+            }
+            for group in &pool.groups {
+                if !self.groups.iter().any(|g| g.name == *group) {
+                    return refuse(place, format!("no group {group:?} is declared"));
+                }
+                if let Some(other) = taken.insert(group, &pool.name) {
+                    return refuse(place, format!("group {group:?} is in pool {other:?} already"));
+                }
+            }
+            if pool.controller >= self.controllers {
+                return refuse(
+                    place,
+                    format!("controller {} of {} does not exist", pool.controller, self.controllers),
+                );
+            }
+            if let Some(group) = pool.leaving.iter().find(|g| pool.groups.contains(g)) {
+                return refuse(place, format!("group {group:?} cannot be in it and leave it"));
+            }
+            if !(1..=100).contains(&pool.soft_threshold_percent) {
+                return refuse(place, "soft_threshold_percent is between 1 and 100".into());
+            }
+            if !(pool.soft_threshold_percent..=100).contains(&pool.critical_threshold_percent) {
+                return refuse(
+                    place,
+                    "critical_threshold_percent is between soft_threshold_percent and 100".into(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn check_volumes(&self) -> Result<(), ConfigError> {
+        check_names("volume", self.volumes.iter().map(|v| &v.name))?;
+        for volume in &self.volumes {
+            let place = format!("volume {:?}", volume.name);
+            if self.pool(&volume.pool).is_none() {
+                return refuse(place, format!("no pool {:?} is declared", volume.pool));
+            }
+            if volume.block_bytes != 512 && volume.block_bytes != 4096 {
+                return refuse(place, "block is 512 or 4096".into());
+            }
+            if ![512, 4096].contains(&volume.physical_block_bytes)
+                || volume.physical_block_bytes < volume.block_bytes
+            {
+                return refuse(place, "physical_block is 512 or 4096, and no less than block".into());
+            }
+            if volume.len_bytes == 0 || !volume.len_bytes.is_multiple_of(4096) {
+                return refuse(
+                    place,
+                    format!("size {} is not a positive multiple of 4096 bytes", volume.len_bytes),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn check_hosts(&self) -> Result<(), ConfigError> {
+        check_names("host", self.hosts.iter().map(|h| &h.name))?;
+        for (i, host) in self.hosts.iter().enumerate() {
+            let place = format!("host {:?}", host.name);
+            if self.hosts[..i].iter().any(|h| h.initiator == host.initiator) {
+                return refuse(place, format!("initiator {:?} is another host's already", host.initiator));
+            }
+            if host.mutual_chap.is_some() && host.chap.is_none() {
+                return refuse(place, "mutual_chap needs chap".into());
+            }
+            for chap in host.chap.iter().chain(&host.mutual_chap) {
+                if !SECRET_LEN.contains(&chap.secret.len()) {
+                    return refuse(
+                        place,
+                        format!(
+                            "a CHAP secret has 12 to 255 bytes, {:?}'s has {}",
+                            chap.name,
+                            chap.secret.len()
+                        ),
+                    );
+                }
+            }
+            if let (Some(own), Some(mutual)) = (&host.chap, &host.mutual_chap)
+                && own.secret == mutual.secret
+            {
+                return refuse(place, "chap and mutual_chap must not share a secret (RFC 7143 9.2.1)".into());
+            }
+            for (lun, volume) in &host.luns {
+                if lun.0 > LUN_MAX {
+                    return refuse(place, format!("LUN {} is over {LUN_MAX}", lun.0));
+                }
+                if self.volume(volume).is_none() {
+                    return refuse(place, format!("LUN {}: no volume {volume:?} is declared", lun.0));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> Result<(), ConfigError> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(good) {
+            let cause = format!("a name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'");
+            return refuse(format!("{kind} {name:?}"), cause);
+        }
+        if !seen.insert(name) {
+            return refuse(format!("{kind} {name:?}"), "declared twice".into());
+        }
+    }
+    Ok(())
+}
+
+fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {
+    Err(ConfigError { place: place.into(), cause })
+}

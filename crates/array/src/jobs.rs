@@ -1,0 +1,101 @@
+//! Long work that somebody asked for: it runs as a task of its controller, shows how far it is, and can be asked to stop.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use pool::Pool;
+use raid::Throttle;
+
+use crate::controller::Controller;
+use crate::status::JobStatus;
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobKind {
+    /// A group is read and compared.
+    Scrub,
+    /// A group's pages move to the others of its pool.
+    Evacuate,
+    /// Pages move from full groups to emptier ones.
+    Rebalance,
+    /// Pages of zeros of a volume are given back.
+    Reclaim,
+}
+
+/// A job that runs.
+#[derive(Default)]
+pub(crate) struct Job {
+    done_bytes: Cell<u64>,
+    total_bytes: Cell<u64>,
+    stopped: Cell<bool>,
+}
+
+/// The jobs of a controller, by what they do to what.
+#[derive(Default)]
+pub(crate) struct Jobs(BTreeMap<(JobKind, String), Rc<Job>>);
+
+impl Jobs {
+    pub(crate) fn status(&self) -> Vec<JobStatus> {
+        let of = |((kind, object), job): (&(JobKind, String), &Rc<Job>)| JobStatus {
+            kind: *kind,
+            object: object.clone(),
+            done_bytes: job.done_bytes.get(),
+            total_bytes: job.total_bytes.get(),
+        };
+        self.0.iter().map(of).collect()
+    }
+
+    /// All end at their next step.
+    pub(crate) fn stop_all(&self) {
+        self.0.values().for_each(|job| job.stopped.set(true));
+    }
+}
+
+impl Job {
+    /// A pause between two steps of work on a pool: hosts keep their share of the time.
+    pub(crate) fn pace(
+        self: &Rc<Self>,
+        controller: &Controller,
+        pool: &Pool,
+        foreground_share_percent: u8,
+    ) -> impl AsyncFnMut(u64) -> ControlFlow<()> + use<> {
+        let throttle = Throttle::new(controller.world.clone(), foreground_share_percent);
+        let (job, pool, world) = (self.clone(), pool.clone(), controller.world.clone());
+        let mut last = (world.now(), pool.counts().operations);
+        async move |bytes| {
+            job.done_bytes.set(job.done_bytes.get() + bytes);
+            let (began, operations) = last;
+            throttle.step_done(began, pool.counts().operations != operations).await;
+            last = (world.now(), pool.counts().operations);
+            match job.stopped.get() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+}
+
+/// Begins a job, unless it runs; `work` says how it ended. Whether it was begun.
+pub(crate) fn begin(
+    controller: &Rc<Controller>,
+    (kind, object): (JobKind, &str),
+    total_bytes: u64,
+    work: impl AsyncFnOnce(Rc<Job>) -> String + 'static,
+) -> bool {
+    let key = (kind, object.to_owned());
+    if controller.state().jobs.0.contains_key(&key) {
+        return false;
+    }
+    let job = Rc::new(Job::default());
+    job.total_bytes.set(total_bytes);
+    controller.state.borrow_mut().jobs.0.insert(key.clone(), job.clone());
+    let this = controller.clone();
+    controller.world.spawn(async move {
+        let ended = work(job).await;
+        this.note(ended);
+        this.state.borrow_mut().jobs.0.remove(&key);
+    });
+    true
+}

@@ -1,0 +1,114 @@
+//! How a controller's things stand, as plain values.
+
+use std::rc::Rc;
+
+use pool::Pool;
+use raid::Group;
+use scsi::LogicalUnit;
+use world::Drive;
+
+use crate::Disk;
+use crate::controller::State;
+use crate::hosts::Seen;
+use crate::port::Port;
+use crate::status::{DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus};
+
+pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
+    DriveStatus {
+        name: name.into(),
+        medium: drive.info().name.clone(),
+        len_bytes: drive.info().len_bytes,
+        counts: drive.counts(),
+    }
+}
+
+pub(crate) fn groups_status(state: &State) -> Vec<GroupStatus> {
+    let declared = |name: &str| state.config.groups.iter().find(|g| g.name == name);
+    let group = |(name, group): (&String, &Group)| {
+        let declared = declared(name)?;
+        Some(GroupStatus {
+            name: name.clone(),
+            level: declared.level,
+            drives: declared.drives.clone(),
+            len_bytes: block::Device::geometry(group).len_bytes,
+            members: member_names(state, group),
+            raid: group.status(),
+            foreground_share_percent: declared.foreground_share_percent,
+        })
+    };
+    state.groups.iter().filter_map(group).collect()
+}
+
+/// The declared names of a group's drives, by position.
+fn member_names(state: &State, group: &Group) -> Vec<Option<String>> {
+    let name_of = |medium: &String| {
+        let drive = state.drives.iter().find(|(_, d)| d.info().name == *medium);
+        drive.map_or_else(|| medium.clone(), |(name, _)| name.clone())
+    };
+    group.status().members.iter().map(|m| m.drive.as_ref().map(name_of)).collect()
+}
+
+pub(crate) fn pools_status(state: &State) -> Vec<PoolStatus> {
+    let pool = |(name, pool): (&String, &Pool)| {
+        let space = pool.space();
+        let declared = state.config.pool(name)?;
+        let volumes = state.config.volumes.iter().filter(|v| v.pool == *name);
+        Some(PoolStatus {
+            name: name.clone(),
+            groups: declared.groups.clone(),
+            page_bytes: space.page_bytes,
+            len_bytes: space.total_bytes,
+            used_bytes: space.used_bytes,
+            promised_bytes: volumes.map(|v| v.len_bytes).sum(),
+            soft_threshold_percent: declared.soft_threshold_percent,
+            critical_threshold_percent: declared.critical_threshold_percent,
+            group_spaces: pool.group_spaces(),
+        })
+    };
+    state.pools.iter().filter_map(pool).collect()
+}
+
+pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
+    let volume = |(name, lu): (&String, &Rc<LogicalUnit<Disk>>)| {
+        let declared = state.config.volume(name)?;
+        let space = lu.medium().volume().space();
+        let seers = state.config.hosts.iter();
+        let mapped =
+            seers.flat_map(|h| h.luns.iter().filter(|(_, v)| *v == name).map(|(l, _)| (h.name.clone(), *l)));
+        Some(VolumeStatus {
+            name: name.clone(),
+            pool: declared.pool.clone(),
+            len_bytes: lu.geometry().len_bytes,
+            used_bytes: space.used_bytes,
+            shared_bytes: space.shared_bytes,
+            exclusive_bytes: space.exclusive_bytes,
+            provisioning: declared.provisioning,
+            block_bytes: declared.block_bytes,
+            naa: lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect(),
+            mapped_to: mapped.collect(),
+            counters: lu.counters(),
+        })
+    };
+    state.lus.iter().filter_map(volume).collect()
+}
+
+pub(crate) fn session_status(seen: &Seen) -> SessionStatus {
+    SessionStatus {
+        host: seen.host.clone(),
+        initiator: seen.nexus.initiator.name.clone(),
+        isid: seen.nexus.initiator.isid.iter().map(|b| format!("{b:02x}")).collect(),
+        commands: seen.commands.get(),
+        bytes: seen.bytes.get(),
+    }
+}
+
+pub(crate) fn port_status(port: &Port) -> PortStatus {
+    PortStatus {
+        listen: port.listen,
+        portal_group: port.portal_group,
+        sessions: port.portal.sessions().len(),
+        commands: port.counts.commands.get(),
+        bytes_in: port.counts.bytes_in.get(),
+        bytes_out: port.counts.bytes_out.get(),
+    }
+}

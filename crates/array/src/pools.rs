@@ -1,0 +1,176 @@
+//! Pools, as they are declared: opened or created, given groups, relieved of groups.
+
+use std::rc::Rc;
+
+use pool::{Pool, PoolError, PoolEvent, PoolSpec, Threshold};
+use raid::Group;
+
+use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+use crate::jobs::{JobKind, begin};
+
+pub(crate) async fn open_pool(
+    controller: &Rc<Controller>,
+    declared: &PoolConfig,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let known = controller.state().pools.get(&declared.name).cloned();
+    let pool = match known {
+        Some(pool) => pool,
+        None => open_or_create(controller, declared, done).await?,
+    };
+    set_thresholds(&pool, declared).await?;
+    add_groups(controller, &pool, declared, done).await?;
+    for group in &declared.leaving {
+        begin_leaving(controller, &pool, group);
+    }
+    Ok(())
+}
+
+async fn open_or_create(
+    controller: &Rc<Controller>,
+    declared: &PoolConfig,
+    done: &mut Vec<String>,
+) -> Result<Pool, ControlError> {
+    let place = || ControlError::at(format!("pool {:?}", declared.name));
+    let open_groups = |names: &mut dyn Iterator<Item = &String>| -> Vec<Group> {
+        let state = controller.state();
+        names.filter_map(|g| state.groups.get(g).cloned()).collect()
+    };
+    let groups = open_groups(&mut declared.groups.iter());
+    let all = open_groups(&mut declared.groups.iter().chain(&declared.leaving));
+    let spec = PoolSpec {
+        name: declared.name.clone(),
+        page_bytes: declared.page_bytes,
+        soft_threshold_percent: declared.soft_threshold_percent,
+        critical_threshold_percent: declared.critical_threshold_percent,
+    };
+    let (pool, how) = match Pool::open(controller.world.clone(), all).await {
+        Ok(pool) => (pool, "opened"),
+        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => {
+            (Pool::create(controller.world.clone(), spec, groups).await.map_err(|e| place()(&e))?, "created")
+        }
+        Err(e) => return Err(place()(&e)),
+    };
+    done.push(format!("pool {}: {how}", declared.name));
+    controller.world.spawn(watch_pool_task(controller.clone(), declared.name.clone(), pool.clone()));
+    controller.state.borrow_mut().pools.insert(declared.name.clone(), pool.clone());
+    Ok(pool)
+}
+
+async fn set_thresholds(pool: &Pool, declared: &PoolConfig) -> Result<(), ControlError> {
+    let (soft, critical) = (declared.soft_threshold_percent, declared.critical_threshold_percent);
+    let space = pool.space();
+    if (space.soft_threshold_percent, space.critical_threshold_percent) == (soft, critical) {
+        return Ok(());
+    }
+    let place = ControlError::at(format!("pool {:?}", declared.name));
+    pool.set_thresholds(soft, critical).await.map_err(|e| place(&e))
+}
+
+/// Groups that are declared and not in the pool join it.
+async fn add_groups(
+    controller: &Controller,
+    pool: &Pool,
+    declared: &PoolConfig,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    for name in &declared.groups {
+        let group = controller.state().groups.get(name).cloned();
+        let place = || ControlError::at(format!("pool {:?}: group {name:?}", declared.name));
+        let group = group.ok_or_else(|| place()(&"is not open"))?;
+        match pool.group_spaces().iter().find(|g| g.id == group.id()) {
+            Some(space) if space.evacuating => {
+                pool.cancel_evacuation(group.id()).await.map_err(|e| place()(&e))?;
+                done.push(format!("pool {}: group {name} stays", declared.name));
+            }
+            Some(_) => {}
+            None => {
+                pool.add_group(group).await.map_err(|e| place()(&e))?;
+                done.push(format!("pool {}: group {name} added", declared.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Moves all pages of a group away and takes it out of the pool, as a job.
+fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &str) {
+    let Some(space) = pool.group_spaces().into_iter().find(|g| g.name == group) else { return };
+    let (pool, this, name) = (pool.clone(), controller.clone(), group.to_owned());
+    begin(controller, (JobKind::Evacuate, group), space.used_bytes, async move |job| {
+        let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
+        let moved = match pool.evacuate(space.id, pace).await {
+            Ok(moved) if !moved.complete => {
+                return format!("pool {}: group {name}: stopped, {} bytes moved", pool.name(), moved.bytes);
+            }
+            Ok(moved) => moved,
+            Err(e) => return format!("pool {}: group {name} cannot leave: {e}", pool.name()),
+        };
+        match pool.remove_group(space.id).await {
+            Ok(_) => {
+                format!("pool {}: group {name} has left, {} bytes moved", pool.name(), moved.bytes)
+            }
+            Err(e) => format!("pool {}: group {name} cannot leave: {e}", pool.name()),
+        }
+    });
+}
+
+/// Moves pages from full groups to emptier ones, as a job.
+pub(crate) fn rebalance(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
+    let place = ControlError::at(format!("pool {name:?}"));
+    let pool = controller.state().pools.get(name).cloned();
+    let pool = pool.ok_or_else(|| place(&"there is no such pool here"))?;
+    let this = controller.clone();
+    let begun = begin(controller, (JobKind::Rebalance, name), 0, async move |job| {
+        let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
+        match pool.rebalance(pace).await {
+            Ok(moved) => format!("pool {}: rebalanced, {} bytes moved", pool.name(), moved.bytes),
+            Err(e) => format!("pool {}: not rebalanced: {e}", pool.name()),
+        }
+    });
+    let what = if begun { "is being rebalanced" } else { "is being rebalanced already" };
+    Ok(vec![format!("pool {name}: {what}")])
+}
+
+/// Gives back pages of zeros, as a job.
+pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<String>, ControlError> {
+    let place = ControlError::at(format!("volume {volume:?}"));
+    let lu = controller.state().lus.get(volume).cloned();
+    let lu = lu.ok_or_else(|| place(&"there is no such volume here"))?;
+    let (pool, used_bytes) = (lu.medium().volume().pool(), lu.medium().volume().used_bytes());
+    let (this, name) = (controller.clone(), volume.to_owned());
+    let begun = begin(controller, (JobKind::Reclaim, volume), used_bytes, async move |job| {
+        let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
+        match pool.reclaim(&name, pace).await {
+            Ok(r) => format!("volume {name}: {} of {} bytes given back", r.released_bytes, r.scanned_bytes),
+            Err(e) => format!("volume {name}: nothing more is given back: {e}"),
+        }
+    });
+    let what = if begun { "is searched for zeros" } else { "is searched for zeros already" };
+    Ok(vec![format!("volume {volume}: {what}")])
+}
+
+/// Passes on what a pool says: an event for the status, a unit attention for the hosts.
+async fn watch_pool_task(controller: Rc<Controller>, name: String, pool: Pool) {
+    loop {
+        let event = pool.next_event().await;
+        let told = match event {
+            PoolEvent::ThresholdCrossed { level, percent, used_bytes, total_bytes } => {
+                let what = match level {
+                    Threshold::Soft => "warning",
+                    Threshold::Critical => "critical",
+                };
+                format!("{what}: {percent} % are used: {used_bytes} of {total_bytes} bytes")
+            }
+            PoolEvent::Full => "full: writes that need a page are refused".into(),
+        };
+        controller.note(format!("pool {name}: {told}"));
+        if let PoolEvent::ThresholdCrossed { .. } = event {
+            let state = controller.state();
+            let on_pool = |volume: &str| state.config.volume(volume).is_some_and(|v| v.pool == name);
+            state.lus.iter().filter(|(volume, _)| on_pool(volume)).for_each(|(_, lu)| lu.threshold_reached());
+        }
+    }
+}

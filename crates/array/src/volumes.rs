@@ -1,0 +1,93 @@
+//! Volumes and the LUs on them, as they are declared.
+
+use pool::{Pool, Volume};
+use scsi::{Identity, LogicalUnit};
+
+use crate::Disk;
+use crate::config::{Config, VolumeConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+pub(crate) async fn open_volume(
+    controller: &Controller,
+    config: &Config,
+    declared: &VolumeConfig,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("volume {:?}", declared.name));
+    let pool = controller.state().pools[&declared.pool].clone();
+    let known = pool.volume(&declared.name);
+    let volume = match known {
+        Some(volume) => volume,
+        None => {
+            let made = pool.create_volume(&declared.name, declared.len_bytes, declared.provisioning).await;
+            done.push(format!("volume {}: created", declared.name));
+            made.map_err(|e| place()(&e))?
+        }
+    };
+    let len = block::Device::geometry(&volume).len_bytes;
+    if declared.len_bytes < len {
+        return Err(place()(&format!(
+            "has {len} bytes and is declared with {}: a volume does not shrink",
+            declared.len_bytes
+        )));
+    }
+    if declared.len_bytes > len {
+        pool.grow_volume(&declared.name, declared.len_bytes).await.map_err(|e| place()(&e))?;
+        done.push(format!("volume {}: grown to {} bytes", declared.name, declared.len_bytes));
+    }
+    let lu = controller.state().lus.get(&declared.name).cloned();
+    match lu {
+        Some(lu) if declared.len_bytes > len => lu.capacity_changed(),
+        Some(_) => {}
+        None => {
+            let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+            let identity = Identity {
+                physical_block_exponent: (declared.physical_block_bytes / declared.block_bytes).ilog2() as u8,
+                read_only: declared.read_only,
+                ..Identity::of(array, lu_number(&volume))
+            };
+            let disk = Disk::new(volume, declared.block_bytes);
+            let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
+            controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
+        }
+    }
+    Ok(())
+}
+
+/// A number for a volume that no other volume of the array has, also after it was deleted: from the pool's identity and
+/// the volume's number in it.
+fn lu_number(volume: &Volume) -> u64 {
+    let pool = volume.pool().id().0;
+    let salt = u32::from_be_bytes([pool[0], pool[1], pool[2], pool[3]]) & 0x0fff_ffff;
+    u64::from(salt) << 32 | u64::from(volume.id().0)
+}
+
+/// Deletes a volume that is declared no longer.
+pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at(format!("volume {name:?}"));
+    if controller.state().config.volume(name).is_some() {
+        return Err(place()(&"it is declared"));
+    }
+    let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
+    let pool =
+        pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&"there is none"))?;
+    pool.delete_volume(name).await.map_err(|e| place()(&e))?;
+    Ok(vec![format!("volume {name}: deleted")])
+}
+
+/// Makes a volume that shares the pages of another; its LU is made when it is declared.
+pub(crate) async fn clone_volume(
+    controller: &Controller,
+    from: &str,
+    to: &str,
+) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at(format!("volume {from:?}"));
+    let pool = {
+        let state = controller.state();
+        let declared = state.config.volume(from).ok_or_else(|| place()(&"there is none"))?;
+        state.pools[&declared.pool].clone()
+    };
+    pool.clone_volume(from, to).await.map_err(|e| place()(&e))?;
+    Ok(vec![format!("volume {to}: shares the pages of {from}")])
+}
