@@ -33,6 +33,18 @@ pub(crate) enum Stack {
     Mirror,
     /// A RAID 1 group on three disks.
     Mirrors3,
+    /// A RAID 10 group on four disks.
+    Mirrors10,
+    /// A RAID 5 group on three disks.
+    Parity5x3,
+    /// A RAID 5 group on four disks.
+    Parity5x4,
+    /// A RAID 5 group on nine disks.
+    Parity5x9,
+    /// A RAID 6 group on six disks.
+    Parity6x6,
+    /// Volumes of a thin pool on a RAID 5 group and a mirror.
+    ParityVolume,
     /// Volumes of a thin pool on a mirror and a stripe.
     Volume,
     /// The same as logical units, with SCSI commands.
@@ -110,8 +122,8 @@ impl Tally {
         self.lives += other.lives;
         self.crashes += other.crashes;
         self.persistence_points += other.persistence_points;
-        // Forks end in any order.
-        self.digest ^= other.digest.rotate_left((other.lives % 64) as u32);
+        // A sum: forks end in any order.
+        self.digest = self.digest.wrapping_add(other.digest);
     }
 }
 
@@ -147,6 +159,12 @@ fn run_stack(stack: Stack, seed: u64, deed: Deed) -> Option<Tally> {
         Stack::Stripe => group(Level::Raid0, 4),
         Stack::Mirror => group(Level::Raid1, 2),
         Stack::Mirrors3 => group(Level::Raid1, 3),
+        Stack::Mirrors10 => group(Level::Raid10, 4),
+        Stack::Parity5x3 => group(Level::Raid5, 3),
+        Stack::Parity5x4 => group(Level::Raid5, 4),
+        Stack::Parity5x9 => group(Level::Raid5, 9),
+        Stack::Parity6x6 => group(Level::Raid6, 6),
+        Stack::ParityVolume => pool(Through::Volumes, PARITY_GROUPS),
         Stack::Volume => pool(Through::Volumes, GROUPS),
         Stack::Unit => pool(Through::Units, GROUPS),
         Stack::Array => act::<ArrayLives>((), seed, deed),
@@ -156,6 +174,10 @@ fn run_stack(stack: Stack, seed: u64, deed: Deed) -> Option<Tally> {
 /// The groups of the pools.
 const GROUPS: &[(&str, Level, usize)] =
     &[("mirror", Level::Raid1, 2), ("stripe", Level::Raid0, 2), ("other", Level::Raid1, 2)];
+
+/// Those of the pools with parity.
+const PARITY_GROUPS: &[(&str, Level, usize)] =
+    &[("parity", Level::Raid5, 4), ("mirror", Level::Raid1, 2), ("other", Level::Raid6, 5)];
 
 /// Runs and prints one line for each stack.
 pub(crate) fn run(options: &Options) {

@@ -1,8 +1,5 @@
-//! The API's types: what goes over HTTP as JSON, converted from `array`'s plain values.
+//! The API's answer to `GET /v1/status`: what goes over HTTP as JSON. `convert` makes it of `array`'s plain values.
 
-use array::status::{
-    ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
-};
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/status`: the array.
@@ -30,6 +27,8 @@ pub struct Status {
     pub hosts: Vec<Host>,
     /// Sessions.
     pub sessions: Vec<Session>,
+    /// Long work that runs now.
+    pub jobs: Vec<Job>,
     /// Events since the start, oldest first.
     pub events: Vec<String>,
 }
@@ -60,8 +59,12 @@ pub struct Drive {
     pub name: String,
     /// Path or kind.
     pub medium: String,
-    /// Size.
+    /// Size; 0 while it is not open.
     pub size_bytes: u64,
+    /// The group it is in.
+    pub group: Option<String>,
+    /// `active`, `rebuilding`, `missing`, `stale`, `failed`; `spare`, or `free` outside of groups.
+    pub state: String,
     /// Read operations.
     pub reads: u64,
     /// Bytes read.
@@ -87,8 +90,55 @@ pub struct Group {
     pub drives: Vec<String>,
     /// Usable size.
     pub size_bytes: u64,
-    /// State.
+    /// `optimal`, `degraded` or `failed`.
     pub state: String,
+    /// How many more drives may fail, whichever they are.
+    pub tolerates: u32,
+    /// The places of its drives.
+    pub members: Vec<Member>,
+    /// How far a rebuild is.
+    pub rebuild: Option<Progress>,
+    /// How far a scrub is.
+    pub scrub: Option<Progress>,
+    /// Ranges that cannot be read until they are written again.
+    pub lost_ranges: usize,
+    /// Places written again after a medium error.
+    pub repairs: u64,
+    /// What of the time hosts keep while a rebuild or scrub runs.
+    pub foreground_share_percent: u8,
+}
+
+/// A place in a group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Member {
+    /// Its number.
+    pub position: u32,
+    /// The drive in it.
+    pub drive: Option<String>,
+    /// `active`, `missing`, `stale`, `failed` or `rebuilding`.
+    pub state: String,
+    /// Why the drive was dropped, when it was.
+    pub cause: Option<String>,
+}
+
+/// How far long work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Bytes that are done.
+    pub done_bytes: u64,
+    /// All bytes; 0 while nobody knows.
+    pub total_bytes: u64,
+}
+
+/// Long work: it runs in the array, whoever asked for it, and goes on after a restart where it says so.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// `rebuild`, `scrub`, `resync`, `evacuate`, `rebalance` or `reclaim`.
+    pub kind: String,
+    /// The group, pool or volume.
+    pub object: String,
+    /// How far it is.
+    pub progress: Progress,
 }
 
 /// A pool.
@@ -108,8 +158,25 @@ pub struct Pool {
     pub promised_bytes: u64,
     /// Soft threshold.
     pub soft_threshold_percent: u8,
+    /// Critical threshold.
+    pub critical_threshold_percent: u8,
+    /// The space of each group.
+    pub group_spaces: Vec<PoolGroup>,
     /// Owning controller.
     pub controller: usize,
+}
+
+/// A group's part of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolGroup {
+    /// The group.
+    pub name: String,
+    /// Bytes for data.
+    pub size_bytes: u64,
+    /// Bytes in pages that are taken.
+    pub used_bytes: u64,
+    /// Its pages are being moved away.
+    pub evacuating: bool,
 }
 
 /// A volume.
@@ -123,8 +190,10 @@ pub struct Volume {
     pub size_bytes: u64,
     /// Used.
     pub used_bytes: u64,
-    /// Shared with others.
+    /// Of these, in pages that other volumes use, too.
     pub shared_bytes: u64,
+    /// Of these, in pages that nobody else uses: what deleting the volume gives back.
+    pub exclusive_bytes: u64,
     /// `thin` or `thick`.
     pub provisioning: String,
     /// Logical block length.
@@ -206,264 +275,4 @@ pub struct Session {
     pub commands: u64,
     /// Bytes both ways.
     pub bytes: u64,
-}
-
-/// One change of the array: `POST /v1/change`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Change {
-    /// A new pool over existing drives' groups.
-    PoolCreate {
-        /// Its name.
-        name: String,
-        /// Its groups.
-        groups: Vec<String>,
-        /// Page size.
-        page_bytes: u64,
-        /// Soft threshold.
-        soft_threshold_percent: u8,
-    },
-    /// Another soft threshold.
-    PoolThreshold {
-        /// The pool.
-        name: String,
-        /// Percent.
-        soft_threshold_percent: u8,
-    },
-    /// A new group of new file drives or devices.
-    GroupCreate {
-        /// Its name.
-        name: String,
-        /// `raid0` or `raid1`.
-        level: String,
-        /// Paths: a device under /dev, else a file, made with `drive_bytes` when it is not there.
-        drives: Vec<String>,
-        /// Size of a file drive that is to be made.
-        drive_bytes: Option<u64>,
-    },
-    /// A new volume.
-    VolumeCreate {
-        /// Its name.
-        name: String,
-        /// Its pool; the only one when not given.
-        pool: Option<String>,
-        /// Size.
-        size_bytes: u64,
-        /// Thick instead of thin.
-        thick: bool,
-        /// Logical block length.
-        block_bytes: u32,
-    },
-    /// A larger size.
-    VolumeGrow {
-        /// The volume.
-        name: String,
-        /// The new size.
-        size_bytes: u64,
-    },
-    /// A volume and its data are deleted.
-    VolumeDelete {
-        /// The volume.
-        name: String,
-    },
-    /// A volume that shares the pages of another.
-    SnapshotCreate {
-        /// The volume.
-        volume: String,
-        /// The new one.
-        name: String,
-    },
-    /// A new host, or other secrets for it.
-    HostSet {
-        /// Its name.
-        name: String,
-        /// iSCSI name.
-        initiator: String,
-        /// CHAP name and secret.
-        chap: Option<(String, String)>,
-        /// The target's CHAP name and secret.
-        mutual_chap: Option<(String, String)>,
-    },
-    /// A host is forgotten.
-    HostDelete {
-        /// The host.
-        name: String,
-    },
-    /// A host sees a volume.
-    Map {
-        /// The host.
-        host: String,
-        /// The volume.
-        volume: String,
-        /// The LUN; the first free one when not given.
-        lun: Option<u16>,
-    },
-    /// A host sees a volume no longer.
-    Unmap {
-        /// The host.
-        host: String,
-        /// The volume.
-        volume: String,
-    },
-}
-
-/// What a change did, a line each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Done {
-    /// What was made or changed.
-    pub done: Vec<String>,
-}
-
-/// Why a request was refused.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Refused {
-    /// One line: cause and place.
-    pub error: String,
-}
-
-impl Status {
-    pub(crate) fn of(config: &array::Config, parts: Vec<ControllerStatus>, uptime_s: u64) -> Status {
-        let mut status = Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            target: config.target.clone(),
-            uptime_s,
-            controllers: config.controllers,
-            ports: vec![],
-            drives: vec![],
-            groups: vec![],
-            pools: vec![],
-            volumes: vec![],
-            hosts: config.hosts.iter().map(Host::of).collect(),
-            sessions: vec![],
-            events: vec![],
-        };
-        for part in parts {
-            let controller = part.index;
-            status.ports.extend(part.ports.into_iter().map(|p| Port::of(p, controller)));
-            status.drives.extend(part.drives.into_iter().map(Drive::of));
-            status.groups.extend(part.groups.into_iter().map(Group::of));
-            status.pools.extend(part.pools.into_iter().map(|p| Pool::of(p, controller)));
-            status.volumes.extend(part.volumes.into_iter().map(Volume::of));
-            status.sessions.extend(part.sessions.into_iter().map(Session::of));
-            status.events.extend(part.events);
-        }
-        status
-    }
-}
-
-impl Port {
-    fn of(p: PortStatus, controller: usize) -> Port {
-        Port {
-            listen: p.listen.to_string(),
-            portal_group: p.portal_group,
-            controller,
-            sessions: p.sessions,
-            commands: p.commands,
-            bytes_in: p.bytes_in,
-            bytes_out: p.bytes_out,
-        }
-    }
-}
-
-impl Drive {
-    fn of(d: DriveStatus) -> Drive {
-        Drive {
-            name: d.name,
-            medium: d.medium,
-            size_bytes: d.len_bytes,
-            reads: d.counts.reads,
-            read_bytes: d.counts.read_bytes,
-            writes: d.counts.writes,
-            write_bytes: d.counts.write_bytes,
-            zeros: d.counts.zeros,
-            flushes: d.counts.flushes,
-        }
-    }
-}
-
-impl Group {
-    fn of(g: GroupStatus) -> Group {
-        let level = format!("{:?}", g.level).to_lowercase();
-        Group { name: g.name, level, drives: g.drives, size_bytes: g.len_bytes, state: g.state }
-    }
-}
-
-impl Pool {
-    fn of(p: PoolStatus, controller: usize) -> Pool {
-        Pool {
-            name: p.name,
-            groups: p.groups,
-            page_bytes: p.page_bytes,
-            size_bytes: p.len_bytes,
-            used_bytes: p.used_bytes,
-            promised_bytes: p.promised_bytes,
-            soft_threshold_percent: p.soft_threshold_percent,
-            controller,
-        }
-    }
-}
-
-impl Volume {
-    fn of(v: VolumeStatus) -> Volume {
-        let c = &v.counters;
-        Volume {
-            counters: VolumeCounters {
-                commands: c.commands.iter().sum::<u64>() + c.failed,
-                read_bytes: c.read_bytes,
-                write_bytes: c.written_bytes,
-                zeroed_bytes: c.zeroed_bytes,
-                moved_bytes: c.moved_bytes,
-                shared_bytes: c.shared_bytes,
-                reclaimed_bytes: c.reclaimed_bytes,
-                compare_misses: c.compare_misses,
-                latency_p50_us: percentile_us(&c.latency, 50.0),
-                latency_p99_us: percentile_us(&c.latency, 99.0),
-            },
-            name: v.name,
-            pool: v.pool,
-            size_bytes: v.len_bytes,
-            used_bytes: v.used_bytes,
-            shared_bytes: v.shared_bytes,
-            provisioning: format!("{:?}", v.provisioning).to_lowercase(),
-            block_bytes: v.block_bytes,
-            naa: v.naa,
-            mapped_to: v.mapped_to.into_iter().map(|(host, lun)| Mapping { host, lun: lun.0 }).collect(),
-        }
-    }
-}
-
-/// A percentile over the latency histograms of all classes: the largest value of the bucket it falls into.
-fn percentile_us(classes: &[Vec<(u64, u64)>], percent: f64) -> f64 {
-    let mut buckets: Vec<(u64, u64)> = classes.iter().flatten().copied().collect();
-    buckets.sort_unstable();
-    let total: u64 = buckets.iter().map(|(_, n)| n).sum();
-    let rank = (total as f64 * percent / 100.0).ceil() as u64;
-    let mut seen = 0;
-    let reached = buckets.iter().find(|(_, n)| {
-        seen += n;
-        seen >= rank
-    });
-    reached.map_or(0.0, |(top_ns, _)| *top_ns as f64 / 1e3)
-}
-
-impl Host {
-    fn of(h: &array::config::HostConfig) -> Host {
-        let authentication = match (&h.chap, &h.mutual_chap) {
-            (None, _) => "none",
-            (Some(_), None) => "chap",
-            (Some(_), Some(_)) => "mutual",
-        };
-        Host {
-            name: h.name.clone(),
-            initiator: h.initiator.clone(),
-            authentication: authentication.into(),
-            luns: h.luns.iter().map(|(lun, volume)| HostLun { lun: lun.0, volume: volume.clone() }).collect(),
-        }
-    }
-}
-
-impl Session {
-    fn of(s: SessionStatus) -> Session {
-        Session { host: s.host, initiator: s.initiator, isid: s.isid, commands: s.commands, bytes: s.bytes }
-    }
 }

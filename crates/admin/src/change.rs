@@ -8,29 +8,19 @@ use array::config::{
 };
 use array::{DriveSpec, Lun};
 
-use crate::api::Change;
+use crate::request::Change;
 
-/// The next declaration, or one line that says why not. Deleting and cloning volumes are not declarations: see `server`.
+/// The next declaration, or one line that says why not. Work and what moves data are no declarations: see `server`.
 pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<Config, String> {
     let mut next = config.clone();
     match change {
-        Change::PoolCreate { name, groups, page_bytes, soft_threshold_percent } => {
-            next.pools.push(PoolConfig {
-                name: name.clone(),
-                groups: groups.clone(),
-                page_bytes: *page_bytes,
-                soft_threshold_percent: *soft_threshold_percent,
-                controller: config.pools.len() % config.controllers,
-            })
+        Change::PoolCreate { .. } | Change::PoolThreshold { .. } | Change::PoolAddGroup { .. } => {
+            change_pools(&mut next, change)?;
         }
-        Change::PoolThreshold { name, soft_threshold_percent } => {
-            let pool = next.pools.iter_mut().find(|p| p.name == *name);
-            pool.ok_or(format!("there is no pool {name:?}"))?.soft_threshold_percent =
-                *soft_threshold_percent;
-        }
-        Change::GroupCreate { name, level, drives, drive_bytes } => {
-            add_group(&mut next, name, level, drives, *drive_bytes, data_dir)?;
-        }
+        Change::GroupCreate { .. }
+        | Change::GroupForegroundShare { .. }
+        | Change::SpareAdd { .. }
+        | Change::SpareRemove { .. } => change_drives(&mut next, change, data_dir)?,
         Change::VolumeCreate { name, pool, size_bytes, thick, block_bytes } => {
             next.volumes.push(VolumeConfig {
                 name: name.clone(),
@@ -56,7 +46,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         Change::HostSet { .. } | Change::HostDelete { .. } | Change::Map { .. } | Change::Unmap { .. } => {
             change_hosts(&mut next, change)?;
         }
-        Change::VolumeDelete { .. } | Change::SnapshotCreate { .. } => return Err("is no declaration".into()),
+        _ => return Err("is no declaration".into()),
     }
     next.check().map_err(|e| e.to_string())?;
     Ok(next)
@@ -119,30 +109,75 @@ fn host<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut HostConfig, St
     config.hosts.iter_mut().find(|h| h.name == name).ok_or(format!("there is no host {name:?}"))
 }
 
-fn add_group(
-    config: &mut Config,
-    name: &str,
-    level: &str,
-    drives: &[String],
-    drive_bytes: Option<u64>,
-    data_dir: &Path,
-) -> Result<(), String> {
-    let level = match level {
-        "raid0" => Level::Raid0,
-        "raid1" => Level::Raid1,
-        other => return Err(format!("{other:?} is no RAID level here: raid0 or raid1")),
-    };
-    let mut names = Vec::new();
-    for (i, path) in drives.iter().enumerate() {
-        let drive = format!("{name}-{i}");
-        let spec = if path.starts_with("/dev/") {
-            DriveSpec::Device { path: PathBuf::from(path) }
-        } else {
-            DriveSpec::File { path: data_dir.join(path), create_len_bytes: drive_bytes }
-        };
-        config.drives.push(DriveConfig { name: drive.clone(), spec });
-        names.push(drive);
+/// The part of [`next`] that is about pools.
+fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
+    match change {
+        Change::PoolCreate { name, groups, page_bytes, soft_threshold_percent, .. } => {
+            next.pools.push(PoolConfig {
+                name: name.clone(),
+                groups: groups.clone(),
+                page_bytes: *page_bytes,
+                soft_threshold_percent: *soft_threshold_percent,
+                controller: next.pools.len() % next.controllers,
+            })
+        }
+        Change::PoolThreshold { name, soft_threshold_percent, .. } => {
+            let pool = pool(next, name)?;
+            pool.soft_threshold_percent = *soft_threshold_percent;
+        }
+        Change::PoolAddGroup { pool: name, group } => {
+            if !next.groups.iter().any(|g| g.name == *group) {
+                return Err(format!("there is no group {group:?}: create it first"));
+            }
+            pool(next, name)?.groups.push(group.clone());
+        }
+        _ => return Err("is no change of a pool".into()),
     }
-    config.groups.push(GroupConfig { name: name.into(), level, drives: names, stripe_unit_bytes: 64 << 10 });
     Ok(())
+}
+
+fn pool<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut PoolConfig, String> {
+    config.pools.iter_mut().find(|p| p.name == name).ok_or(format!("there is no pool {name:?}"))
+}
+
+/// The part of [`next`] that is about drives and groups.
+fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<(), String> {
+    match change {
+        Change::GroupCreate { name, level, drives, drive_bytes, .. } => {
+            let level = level_of(level)?;
+            let names: Vec<String> = (0..drives.len()).map(|i| format!("{name}-{i}")).collect();
+            for (drive, path) in names.iter().zip(drives) {
+                next.drives.push(drive_at(drive, path, *drive_bytes, data_dir));
+            }
+            add_group(next, change, level, names)?;
+        }
+        _ => return Err("is no change of a drive".into()),
+    }
+    Ok(())
+}
+
+fn level_of(name: &str) -> Result<Level, String> {
+    let known = Level::ALL.into_iter().find(|l| l.to_string().eq_ignore_ascii_case(name));
+    known.ok_or_else(|| format!("{name:?} is no RAID level: raid0, raid1, raid10, raid5 or raid6"))
+}
+
+fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<String>) -> Result<(), String> {
+    let Change::GroupCreate { name, stripe_unit_bytes, .. } = change else {
+        return Err("is no new group".into());
+    };
+    let unit = match stripe_unit_bytes {
+        Some(bytes) => u32::try_from(*bytes).map_err(|_| "the stripe unit is too large".to_owned())?,
+        None => 64 << 10,
+    };
+    next.groups.push(GroupConfig { name: name.clone(), level, drives, stripe_unit_bytes: unit });
+    Ok(())
+}
+
+/// A drive at a path: a device, or a file that is made when it is not there.
+fn drive_at(name: &str, path: &str, drive_bytes: Option<u64>, data_dir: &Path) -> DriveConfig {
+    let spec = match path.starts_with("/dev/") {
+        true => DriveSpec::Device { path: PathBuf::from(path) },
+        false => DriveSpec::File { path: data_dir.join(path), create_len_bytes: drive_bytes },
+    };
+    DriveConfig { name: name.into(), spec }
 }

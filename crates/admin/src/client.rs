@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::api::{Change, Done, Refused, Status};
+use crate::api::Status;
+use crate::request::{Change, Done, Refused};
 
 /// Where an array's API is.
 #[derive(Clone, Debug)]

@@ -11,8 +11,10 @@
 mod api;
 mod change;
 mod client;
+mod convert;
 mod declaration;
 mod metrics;
+mod request;
 mod server;
 mod size;
 mod store;
@@ -20,6 +22,7 @@ mod store;
 pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
 pub use declaration::{Declaration, DeclarationError};
+pub use request::{Change, Done, Refused};
 pub use server::{ArrayOwner, Server, ServerError, ServerOptions, serve};
 pub use size::{format_bytes, parse_bytes};
 pub use store::{Store, StoreError};

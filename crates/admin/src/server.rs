@@ -16,8 +16,9 @@ use axum::{Json, Router};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::api::{Change, Done, Refused, Status};
+use crate::api::Status;
 use crate::change;
+use crate::request::{Change, Done, Refused};
 use crate::store::{Store, StoreError};
 
 /// The largest request body: no change comes near it.

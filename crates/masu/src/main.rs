@@ -1,5 +1,6 @@
 //! masu: a storage array for virtual machines that proves what it does. The command line.
 
+mod check;
 mod daemon;
 mod manage;
 mod table;
@@ -23,6 +24,8 @@ To begin:
   masu volume create v1 --size 10GiB      a thin volume on it
   masu host set kvm1 iqn.2004-10.com.example:kvm1
   masu host map kvm1 v1                   the host sees v1 as LUN 0
+  masu status                             trouble first, then everything
+  masu check ./data                       examine a stopped array
 
 Exit status: 0 done (and every check held), 1 a check did not hold, 2 bad input or failure."
 )]
@@ -35,6 +38,7 @@ struct Cli {
 enum Command {
     Verify(verify::Verify),
     Serve(daemon::Serve),
+    Check(check::Check),
     #[command(flatten)]
     Manage(manage::Manage),
     /// One load alone, against an iscsi:// URL.
@@ -46,7 +50,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),
         Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
-        Command::Manage(manage) => manage::run(&manage).map(|()| ExitCode::SUCCESS),
+        Command::Check(check) => check::run(&check),
+        Command::Manage(manage) => manage::run(&manage),
         Command::Load(load) => lab::cli::run_load(&load).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -107,8 +107,3 @@ impl Area {
 fn empty_slot() -> Pieces {
     Buf::zeroed(METADATA_BLOCK as usize).freeze().into()
 }
-
-/// What a page takes whole numbers of.
-pub(crate) fn row_bytes(group: &Group) -> u64 {
-    group.geometry().block_bytes.into()
-}

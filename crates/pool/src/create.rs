@@ -7,7 +7,7 @@ use block::Device;
 use raid::Group;
 use world::World;
 
-use crate::area::{Area, Areas, row_bytes};
+use crate::area::{Area, Areas};
 use crate::catalog::Catalog;
 use crate::commit::spawn_commit_task;
 use crate::inner::Inner;
@@ -94,7 +94,7 @@ fn plan(world: &World, spec: &PoolSpec, groups: &[Group]) -> Result<Superblock, 
     let layout = Layout::plan(total, spec.page_bytes);
     let mut table = Table::default();
     for group in groups {
-        let (len_bytes, row_bytes) = (group.geometry().len_bytes, row_bytes(group));
+        let (len_bytes, row_bytes) = (group.geometry().len_bytes, group.row_bytes());
         let place = layout.place(len_bytes, row_bytes, spec.page_bytes);
         if place.pages == 0 {
             return Err(PoolError::TooSmall {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use block::Device;
 use raid::Group;
 
-use crate::area::{Area, row_bytes};
+use crate::area::Area;
 use crate::layout::GROUPS_MAX;
 use crate::open::find_superblock;
 use crate::structure::Change;
@@ -49,7 +49,7 @@ impl Pool {
             return refuse(format!("a pool has at most {GROUPS_MAX} groups"));
         }
         let len_bytes = group.geometry().len_bytes;
-        let place = inner.layout.place(len_bytes, row_bytes(group), inner.page_bytes);
+        let place = inner.layout.place(len_bytes, group.row_bytes(), inner.page_bytes);
         if place.pages == 0 {
             return Err(PoolError::TooSmall {
                 pool: inner.name.clone(),

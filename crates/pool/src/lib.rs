@@ -44,6 +44,7 @@ mod layout;
 mod lifecycle;
 mod map;
 mod open;
+mod pace;
 mod page_io;
 mod pool;
 mod read;

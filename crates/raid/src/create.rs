@@ -9,7 +9,7 @@ use crate::inner::Inner;
 use crate::label::{LABEL_LEN, LABEL_REGION_LEN, Label, inspect};
 use crate::member::{Member, MemberState};
 use crate::relabel::{all, write_all};
-use crate::{GroupError, GroupId, GroupSpec};
+use crate::{DRIVES_MAX, GroupError, GroupId, GroupSpec};
 
 /// The head of the data area is zeroed at creation, so that nothing is mistaken for what lay there before.
 const HEAD_ZEROED: u64 = 1 << 20;
@@ -51,7 +51,7 @@ impl Group {
         // The first flush of this makes the zeros durable, too, though nothing depends on their order.
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let members = drives.into_iter().map(|d| Member::new(Some(d), MemberState::Active)).collect();
-        Ok(Group(std::rc::Rc::new(Inner::new(&labels[0], members, true))))
+        Ok(Group(std::rc::Rc::new(Inner::new(world, &labels[0], members, true))))
     }
 }
 
@@ -105,6 +105,8 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         data_len,
         block_bytes: drives.iter().map(|d| d.info().block_bytes).max().unwrap_or(512),
         rebuilding: None,
+        waiting: 0,
+        tags: [0; DRIVES_MAX],
         journal_len,
         journal_epoch: 1,
         lost: Vec::new(),

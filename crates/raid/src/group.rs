@@ -122,7 +122,7 @@ impl Group {
             level: inner.level,
             stripe_unit_bytes: inner.stripe_unit_bytes,
             state: inner.state(),
-            tolerates: inner.level.tolerates(inner.active_set(), width),
+            tolerates: inner.level.tolerates_beside(inner.active_set(), width),
             len_bytes: inner.geometry.len_bytes,
             epoch: inner.epoch.get(),
             reads_pinned: inner.pinned.get(),

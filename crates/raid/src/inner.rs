@@ -1,10 +1,10 @@
 //! The group itself: what all its handles share.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use block::{BlockError, Geometry};
-use world::sync::Signal;
-use world::{Drive, DriveError};
+use world::sync::{Permits, Signal};
+use world::{Drive, DriveError, World};
 
 use crate::events::{Events, GroupEvent};
 use crate::group::{GroupState, Progress};
@@ -25,9 +25,12 @@ pub(crate) enum Layout {
 }
 
 pub(crate) struct Inner {
+    pub(crate) world: World,
     pub(crate) array_id: Cell<ArrayId>,
     pub(crate) id: GroupId,
     pub(crate) name: String,
+    /// The name on the labels, where it is another one than that under which the group was opened.
+    pub(crate) renamed: RefCell<Option<String>>,
     pub(crate) level: Level,
     pub(crate) stripe_unit_bytes: u32,
     pub(crate) geometry: Geometry,
@@ -60,6 +63,8 @@ pub(crate) struct Inner {
     /// Operations of users since the group was opened.
     pub(crate) foreground: Cell<u64>,
     pub(crate) scrub_progress: Cell<Option<Progress>>,
+    /// One resync at a time.
+    pub(crate) resync_turn: Permits,
     /// One rebuild at a time.
     pub(crate) rebuild_runs: Cell<bool>,
     pub(crate) events: Events,
@@ -67,13 +72,16 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// A group whose labels say `label`, apart from the position.
-    pub(crate) fn new(label: &Label, members: Vec<Member>, labelled: bool) -> Inner {
+    pub(crate) fn new(world: World, label: &Label, members: Vec<Member>, labelled: bool) -> Inner {
         let data_drives = u64::from(label.level.data_drives(label.width));
         let version = label.version;
+        members.iter().zip(label.tags).for_each(|(member, tag)| member.tag.set(tag));
         Inner {
+            world,
             array_id: Cell::new(label.array_id),
             id: label.group_id,
             name: label.group_name.clone(),
+            renamed: RefCell::default(),
             level: label.level,
             stripe_unit_bytes: label.stripe_unit_bytes,
             geometry: Geometry { len_bytes: label.data_len * data_drives, block_bytes: label.block_bytes },
@@ -101,6 +109,7 @@ impl Inner {
             repairs: Cell::new(0),
             foreground: Cell::new(0),
             scrub_progress: Cell::new(None),
+            resync_turn: Permits::new(1),
             rebuild_runs: Cell::new(false),
             events: Events::default(),
         }
@@ -114,7 +123,7 @@ impl Inner {
         Label {
             array_id: self.array_id.get(),
             group_id: self.id,
-            group_name: self.name.clone(),
+            group_name: self.renamed.borrow().as_ref().unwrap_or(&self.name).clone(),
             level: self.level,
             stripe_unit_bytes: self.stripe_unit_bytes,
             position,
@@ -127,6 +136,8 @@ impl Inner {
             data_len: self.data_len,
             block_bytes: self.geometry.block_bytes,
             rebuilding: self.rebuilding.get().map(|(position, _)| (position, self.rebuilt_durably.get())),
+            waiting: self.waiting_set(),
+            tags: std::array::from_fn(|p| self.members.get(p).map_or(0, |m| m.tag.get())),
             journal_len: journal.0,
             journal_epoch: journal.1,
             lost: self.lost.ranges(),
@@ -142,6 +153,13 @@ impl Inner {
     pub(crate) fn active_set(&self) -> u32 {
         let active = (0..).zip(&self.members).filter(|(_, m)| m.state.get() == MemberState::Active);
         active.fold(0, |set, (p, _): (u32, _)| set | 1 << p)
+    }
+
+    /// The positions whose new drives wait until another one is filled, as bits.
+    fn waiting_set(&self) -> u32 {
+        let filled = self.rebuilding.get().map(|(p, _)| p);
+        let waits = |(p, m): &(u32, &Member)| m.state.get() == MemberState::Rebuilding && Some(*p) != filled;
+        (0..).zip(&self.members).filter(waits).fold(0, |set, (p, _)| set | 1 << p)
     }
 
     /// Whether enough drives are left.

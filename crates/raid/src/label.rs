@@ -49,8 +49,9 @@ struct Format {
     journal_len: U64,
     journal_epoch: U64,
     lost_count: U32,
-    reserved: U32,
+    waiting: U32,
     lost: [LostFormat; LOST_MAX],
+    tags: [U64; DRIVES_MAX],
     rest: [u8; LABEL_LEN - FIXED_LEN],
 }
 
@@ -61,7 +62,7 @@ struct LostFormat {
     len: U64,
 }
 
-const FIXED_LEN: usize = 208 + 16 * LOST_MAX;
+const FIXED_LEN: usize = 208 + 16 * LOST_MAX + 8 * DRIVES_MAX;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 
@@ -98,6 +99,10 @@ pub struct Label {
     pub block_bytes: u32,
     /// The position whose drive is being rebuilt, and how much of its data is there.
     pub rebuilding: Option<(u32, u64)>,
+    /// The positions with a new drive that waits until others are rebuilt, as bits.
+    pub waiting: u32,
+    /// By position, which drive it is that has the place: 0 for the first one, then a random number for each that took it over.
+    pub tags: [u64; DRIVES_MAX],
     /// Bytes of the stripe journal between the label region and the data (levels 5 and 6).
     pub journal_len: u64,
     /// Only frames of this epoch are in the journal.
@@ -134,11 +139,12 @@ impl Label {
             journal_len: self.journal_len.into(),
             journal_epoch: self.journal_epoch.into(),
             lost_count: (self.lost.len() as u32).into(),
-            reserved: 0.into(),
+            waiting: self.waiting.into(),
             lost: std::array::from_fn(|i| {
                 let lost = self.lost.get(i).copied().unwrap_or_default();
                 LostFormat { at: lost.at.into(), len: lost.len.into() }
             }),
+            tags: self.tags.map(U64::from),
             rest: [0; LABEL_LEN - FIXED_LEN],
         };
         format.crc32c = checksum(format.as_bytes()).into();
@@ -175,6 +181,8 @@ impl Label {
             data_len: format.data_len.get(),
             block_bytes: format.block_bytes.get(),
             rebuilding,
+            waiting: format.waiting.get(),
+            tags: format.tags.map(U64::get),
             journal_len: format.journal_len.get(),
             journal_epoch: format.journal_epoch.get(),
             lost: lost.iter().map(|l| LostRange { at: l.at.get(), len: l.len.get() }).collect(),
@@ -206,6 +214,12 @@ impl Label {
     /// Which of two labels of a group is newer.
     pub(crate) fn age(&self) -> (u64, u64) {
         (self.epoch, self.version)
+    }
+
+    /// Whether the drive with this label is the one that `reference` means by its position, and not one that had the place before.
+    pub(crate) fn is_known_to(&self, reference: &Label) -> bool {
+        let p = self.position as usize;
+        self.tags[p] == reference.tags[p]
     }
 
     /// Whether position `p` holds all data.

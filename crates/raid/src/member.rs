@@ -39,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) drive: RefCell<Option<Drive>>,
     pub(crate) state: Cell<MemberState>,
     pub(crate) cause: RefCell<Option<String>>,
+    /// Which of the drives that had the place this is: see `Label::tags`.
+    pub(crate) tag: Cell<u64>,
     /// Reads in flight, for choosing the least loaded mirror.
     pub(crate) reads_in_flight: Cell<u32>,
 }
@@ -50,6 +52,7 @@ impl Member {
             drive: RefCell::new(drive),
             state: Cell::new(state),
             cause: RefCell::default(),
+            tag: Cell::new(0),
             reads_in_flight: Cell::new(0),
         }
     }

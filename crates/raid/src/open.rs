@@ -9,7 +9,7 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 use crate::label::{Label, inspect};
 use crate::member::{Member, MemberState};
-use crate::{GroupError, GroupSpec, Level};
+use crate::{DRIVES_MAX, GroupError, GroupSpec, Level};
 
 struct Found {
     drive: Drive,
@@ -43,7 +43,7 @@ impl Group {
 }
 
 async fn open(
-    _world: World,
+    world: World,
     spec: GroupSpec,
     drives: Vec<Drive>,
     degraded: bool,
@@ -67,7 +67,7 @@ async fn open(
     })?;
     same_group(&spec, &found, &reference)?;
     agree(&spec, &found, &reference)?;
-    assemble(spec, found, reference, degraded).await
+    assemble(world, spec, found, reference, degraded).await
 }
 
 /// The newest label that counts its own drive in: that of a drive which is still being filled does not decide.
@@ -79,6 +79,7 @@ fn newest(found: &[Found]) -> Option<Label> {
 
 /// Puts every drive in its place; brings labels up to date.
 async fn assemble(
+    world: World,
     spec: GroupSpec,
     mut found: Vec<Found>,
     reference: Label,
@@ -95,9 +96,11 @@ async fn assemble(
     may_go_without(&spec, &reference, &members, degraded)?;
     let changed = label.in_sync != reference.in_sync || label.rebuilding != reference.rebuilding;
     if changed {
-        label.epoch += 1;
+        // Two, so that a change that a power cut left on a missing drive alone is older than this one.
+        label.epoch += 2;
     }
-    let group = Group(Rc::new(Inner::new(&label, members, !changed && !behind)));
+    let group = Group(Rc::new(Inner::new(world, &label, members, !changed && !behind)));
+    group.0.next_to_rebuild();
     let failed = |cause| GroupError::Io { group: spec.name.clone(), cause };
     if let Layout::Rows(rows) = &group.0.layout {
         group.0.rows_recover(rows).await.map_err(failed)?;
@@ -119,7 +122,7 @@ fn may_go_without(
         return Ok(());
     }
     let (level, width) = (reference.level, reference.width);
-    let cause = if level.tolerates(u32::MAX >> (32 - width), width) == 0 {
+    let cause = if level.tolerates(width as usize) == 0 {
         "without it there is no data"
     } else if !level.can_serve(active, width) {
         "without it and the others that are missing there is no data"
@@ -188,27 +191,25 @@ fn same_group(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<()
 fn is_fresh(label: &Label, reference: &Label) -> bool {
     match label.level {
         Level::Raid0 => label.epoch == reference.epoch || (label.epoch == 0 && reference.epoch == 1),
-        _ => reference.is_in_sync(label.position),
+        _ => reference.is_in_sync(label.position) && label.is_known_to(reference),
     }
 }
 
-/// Whether a drive is the one that the newest label says is being filled: its own label is of the same epoch, since it takes
-/// part in every change. (One that was cut off in between is filled from the start.)
+/// Whether a drive is the one that the newest label says is being filled, or waits for that.
 fn is_being_filled(label: &Label, reference: &Label) -> bool {
-    let position = Some(label.position);
-    reference.rebuilding.map(|(p, _)| p) == position
-        && label.rebuilding.map(|(p, _)| p) == position
-        && label.epoch == reference.epoch
+    let filled = reference.rebuilding.is_some_and(|(p, _)| p == label.position);
+    (filled || reference.waiting & 1 << label.position != 0) && label.is_known_to(reference)
 }
 
-/// Labels of the same epoch say the same, and every older one counts the newest drive in, or saw it being filled.
+/// Labels of the same epoch say the same, and the drives that an older one counts in are not all others than those that the
+/// newest counts in: such two went on without each other. The label of a drive that does not count itself in says nothing.
 fn agree(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<(), GroupError> {
     let newest = found.iter().find(|f| f.label == *reference).expect("the reference is one of them");
     for f in found {
         let same = f.label.epoch != reference.epoch || f.label.in_sync == reference.in_sync;
-        let filled = f.label.rebuilding.is_some_and(|(p, _)| p == reference.position);
-        if f.label.age() <= reference.age() && (!same || !(f.label.is_in_sync(reference.position) || filled))
-        {
+        let both = f.label.in_sync & reference.in_sync;
+        let together = (0..DRIVES_MAX).any(|p| both & 1 << p != 0 && f.label.tags[p] == reference.tags[p]);
+        if f.label.is_in_sync(f.label.position) && !(same && together) {
             let (group, drive, other) = (spec.name.clone(), newest.name(), f.name());
             return Err(GroupError::Diverged { group, drive, other });
         }

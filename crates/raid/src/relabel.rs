@@ -24,7 +24,10 @@ impl Inner {
         let (position, cause) = (m as u32, error.to_string());
         self.events.tell(GroupEvent::DriveFailed { position, drive, cause });
         if was == MemberState::Rebuilding {
-            self.rebuilding.set(None);
+            if self.rebuilding.get().is_some_and(|(p, _)| p == position) {
+                self.rebuilding.set(None);
+                self.next_to_rebuild();
+            }
             self.epoch.set(self.epoch.get() + 1);
             return;
         }

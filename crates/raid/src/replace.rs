@@ -8,6 +8,8 @@ use crate::group::Group;
 use crate::inner::Inner;
 use crate::label::{Label, inspect};
 use crate::member::MemberState;
+use crate::relabel::write_all;
+use crate::spec::check_name;
 use crate::{ArrayId, GroupError};
 
 impl Group {
@@ -39,11 +41,15 @@ impl Group {
         zeroed.map_err(|e| inner.io_error(e.into()))?;
         inner.can_take(position, &drive)?;
         let member = &inner.members[position as usize];
+        let tag = inner.new_tag(position);
+        inner.label_first(position, &drive, tag).await.map_err(|e| inner.io_error(e.into()))?;
+        inner.can_take(position, &drive)?;
         let name = drive.info().name.clone();
         // Writers look at the members once: none may be on its way.
         let held = inner.writes.hold(0, inner.geometry.len_bytes).await;
         *member.drive.borrow_mut() = Some(drive);
         *member.cause.borrow_mut() = None;
+        member.tag.set(tag);
         member.state.set(MemberState::Rebuilding);
         inner.epoch.set(inner.epoch.get() + 1);
         inner.next_to_rebuild();
@@ -54,15 +60,33 @@ impl Group {
     }
 
     /// Puts another owner on the labels: an array that takes the group over, or nobody ([`ArrayId::default`]) when it is to be
-    /// moved.
-    pub async fn adopt(&self, owner: ArrayId) -> Result<(), BlockError> {
-        self.0.array_id.set(owner);
-        self.0.label_changed();
-        self.0.relabel().await
+    /// moved. The name, where one is given, counts from the next opening on.
+    pub async fn adopt(&self, owner: ArrayId, name: Option<&str>) -> Result<(), GroupError> {
+        let inner = &self.0;
+        if let Some(name) = name {
+            check_name(name)?;
+            *inner.renamed.borrow_mut() = Some(name.to_owned());
+        }
+        inner.array_id.set(owner);
+        inner.label_changed();
+        inner.relabel().await.map_err(|e| inner.io_error(e))
     }
 }
 
 impl Inner {
+    fn new_tag(&self, position: u32) -> u64 {
+        let (epoch, now) = (self.epoch.get(), self.world.now().0);
+        self.world.random(&format!("raid.tag.{}.{position}.{epoch}.{now}", self.id)).u64(1..)
+    }
+
+    /// Labels a new drive alone, before any other label names it: whoever opens the group after a power cut finds a drive that is
+    /// labelled, and either named by the others or stale.
+    async fn label_first(&self, position: u32, drive: &Drive, tag: u64) -> Result<(), world::DriveError> {
+        let mut label = self.label(position);
+        label.tags[position as usize] = tag;
+        write_all([(drive, &label)].into_iter()).await.map_err(|(_, error)| error)
+    }
+
     fn can_take(&self, position: u32, drive: &Drive) -> Result<(), GroupError> {
         let refuse = |cause: String| Err(GroupError::Spec { group: self.name.clone(), cause });
         let Some(member) = self.members.get(position as usize) else {

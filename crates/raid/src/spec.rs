@@ -119,8 +119,14 @@ impl Level {
         width / self.copies(width) - self.parities()
     }
 
+    /// How many drives may fail, whichever they are, of a group of this width that has them all.
+    pub fn tolerates(self, width: usize) -> u32 {
+        let width = width as u32;
+        self.tolerates_beside(u32::MAX >> (32 - width), width)
+    }
+
     /// How many more drives may fail for sure, of a group that has these drives.
-    pub(crate) fn tolerates(self, drives: u32, width: u32) -> u32 {
+    pub(crate) fn tolerates_beside(self, drives: u32, width: u32) -> u32 {
         let copies = self.copies(width);
         let sets = width / copies;
         let left = |set: u32| (drives >> (set * copies) & (u32::MAX >> (32 - copies))).count_ones();
@@ -159,6 +165,15 @@ impl fmt::Display for Level {
     }
 }
 
+/// Whether a group can be called so.
+pub(crate) fn check_name(name: &str) -> Result<(), GroupError> {
+    if name.is_empty() || name.len() > NAME_LEN_MAX {
+        let cause = format!("its name must have 1 to {NAME_LEN_MAX} bytes");
+        return Err(GroupError::Spec { group: name.to_owned(), cause });
+    }
+    Ok(())
+}
+
 /// A group as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
@@ -180,9 +195,7 @@ impl GroupSpec {
 
     pub(crate) fn check(&self, drives: usize) -> Result<(), GroupError> {
         let refuse = |cause: String| Err(GroupError::Spec { group: self.name.clone(), cause });
-        if self.name.is_empty() || self.name.len() > NAME_LEN_MAX {
-            return refuse(format!("its name must have 1 to {NAME_LEN_MAX} bytes"));
-        }
+        check_name(&self.name)?;
         let unit = self.stripe_unit_bytes;
         if !unit.is_power_of_two() || !(4096..=STRIPE_UNIT_BYTES_MAX).contains(&unit) {
             return refuse(format!(
@@ -209,7 +222,11 @@ mod tests {
         let check = |level: Level, width, drives, serves, tolerates| {
             assert_eq!(level.can_serve(drives, width), serves, "{level} of {width} with {drives:b}");
             if serves {
-                assert_eq!(level.tolerates(drives, width), tolerates, "{level} of {width} with {drives:b}");
+                assert_eq!(
+                    level.tolerates_beside(drives, width),
+                    tolerates,
+                    "{level} of {width} with {drives:b}"
+                );
             }
         };
         check(Level::Raid0, 2, 0b11, true, 0);

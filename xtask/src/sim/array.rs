@@ -200,7 +200,7 @@ impl Living for ArrayLives {
         false
     }
 
-    async fn life_beyond(&self, _: World) {}
+    async fn life_beyond(&self, _: &Model, _: World) {}
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{Deed, Stack, Tally, run_stack};
 fn weight(stack: Stack) -> usize {
     match stack {
         Stack::Array => 1,
-        Stack::Volume | Stack::Unit => 4,
+        Stack::Volume | Stack::Unit | Stack::ParityVolume => 4,
         _ => 12,
     }
 }

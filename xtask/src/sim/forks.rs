@@ -74,7 +74,7 @@ impl<K: Clone + Send> Fork<K> {
         };
         let mut lives = Lives::on(model);
         if blow == Blow::Beyond {
-            lives.model.run(async |world| living.life_beyond(world).await);
+            lives.model.run(async |world| living.life_beyond(&lives.model, world).await);
             return Tally { crashes: 1, persistence_points: 0, ..lives.tally() };
         }
         let repairs = lost && rng.u8(..REPAIR_ONE_IN) == 0;
@@ -114,12 +114,15 @@ pub(crate) enum Phase {
     Rebuilding,
 }
 
+/// Operations before drives are lost.
+const BEFORE_STEPS: u64 = 100;
+
 /// Makes a life of this phase; `None` when there is nothing to lose.
 fn begin<L: Living>(kind: L::Kind, seed: u64, how: How, phase: Phase) -> Option<(Lives, Rc<L>)> {
     let (mut lives, living) = L::create(kind, seed, how);
     if phase != Phase::Optimal {
         // Something to lose, made and flushed before.
-        lives.one_life(&living, &Life { closes: true, ..Life::of(100) });
+        lives.one_life(&living, &Life { closes: true, ..Life::of(BEFORE_STEPS) });
         if !living.lose_disks(&mut Rng::with_seed(seed), false) {
             return None;
         }
@@ -160,7 +163,7 @@ pub(crate) fn every_point<L: Living>(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        all.digest ^= run.digest;
+        all.digest = all.digest.wrapping_add(run.digest);
         Some(all)
     })
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockError, Device, Pieces};
@@ -44,7 +45,7 @@ pub(crate) struct GroupLives {
     shape: Shape,
     fault: Fault,
     shared: Shared,
-    places: RefCell<Places>,
+    places: Rc<RefCell<Places>>,
 }
 
 /// A group has no offloads: the host zeroes and copies.
@@ -109,10 +110,12 @@ impl GroupLives {
         }
         if what == 0 && whole {
             let (world, victim) = (world.clone(), disks[disks.len() - 1].clone());
+            let places = self.places.clone();
             disks.iter().for_each(Disk::clear_latent_errors);
             world.clone().spawn(async move {
                 world.sleep(Duration::from_nanos(after)).await;
                 victim.kill();
+                places.borrow_mut().falls_behind(victim.name());
             });
         }
     }
@@ -141,7 +144,7 @@ impl Living for GroupLives {
         if how.verbose {
             shared.tell_all();
         }
-        GroupLives { shape, fault: how.fault, shared, places: RefCell::new(places) }
+        GroupLives { shape, fault: how.fault, shared, places: Rc::new(RefCell::new(places)) }
     }
 
     fn known(&self) -> (Snapshot, Places) {
@@ -150,7 +153,12 @@ impl Living for GroupLives {
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
         // A disk that died or hung in an earlier life is there again, with what it had.
-        self.places.borrow().disks(model).iter().for_each(Disk::resume);
+        for disk in self.places.borrow().disks(model) {
+            disk.resume();
+            if !self.places.borrow().is_whole() {
+                disk.clear_latent_errors();
+            }
+        }
         let group = self.open(&world).await.unwrap_or_else(|e| panic!("open: {e}"));
         if life.faults {
             self.make_faults(model, &world, &group, &mut world.random("faults"));
@@ -164,7 +172,6 @@ impl Living for GroupLives {
         workload::run(&world, &volumes, &self.shared, &life.steps).await;
         if let Some(repair) = repair {
             repair.ended().await;
-            self.places.borrow_mut().filled();
         }
         if life.thorough {
             workload::compare_all(&group, &self.shared, NAME).await;
@@ -188,7 +195,8 @@ impl Living for GroupLives {
         self.places.borrow_mut().lose(rng, beyond)
     }
 
-    async fn life_beyond(&self, world: World) {
+    async fn life_beyond(&self, model: &Model, world: World) {
+        self.places.borrow().disks(model).iter().for_each(Disk::resume);
         if let Ok(group) = self.open(&world).await {
             workload::compare_what_can_be_read(&group, &self.shared, NAME).await;
         }

@@ -82,7 +82,7 @@ pub(crate) trait Living: Sized + 'static {
     fn lose_disks(&self, rng: &mut Rng, beyond: bool) -> bool;
 
     /// A life after more was lost than can be borne: errors, or the right data.
-    async fn life_beyond(&self, world: World);
+    async fn life_beyond(&self, model: &Model, world: World);
 }
 
 /// The disks of a run, and what it has lived through.
@@ -128,7 +128,8 @@ impl Lives {
         while left > 0 {
             let quota = left.min(self.rng.u64(1..=STEPS_MAX));
             let end = self.draw_end();
-            let told = Life { closes: matches!(end, End::Close), faults: true, ..Life::of(quota) };
+            let (closes, repairs) = (matches!(end, End::Close), self.rng.bool());
+            let told = Life { closes, repairs, faults: true, ..Life::of(quota) };
             if let End::PowerCut(points) = end {
                 self.cut_power_in(points);
             }

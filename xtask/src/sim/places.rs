@@ -38,10 +38,6 @@ impl Places {
         Places { level, places: disks.map(place).collect(), disk_bytes, equal: true, blanks: 0 }
     }
 
-    pub(crate) fn level(&self) -> Level {
-        self.level
-    }
-
     pub(crate) fn open(&self, world: &World) -> Vec<Drive> {
         self.places.iter().filter_map(|p| p.disk.as_deref()).map(|name| open_drive(world, name)).collect()
     }
@@ -51,32 +47,41 @@ impl Places {
         self.places.iter().filter_map(|p| model.disks().get(p.disk.as_deref()?)).collect()
     }
 
-    /// Whether a place has no disk.
-    pub(crate) fn lacks_disks(&self) -> bool {
-        self.places.iter().any(|p| p.disk.is_none())
-    }
-
     /// Whether all disks are there and hold all their data.
     pub(crate) fn is_whole(&self) -> bool {
         self.places.iter().all(|p| p.whole && p.disk.is_some())
     }
 
+    /// How many more disks may go at one moment, if these have.
+    fn survives(&self, gone: &[usize]) -> bool {
+        let sound = |i: usize| self.places[i].whole && self.places[i].disk.is_some() && !gone.contains(&i);
+        let n = self.places.len();
+        let left = (0..n).filter(|i| sound(*i)).count();
+        match self.level {
+            Level::Raid0 => left == n,
+            Level::Raid1 => left > 0,
+            // Pairs of mirrors follow each other.
+            Level::Raid10 => (0..n).step_by(2).all(|i| sound(i) || sound(i + 1)),
+            Level::Raid5 => left + 1 >= n,
+            Level::Raid6 => left + 2 >= n,
+        }
+    }
+
     /// The places whose loss at one moment can be borne: a random choice of as many as possible.
     fn bearable(&self, rng: &mut Rng) -> Vec<usize> {
-        let n = self.places.len();
-        let sound = |i: &usize| self.places[*i].whole && self.places[*i].disk.is_some();
-        let mut order: Vec<usize> = (0..n).collect();
-        rng.shuffle(&mut order);
-        let missing = n - (0..n).filter(sound).count();
-        match self.level {
-            Level::Raid0 => Vec::new(),
-            Level::Raid1 if self.equal => order.into_iter().filter(sound).take(n - 1 - missing).collect(),
-            Level::Raid1 => Vec::new(),
-            Level::Raid5 => order.into_iter().filter(sound).take(1_usize.saturating_sub(missing)).collect(),
-            Level::Raid6 => order.into_iter().filter(sound).take(2_usize.saturating_sub(missing)).collect(),
-            Level::Raid10 if missing > 0 || !self.equal => Vec::new(),
-            Level::Raid10 => order.into_iter().take(1).collect(),
+        let mut gone = Vec::new();
+        if !self.equal && matches!(self.level, Level::Raid1 | Level::Raid10) {
+            return gone;
         }
+        let mut order: Vec<usize> = (0..self.places.len()).collect();
+        rng.shuffle(&mut order);
+        for i in order {
+            gone.push(i);
+            if self.places[i].disk.is_none() || !self.survives(&gone) {
+                gone.pop();
+            }
+        }
+        gone
     }
 
     /// Loses disks: as many as can be borne, or, `beyond`, one more than that. Returns whether any was.
@@ -84,7 +89,7 @@ impl Places {
         let mut gone = self.bearable(rng);
         if beyond {
             let further: Vec<usize> = (0..self.places.len()).filter(|i| !gone.contains(i)).collect();
-            gone.push(further[rng.usize(..further.len())]);
+            gone.extend(further.get(rng.usize(..further.len().max(1))));
         }
         for i in &gone {
             self.places[*i] = Place { disk: None, whole: false };
@@ -92,9 +97,8 @@ impl Places {
         !gone.is_empty()
     }
 
-    /// Puts a blank disk into the first place that has none: its position and the drive.
-    pub(crate) fn put_blank(&mut self, model: &Model, world: &World) -> Option<(u32, Drive)> {
-        let position = self.places.iter().position(|p| p.disk.is_none())?;
+    /// Puts a blank disk into a place that has none.
+    pub(crate) fn put_blank(&mut self, position: u32, model: &Model, world: &World) -> Drive {
         self.blanks += 1;
         let name = format!("{}.{position}.{}", self.level, self.blanks);
         // Names are of the whole model: groups of one level share them.
@@ -104,8 +108,27 @@ impl Places {
             name
         };
         model.disk(&name, disk_spec(self.disk_bytes));
-        self.places[position] = Place { disk: Some(name.clone()), whole: false };
-        Some((position as u32, open_drive(world, &name)))
+        self.places[position as usize] = Place { disk: Some(name.clone()), whole: false };
+        open_drive(world, &name)
+    }
+
+    /// Blank disks that the power was cut before they had a label are in nobody's place.
+    pub(crate) fn take_out(&mut self, disk: &str) {
+        for place in self.places.iter_mut().filter(|p| p.disk.as_deref() == Some(disk)) {
+            place.disk = None;
+        }
+    }
+
+    /// A disk misses what is written from now on.
+    pub(crate) fn falls_behind(&mut self, disk: &str) {
+        for place in self.places.iter_mut().filter(|p| p.disk.as_deref() == Some(disk)) {
+            place.whole = false;
+        }
+    }
+
+    /// The disk in a place.
+    pub(crate) fn drive_at(&self, position: u32, world: &World) -> Option<Drive> {
+        Some(open_drive(world, self.places[position as usize].disk.as_deref()?))
     }
 
     /// All disks that are there hold all data.

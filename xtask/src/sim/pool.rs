@@ -77,7 +77,7 @@ pub(crate) struct PoolLives {
     fault: Fault,
     known: RefCell<BTreeMap<String, Known>>,
     names: Cell<u64>,
-    places: Vec<RefCell<Places>>,
+    places: Vec<Rc<RefCell<Places>>>,
 }
 
 /// All that is known of a pool.
@@ -142,7 +142,7 @@ impl Living for PoolLives {
             fault: how.fault,
             known: RefCell::new(known.volumes),
             names: Cell::new(known.names),
-            places: known.places.into_iter().map(RefCell::new).collect(),
+            places: known.places.into_iter().map(|p| Rc::new(RefCell::new(p))).collect(),
         }
     }
 
@@ -171,11 +171,8 @@ impl Living for PoolLives {
         while life.steps.get() > 0 {
             self.round(&world, &pool, &groups, life, &mut rng).await;
         }
-        for (repair, places) in repairs.iter().zip(&self.places) {
-            if let Some(repair) = repair {
-                repair.ended().await;
-                places.borrow_mut().filled();
-            }
+        for repair in repairs.iter().flatten() {
+            repair.ended().await;
         }
         if life.thorough {
             self.compare(&pool).await;
@@ -207,7 +204,7 @@ impl Living for PoolLives {
         lost.fold(false, |any, lost| any | lost)
     }
 
-    async fn life_beyond(&self, world: World) {
+    async fn life_beyond(&self, _: &Model, world: World) {
         let Ok(groups) = self.open_groups(&world).await else { return };
         let Ok(pool) = Pool::open(world, groups).await else { return };
         self.reconcile(&pool);

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use raid::{Group, GroupError, GroupSpec};
+use raid::{Group, GroupError, GroupSpec, MemberState, Throttle, inspect};
 use world::World;
 use world::sync::Signal;
 use world_model::Model;
@@ -11,25 +11,38 @@ use world_model::Model;
 use super::lives::Life;
 use super::places::Places;
 
-/// Opens a group with the disks that are not lost. Somebody vouches for it that the others never come back.
+/// What a rebuild leaves to the workload: half, so that both are far when the power is cut.
+const SHARE_PERCENT: u8 = 50;
+
+/// Opens a group with the disks that are not lost. Somebody vouches for it that the others never come back. A blank disk that got no
+/// label before the power was cut is not the group's.
 pub(crate) async fn open(
     world: &World,
     spec: GroupSpec,
     places: &RefCell<Places>,
 ) -> Result<Group, GroupError> {
-    let drives = places.borrow().open(world);
-    let whole = places.borrow().is_whole();
-    if whole {
-        Group::open(world.clone(), spec, drives).await
-    } else {
-        Group::open_degraded(world.clone(), spec, drives).await
+    let mut drives = places.borrow().open(world);
+    if places.borrow().is_whole() {
+        return Group::open(world.clone(), spec, drives).await;
     }
+    let mut labelled = Vec::new();
+    for drive in drives.drain(..) {
+        match inspect(&drive).await {
+            Ok(None) => places.borrow_mut().take_out(&drive.info().name),
+            _ => labelled.push(drive),
+        }
+    }
+    Group::open_degraded(world.clone(), spec, labelled).await
 }
 
-/// Mirrors are brought together.
+/// Mirrors are brought together, and then a scrub finds nothing: an ordinary power cut leaves no parity that disagrees.
 pub(crate) async fn agrees(world: &World, group: &Group, places: &RefCell<Places>) {
-    group.resync(&raid::Throttle::none(world.clone())).await.unwrap_or_else(|e| panic!("resync: {e}"));
+    let throttle = Throttle::none(world.clone());
+    group.resync(&throttle).await.unwrap_or_else(|e| panic!("resync: {e}"));
     places.borrow_mut().equal = true;
+    let scrubbed = group.scrub(&throttle).await.unwrap_or_else(|e| panic!("scrub: {e}"));
+    assert_eq!(scrubbed.mismatches, 0, "copies or parities disagree: {scrubbed:?}");
+    assert_eq!(scrubbed.unrepaired, 0, "what redundancy had was lost: {scrubbed:?}");
 }
 
 /// Work beside a workload.
@@ -54,16 +67,32 @@ impl Beside {
     }
 }
 
-/// Puts blank disks where there are none, and begins to fill them, if this life is to.
+/// Puts blank disks where there are none, takes those back that fell behind, and begins to fill them, if this life is to.
 pub(crate) async fn begin_repairs(
     life: &Life,
-    _model: &Model,
-    _world: &World,
-    _group: &Group,
-    places: &RefCell<Places>,
+    model: &Model,
+    world: &World,
+    group: &Group,
+    places: &Rc<RefCell<Places>>,
 ) -> Option<Beside> {
-    if !life.repairs || !places.borrow().lacks_disks() {
+    if !life.repairs {
         return None;
     }
-    None
+    for member in group.status().members {
+        let position = member.position;
+        let drive = match member.state {
+            MemberState::Active | MemberState::Rebuilding => continue,
+            MemberState::Missing | MemberState::Stale | MemberState::Failed => {
+                let own = places.borrow().drive_at(position, world);
+                own.unwrap_or_else(|| places.borrow_mut().put_blank(position, model, world))
+            }
+        };
+        group.replace(position, drive).await.unwrap_or_else(|e| panic!("replace {position}: {e}"));
+    }
+    let (group, throttle, places) =
+        (group.clone(), Throttle::new(world.clone(), SHARE_PERCENT), places.clone());
+    Some(Beside::begin(world, async move {
+        group.rebuild(&throttle).await.unwrap_or_else(|e| panic!("rebuild: {e}"));
+        places.borrow_mut().filled();
+    }))
 }

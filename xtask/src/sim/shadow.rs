@@ -3,6 +3,9 @@
 //! A sector has a *base*, which is durable, and later contents whose survival is open, oldest first. A write is open from
 //! its submission on. A flush makes the last content that had completed when the flush began the new base. After a
 //! power cut a sector holds the base or any open content; the first read after it decides which, once and for all.
+//!
+//! A sector whose content was open when the power was cut, and a drive with it, may be *lost*: reading it is an error until it is
+//! written again. One whose content was durable never is.
 
 use std::collections::VecDeque;
 
@@ -34,6 +37,8 @@ enum Content {
 #[derive(Clone, Default)]
 struct Sector {
     base: Stamp,
+    /// The base is an error.
+    lost: bool,
     open: VecDeque<Open>,
     content: Content,
 }
@@ -113,6 +118,7 @@ impl Shadow {
             let covered = sector.open.iter().rposition(|o| o.completed.is_some_and(|c| c <= began));
             if let Some(last) = covered {
                 sector.base = sector.open[last].stamp;
+                sector.lost = false;
                 sector.open.drain(..=last);
             }
         }
@@ -142,6 +148,25 @@ impl Shadow {
         }
     }
 
+    /// Reading this range gave an error. Whether that may be.
+    pub(crate) fn lose(&mut self, first: usize, count: usize) -> Result<(), Wrong> {
+        for (i, sector) in (first..).zip(&mut self.sectors[first..first + count]) {
+            let decided = sector.content == Content::Latest;
+            let durable = decided && !(sector.lost && sector.open.is_empty());
+            if durable || sector.content == Content::Any {
+                let (found, allowed) = ("an error".to_owned(), sector.allowed());
+                return Err(Wrong { sector: i, found, allowed, others: 0 });
+            }
+            *sector = Sector { base: sector.base, lost: true, ..Sector::default() };
+        }
+        Ok(())
+    }
+
+    /// Whether reading this range must be an error.
+    pub(crate) fn is_lost(&self, first: usize, count: usize) -> bool {
+        self.sectors[first..first + count].iter().any(|s| s.lost && s.open.is_empty())
+    }
+
     /// Holds what was read from `first` on against the shadow. What was undecided is decided by it.
     pub(crate) fn check(&mut self, first: usize, bytes: &[u8]) -> Result<(), Wrong> {
         let now = self.tick();
@@ -167,10 +192,11 @@ impl Sector {
     }
 
     fn allows(&self, found: Stamp) -> bool {
+        let base = found == self.base && !self.lost;
         if self.content == Content::Latest {
-            return found == self.latest();
+            return self.open.back().map_or(base, |o| o.stamp == found);
         }
-        found == self.base || self.open.iter().any(|o| o.stamp == found)
+        base || self.open.iter().any(|o| o.stamp == found)
     }
 
     /// A read gave this.
@@ -236,6 +262,26 @@ mod tests {
                 assert!(shadow.check(0, &sector(other)).is_err(), "what was read once stays");
             }
         }
+    }
+
+    #[test]
+    fn only_what_was_open_at_a_power_cut_may_be_lost_and_stays_so_until_it_is_written() {
+        let mut shadow = three_writes();
+        assert!(shadow.lose(0, 1).is_err(), "the power is on");
+        shadow.crash();
+        assert_eq!(shadow.lose(0, 1), Ok(()));
+        assert!(shadow.is_lost(0, 1));
+        assert!(shadow.check(0, &sector(3)).is_err(), "it comes back from nowhere");
+        assert_eq!(shadow.lose(0, 1), Ok(()));
+        let began = shadow.begin(0, [stamp(4)]);
+        shadow.complete(0, 1, began);
+        assert!(shadow.lose(0, 1).is_err(), "it was written again");
+        assert_eq!(shadow.check(0, &sector(4)), Ok(()));
+        shadow.crash();
+        assert_eq!(shadow.clone().lose(0, 1), Ok(()), "and not flushed");
+        assert!(shadow.clone().check(0, &sector(0)).is_err(), "what filled its place shows");
+        assert_eq!(shadow.check(0, &sector(4)), Ok(()));
+        assert!(shadow.lose(0, 1).is_err(), "what was read once stays");
     }
 
     #[test]

@@ -23,6 +23,8 @@ const PAGE_SECTORS: usize = 128;
 const SWAP_SECTORS_MAX: usize = 16;
 /// How many sectors one read takes when everything is compared.
 const COMPARE_SECTORS: usize = 2048;
+/// What is lost at once, in sectors: the 4 KiB that a group can lose.
+const LINE_SECTORS: usize = 8;
 /// How often a task looks for a range in which nothing is in flight.
 const TRIES: usize = 4;
 
@@ -187,8 +189,31 @@ pub(crate) async fn compare_what_can_be_read(device: &impl Device, shared: &Shar
 
 async fn compare(device: &impl Device, shared: &Shared, range: &Range) {
     let mut out = Pieces::new();
-    device.read(range.at(), range.len(), &mut out).await.unwrap_or_else(|e| panic!("read of {range}: {e}"));
-    shared.hold_against(range, &out);
+    match device.read(range.at(), range.len(), &mut out).await {
+        Ok(()) => shared.hold_against(range, &out),
+        // Which of it cannot be read? And may that be?
+        Err(error) => {
+            shared.tell(|| format!("read of {range}: {error}"));
+            let end = range.first + range.count;
+            let mut first = range.first;
+            while first < end {
+                let count = (first / LINE_SECTORS * LINE_SECTORS + LINE_SECTORS).min(end) - first;
+                compare_line(device, shared, &Range { first, count, ..range.clone() }).await;
+                first += count;
+            }
+        }
+    }
+}
+
+async fn compare_line(device: &impl Device, shared: &Shared, line: &Range) {
+    let mut out = Pieces::new();
+    match device.read(line.at(), line.len(), &mut out).await {
+        Ok(()) => shared.hold_against(line, &out),
+        Err(error) => {
+            let lost = shared.with(&line.volume, |s| s.lose(line.first, line.count));
+            lost.unwrap_or_else(|wrong| panic!("read of {line}: {error}: {wrong}"));
+        }
+    }
 }
 
 /// Does operations until `steps` has run out, several at once.
@@ -307,6 +332,9 @@ impl<S: Subject> Task<S> {
     /// Puts something new where the latest content is, in the first sectors of the range.
     async fn swap(&self, taken: Range, block: usize) {
         let range = Range { count: taken.count.min(SWAP_SECTORS_MAX / block * block), ..taken };
+        if self.shared.with(&range.volume, |s| s.is_lost(range.first, range.count)) {
+            return;
+        }
         let old = content_of(&self.shared.with(&range.volume, |s| s.latest(range.first, range.count)));
         let (version, stamps, new) = self.new_content(&range);
         let began = self.begin(&range, &format!("swap for {version}"), stamps);
@@ -334,6 +362,9 @@ impl<S: Subject> Task<S> {
         let Some(source) = self.shared.take_range(&mut self.rng, unit, range.count, &self.names) else {
             return;
         };
+        if self.shared.with(&source.volume, |s| s.is_lost(source.first, source.count)) {
+            return self.shared.give_back(&source);
+        }
         let stamps = self.shared.with(&source.volume, |s| s.latest(source.first, source.count));
         let to_range = Range { count: source.count, ..range.clone() };
         let began = self.begin(&to_range, &format!("copy from {source}"), stamps);

@@ -61,6 +61,12 @@ fn on_blocks_of_4096() {
 }
 
 #[test]
+fn on_rows_with_parity() {
+    check(5, Setup::parity());
+    check(6, Setup { level: Level::Raid6, width: 6, ..Setup::parity() });
+}
+
+#[test]
 fn on_three_groups() {
     check(4, Setup { groups: 3, ..Setup::new(Level::Raid0, 1) });
 }

@@ -85,6 +85,12 @@ fn mirrors_lose_nothing() {
 }
 
 #[test]
+fn parity_loses_nothing() {
+    check_cuts(7, Setup::parity(), 1, 97);
+    check_cuts(8, Setup { level: Level::Raid6, width: 5, ..Setup::parity() }, 1, 149);
+}
+
+#[test]
 fn two_groups_with_blocks_of_4096_lose_nothing() {
     check_cuts(3, Setup { groups: 2, block_bytes: 4096, ..Setup::new(Level::Raid0, 1) }, 1, 23);
 }

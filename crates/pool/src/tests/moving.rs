@@ -484,3 +484,34 @@ fn a_group_that_left_and_cannot_be_read_keeps_no_pool_closed() {
         audit(&pool).await;
     });
 }
+
+/// Work that is paced takes its time while volumes are used, and none when they are not.
+#[test]
+fn a_pace_leaves_the_foreground_its_share() {
+    let rig = Rig::new(12, setup(2));
+    rig.model.run(async |world| {
+        let groups = new_groups(&world, &rig.setup).await;
+        let pool = pool_on(&world, &groups).await;
+        let v = pool.create_volume("v", 8 << 20, Provisioning::Thin).await.expect("create");
+        fill(&v, 100, 1).await;
+        let throttle = raid::Throttle::new(world.clone(), 80);
+        let mut times = Vec::new();
+        for (group, busy) in [(0, false), (1, true)] {
+            let over = Rc::new(Cell::new(!busy));
+            let (stop, reader) = (over.clone(), v.clone());
+            world.spawn(async move {
+                while !stop.get() {
+                    values(&reader, 0, 1).await;
+                }
+            });
+            let before = world.now();
+            let id = groups[group].id();
+            let moved = pool.evacuate(id, pool.paced(throttle.clone())).await.expect("evacuate");
+            times.push(world.now().since(before) / (moved.bytes / PAGE) as u32);
+            over.set(true);
+            pool.cancel_evacuation(id).await.expect("cancel");
+        }
+        assert!(times[1] > times[0] * 3, "{times:?} per page");
+        audit(&pool).await;
+    });
+}

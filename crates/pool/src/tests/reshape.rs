@@ -153,6 +153,7 @@ fn mirrors() -> Setup {
 fn groups_come_and_go_and_nothing_is_lost() {
     check_cuts(1, stripes(), 1, 47);
     check_cuts(2, mirrors(), 1, 61);
+    check_cuts(6, Setup { groups: 3, ..Setup::parity() }, 1, 97);
 }
 
 #[test]

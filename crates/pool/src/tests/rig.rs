@@ -33,6 +33,11 @@ impl Setup {
         Setup { disk_len: 7 << 20, ..Setup::mirror() }
     }
 
+    /// Three data drives and a parity.
+    pub(super) fn parity() -> Setup {
+        Setup { disk_len: 10 << 20, ..Setup::new(Level::Raid5, 4) }
+    }
+
     pub(super) fn stripes() -> Setup {
         Setup { disk_len: 8 << 20, ..Setup::new(Level::Raid0, 2) }
     }
@@ -59,7 +64,12 @@ impl Rig {
 }
 
 fn spec(setup: &Setup, g: usize) -> GroupSpec {
-    GroupSpec::new(&format!("g{g}"), setup.level, ArrayId([1; 16]))
+    let spec = GroupSpec::new(&format!("g{g}"), setup.level, ArrayId([1; 16]));
+    match setup.level {
+        // Rows of 24 KiB on four drives: a page takes three of them, and 8 KiB of the last one are nobody's.
+        Level::Raid5 | Level::Raid6 => GroupSpec { stripe_unit_bytes: 8 << 10, ..spec },
+        _ => spec,
+    }
 }
 
 fn drives(world: &World, setup: &Setup, g: usize) -> Vec<world::Drive> {

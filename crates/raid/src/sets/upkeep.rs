@@ -21,11 +21,12 @@ impl Inner {
         let (at, around) = sets.around(from, len);
         let _held = self.writes.hold(at, around).await;
         let set = position / sets.copies;
-        let data = match self.read_any(sets, set, from, len).await? {
-            Some(data) => data,
-            None => return self.refill_blocks(sets, position, from, len).await,
-        };
-        self.fill(position, from, data).await
+        match self.read_any(sets, set, from, len).await? {
+            Some(data) => self.fill(position, from, data).await?,
+            None => self.refill_blocks(sets, position, from, len).await?,
+        }
+        self.rebuilt_up_to(position, from + len);
+        Ok(())
     }
 
     async fn fill(&self, position: usize, from: u64, data: Data) -> Result<(), BlockError> {
@@ -178,11 +179,21 @@ impl Inner {
         Ok(written)
     }
 
+    /// The drive of a member that has its data at `from`: active, or filled up to there.
+    fn filled_at(&self, m: usize, from: u64) -> Option<world::Drive> {
+        let filled = self.rebuilding.get().is_some_and(|(p, to)| p as usize == m && from < to);
+        let rebuilt = if filled { self.members[m].rebuilding() } else { None };
+        self.members[m].active().or(rebuilt)
+    }
+
     async fn resync_set(&self, sets: &Sets, set: usize, from: u64, len: u64) -> Result<u64, BlockError> {
         let mut first: Option<Data> = None;
         let mut written = 0;
-        for m in sets.members(set) {
-            let Some(drive) = self.members[m].active() else { continue };
+        // The drive that is being filled is never the one that the others follow.
+        let mut members: SmallVec<[usize; 4]> = sets.members(set).collect();
+        members.sort_by_key(|m| self.members[*m].active().is_none());
+        for m in members {
+            let Some(drive) = self.filled_at(m, from) else { continue };
             let read = self.read_from(m, from, len as usize).await;
             let outcome = match (&first, read) {
                 (_, Err(error @ DriveError::Gone { .. })) => Err(error),

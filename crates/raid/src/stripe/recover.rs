@@ -75,6 +75,8 @@ impl Inner {
         if !self.serves() {
             return Err(self.failure());
         }
+        // Whoever is missing may not come back after a cut in the midst of this: with him, other batches would count.
+        self.relabel().await?;
         let there = (0..).zip(&self.members).filter(|(_, m)| m.taking_part().is_some());
         let present = there.fold(0, |set, (p, _): (u32, _)| set | 1 << p);
         let frames: Vec<&Frame> = rings.values().flat_map(|r| &r.frames).collect();

@@ -9,6 +9,7 @@ mod scrub;
 mod throttle;
 
 pub use scrub::Scrubbed;
+pub(crate) use throttle::Steps;
 pub use throttle::Throttle;
 
 /// What one step does of each drive: small enough that writers to it wait only some milliseconds, large enough that drives

@@ -5,7 +5,7 @@
 
 use block::BlockError;
 
-use super::{STEP_LEN, Throttle};
+use super::{STEP_LEN, Steps, Throttle};
 use crate::events::GroupEvent;
 use crate::group::Group;
 use crate::inner::{Inner, Layout};
@@ -44,11 +44,13 @@ impl Drop for Running<'_> {
 
 impl Inner {
     async fn rebuild_member(&self, position: u32, from: u64, throttle: &Throttle) -> Result<(), BlockError> {
+        // A drive that is filled becomes one of the mirrors: they must be equal before.
+        self.resync(throttle).await?;
+        let mut steps = Steps::begin(self, throttle);
         let mut at = from;
         // Whole units, so that the mark never cuts a row.
         let step = STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into());
         while at < self.data_len {
-            let (began, foreground) = (throttle.now(), self.foreground.get());
             let len = step.min(self.data_len - at);
             match &self.layout {
                 Layout::Sets(sets) => self.sets_rebuild_step(sets, position as usize, at, len).await?,
@@ -62,8 +64,9 @@ impl Inner {
             if at - self.rebuilt_durably.get() >= MARK_STEP && at < self.data_len {
                 self.move_mark(position, at).await?;
             }
-            throttle.step_done(began, self.foreground.get() != foreground).await;
+            steps.step_done().await;
         }
+        self.resync(throttle).await?;
         self.finish_rebuild(position).await
     }
 

@@ -2,29 +2,35 @@
 
 use block::BlockError;
 
-use super::{STEP_LEN, Throttle};
+use super::{STEP_LEN, Steps, Throttle};
 use crate::group::Group;
-use crate::inner::Layout;
+use crate::inner::{Inner, Layout};
 
 impl Group {
     /// Compares all mirrors with the one that reads are kept to, and writes what differs; then reads go to all of them again.
     /// I/O goes on meanwhile. Nothing happens when the mirrors are known to be equal. Returns how many bytes were written.
     pub async fn resync(&self, throttle: &Throttle) -> Result<u64, BlockError> {
-        let inner = &self.0;
-        let Layout::Sets(sets) = &inner.layout else { return Ok(0) };
-        if !inner.mirrored() || !inner.pinned.get() {
+        self.0.resync(throttle).await
+    }
+}
+
+impl Inner {
+    pub(crate) async fn resync(&self, throttle: &Throttle) -> Result<u64, BlockError> {
+        let Layout::Sets(sets) = &self.layout else { return Ok(0) };
+        let _turn = self.resync_turn.take(1).await;
+        if !self.mirrored() || !self.pinned.get() {
             return Ok(0);
         }
+        let mut steps = Steps::begin(self, throttle);
         let (mut at, mut written) = (0, 0);
-        while at < inner.data_len {
-            let (began, foreground) = (throttle.now(), inner.foreground.get());
-            let len = STEP_LEN.min(inner.data_len - at);
-            written += inner.sets_resync_step(sets, at, len).await?;
+        while at < self.data_len {
+            let len = STEP_LEN.min(self.data_len - at);
+            written += self.sets_resync_step(sets, at, len).await?;
             at += len;
-            throttle.step_done(began, inner.foreground.get() != foreground).await;
+            steps.step_done().await;
         }
-        inner.sets_flush().await?;
-        inner.pinned.set(false);
+        self.sets_flush().await?;
+        self.pinned.set(false);
         Ok(written)
     }
 }

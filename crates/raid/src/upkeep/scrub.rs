@@ -2,7 +2,7 @@
 
 use block::BlockError;
 
-use super::{STEP_LEN, Throttle};
+use super::{STEP_LEN, Steps, Throttle};
 use crate::group::{Group, Progress};
 use crate::inner::Layout;
 
@@ -24,13 +24,15 @@ impl Group {
     /// otherwise data are taken as true, and of two mirrors the first. I/O goes on meanwhile.
     pub async fn scrub(&self, throttle: &Throttle) -> Result<Scrubbed, BlockError> {
         let inner = &self.0;
+        // A block that was read once after a power cut must not be outvoted.
+        inner.resync(throttle).await?;
+        let mut steps = Steps::begin(inner, throttle);
         let mut scrubbed = Scrubbed::default();
         let total_bytes = inner.data_len;
         let step = STEP_LEN.next_multiple_of(inner.stripe_unit_bytes.into());
         let mut at = 0;
         while at < total_bytes {
             inner.scrub_progress.set(Some(Progress { position: None, done_bytes: at, total_bytes }));
-            let (began, foreground) = (throttle.now(), inner.foreground.get());
             let len = step.min(total_bytes - at);
             let outcome = match &inner.layout {
                 Layout::Sets(sets) => inner.sets_scrub_step(sets, at, len, &mut scrubbed).await,
@@ -41,7 +43,7 @@ impl Group {
                 return Err(error);
             }
             at += len;
-            throttle.step_done(began, inner.foreground.get() != foreground).await;
+            steps.step_done().await;
         }
         inner.scrub_progress.set(None);
         block::Device::flush(self).await?;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use world::{Instant, World, yield_now};
 
+use crate::inner::Inner;
+
 /// Paces the steps of long work.
 #[derive(Clone)]
 pub struct Throttle {
@@ -35,10 +37,6 @@ impl Throttle {
         Throttle::new(world, 0)
     }
 
-    pub(crate) fn now(&self) -> Instant {
-        self.world.now()
-    }
-
     /// To be called after a step that began at `began`. Lets others run in any case.
     pub async fn step_done(&self, began: Instant, foreground_was_busy: bool) {
         let took = self.world.now().since(began);
@@ -47,6 +45,30 @@ impl Throttle {
             true => yield_now().await,
             false => self.world.sleep(pause).await,
         }
+    }
+}
+
+/// The steps of one work on one group.
+pub(crate) struct Steps<'a> {
+    inner: &'a Inner,
+    throttle: &'a Throttle,
+    /// Operations of users when the last step ended: those during the pause count, too.
+    seen: u64,
+    began: Instant,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn begin(inner: &'a Inner, throttle: &'a Throttle) -> Steps<'a> {
+        Steps { inner, throttle, seen: inner.foreground.get(), began: throttle.world.now() }
+    }
+
+    /// A step ended: pauses as the throttle says; then the next one begins.
+    pub(crate) async fn step_done(&mut self) {
+        let foreground = self.inner.foreground.get();
+        let busy = foreground != self.seen;
+        self.seen = foreground;
+        self.throttle.step_done(self.began, busy).await;
+        self.began = self.throttle.world.now();
     }
 }
 

@@ -1,11 +1,18 @@
 //! Groups on modelled disks: conformance, labels, failing drives, exact drive operations.
 
-use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
+mod cuts;
+mod levels;
+mod membership;
+mod upkeep;
+
+use block::conformance::random_against_shadow;
 use block::{Buf, Device, Pieces};
 use world::{Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model, Outcome};
 
-use crate::{ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, Throttle, inspect};
+use crate::{
+    ArrayId, Group, GroupError, GroupSpec, Level, MemberState, Throttle, inspect, stripe_unit_bytes_default,
+};
 
 const DISK_LEN: u64 = 9 << 20;
 
@@ -15,9 +22,18 @@ struct Rack {
 }
 
 fn rack(seed: u64, disks: usize) -> Rack {
+    rack_of(seed, disks, DISK_LEN)
+}
+
+fn rack_of(seed: u64, disks: usize, len_bytes: u64) -> Rack {
     let model = Model::new(seed);
-    let disks = (0..disks).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(DISK_LEN))).collect();
+    let disks = (0..disks).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(len_bytes))).collect();
     Rack { model, disks }
+}
+
+fn spec_of(level: Level, width: usize) -> GroupSpec {
+    let stripe_unit_bytes = stripe_unit_bytes_default(level, width);
+    GroupSpec { stripe_unit_bytes, ..spec(level) }
 }
 
 fn drives(world: &World, which: impl IntoIterator<Item = usize>) -> Vec<Drive> {
@@ -40,33 +56,6 @@ async fn read(group: &Group, at: u64, len: usize) -> Vec<u8> {
     let mut out = Pieces::new();
     group.read(at, len, &mut out).await.expect("read");
     out.joined().to_vec()
-}
-
-#[test]
-fn groups_conform() {
-    let widths: [(Level, &[usize]); 5] = [
-        (Level::Raid0, &[1, 3]),
-        (Level::Raid1, &[2, 3]),
-        (Level::Raid10, &[4, 6]),
-        (Level::Raid5, &[3, 4, 9, 32]),
-        (Level::Raid6, &[4, 6, 10, 32]),
-    ];
-    for (level, n) in widths.into_iter().flat_map(|(level, widths)| widths.iter().map(move |n| (level, *n))) {
-        let rack = rack(n as u64, n);
-        rack.model.run(async |world| {
-            let group =
-                Group::create(world.clone(), spec(level), drives(&world, 0..n)).await.expect("create");
-            random_against_shadow(&group, &mut world.random("test"), 300).await;
-            refuses_what_is_out_of_range(&group).await;
-            for lost in 0..group.status().tolerates as usize {
-                rack.disks[lost].kill();
-                random_against_shadow(&group, &mut world.random("degraded"), 200).await;
-                assert_eq!(group.status().state, GroupState::Degraded, "{level} of {n}");
-                assert_eq!(group.status().members[lost].state, MemberState::Failed, "{level} of {n}");
-            }
-            assert_eq!(group.status().tolerates, 0);
-        });
-    }
 }
 
 #[test]
@@ -241,7 +230,7 @@ fn check_cut(point: u64) -> bool {
             |group: &Group| group.status().members.iter().filter(|m| m.state == MemberState::Active).count();
         if same(&group) > 1 {
             assert!(group.status().reads_pinned || flushed.get() == 0, "point {point}");
-            group.resync(&Throttle::none(world)).await.expect("resync");
+            group.resync(&Throttle::none(world.clone())).await.expect("resync");
             assert!(!group.status().reads_pinned);
             for _ in 0..3 {
                 assert_eq!(read(&group, 0, 4096).await, first, "point {point}, all mirrors");

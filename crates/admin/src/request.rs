@@ -1,0 +1,195 @@
+//! Requests of the API and what answers them.
+
+use serde::{Deserialize, Serialize};
+
+/// One change of the array: `POST /v1/change`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Change {
+    /// A new pool over existing drives' groups.
+    PoolCreate {
+        /// Its name.
+        name: String,
+        /// Its groups.
+        groups: Vec<String>,
+        /// Page size.
+        page_bytes: u64,
+        /// Soft threshold.
+        soft_threshold_percent: u8,
+        /// Critical threshold.
+        critical_threshold_percent: u8,
+    },
+    /// Other thresholds.
+    PoolThreshold {
+        /// The pool.
+        name: String,
+        /// Percent.
+        soft_threshold_percent: u8,
+        /// Percent; as it is when not given.
+        critical_threshold_percent: Option<u8>,
+    },
+    /// A pool gets another group.
+    PoolAddGroup {
+        /// The pool.
+        pool: String,
+        /// A group that no pool has.
+        group: String,
+    },
+    /// All pages leave a group, then it leaves the pool. Answered when the moving has begun.
+    PoolRemoveGroup {
+        /// The pool.
+        pool: String,
+        /// Its group.
+        group: String,
+    },
+    /// Pages move from full groups to empty ones. Answered when it has begun.
+    PoolRebalance {
+        /// The pool.
+        name: String,
+    },
+    /// A pool leaves this array: its drives can go to another one.
+    PoolExport {
+        /// The pool.
+        name: String,
+    },
+    /// An exported pool on these drives becomes part of this array.
+    PoolImport {
+        /// Paths of the drives: devices, or files (relative to the data directory).
+        drives: Vec<String>,
+    },
+    /// A new group of new file drives or devices.
+    GroupCreate {
+        /// Its name.
+        name: String,
+        /// `raid0`, `raid1`, `raid10`, `raid5` or `raid6`.
+        level: String,
+        /// Paths: a device under /dev, else a file, made with `drive_bytes` when it is not there.
+        drives: Vec<String>,
+        /// Size of a file drive that is to be made.
+        drive_bytes: Option<u64>,
+        /// Stripe unit; what suits the level and the number of drives when not given.
+        stripe_unit_bytes: Option<u64>,
+        /// What of the time hosts keep while a rebuild or scrub runs; 70 when not given.
+        foreground_share_percent: Option<u8>,
+    },
+    /// What of the time hosts keep while a rebuild or scrub runs.
+    GroupForegroundShare {
+        /// The group.
+        name: String,
+        /// Percent.
+        percent: u8,
+    },
+    /// Everything on a group is read and compared. Answered when it has begun.
+    GroupScrub {
+        /// The group.
+        name: String,
+    },
+    /// Another drive takes the place of one. Answered when its rebuild has begun.
+    DriveReplace {
+        /// The group.
+        group: String,
+        /// The drive that leaves.
+        old: String,
+        /// The drive that comes: a declared one that is in no group, or a path.
+        new: String,
+        /// Size of a file drive that is to be made; that of the old one when not given.
+        drive_bytes: Option<u64>,
+    },
+    /// A new drive that any group may take when it loses one.
+    SpareAdd {
+        /// Its name.
+        name: String,
+        /// A device under /dev, else a file, made with `drive_bytes` when it is not there.
+        path: String,
+        /// Size of a file drive that is to be made.
+        drive_bytes: Option<u64>,
+    },
+    /// A drive is no spare any more, and forgotten.
+    SpareRemove {
+        /// Its name.
+        name: String,
+    },
+    /// A new volume.
+    VolumeCreate {
+        /// Its name.
+        name: String,
+        /// Its pool; the only one when not given.
+        pool: Option<String>,
+        /// Size.
+        size_bytes: u64,
+        /// Thick instead of thin.
+        thick: bool,
+        /// Logical block length.
+        block_bytes: u32,
+    },
+    /// A larger size.
+    VolumeGrow {
+        /// The volume.
+        name: String,
+        /// The new size.
+        size_bytes: u64,
+    },
+    /// A volume and its data are deleted.
+    VolumeDelete {
+        /// The volume.
+        name: String,
+    },
+    /// Pages of a volume that hold only zeros are given back. Answered when it has begun.
+    VolumeReclaim {
+        /// The volume.
+        name: String,
+    },
+    /// A volume that shares the pages of another.
+    SnapshotCreate {
+        /// The volume.
+        volume: String,
+        /// The new one.
+        name: String,
+    },
+    /// A new host, or other secrets for it.
+    HostSet {
+        /// Its name.
+        name: String,
+        /// iSCSI name.
+        initiator: String,
+        /// CHAP name and secret.
+        chap: Option<(String, String)>,
+        /// The target's CHAP name and secret.
+        mutual_chap: Option<(String, String)>,
+    },
+    /// A host is forgotten.
+    HostDelete {
+        /// The host.
+        name: String,
+    },
+    /// A host sees a volume.
+    Map {
+        /// The host.
+        host: String,
+        /// The volume.
+        volume: String,
+        /// The LUN; the first free one when not given.
+        lun: Option<u16>,
+    },
+    /// A host sees a volume no longer.
+    Unmap {
+        /// The host.
+        host: String,
+        /// The volume.
+        volume: String,
+    },
+}
+
+/// What a change did, a line each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// What was made or changed.
+    pub done: Vec<String>,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// One line: cause and place.
+    pub error: String,
+}

@@ -1,0 +1,121 @@
+//! The array under judgement: a process, its directory, its end.
+
+use std::fs;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub(crate) const TARGET: &str = "iqn.2026-11.net.example:kill";
+const START_TIME: Duration = Duration::from_secs(30);
+const STOP_TIME: Duration = Duration::from_secs(20);
+/// Bytes of each file drive, and of each volume.
+const DRIVE: &str = "192MiB";
+pub(crate) const VOLUME_LEN: u64 = 48 << 20;
+
+/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1).
+fn declaration(port: u16) -> String {
+    let mut text = format!("target = \"{TARGET}\"\n[[portal]]\nlisten = \"127.0.0.1:{port}\"\n");
+    for drive in ["a0", "a1", "a2", "a3", "b0", "b1"] {
+        text += &format!("[[drive]]\nname = \"{drive}\"\nfile = \"{drive}.img\"\nsize = \"{DRIVE}\"\n");
+    }
+    for (group, level, drives) in
+        [("ga", "raid5", r#"["a0", "a1", "a2", "a3"]"#), ("gb", "raid1", r#"["b0", "b1"]"#)]
+    {
+        text += &format!("[[group]]\nname = \"{group}\"\nlevel = \"{level}\"\ndrives = {drives}\n");
+    }
+    for (name, group) in [("pa", "ga"), ("pb", "gb")] {
+        text += &format!("[[pool]]\nname = \"{name}\"\ngroups = [\"{group}\"]\n");
+        text += &format!("[[volume]]\nname = \"v{name}\"\npool = \"{name}\"\nsize = \"{VOLUME_LEN}\"\n");
+    }
+    text + "[[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = { 0 = \"vpa\", 1 = \"vpb\" }\n"
+}
+
+pub(crate) struct Array {
+    masu: PathBuf,
+    dir: PathBuf,
+    pub(crate) port: u16,
+    process: Option<Child>,
+}
+
+impl Array {
+    /// Starts a new array under this directory.
+    pub(crate) fn start(masu: &Path, dir: &Path) -> io::Result<Array> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("array.toml"), declaration(port))?;
+        let mut array = Array { masu: masu.into(), dir: dir.into(), port, process: None };
+        array.serve(true)?;
+        Ok(array)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Starts the process; the declaration is given only the first time, later it is what the array kept.
+    pub(crate) fn serve(&mut self, first: bool) -> io::Result<()> {
+        let log = fs::File::options().create(true).append(true).open(self.dir.join("log"))?;
+        let mut command = Command::new(&self.masu);
+        command.arg("serve").arg("--data").arg(self.data()).stdout(Stdio::null()).stderr(log);
+        if first {
+            command.arg("--config").arg(self.dir.join("array.toml"));
+        }
+        let mut process = command.spawn()?;
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if let Some(status) = process.try_wait()? {
+                return Err(io::Error::other(format!("the array ended with {status}: {}", self.last_line())));
+            }
+            if begun.elapsed() > START_TIME {
+                let _ = process.kill();
+                return Err(io::Error::other("the array does not serve"));
+            }
+            sleep(Duration::from_millis(10));
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn last_line(&self) -> String {
+        let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        log.lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        process.kill()?;
+        process.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM, and waits for the end, which must be a good one.
+    pub(crate) fn stop(&mut self) -> io::Result<()> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        Command::new("kill").args(["-TERM", &process.id().to_string()]).status()?;
+        let begun = Instant::now();
+        while begun.elapsed() < STOP_TIME {
+            match process.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(io::Error::other(format!("the array ended with {status}"))),
+                None => sleep(Duration::from_millis(20)),
+            }
+        }
+        let _ = process.kill();
+        Err(io::Error::other("the array does not stop"))
+    }
+
+    /// Runs a command of administration.
+    pub(crate) fn masu(&self, args: &[&str]) -> io::Result<Output> {
+        Command::new(&self.masu).env("MASU_DATA", self.data()).args(args).output()
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}

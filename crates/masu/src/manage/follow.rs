@@ -1,0 +1,112 @@
+//! Long work, followed on the terminal: a line that changes; where there is no terminal, a line for every tenth.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use admin::{Client, Progress, format_bytes};
+use anyhow::Result;
+
+/// How often the array is asked.
+const ASK_INTERVAL: Duration = Duration::from_millis(200);
+/// The exit status of a command that was interrupted (128 + SIGINT), as shells expect it.
+const INTERRUPTED: u8 = 130;
+
+/// How much of the work is done, in percent, rounded down: 100 is done.
+pub(crate) fn percent(progress: Progress) -> u64 {
+    let all = u128::from(progress.total_bytes.max(1));
+    (u128::from(progress.done_bytes) * 100 / all).min(100) as u64
+}
+
+/// One line of progress.
+#[derive(Default)]
+pub(crate) struct Line {
+    what: String,
+    shown: Option<u64>,
+    width: usize,
+    begun: Option<(Instant, u64)>,
+}
+
+impl Line {
+    /// Shows how far the work is.
+    pub(crate) fn show(&mut self, what: &str, progress: Progress) {
+        if self.what != what {
+            self.end();
+            *self = Line { what: what.into(), ..Line::default() };
+        }
+        let (since, from_bytes) = *self.begun.get_or_insert_with(|| (Instant::now(), progress.done_bytes));
+        let percent = percent(progress);
+        let terminal = std::io::stderr().is_terminal();
+        let step = if terminal { percent } else { percent / 10 * 10 };
+        if !terminal && self.shown == Some(step) {
+            return;
+        }
+        self.shown = Some(step);
+        let mut text = match progress.total_bytes {
+            0 => what.to_owned(),
+            total => format!("{what}: {step} % of {}", format_bytes(total)),
+        };
+        let seconds = since.elapsed().as_secs_f64();
+        if terminal && seconds >= 1.0 && progress.total_bytes > 0 {
+            let rate = progress.done_bytes.saturating_sub(from_bytes) as f64 / seconds;
+            text += &format!(", {}/s", format_bytes(rate as u64));
+        }
+        if terminal {
+            eprint!("\r{text:width$}", width = self.width);
+            let _ = std::io::stderr().flush();
+            self.width = text.chars().count();
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Ends the line, so that others can follow it.
+    pub(crate) fn end(&mut self) {
+        if self.width > 0 {
+            eprintln!();
+            self.width = 0;
+        }
+    }
+}
+
+/// Follows a job until it is gone. The array does the work: who stops following stops nothing.
+pub(super) async fn follow(client: &Client, kind: &str, object: &str) -> Result<ExitCode> {
+    let mut line = Line::default();
+    let what = format!("{object}: {kind}");
+    loop {
+        let status = client.status().await?;
+        match status.jobs.iter().find(|job| job.kind == kind && job.object == object) {
+            Some(job) => line.show(&what, job.progress),
+            None => {
+                line.end();
+                let about = |event: &&String| event.contains(&format!(" {object}:"));
+                // The last that the array said about it is how the work ended.
+                match status.events.iter().rev().find(about) {
+                    Some(event) => println!("{event}"),
+                    None => println!("{what}: done"),
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(ASK_INTERVAL) => {}
+            _ = tokio::signal::ctrl_c() => {
+                line.end();
+                eprintln!("{what} goes on in the array: masu status shows how far it is");
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents_reach_a_hundred_only_at_the_end() {
+        let of = |done_bytes, total_bytes| percent(Progress { done_bytes, total_bytes });
+        assert_eq!((of(0, 0), of(0, 7), of(999, 1000), of(7, 7), of(9, 7)), (0, 0, 99, 100, 100));
+        assert_eq!(of(u64::MAX / 2, u64::MAX), 49);
+    }
+}

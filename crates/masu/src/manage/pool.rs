@@ -1,0 +1,137 @@
+//! `masu pool`: space for volumes, and the groups that it comes from.
+
+use std::process::ExitCode;
+
+use admin::{Change, parse_bytes};
+use anyhow::Result;
+use clap::Subcommand;
+
+use super::{Where, begin, change, show, show_one, tables};
+
+pub(super) const HELP: &str = "\
+Groups come and go while hosts work:
+  masu pool add-group p0 g1         more space, at once
+  masu pool rebalance p0            spread what is there over all groups
+  masu pool remove-group p0 g0      move everything away from g0, then give it back
+
+To another machine:
+  masu pool export p0               here: the drives belong to nobody then
+  masu pool import d0 d1 d2 d3      there: pool, groups and volumes come with the drives";
+
+#[derive(Subcommand)]
+pub(crate) enum PoolCommand {
+    /// List the pools
+    List,
+    /// Show one pool: the space of each group, what the volumes take
+    Show {
+        /// The pool
+        name: String,
+    },
+    /// Create a pool on groups that are not in use
+    Create {
+        /// Its name
+        name: String,
+        /// A group; once for each
+        #[arg(long = "group", required = true)]
+        groups: Vec<String>,
+        /// The unit in which space is given to volumes
+        #[arg(long, value_parser = parse_bytes, default_value = "1MiB")]
+        page: u64,
+        /// Warn when this much is used
+        #[arg(long, default_value_t = 80)]
+        soft_threshold_percent: u8,
+        /// Warn again when this much is used
+        #[arg(long, default_value_t = 95)]
+        critical_threshold_percent: u8,
+    },
+    /// Set the thresholds of a pool
+    Threshold {
+        /// The pool
+        name: String,
+        /// Percent used: the first warning
+        percent: u8,
+        /// Percent used: the second warning
+        #[arg(long)]
+        critical: Option<u8>,
+    },
+    /// Give a pool another group
+    AddGroup {
+        /// The pool
+        pool: String,
+        /// A group that no pool has
+        group: String,
+    },
+    /// Move everything away from a group, then take it out of the pool
+    RemoveGroup {
+        /// The pool
+        pool: String,
+        /// Its group
+        group: String,
+        /// Return at once, and leave the moving to the array
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Spread the pages evenly over the groups
+    Rebalance {
+        /// The pool
+        name: String,
+        /// Return at once, and leave the moving to the array
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Take a pool out of this array, so that its drives can go to another machine
+    ///
+    /// No host may see its volumes any more. Everything is durable when this returns.
+    Export {
+        /// The pool
+        name: String,
+    },
+    /// Take in a pool that was exported: its groups and volumes come with it
+    Import {
+        /// Its drives, all of them: devices under /dev, or files (relative to the data directory)
+        #[arg(required = true)]
+        drives: Vec<String>,
+    },
+}
+
+pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
+    match what {
+        PoolCommand::List => show(at, tables::pools),
+        PoolCommand::Show { name } => {
+            let find = |s: &admin::Status| s.pools.iter().find(|p| p.name == *name).cloned();
+            show_one(at, "pool", name, find, tables::pool)
+        }
+        PoolCommand::Create { name, groups, page, soft_threshold_percent, critical_threshold_percent } => {
+            change(
+                at,
+                &Change::PoolCreate {
+                    name: name.clone(),
+                    groups: groups.clone(),
+                    page_bytes: *page,
+                    soft_threshold_percent: *soft_threshold_percent,
+                    critical_threshold_percent: *critical_threshold_percent,
+                },
+            )
+        }
+        PoolCommand::Threshold { name, percent, critical } => change(
+            at,
+            &Change::PoolThreshold {
+                name: name.clone(),
+                soft_threshold_percent: *percent,
+                critical_threshold_percent: *critical,
+            },
+        ),
+        PoolCommand::AddGroup { pool, group } => {
+            change(at, &Change::PoolAddGroup { pool: pool.clone(), group: group.clone() })
+        }
+        PoolCommand::RemoveGroup { pool, group, detach } => {
+            let request = Change::PoolRemoveGroup { pool: pool.clone(), group: group.clone() };
+            begin(at, &request, ("evacuate", group), *detach)
+        }
+        PoolCommand::Rebalance { name, detach } => {
+            begin(at, &Change::PoolRebalance { name: name.clone() }, ("rebalance", name), *detach)
+        }
+        PoolCommand::Export { name } => change(at, &Change::PoolExport { name: name.clone() }),
+        PoolCommand::Import { drives } => change(at, &Change::PoolImport { drives: drives.clone() }),
+    }
+}

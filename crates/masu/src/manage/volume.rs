@@ -1,0 +1,103 @@
+//! `masu volume` and `masu snapshot`.
+
+use std::process::ExitCode;
+
+use admin::{Change, parse_bytes};
+use anyhow::Result;
+use clap::Subcommand;
+
+use super::{Where, begin, change, show, tables};
+
+#[derive(Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// List the volumes with their space and what was done with them
+    ///
+    /// USED is the space of a volume: EXCLUSIVE, which deleting it gives back, and SHARED, which others use, too.
+    List,
+    /// Create a volume
+    Create {
+        /// Its name
+        name: String,
+        /// Its size, as in 10GiB
+        #[arg(long, value_parser = parse_bytes)]
+        size: u64,
+        /// Its pool; not needed where there is one
+        #[arg(long)]
+        pool: Option<String>,
+        /// Take all space now instead of page by page
+        #[arg(long)]
+        thick: bool,
+        /// Logical block length that hosts see: 512 or 4096
+        #[arg(long, default_value_t = 512)]
+        block: u32,
+    },
+    /// Make a volume larger
+    Grow {
+        /// The volume
+        name: String,
+        /// The new size
+        #[arg(long, value_parser = parse_bytes)]
+        size: u64,
+    },
+    /// Give back the pages of a volume that hold only zeros, while hosts use it
+    Reclaim {
+        /// The volume
+        name: String,
+        /// Return at once, and leave the scan to the array
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Delete a volume and its data
+    Delete {
+        /// The volume; no host may see it any more
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Create a snapshot
+    Create {
+        /// The volume
+        volume: String,
+        /// The snapshot's name: a volume of its own
+        name: String,
+    },
+    /// Delete a snapshot
+    Delete {
+        /// The snapshot
+        name: String,
+    },
+}
+
+pub(super) fn run(what: &VolumeCommand, at: &Where) -> Result<ExitCode> {
+    match what {
+        VolumeCommand::List => show(at, tables::volumes),
+        VolumeCommand::Create { name, size, pool, thick, block } => change(
+            at,
+            &Change::VolumeCreate {
+                name: name.clone(),
+                pool: pool.clone(),
+                size_bytes: *size,
+                thick: *thick,
+                block_bytes: *block,
+            },
+        ),
+        VolumeCommand::Grow { name, size } => {
+            change(at, &Change::VolumeGrow { name: name.clone(), size_bytes: *size })
+        }
+        VolumeCommand::Reclaim { name, detach } => {
+            begin(at, &Change::VolumeReclaim { name: name.clone() }, ("reclaim", name), *detach)
+        }
+        VolumeCommand::Delete { name } => change(at, &Change::VolumeDelete { name: name.clone() }),
+    }
+}
+
+pub(super) fn run_snapshot(what: &SnapshotCommand, at: &Where) -> Result<ExitCode> {
+    match what {
+        SnapshotCommand::Create { volume, name } => {
+            change(at, &Change::SnapshotCreate { volume: volume.clone(), name: name.clone() })
+        }
+        SnapshotCommand::Delete { name } => change(at, &Change::VolumeDelete { name: name.clone() }),
+    }
+}

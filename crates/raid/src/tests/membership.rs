@@ -1,0 +1,171 @@
+//! Which drives a group is opened with: degraded by itself, vouched for, stale, taken over by another drive, owned by nobody.
+
+use block::Device;
+
+use super::{DISK_LEN, drives, pattern, rack_of, read, spec_of};
+use crate::{ArrayId, Group, GroupError, GroupSpec, Level, MemberState, Throttle, identify};
+
+#[test]
+fn a_group_opens_degraded_by_itself_when_the_missing_could_not_have_gone_on() {
+    // Level, width, missing, and whether it opens without being vouched for.
+    let cases: [(Level, usize, &[usize], bool); 12] = [
+        (Level::Raid0, 2, &[0], false),
+        (Level::Raid1, 2, &[0], false),
+        (Level::Raid1, 3, &[2], false),
+        (Level::Raid10, 4, &[1], true),
+        (Level::Raid10, 4, &[1, 2], false),
+        (Level::Raid10, 6, &[1, 2], true),
+        (Level::Raid5, 3, &[2], true),
+        (Level::Raid5, 5, &[0], true),
+        (Level::Raid5, 4, &[0, 1], false),
+        (Level::Raid6, 4, &[0], true),
+        (Level::Raid6, 4, &[0, 1], false),
+        (Level::Raid6, 6, &[4, 5], true),
+    ];
+    for (level, width, missing, opens) in cases {
+        let rack = rack_of(3, width, DISK_LEN);
+        let data = pattern(1 << 20, 9);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            group.write(0, &data).await.expect("write");
+            group.close().await.expect("close");
+        });
+        rack.model.run(async |world| {
+            let there = || drives(&world, (0..width).filter(|d| !missing.contains(d)));
+            let opened = Group::open(world.clone(), spec_of(level, width), there()).await;
+            let case = format!("{level} of {width} without {missing:?}");
+            assert_eq!(opened.is_ok(), opens, "{case}: {:?}", opened.as_ref().err());
+            let group = match opened {
+                Ok(group) => group,
+                Err(error) => {
+                    assert!(matches!(error, GroupError::Missing { .. }), "{case}: {error}");
+                    match Group::open_degraded(world.clone(), spec_of(level, width), there()).await {
+                        Ok(group) => group,
+                        Err(_) => return assert!(missing.len() > level.tolerates(width) as usize, "{case}"),
+                    }
+                }
+            };
+            assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{case}");
+        });
+    }
+}
+
+/// A drive was pulled, another one took its place and was filled. Then somebody puts the old one back: its label says that it has
+/// the place, and so do the others' labels of the place. It must not be taken for the one that they mean.
+#[test]
+fn a_drive_that_was_replaced_is_stale_for_ever() {
+    for (level, width) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
+        let rack = rack_of(4, width + 1, DISK_LEN);
+        let (old, new) = (pattern(1 << 20, 1), pattern(1 << 20, 2));
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            group.write(0, &old).await.expect("write");
+            group.flush().await.expect("flush");
+            rack.disks[1].kill();
+            group.write(0, &new).await.expect("write");
+            let spare = drives(&world, [width]).remove(0);
+            group.replace(1, spare).await.expect("replace");
+            assert!(group.rebuild(&Throttle::none(world.clone())).await.expect("rebuild"));
+            group.close().await.expect("close");
+        });
+        rack.disks[1].resume();
+        rack.model.run(async |world| {
+            let opened = Group::open(world.clone(), spec_of(level, width), drives(&world, 0..width)).await;
+            let group = match opened {
+                Ok(group) => group,
+                // One mirror of two: the other one may have later data.
+                Err(error) => {
+                    return assert!(matches!(error, GroupError::Missing { .. }), "{level}: {error}");
+                }
+            };
+            assert_eq!(group.status().members[1].state, MemberState::Stale, "{level}");
+            assert_eq!(read(&group, 0, new.len()).await, new.joined().to_vec(), "{level}");
+        });
+        rack.model.run(async |world| {
+            let right = drives(&world, (0..=width).filter(|d| *d != 1));
+            if let Ok(group) = Group::open(world.clone(), spec_of(level, width), right).await {
+                assert_eq!(read(&group, 0, new.len()).await, new.joined().to_vec(), "{level}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_drive_that_was_dropped_comes_back_as_stale_and_takes_its_place_again() {
+    for (level, width) in [(Level::Raid1, 3), (Level::Raid10, 4), (Level::Raid5, 3), (Level::Raid6, 6)] {
+        let rack = rack_of(5, width, DISK_LEN);
+        let data = pattern(1 << 20, 3);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            group.fail(2, "pulled").await.expect("one drive less");
+            group.write(0, &data).await.expect("write");
+            group.flush().await.expect("flush");
+        });
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::open(world.clone(), spec_of(level, width), all).await.expect("open");
+            assert_eq!(group.status().members[2].state, MemberState::Stale);
+            group.replace(2, drives(&world, [2]).remove(0)).await.expect("its own drive");
+            assert!(group.rebuild(&Throttle::none(world.clone())).await.expect("rebuild"));
+            assert_eq!(group.status().members[2].state, MemberState::Active);
+            assert_eq!(group.status().tolerates, level.tolerates(width));
+            group.fail(0, "pulled").await.expect("one drive less");
+            assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{level}");
+        });
+    }
+}
+
+#[test]
+fn only_a_blank_or_own_drive_takes_a_place_and_only_a_free_one() {
+    let rack = rack_of(6, 4, DISK_LEN);
+    rack.model.run(async |world| {
+        let all = drives(&world, 0..2);
+        let group = Group::create(world.clone(), spec_of(Level::Raid1, 2), all).await.expect("create");
+        let other = GroupSpec::new("other", Level::Raid0, ArrayId([7; 16]));
+        Group::create(world.clone(), other, drives(&world, [2])).await.expect("create");
+        let drive = |d: usize| drives(&world, [d]).remove(0);
+        let error = group.replace(1, drive(3)).await.expect_err("it serves").to_string();
+        assert!(error.contains("position 1"), "{error}");
+        group.fail(1, "pulled").await.expect("fail");
+        let error = group.replace(1, drive(2)).await.expect_err("in use").to_string();
+        assert!(error.contains("drive d2 already belongs to group other"), "{error}");
+        assert!(group.replace(7, drive(3)).await.is_err());
+        group.replace_forced(1, drive(2)).await.expect("forced");
+        assert_eq!(group.status().members[1].state, MemberState::Rebuilding);
+    });
+}
+
+#[test]
+fn a_group_changes_its_owner_and_its_name() {
+    let rack = rack_of(8, 5, DISK_LEN);
+    let data = pattern(65_536, 4);
+    let mine = spec_of(Level::Raid5, 3);
+    rack.model.run(async |world| {
+        let group = Group::create(world.clone(), mine.clone(), drives(&world, 0..3)).await.expect("create");
+        group.write(0, &data).await.expect("write");
+        group.adopt(ArrayId::default(), None).await.expect("export");
+        group.close().await.expect("close");
+        Group::create(world.clone(), spec_of(Level::Raid0, 1), drives(&world, [4])).await.expect("create");
+    });
+    rack.model.run(async |world| {
+        let opened = Group::open(world.clone(), mine.clone(), drives(&world, 0..3)).await;
+        assert!(matches!(opened, Err(GroupError::Foreign { .. })), "nobody's");
+        let found = identify(&drives(&world, 0..5)).await.expect("readable");
+        assert_eq!(found.len(), 2);
+        let group = found.iter().find(|f| f.label.level == Level::Raid5).expect("the exported one");
+        assert_eq!(group.drives.iter().map(|(i, _)| *i).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(group.label.array_id, ArrayId::default());
+        let theirs = GroupSpec { array_id: ArrayId::default(), ..mine.clone() };
+        let opened = Group::open(world.clone(), theirs, drives(&world, 0..3)).await.expect("open");
+        opened.adopt(ArrayId([9; 16]), Some("moved")).await.expect("import");
+        opened.close().await.expect("close");
+    });
+    rack.model.run(async |world| {
+        let spec = GroupSpec { array_id: ArrayId([9; 16]), name: "moved".into(), ..mine };
+        let group = Group::open(world.clone(), spec, drives(&world, 0..3)).await.expect("open");
+        assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec());
+    });
+}
