@@ -379,6 +379,8 @@ impl Group {
             level,
             drives: self.drives.clone(),
             stripe_unit_bytes: u32::try_from(self.stripe_unit.0).unwrap_or(u32::MAX),
+            foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+            start_degraded: false,
         }
     }
 

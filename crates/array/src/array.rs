@@ -98,7 +98,9 @@ impl Array {
         let Some(declared) = self.config.groups.iter().find(|g| g.name == group) else {
             return Err(fail(&"there is no such group"));
         };
-        if old != new && (!self.config.drives.iter().any(|d| d.name == new) || declared.drives.iter().any(|d| d == new)) {
+        if old != new
+            && (!self.config.drives.iter().any(|d| d.name == new) || declared.drives.iter().any(|d| d == new))
+        {
             return Err(fail(&format!("drive {new:?} is not declared, or is in it already")));
         }
         let owner = owner_of_group(&self.config, group);

@@ -13,17 +13,17 @@ use scsi::{LogicalUnit, Lun, TargetPort, Tokens, View, ViewSpec};
 use world::{Drive, World};
 
 use crate::Disk;
-use crate::{apply, groups, pools, travel, volumes};
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
 use crate::hosts::{Nexuses, Seen, initiator_port, target_port};
-use crate::port::Port;
 use crate::jobs::{JobKind, Jobs};
 use crate::observe::{
     drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
 };
+use crate::port::Port;
 use crate::status::ControllerStatus;
+use crate::{apply, groups, pools, travel, volumes};
 
 /// Events kept for the status.
 const EVENTS_MAX: usize = 200;
@@ -141,8 +141,8 @@ impl Controller {
     /// Reads and compares everything on a group, as a job.
     fn scrub(self: &Rc<Self>, name: &str) -> Result<Vec<String>, ControlError> {
         let group = self.state().groups.get(name).cloned();
-        let group =
-            group.ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"there is no such group here"))?;
+        let group = group
+            .ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"there is no such group here"))?;
         let (throttle, object) = (crate::upkeep::throttle(self, name), name.to_owned());
         let begun = crate::jobs::begin(self, (JobKind::Scrub, name), 0, async move |_| {
             match group.scrub(&throttle).await {
@@ -161,7 +161,9 @@ impl Controller {
         match control {
             Control::Apply(config) => apply::apply(self, config).await.map(Reply::Done),
             Control::DeleteVolume(name) => volumes::delete_volume(self, &name).await.map(Reply::Done),
-            Control::CloneVolume { from, to } => volumes::clone_volume(self, &from, &to).await.map(Reply::Done),
+            Control::CloneVolume { from, to } => {
+                volumes::clone_volume(self, &from, &to).await.map(Reply::Done)
+            }
             Control::ReplaceDrive { group, old, new } => {
                 let config = self.config();
                 groups::replace_drive(self, &config, (&group, &old, &new)).await.map(Reply::Done)

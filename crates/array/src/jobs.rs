@@ -62,13 +62,10 @@ impl Job {
         foreground_share_percent: u8,
     ) -> impl AsyncFnMut(u64) -> ControlFlow<()> + use<> {
         let throttle = Throttle::new(controller.world.clone(), foreground_share_percent);
-        let (job, pool, world) = (self.clone(), pool.clone(), controller.world.clone());
-        let mut last = (world.now(), pool.counts().operations);
+        let (job, mut paced) = (self.clone(), pool.paced(throttle));
         async move |bytes| {
             job.done_bytes.set(job.done_bytes.get() + bytes);
-            let (began, operations) = last;
-            throttle.step_done(began, pool.counts().operations != operations).await;
-            last = (world.now(), pool.counts().operations);
+            let _ = paced(bytes).await;
             match job.stopped.get() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),

@@ -7,9 +7,7 @@ use pool::Pool;
 use raid::{ArrayId, Found, Group, GroupSpec, identify};
 use world::{Drive, DriveSpec};
 
-use crate::config::{
-    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, PoolConfig, VolumeConfig,
-};
+use crate::config::{DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
 
@@ -36,7 +34,7 @@ pub(crate) async fn export(
             let of = |d: &Drive| media.contains(&d.info().name);
             state.drives.iter().filter(|(_, d)| of(d)).map(|(n, _)| n.clone()).collect()
         };
-        group.adopt(ArrayId::default()).await.map_err(|e| place()(&e))?;
+        group.adopt(ArrayId::default(), None).await.map_err(|e| place()(&e))?;
         let mut state = controller.state.borrow_mut();
         held.iter().for_each(|d| {
             state.drives.remove(d);
@@ -65,7 +63,8 @@ pub(crate) async fn import(
     for f in &found {
         let owner = f.label.array_id;
         if owner != ArrayId::default() && owner != own && !force {
-            let cause = format!("{} belongs to another array, which did not export it (force takes it)", f.label);
+            let cause =
+                format!("{} belongs to another array, which did not export it (force takes it)", f.label);
             return Err(place()(&cause));
         }
         if controller.state().groups.contains_key(&f.label.group_name) {
@@ -81,7 +80,7 @@ pub(crate) async fn import(
     // It is opened anew when it is declared.
     pool.close().await.map_err(|e| place()(&e))?;
     for group in &groups {
-        group.adopt(own).await.map_err(|e| place()(&e))?;
+        group.adopt(own, None).await.map_err(|e| place()(&e))?;
     }
     Ok(imported)
 }
@@ -103,10 +102,9 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
 fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[DriveSpec]) -> Imported {
     let name_of = |f: &Found, position: u32| format!("{}-{position}", f.label.group_name);
     let drives = found.iter().flat_map(|f| {
-        f.drives.iter().map(move |(i, label)| DriveConfig {
-            name: name_of(f, label.position),
-            spec: specs[*i].clone(),
-        })
+        f.drives
+            .iter()
+            .map(move |(i, label)| DriveConfig { name: name_of(f, label.position), spec: specs[*i].clone() })
     });
     let groups = found.iter().map(|f| {
         let mut positions: Vec<u32> = f.drives.iter().map(|(_, l)| l.position).collect();

@@ -131,10 +131,13 @@ async fn fill_places(controller: &Rc<Controller>, name: &str, group: &Group) {
             match group.replace(member.position, drive).await {
                 Ok(()) => {
                     controller.state.borrow_mut().spares.retain(|s| *s != spare);
-                    controller.note(format!("group {name}: spare {spare} takes position {}", member.position));
+                    controller
+                        .note(format!("group {name}: spare {spare} takes position {}", member.position));
                     break;
                 }
-                Err(error) => controller.note_once(format!("group {name}: spare {spare} does not fit: {error}")),
+                Err(error) => {
+                    controller.note_once(format!("group {name}: spare {spare} does not fit: {error}"))
+                }
             }
         }
     }

@@ -88,12 +88,16 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             level: Level::Raid0,
             drives: vec![name.clone()],
             stripe_unit_bytes: STRIPE_UNIT_BYTES,
+            foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+            start_degraded: false,
         });
         config.pools.push(PoolConfig {
             name: name.clone(),
             groups: vec![name.clone()],
             page_bytes: shape.page.0,
             soft_threshold_percent: pool.threshold_percent,
+            critical_threshold_percent: 95,
+            leaving: vec![],
             controller: 0,
         });
         config.volumes.push(VolumeConfig {

@@ -185,12 +185,16 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
         level: Level::Raid0,
         drives: vec!["drive0".into()],
         stripe_unit_bytes: 64 << 10,
+        foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+        start_degraded: false,
     }];
     config.pools = vec![PoolConfig {
         name: "pool0".into(),
         groups: vec!["group0".into()],
         page_bytes: 1 << 20,
         soft_threshold_percent: 80,
+        critical_threshold_percent: 95,
+        leaving: vec![],
         controller: 0,
     }];
     Ok(config)

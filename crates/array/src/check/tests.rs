@@ -41,12 +41,16 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         level,
         drives: (0..width).map(|i| format!("d{i}")).collect(),
         stripe_unit_bytes: 64 << 10,
+        foreground_share_percent: 70,
+        start_degraded: false,
     }];
     config.pools = vec![PoolConfig {
         name: "p0".into(),
         groups: vec!["g0".into()],
         page_bytes: 1 << 20,
         soft_threshold_percent: 80,
+        critical_threshold_percent: 95,
+        leaving: vec![],
         controller: 0,
     }];
     config.volumes = vec![VolumeConfig {
