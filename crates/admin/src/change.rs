@@ -119,6 +119,8 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
                 page_bytes: *page_bytes,
                 soft_threshold_percent: *soft_threshold_percent,
                 controller: next.pools.len() % next.controllers,
+                leaving: vec![],
+                critical_threshold_percent: 95.max(*soft_threshold_percent),
             })
         }
         Change::PoolThreshold { name, soft_threshold_percent, .. } => {
@@ -169,7 +171,14 @@ fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<Strin
         Some(bytes) => u32::try_from(*bytes).map_err(|_| "the stripe unit is too large".to_owned())?,
         None => 64 << 10,
     };
-    next.groups.push(GroupConfig { name: name.clone(), level, drives, stripe_unit_bytes: unit });
+    next.groups.push(GroupConfig {
+        name: name.clone(),
+        level,
+        drives,
+        stripe_unit_bytes: unit,
+        foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+        start_degraded: false,
+    });
     Ok(())
 }
 

@@ -77,7 +77,7 @@ impl Group {
             level,
             drives: g.drives,
             size_bytes: g.len_bytes,
-            state: g.state.to_lowercase(),
+            state: format!("{:?}", g.raid.state).to_lowercase(),
             tolerates: 0,
             members: vec![],
             rebuild: None,

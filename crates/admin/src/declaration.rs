@@ -294,6 +294,7 @@ impl Declaration {
 
     fn to_config(&self, data_dir: &Path) -> Result<Config, ConfigError> {
         Ok(Config {
+            spares: vec![],
             id: self.id.as_deref().map(parse_id).transpose()?.unwrap_or_default(),
             target: self.target.clone(),
             controllers: self.controllers,
@@ -408,6 +409,8 @@ impl Pool {
             groups: self.groups.clone(),
             page_bytes: self.page.0,
             soft_threshold_percent: self.soft_threshold_percent,
+            critical_threshold_percent: 95.max(self.soft_threshold_percent),
+            leaving: vec![],
             controller: self.controller,
         }
     }

@@ -53,6 +53,8 @@ fn declaration() -> Config {
         level,
         drives: disks.map(|i| format!("d{i}")).collect(),
         stripe_unit_bytes: raid::STRIPE_UNIT_BYTES_DEFAULT,
+        foreground_share_percent: 70,
+        start_degraded: false,
     };
     let pool = |controller: usize, groups: &[&str]| PoolConfig {
         name: format!("p{controller}"),
@@ -60,6 +62,8 @@ fn declaration() -> Config {
         page_bytes: PAGE_BYTES,
         soft_threshold_percent: 80,
         controller,
+        critical_threshold_percent: 95,
+        leaving: vec![],
     };
     let volume = |(name, pool, pages, provisioning): (&str, usize, u64, Provisioning)| VolumeConfig {
         name: name.to_owned(),
