@@ -21,7 +21,7 @@ pub(crate) enum Layout {
     /// Levels 0, 1, 10.
     Sets(Sets),
     /// Levels 5, 6.
-    Rows(Rows),
+    Rows(Box<Rows>),
 }
 
 pub(crate) struct Inner {
@@ -87,7 +87,7 @@ impl Inner {
             geometry: Geometry { len_bytes: label.data_len * data_drives, block_bytes: label.block_bytes },
             layout: match label.level.parities() {
                 0 => Layout::Sets(Sets::of(label)),
-                _ => Layout::Rows(Rows::of(label)),
+                _ => Layout::Rows(Box::new(Rows::of(label))),
             },
             data_offset: label.data_offset,
             data_len: label.data_len,

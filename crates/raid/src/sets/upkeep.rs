@@ -121,10 +121,9 @@ impl Inner {
         scrubbed.compared_bytes += len * copies.len() as u64;
         for at in (0..len as usize).step_by(crate::BLOCK_LEN as usize) {
             let n = (len as usize - at).min(crate::BLOCK_LEN as usize);
-            let blocks: SmallVec<[(usize, Option<&[u8]>); 4]> =
-                copies.iter().map(|(m, data)| (*m, data.as_ref().map(|d| &d[at..at + n]))).collect();
-            let first = blocks.iter().find_map(|(_, b)| *b);
-            if first.is_some() && blocks.iter().all(|(_, b)| *b == first) {
+            let mut blocks = copies.iter().map(|(_, data)| data.as_ref().map(|d| &d[at..at + n]));
+            let first = blocks.next().flatten();
+            if first.is_some() && blocks.all(|b| b == first) {
                 continue;
             }
             self.repair_block(sets, set, from + at as u64, n, scrubbed).await?;

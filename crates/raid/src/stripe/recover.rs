@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use block::{BlockError, Buf, Data};
 use parity::Span;
 use smallvec::SmallVec;
-use world::{BUF_LEN_MAX, Drive, DriveError, Io};
+use world::{BUF_LEN_MAX, Drive, DriveError};
 
 use super::Rows;
 use super::journal::{Entry, Frame, Kind, decode};
 use super::read::recovered;
+use super::rows::Operations;
 use super::write::parities_of;
 use crate::inner::Inner;
 use crate::{BLOCK_LEN, GroupId};
@@ -122,7 +123,7 @@ impl Inner {
     }
 
     async fn replay(&self, rings: &BTreeMap<u32, Scanned>, batch: &[(u32, Entry)]) -> Result<(), BlockError> {
-        let mut writes: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]> = SmallVec::new();
+        let mut writes: Operations = SmallVec::new();
         for (position, entry) in batch {
             let Some(drive) = self.members[*position as usize].taking_part() else { continue };
             let at = self.data_offset + entry.at;

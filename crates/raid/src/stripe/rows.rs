@@ -1,10 +1,15 @@
 //! The rows of a group: their geometry, their journal, and who is missing in them.
 
 use parity::Geometry;
+use smallvec::SmallVec;
+use world::{DriveError, Io};
 
 use super::journal::Journal;
 use crate::inner::Inner;
 use crate::label::{LABEL_REGION_LEN, Label};
+
+/// Operations in flight, each with the position whose drive does it.
+pub(crate) type Operations = SmallVec<[(u32, Io<Result<(), DriveError>>); 8]>;
 
 /// What levels 5 and 6 have beside other groups.
 pub(crate) struct Rows {

@@ -10,6 +10,7 @@ use world::{DriveError, Filled, Io};
 use super::Rows;
 use super::change::{Change, New};
 use super::read::recovered;
+use super::rows::Operations;
 use crate::inner::Inner;
 
 /// Whole rows of zeros that one change takes: an entry for each drive, but a note for each row.
@@ -130,7 +131,7 @@ impl Inner {
             rows.journal.placed(ticket);
             return Ok(false);
         }
-        let mut writes: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]> = SmallVec::new();
+        let mut writes: Operations = SmallVec::new();
         for piece in &change.pieces {
             let Some(drive) = self.members[piece.position as usize].taking_part() else { continue };
             let at = self.data_offset + piece.at;

@@ -123,8 +123,9 @@ fn check_cut(level: Level, width: usize, point: u64) -> bool {
                 return drop(Group::create(world.clone(), spec.clone(), all).await.expect("create again"));
             }
         };
-        *before.borrow_mut() = check_content(&group, &life, level, &case).await;
-        recover_and_check(&world, &group, &before.borrow(), (level, width), &case).await;
+        let content = check_content(&group, &life, level, &case).await;
+        recover_and_check(&world, &group, &content, (level, width), &case).await;
+        before.replace(content);
     });
     // Once more: what recovery wrote is as durable as it said.
     if !before.borrow().is_empty() {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use block::BlockError;
 use smallvec::SmallVec;
 use world::sync::Signal;
-use world::{Drive, DriveError, Io};
+use world::{Drive, DriveError};
 
 use super::frame::{Batch, encode, frame_len};
 use super::ring::{Ring, Taken};
@@ -21,6 +21,7 @@ use crate::GroupId;
 use crate::inner::Inner;
 use crate::stripe::Rows;
 use crate::stripe::change::{Change, Piece};
+use crate::stripe::rows::Operations;
 
 /// One batch takes at most this part of a ring, so that the next one finds room while the last one goes in place.
 const RINGS_PER_BATCH: u64 = 4;
@@ -263,7 +264,7 @@ impl Inner {
             oldest: journal.live.borrow().front().map_or(number, |l| l.number),
             participants: drives.iter().fold(0, |set, (p, _)| set | 1 << p),
         };
-        let mut writes: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]> = SmallVec::new();
+        let mut writes: Operations = SmallVec::new();
         for ((position, drive), (_, taken)) in drives.iter().zip(&places) {
             let frame = encode(&batch, *position, taken.place, of(*position));
             journal.count(|c| {
@@ -313,10 +314,7 @@ impl Inner {
     }
 
     /// Waits for all operations. Drives on which one failed are dropped; an error when too few are left.
-    pub(crate) async fn drop_failed(
-        &self,
-        operations: SmallVec<[(u32, Io<Result<(), DriveError>>); 8]>,
-    ) -> Result<(), BlockError> {
+    pub(crate) async fn drop_failed(&self, operations: Operations) -> Result<(), BlockError> {
         let mut failed: SmallVec<[(u32, DriveError); 2]> = SmallVec::new();
         for (position, io) in operations {
             if let Err(error) = io.await {

@@ -152,7 +152,8 @@ impl Case {
     }
 
     async fn compare(&self, group: &Group, rig: &Rig, (seed, point): (u64, u64)) {
-        for (sector, allowed) in rig.shadow.borrow().iter() {
+        let shadow = rig.shadow.borrow().clone();
+        for (sector, allowed) in &shadow {
             let at = sector * SECTOR as u64;
             let mut out = Pieces::new();
             match group.read(at, SECTOR, &mut out).await {
