@@ -10,8 +10,13 @@ WITH := judges/with_masu.sh
 # Longer with: make soak SOAK_MINUTES=600
 SOAK_MINUTES ?= 60
 FUZZ_SECONDS ?= 10
-# The first seeds of every run; a failure names its seed and is then repeated with it.
-SIM_SEEDS ?= 1 2 3 4
+# The first seed of every run; a failure names its own, and is then repeated with it.
+SIM_SEED ?= 1
+# About two minutes on two cores.
+SIM_CRASHES ?= 4000
+# A workload of so many operations is struck at each of its persistence points.
+SIM_STEPS ?= 100
+SIM := cargo run --quiet --locked --profile sim --package xtask -- sim
 
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
 
@@ -73,8 +78,11 @@ fuzz: tools ## every fuzz target for FUZZ_SECONDS (10)
 	@$(STEP) "fuzz" judges/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: sim
-sim: tools ## random workloads on the array in virtual time, seeds SIM_SEEDS
-	@for seed in $(SIM_SEEDS); do $(STEP) "sim seed $$seed" cargo xtask sim --seed $$seed; done
+sim: tools ## power cuts at every persistence point and at random, drives lost with them, on every stack, from SIM_SEED (1) on
+	@$(STEP) "sim, optimised build" cargo build --quiet --locked --profile sim --package xtask
+	@$(STEP) "sim, lives of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --steps 2000
+	@$(STEP) "sim, every persistence point of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS)
+	@$(STEP) "sim, $(SIM_CRASHES) crashes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --crashes $(SIM_CRASHES)
 
 .PHONY: bench
 bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s and ratios
@@ -82,9 +90,10 @@ bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s
 	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'judges/bench.sh masu="$$MASU_URL"'
 
 .PHONY: soak
-soak: setup build ## simulation with fresh seeds and long fuzzing for SOAK_MINUTES (60), then the judges
+soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges
+	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=2000 SIM_CRASHES=100000
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
-	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" cargo xtask sim --seed $$seed; done
+	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
 	@$(MAKE) --no-print-directory judges
 
