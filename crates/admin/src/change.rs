@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ChapConfig, Config, DriveConfig, GroupConfig, HostConfig, LUN_MAX, Level, PoolConfig, Provisioning,
-    VolumeConfig,
+    ChapConfig, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX,
+    Level, PoolConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 
@@ -112,26 +112,39 @@ fn host<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut HostConfig, St
 /// The part of [`next`] that is about pools.
 fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
     match change {
-        Change::PoolCreate { name, groups, page_bytes, soft_threshold_percent, .. } => {
-            next.pools.push(PoolConfig {
-                name: name.clone(),
-                groups: groups.clone(),
-                page_bytes: *page_bytes,
-                soft_threshold_percent: *soft_threshold_percent,
-                controller: next.pools.len() % next.controllers,
-                leaving: vec![],
-                critical_threshold_percent: 95.max(*soft_threshold_percent),
-            })
-        }
-        Change::PoolThreshold { name, soft_threshold_percent, .. } => {
+        Change::PoolCreate {
+            name,
+            groups,
+            page_bytes,
+            soft_threshold_percent,
+            critical_threshold_percent,
+        } => next.pools.push(PoolConfig {
+            name: name.clone(),
+            groups: groups.clone(),
+            page_bytes: *page_bytes,
+            soft_threshold_percent: *soft_threshold_percent,
+            critical_threshold_percent: *critical_threshold_percent,
+            leaving: vec![],
+            controller: next.pools.len() % next.controllers,
+        }),
+        Change::PoolThreshold { name, soft_threshold_percent, critical_threshold_percent } => {
             let pool = pool(next, name)?;
             pool.soft_threshold_percent = *soft_threshold_percent;
+            if let Some(critical) = critical_threshold_percent {
+                pool.critical_threshold_percent = *critical;
+            }
         }
         Change::PoolAddGroup { pool: name, group } => {
             if !next.groups.iter().any(|g| g.name == *group) {
                 return Err(format!("there is no group {group:?}: create it first"));
             }
-            pool(next, name)?.groups.push(group.clone());
+            let pool = pool(next, name)?;
+            if pool.groups.contains(group) {
+                return Err(format!("group {group:?} is in pool {name:?} already"));
+            }
+            // A group that was leaving stays.
+            pool.leaving.retain(|g| g != group);
+            pool.groups.push(group.clone());
         }
         _ => return Err("is no change of a pool".into()),
     }
@@ -153,6 +166,21 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
             }
             add_group(next, change, level, names)?;
         }
+        Change::GroupForegroundShare { name, percent } => {
+            let group = next.groups.iter_mut().find(|g| g.name == *name);
+            group.ok_or(format!("there is no group {name:?}"))?.foreground_share_percent = *percent;
+        }
+        Change::SpareAdd { name, path, drive_bytes } => {
+            next.drives.push(drive_at(name, path, *drive_bytes, data_dir));
+            next.spares.push(name.clone());
+        }
+        Change::SpareRemove { name } => {
+            if !next.spares.contains(name) {
+                return Err(format!("drive {name:?} is no spare"));
+            }
+            next.spares.retain(|s| s != name);
+            next.drives.retain(|d| d.name != *name);
+        }
         _ => return Err("is no change of a drive".into()),
     }
     Ok(())
@@ -164,29 +192,63 @@ fn level_of(name: &str) -> Result<Level, String> {
 }
 
 fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<String>) -> Result<(), String> {
-    let Change::GroupCreate { name, stripe_unit_bytes, .. } = change else {
+    let Change::GroupCreate { name, stripe_unit_bytes, foreground_share_percent, .. } = change else {
         return Err("is no new group".into());
     };
     let unit = match stripe_unit_bytes {
         Some(bytes) => u32::try_from(*bytes).map_err(|_| "the stripe unit is too large".to_owned())?,
-        None => 64 << 10,
+        None => stripe_unit_bytes_default(level, drives.len()),
     };
     next.groups.push(GroupConfig {
         name: name.clone(),
         level,
         drives,
         stripe_unit_bytes: unit,
-        foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+        foreground_share_percent: foreground_share_percent.unwrap_or(FOREGROUND_SHARE_PERCENT_DEFAULT),
         start_degraded: false,
     });
     Ok(())
 }
 
-/// A drive at a path: a device, or a file that is made when it is not there.
 fn drive_at(name: &str, path: &str, drive_bytes: Option<u64>, data_dir: &Path) -> DriveConfig {
-    let spec = match path.starts_with("/dev/") {
+    DriveConfig { name: name.into(), spec: drive_spec(path, drive_bytes, data_dir) }
+}
+
+/// What is at a path: a device, or a file that is made with `drive_bytes` when it is not there.
+pub(crate) fn drive_spec(path: &str, drive_bytes: Option<u64>, data_dir: &Path) -> DriveSpec {
+    match path.starts_with("/dev/") {
         true => DriveSpec::Device { path: PathBuf::from(path) },
         false => DriveSpec::File { path: data_dir.join(path), create_len_bytes: drive_bytes },
-    };
-    DriveConfig { name: name.into(), spec }
+    }
+}
+
+/// The declaration with the drive that is to replace `old` in it, and that drive's name: a declared one, or a new one at
+/// the path.
+pub(crate) fn replacement(
+    config: &Config,
+    (group, old, new): (&str, &str, &str),
+    drive_bytes: Option<u64>,
+    data_dir: &Path,
+) -> Result<(Config, String), String> {
+    let mut next = config.clone();
+    let members = config.groups.iter().find(|g| g.name == group);
+    let members = &members.ok_or(format!("there is no group {group:?}"))?.drives;
+    if !members.iter().any(|d| d == old) {
+        return Err(format!("group {group:?} has no drive {old:?}: it has {}", members.join(", ")));
+    }
+    if config.drives.iter().any(|d| d.name == new) {
+        if let Some(owner) = config.groups.iter().find(|g| g.drives.iter().any(|d| d == new)) {
+            return Err(format!("drive {new:?} is in group {:?} already", owner.name));
+        }
+        return Ok((next, new.into()));
+    }
+    let like_old = config.drives.iter().find(|d| d.name == old).and_then(|d| match &d.spec {
+        DriveSpec::File { create_len_bytes, .. } => *create_len_bytes,
+        _ => None,
+    });
+    let taken = |name: &String| config.drives.iter().any(|d| d.name == *name);
+    let name = (0..).map(|i| format!("{group}-{i}")).find(|name| !taken(name)).unwrap_or_default();
+    next.drives.push(drive_at(&name, new, drive_bytes.or(like_old), data_dir));
+    next.check().map_err(|e| e.to_string())?;
+    Ok((next, name))
 }

@@ -1,10 +1,14 @@
 //! The answer to `GET /v1/status`, made of what the controllers say.
 
 use array::status::{
-    ControllerStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+    ControllerStatus, DriveStatus, GroupStatus, JobStatus, PoolStatus, PortStatus, SessionStatus,
+    VolumeStatus,
 };
 
-use crate::api::{Drive, Group, Host, HostLun, Mapping, Pool, Port, Session, Status, Volume, VolumeCounters};
+use crate::api::{
+    Drive, Group, Host, HostLun, Job, Mapping, Member, Pool, PoolGroup, Port, Progress, Session, Status,
+    Volume, VolumeCounters,
+};
 
 impl Status {
     pub(crate) fn of(config: &array::Config, parts: Vec<ControllerStatus>, uptime_s: u64) -> Status {
@@ -23,8 +27,11 @@ impl Status {
             jobs: vec![],
             events: vec![],
         };
+        let mut spares = Vec::new();
         for part in parts {
             let controller = part.index;
+            spares.extend(part.spares);
+            status.jobs.extend(part.jobs.into_iter().map(Job::of));
             status.ports.extend(part.ports.into_iter().map(|p| Port::of(p, controller)));
             status.drives.extend(part.drives.into_iter().map(Drive::of));
             status.groups.extend(part.groups.into_iter().map(Group::of));
@@ -33,6 +40,8 @@ impl Status {
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
             status.events.extend(part.events);
         }
+        status.jobs.extend(status.groups.iter().filter_map(rebuild));
+        place_drives(&mut status, config, &spares);
         status
     }
 }
@@ -57,36 +66,104 @@ impl Drive {
             name: d.name,
             medium: d.medium,
             size_bytes: d.len_bytes,
+            group: None,
+            state: "free".into(),
             reads: d.counts.reads,
             read_bytes: d.counts.read_bytes,
             writes: d.counts.writes,
             write_bytes: d.counts.write_bytes,
             zeros: d.counts.zeros,
             flushes: d.counts.flushes,
+        }
+    }
+
+    /// A declared drive that is not open.
+    fn closed(name: &str) -> Drive {
+        Drive {
+            name: name.into(),
+            medium: String::new(),
+            size_bytes: 0,
             group: None,
-            state: String::new(),
+            state: "free".into(),
+            reads: 0,
+            read_bytes: 0,
+            writes: 0,
+            write_bytes: 0,
+            zeros: 0,
+            flushes: 0,
         }
     }
 }
 
-impl Group {
-    fn of(g: GroupStatus) -> Group {
-        let level = format!("{:?}", g.level).to_lowercase();
-        Group {
-            name: g.name,
-            level,
-            drives: g.drives,
-            size_bytes: g.len_bytes,
-            state: format!("{:?}", g.raid.state).to_lowercase(),
-            tolerates: 0,
-            members: vec![],
-            rebuild: None,
-            scrub: None,
-            lost_ranges: 0,
-            repairs: 0,
-            foreground_share_percent: 70,
+/// Says of every drive what it does. Declared drives that nobody could open are listed, too.
+fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) {
+    for declared in &config.drives {
+        if !status.drives.iter().any(|d| d.name == declared.name) {
+            status.drives.push(Drive::closed(&declared.name));
         }
     }
+    let Status { drives, groups, .. } = status;
+    for drive in drives {
+        let declared = config.groups.iter().find(|g| g.drives.contains(&drive.name));
+        let member = |g: &Group| {
+            let member = g.members.iter().find(|m| m.drive.as_ref() == Some(&drive.name))?;
+            Some((g.name.clone(), member.state.clone()))
+        };
+        if let Some((group, state)) = groups.iter().find_map(member) {
+            drive.group = Some(group);
+            drive.state = state;
+        } else if let Some(group) = declared {
+            drive.group = Some(group.name.clone());
+            drive.state = "missing".into();
+        } else if spares.contains(&drive.name) {
+            drive.state = "spare".into();
+        }
+    }
+}
+
+fn lower(value: impl std::fmt::Debug) -> String {
+    format!("{value:?}").to_lowercase()
+}
+
+impl Group {
+    fn of(g: GroupStatus) -> Group {
+        let names = g.members.into_iter().chain(std::iter::repeat(None));
+        let members = g.raid.members.into_iter().zip(names).map(|(m, name)| Member {
+            position: m.position,
+            drive: name.or(m.drive),
+            state: lower(m.state),
+            cause: m.cause,
+        });
+        Group {
+            name: g.name,
+            level: lower(g.level),
+            drives: g.drives,
+            size_bytes: g.len_bytes,
+            state: lower(g.raid.state),
+            tolerates: g.raid.tolerates,
+            members: members.collect(),
+            rebuild: g
+                .raid
+                .rebuild
+                .map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
+            scrub: g.raid.scrub.map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
+            lost_ranges: g.raid.lost_ranges,
+            repairs: g.raid.repairs,
+            foreground_share_percent: g.foreground_share_percent,
+        }
+    }
+}
+
+impl Job {
+    fn of(j: JobStatus) -> Job {
+        let progress = Progress { done_bytes: j.done_bytes, total_bytes: j.total_bytes };
+        Job { kind: lower(j.kind), object: j.object, progress }
+    }
+}
+
+/// Rebuilds are begun by groups themselves, and are work like the rest.
+fn rebuild(group: &Group) -> Option<Job> {
+    Some(Job { kind: "rebuild".into(), object: group.name.clone(), progress: group.rebuild? })
 }
 
 impl Pool {
@@ -99,8 +176,17 @@ impl Pool {
             used_bytes: p.used_bytes,
             promised_bytes: p.promised_bytes,
             soft_threshold_percent: p.soft_threshold_percent,
-            critical_threshold_percent: 95,
-            group_spaces: vec![],
+            critical_threshold_percent: p.critical_threshold_percent,
+            group_spaces: p
+                .group_spaces
+                .into_iter()
+                .map(|g| PoolGroup {
+                    name: g.name,
+                    size_bytes: g.total_bytes,
+                    used_bytes: g.used_bytes,
+                    evacuating: g.evacuating,
+                })
+                .collect(),
             controller,
         }
     }
@@ -127,7 +213,7 @@ impl Volume {
             size_bytes: v.len_bytes,
             used_bytes: v.used_bytes,
             shared_bytes: v.shared_bytes,
-            exclusive_bytes: v.used_bytes - v.shared_bytes,
+            exclusive_bytes: v.exclusive_bytes,
             provisioning: format!("{:?}", v.provisioning).to_lowercase(),
             block_bytes: v.block_bytes,
             naa: v.naa,

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! target = "iqn.2026-11.net.example:masu"
+//! spares = ["s0"]          # any group that loses a drive takes one
 //!
 //! [[portal]]
 //! listen = "127.0.0.1:3260"
@@ -13,12 +14,15 @@
 //!
 //! [[group]]
 //! name = "g0"
-//! level = "raid0"
-//! drives = ["d0"]
+//! level = "raid5"          # raid0, raid1, raid10, raid5, raid6
+//! drives = ["d0", "d1", "d2", "d3"]
+//! foreground_share = 70    # percent of the time that hosts keep while it is rebuilt or scrubbed
 //!
 //! [[pool]]
 //! name = "p0"
 //! groups = ["g0"]
+//! soft_threshold_percent = 80      # warnings, to hosts, too
+//! critical_threshold_percent = 95
 //!
 //! [[volume]]
 //! name = "v0"
@@ -37,8 +41,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ArrayId, ChapConfig, Config, ConfigError, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig,
-    PortalConfig, Provisioning, VolumeConfig,
+    ArrayId, ChapConfig, Config, ConfigError, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig,
+    HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 use serde::{Deserialize, Serialize};
@@ -89,6 +93,9 @@ pub struct Declaration {
     /// Controllers (threads).
     #[serde(default = "one")]
     pub controllers: usize,
+    /// Drives that any group takes by itself when it loses one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spares: Vec<String>,
     #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
     portals: Vec<Portal>,
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
@@ -133,8 +140,15 @@ struct Group {
     name: String,
     level: LevelName,
     drives: Vec<String>,
-    #[serde(default = "default_stripe_unit")]
-    stripe_unit: Size,
+    /// What suits the level and the number of drives when not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stripe_unit: Option<Size>,
+    /// What of the time hosts keep while the group is rebuilt or scrubbed, in percent.
+    #[serde(default = "default_foreground_share")]
+    foreground_share: u8,
+    /// Somebody vouches that the drives which are missing have nothing later than those that are there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    start_degraded: bool,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -156,6 +170,12 @@ struct Pool {
     page: Size,
     #[serde(default = "default_threshold")]
     soft_threshold_percent: u8,
+    /// 95, or the soft threshold where that is higher, when not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    critical_threshold_percent: Option<u8>,
+    /// Groups that are being emptied, and then leave the pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    leaving: Vec<String>,
     #[serde(default)]
     controller: usize,
 }
@@ -229,14 +249,17 @@ impl Serialize for Size {
     }
 }
 
+/// A twentieth of the space is left when somebody should act at once.
+const CRITICAL_THRESHOLD_PERCENT_DEFAULT: u8 = 95;
+
 fn default_target() -> String {
     "iqn.2026-11.net.masu:array".into()
 }
 fn one() -> usize {
     1
 }
-fn default_stripe_unit() -> Size {
-    Size(64 << 10)
+fn default_foreground_share() -> u8 {
+    FOREGROUND_SHARE_PERCENT_DEFAULT
 }
 fn default_page() -> Size {
     Size(1 << 20)
@@ -278,6 +301,7 @@ impl Declaration {
             id: (config.id != ArrayId::default()).then(|| config.id.to_string()),
             target: config.target.clone(),
             controllers: config.controllers,
+            spares: config.spares.clone(),
             portals: config.portals.iter().map(Portal::of).collect(),
             drives: config.drives.iter().map(Drive::of).collect(),
             groups: config.groups.iter().map(Group::of).collect(),
@@ -294,7 +318,6 @@ impl Declaration {
 
     fn to_config(&self, data_dir: &Path) -> Result<Config, ConfigError> {
         Ok(Config {
-            spares: vec![],
             id: self.id.as_deref().map(parse_id).transpose()?.unwrap_or_default(),
             target: self.target.clone(),
             controllers: self.controllers,
@@ -308,6 +331,7 @@ impl Declaration {
                 })
                 .collect(),
             drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
+            spares: self.spares.clone(),
             groups: self.groups.iter().map(Group::to_config).collect(),
             pools: self.pools.iter().map(Pool::to_config).collect(),
             volumes: self.volumes.iter().map(Volume::to_config).collect(),
@@ -379,9 +403,12 @@ impl Group {
             name: self.name.clone(),
             level,
             drives: self.drives.clone(),
-            stripe_unit_bytes: u32::try_from(self.stripe_unit.0).unwrap_or(u32::MAX),
-            foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
-            start_degraded: false,
+            stripe_unit_bytes: match self.stripe_unit {
+                Some(unit) => u32::try_from(unit.0).unwrap_or(u32::MAX),
+                None => stripe_unit_bytes_default(level, self.drives.len()),
+            },
+            foreground_share_percent: self.foreground_share,
+            start_degraded: self.start_degraded,
         }
     }
 
@@ -397,7 +424,9 @@ impl Group {
             name: g.name.clone(),
             level,
             drives: g.drives.clone(),
-            stripe_unit: Size(g.stripe_unit_bytes.into()),
+            stripe_unit: Some(Size(g.stripe_unit_bytes.into())),
+            foreground_share: g.foreground_share_percent,
+            start_degraded: g.start_degraded,
         }
     }
 }
@@ -409,8 +438,10 @@ impl Pool {
             groups: self.groups.clone(),
             page_bytes: self.page.0,
             soft_threshold_percent: self.soft_threshold_percent,
-            critical_threshold_percent: 95.max(self.soft_threshold_percent),
-            leaving: vec![],
+            critical_threshold_percent: self
+                .critical_threshold_percent
+                .unwrap_or(CRITICAL_THRESHOLD_PERCENT_DEFAULT.max(self.soft_threshold_percent)),
+            leaving: self.leaving.clone(),
             controller: self.controller,
         }
     }
@@ -421,6 +452,8 @@ impl Pool {
             groups: p.groups.clone(),
             page: Size(p.page_bytes),
             soft_threshold_percent: p.soft_threshold_percent,
+            critical_threshold_percent: Some(p.critical_threshold_percent),
+            leaving: p.leaving.clone(),
             controller: p.controller,
         }
     }

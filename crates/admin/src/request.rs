@@ -56,6 +56,8 @@ pub enum Change {
     PoolImport {
         /// Paths of the drives: devices, or files (relative to the data directory).
         drives: Vec<String>,
+        /// Also when another array seems to own it.
+        force: bool,
     },
     /// A new group of new file drives or devices.
     GroupCreate {

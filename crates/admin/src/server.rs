@@ -195,6 +195,34 @@ async fn make(array: &mut Array, change: &Change, store: &Store) -> Result<Vec<S
     let done = match change {
         Change::VolumeDelete { name } => array.delete_volume(name).await,
         Change::SnapshotCreate { volume, name } => array.clone_volume(volume, name).await,
+        Change::GroupScrub { name } => array.scrub(name).await,
+        Change::VolumeReclaim { name } => array.reclaim(name).await,
+        Change::PoolRebalance { name } => array.rebalance(name).await,
+        Change::PoolRemoveGroup { pool, group } => array.remove_group(pool, group).await,
+        Change::PoolExport { name } => array.export_pool(name).await,
+        Change::PoolImport { drives, force } => {
+            let drives = drives.iter().map(|path| change::drive_spec(path, None, store.dir())).collect();
+            array.import_pool(drives, *force).await
+        }
+        Change::DriveReplace { group, old, new, drive_bytes } => {
+            let declared = change::replacement(array.config(), (group, old, new), *drive_bytes, store.dir())?;
+            let (next, new) = declared;
+            let before = array.config().clone();
+            match array.apply(next).await {
+                Err(error) => Err(error),
+                Ok(mut done) => match array.replace_drive(group, old, &new).await {
+                    Ok(lines) => {
+                        done.extend(lines);
+                        Ok(done)
+                    }
+                    Err(error) => {
+                        // The drive that did not fit is declared no longer.
+                        array.apply(before).await.map_err(|e| e.to_string())?;
+                        Err(error)
+                    }
+                },
+            }
+        }
         declared => {
             let next = change::next(array.config(), declared, store.dir())?;
             array.apply(next).await

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use admin::{Declaration, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
-use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
+use array::config::{
+    ArrayId, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, PoolConfig,
+    PortalConfig,
+};
 use array::{Array, ControllerHandle, DriveSpec};
 use clap::Args;
 
@@ -185,7 +188,7 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
         level: Level::Raid0,
         drives: vec!["drive0".into()],
         stripe_unit_bytes: 64 << 10,
-        foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+        foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
         start_degraded: false,
     }];
     config.pools = vec![PoolConfig {

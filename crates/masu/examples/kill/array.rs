@@ -33,6 +33,14 @@ fn declaration(port: u16) -> String {
     text + "[[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = { 0 = \"vpa\", 1 = \"vpb\" }\n"
 }
 
+/// A port below those that the system gives to clients (32768 and up): while nobody listens, a client at its own port would
+/// connect to itself.
+fn free_port() -> io::Result<u16> {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let free = (first..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.ok_or_else(|| io::Error::other("no port is free"))
+}
+
 pub(crate) struct Array {
     masu: PathBuf,
     dir: PathBuf,
@@ -43,7 +51,7 @@ pub(crate) struct Array {
 impl Array {
     /// Starts a new array under this directory.
     pub(crate) fn start(masu: &Path, dir: &Path) -> io::Result<Array> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port()?;
         fs::create_dir_all(dir)?;
         fs::write(dir.join("array.toml"), declaration(port))?;
         let mut array = Array { masu: masu.into(), dir: dir.into(), port, process: None };

@@ -91,6 +91,9 @@ pub(crate) enum PoolCommand {
         /// Its drives, all of them: devices under /dev, or files (relative to the data directory)
         #[arg(required = true)]
         drives: Vec<String>,
+        /// Take it from an array that did not export it: that array must be gone for good
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -132,6 +135,8 @@ pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
             begin(at, &Change::PoolRebalance { name: name.clone() }, ("rebalance", name), *detach)
         }
         PoolCommand::Export { name } => change(at, &Change::PoolExport { name: name.clone() }),
-        PoolCommand::Import { drives } => change(at, &Change::PoolImport { drives: drives.clone() }),
+        PoolCommand::Import { drives, force } => {
+            change(at, &Change::PoolImport { drives: drives.clone(), force: *force })
+        }
     }
 }
