@@ -31,6 +31,9 @@ mod travel;
 mod upkeep;
 mod volumes;
 
+#[cfg(test)]
+mod tests;
+
 pub use array::Array;
 pub use config::Config;
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply};
