@@ -135,7 +135,7 @@ enum Deed {
     /// A power cut after every persistence point of a workload of so many steps.
     EveryPoint { steps: u64, phase: Phase, only: Option<u64> },
     /// One round of random crashes.
-    Round,
+    Round { how: How },
 }
 
 /// Does it; panics, naming the seed, when anything is not as it must be. `None`: there is no such phase.
@@ -147,7 +147,7 @@ fn act<L: Living>(kind: L::Kind, seed: u64, deed: Deed) -> Option<Tally> {
             Some(lives.tally())
         }
         Deed::EveryPoint { steps, phase, only } => forks::every_point::<L>(kind, seed, steps, phase, only),
-        Deed::Round => Some(forks::round::<L>(kind, seed)),
+        Deed::Round { how } => Some(forks::round::<L>(kind, seed, how)),
     }
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn run(options: &Options) {
     let stacks: Vec<Stack> =
         stacks.into_iter().filter(|s| options.stack.is_none_or(|only| only == *s)).collect();
     if let Some(crashes) = options.crashes {
-        return crashes::run(&stacks, seed, crashes);
+        return crashes::run(&stacks, seed, crashes, options.how());
     }
     println!("seed {seed}, {} steps", options.steps);
     for stack in stacks {
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_round_of_crashes_twice_gives_the_same_digest() {
         for &stack in Stack::value_variants() {
-            let run = || run_stack(stack, 1, Deed::Round);
+            let run = || run_stack(stack, 1, Deed::Round { how: How::default() });
             assert_eq!(run(), run(), "{stack:?}");
         }
     }

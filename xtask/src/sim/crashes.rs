@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use clap::ValueEnum;
+
 use super::forks::THREADS;
-use super::{Deed, Stack, Tally, run_stack};
+use super::{Deed, How, Stack, Tally, run_stack};
 
 /// How often a stack comes: a group recovers in a millisecond, an array with its sessions takes fifty times as long.
 fn weight(stack: Stack) -> usize {
@@ -18,7 +20,7 @@ fn weight(stack: Stack) -> usize {
 }
 
 /// Survives at least so many crashes, in rounds with the seeds from `seed` on.
-pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64) {
+pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64, how: How) {
     println!("at least {crashes} crashes, rounds from seed {seed}");
     let begun = Instant::now();
     let turns: Vec<Stack> =
@@ -27,13 +29,13 @@ pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64) {
     let (next, survived) = (AtomicU64::new(0), AtomicU64::new(0));
     let all: Mutex<BTreeMap<String, Tally>> = Mutex::default();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
+        let threads: Vec<_> = (0..THREADS.min(crashes as usize))
             .map(|_| {
                 scope.spawn(|| {
                     while survived.load(Ordering::Relaxed) < crashes {
                         let round = next.fetch_add(1, Ordering::Relaxed);
                         let stack = turns[round as usize % turns.len()];
-                        let tally = one(stack, seed.wrapping_add(round));
+                        let tally = one(stack, seed.wrapping_add(round), how);
                         survived.fetch_add(tally.crashes, Ordering::Relaxed);
                         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                         all.entry(format!("{stack:?}")).or_default().add(tally);
@@ -62,11 +64,12 @@ pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64) {
     );
 }
 
-fn one(stack: Stack, seed: u64) -> Tally {
-    match std::panic::catch_unwind(|| run_stack(stack, seed, Deed::Round)) {
+fn one(stack: Stack, seed: u64, how: How) -> Tally {
+    match std::panic::catch_unwind(|| run_stack(stack, seed, Deed::Round { how })) {
         Ok(tally) => tally.unwrap_or_default(),
         Err(panic) => {
-            eprintln!("{stack:?}, round of seed {seed}: repeat it with --crashes 1 --stack … --seed {seed}");
+            let name = stack.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+            eprintln!("again with: cargo xtask sim --crashes 1 --stack {name} --seed {seed}");
             std::panic::resume_unwind(panic)
         }
     }

@@ -61,12 +61,15 @@ impl<K: Clone + Send> Fork<K> {
     }
 
     /// Strikes, recovers, compares; strikes again now and then; goes on for `steps` operations.
-    fn strike<L: Living<Known = K>>(&self, kind: L::Kind, blow: Blow, steps: u64) -> Tally {
+    fn strike<L: Living<Known = K>>(&self, kind: L::Kind, how: How, blow: Blow, steps: u64) -> Tally {
         let seed = seed_at(self.seed, self.point, blow);
         let mut rng = Rng::with_seed(seed);
         let loss = if blow == Blow::Process { Loss::Process } else { Loss::Power };
         let model = Model::from_image(seed, self.image.clone(), loss);
-        let living = L::with(kind, How::default(), self.known.clone());
+        let living = L::with(kind, how, self.known.clone());
+        if how.verbose {
+            eprintln!("{blow:?} after persistence point {}, seed {seed}", self.point);
+        }
         living.ended(if blow == Blow::Process { Ended::Died } else { Ended::PowerCut });
         let lost = match blow {
             Blow::Power | Blow::Process => false,
@@ -93,8 +96,8 @@ impl<K: Clone + Send> Fork<K> {
     }
 
     /// The same, and says how to come here again when it fails.
-    fn strike_named<L: Living<Known = K>>(&self, kind: L::Kind, blow: Blow, steps: u64) -> Tally {
-        match catch_unwind(AssertUnwindSafe(|| self.strike::<L>(kind, blow, steps))) {
+    fn strike_named<L: Living<Known = K>>(&self, kind: L::Kind, how: How, blow: Blow, steps: u64) -> Tally {
+        match catch_unwind(AssertUnwindSafe(|| self.strike::<L>(kind, how, blow, steps))) {
             Ok(tally) => tally,
             Err(panic) => {
                 eprintln!("seed {}, {blow:?} after persistence point {}", self.seed, self.point);
@@ -183,7 +186,7 @@ fn strike_all<L: Living>(
         }
         for blow in [Blow::Power, Blow::PowerAndDrives] {
             let _failing = FailsUnless(failed);
-            all.add(fork.strike_named::<L>(kind, blow, 0));
+            all.add(fork.strike_named::<L>(kind, How::default(), blow, 0));
         }
     }
 }
@@ -209,16 +212,17 @@ const ROUND_STEPS_MAX: u64 = 200;
 const FORK_STEPS_MAX: u64 = 30;
 
 /// One round of random crashes: a workload in a random phase, struck at random points in random ways.
-pub(crate) fn round<L: Living>(kind: L::Kind, seed: u64) -> Tally {
+pub(crate) fn round<L: Living>(kind: L::Kind, seed: u64, how: How) -> Tally {
     let mut rng = Rng::with_seed(seed.wrapping_mul(GOLDEN));
     let phase = [Phase::Optimal, Phase::Optimal, Phase::Degraded, Phase::Rebuilding][rng.usize(..4)];
-    let begun = begin::<L>(kind, seed, How::default(), phase);
+    let begun = begin::<L>(kind, seed, how, phase);
     let (phase, (mut lives, living)) = match begun {
         Some(begun) => (phase, begun),
-        None => {
-            (Phase::Optimal, begin::<L>(kind, seed, How::default(), Phase::Optimal).expect("it is whole"))
-        }
+        None => (Phase::Optimal, begin::<L>(kind, seed, how, Phase::Optimal).expect("it is whole")),
     };
+    if how.verbose {
+        eprintln!("{phase:?}");
+    }
     let forks = Rc::new(RefCell::new(Vec::new()));
     let (disks, watched, taken) = (lives.model.disks().clone(), living.clone(), forks.clone());
     let next = Cell::new(disks.persistence_points() + rng.u64(1..=2 * FORK_ONE_IN));
@@ -241,7 +245,7 @@ pub(crate) fn round<L: Living>(kind: L::Kind, seed: u64) -> Tally {
             9..15 => Blow::PowerAndDrives,
             _ => Blow::Beyond,
         };
-        all.add(fork.strike_named::<L>(kind, blow, rng.u64(..=FORK_STEPS_MAX)));
+        all.add(fork.strike_named::<L>(kind, how, blow, rng.u64(..=FORK_STEPS_MAX)));
     }
     all
 }

@@ -90,12 +90,14 @@ impl GroupLives {
                 disk.lose_writes(1);
             }
         }
+        self.shared.tell(|| format!("faults: disk {which} of {}", disks.len()));
         let (what, after) = (rng.u8(..DEATH_ONE_IN), rng.u64(..DEATH_AFTER_NS_MAX));
         if what == 1 {
-            let (world, victim) = (world.clone(), disks[which].clone());
+            let (world, victim, shared) = (world.clone(), disks[which].clone(), self.shared.clone());
             world.clone().spawn(async move {
                 world.sleep(Duration::from_nanos(after)).await;
                 victim.hang();
+                shared.tell(|| format!("{} hangs", victim.name()));
                 world.sleep(Duration::from_nanos(after)).await;
                 victim.resume();
             });
@@ -106,15 +108,18 @@ impl GroupLives {
             && self.shape.level != Level::Raid0;
         if whole && !status.reads_pinned && disks.iter().all(|d| d.latent_errors() == 0) {
             let at = rng.u64(DISK_BYTES / 2..DISK_BYTES - (64 << 10));
-            disks[which].add_latent_errors(at..at + rng.u64(1..65_536));
+            let end = at + rng.u64(1..65_536);
+            self.shared.tell(|| format!("latent errors on {} at {at}..{end}", disks[which].name()));
+            disks[which].add_latent_errors(at..end);
         }
         if what == 0 && whole {
             let (world, victim) = (world.clone(), disks[disks.len() - 1].clone());
-            let places = self.places.clone();
+            let (places, shared) = (self.places.clone(), self.shared.clone());
             disks.iter().for_each(Disk::clear_latent_errors);
             world.clone().spawn(async move {
                 world.sleep(Duration::from_nanos(after)).await;
                 victim.kill();
+                shared.tell(|| format!("{} dies", victim.name()));
                 places.borrow_mut().falls_behind(victim.name());
             });
         }

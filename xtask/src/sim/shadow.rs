@@ -148,17 +148,15 @@ impl Shadow {
         }
     }
 
-    /// Reading this range gave an error. Whether that may be.
-    pub(crate) fn lose(&mut self, first: usize, count: usize) -> Result<(), Wrong> {
-        for (i, sector) in (first..).zip(&mut self.sectors[first..first + count]) {
-            let decided = sector.content == Content::Latest;
-            let durable = decided && !(sector.lost && sector.open.is_empty());
-            if durable || sector.content == Content::Any {
-                let (found, allowed) = ("an error".to_owned(), sector.allowed());
-                return Err(Wrong { sector: i, found, allowed, others: 0 });
-            }
-            *sector = Sector { base: sector.base, lost: true, ..Sector::default() };
+    /// Reading this sector gave an error. Whether that may be.
+    pub(crate) fn lose(&mut self, sector: usize) -> Result<(), Wrong> {
+        let here = &mut self.sectors[sector];
+        let known = here.content == Content::Latest && !(here.lost && here.open.is_empty());
+        if known || here.content == Content::Any {
+            let (found, allowed) = ("an error".to_owned(), here.allowed());
+            return Err(Wrong { sector, found, allowed, others: 0 });
         }
+        *here = Sector { base: here.base, lost: true, ..Sector::default() };
         Ok(())
     }
 
@@ -267,21 +265,21 @@ mod tests {
     #[test]
     fn only_what_was_open_at_a_power_cut_may_be_lost_and_stays_so_until_it_is_written() {
         let mut shadow = three_writes();
-        assert!(shadow.lose(0, 1).is_err(), "the power is on");
+        assert!(shadow.lose(0).is_err(), "the power is on");
         shadow.crash();
-        assert_eq!(shadow.lose(0, 1), Ok(()));
+        assert_eq!(shadow.lose(0), Ok(()));
         assert!(shadow.is_lost(0, 1));
         assert!(shadow.check(0, &sector(3)).is_err(), "it comes back from nowhere");
-        assert_eq!(shadow.lose(0, 1), Ok(()));
+        assert_eq!(shadow.lose(0), Ok(()));
         let began = shadow.begin(0, [stamp(4)]);
         shadow.complete(0, 1, began);
-        assert!(shadow.lose(0, 1).is_err(), "it was written again");
+        assert!(shadow.lose(0).is_err(), "it was written again");
         assert_eq!(shadow.check(0, &sector(4)), Ok(()));
         shadow.crash();
-        assert_eq!(shadow.clone().lose(0, 1), Ok(()), "and not flushed");
+        assert_eq!(shadow.clone().lose(0), Ok(()), "and not flushed");
         assert!(shadow.clone().check(0, &sector(0)).is_err(), "what filled its place shows");
         assert_eq!(shadow.check(0, &sector(4)), Ok(()));
-        assert!(shadow.lose(0, 1).is_err(), "what was read once stays");
+        assert!(shadow.lose(0).is_err(), "what was read once stays");
     }
 
     #[test]

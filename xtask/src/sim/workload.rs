@@ -23,8 +23,6 @@ const PAGE_SECTORS: usize = 128;
 const SWAP_SECTORS_MAX: usize = 16;
 /// How many sectors one read takes when everything is compared.
 const COMPARE_SECTORS: usize = 2048;
-/// What is lost at once, in sectors: the 4 KiB that a group can lose.
-const LINE_SECTORS: usize = 8;
 /// How often a task looks for a range in which nothing is in flight.
 const TRIES: usize = 4;
 
@@ -191,27 +189,23 @@ async fn compare(device: &impl Device, shared: &Shared, range: &Range) {
     let mut out = Pieces::new();
     match device.read(range.at(), range.len(), &mut out).await {
         Ok(()) => shared.hold_against(range, &out),
-        // Which of it cannot be read? And may that be?
+        // Which sectors of it cannot be read? And may that be?
         Err(error) => {
             shared.tell(|| format!("read of {range}: {error}"));
-            let end = range.first + range.count;
-            let mut first = range.first;
-            while first < end {
-                let count = (first / LINE_SECTORS * LINE_SECTORS + LINE_SECTORS).min(end) - first;
-                compare_line(device, shared, &Range { first, count, ..range.clone() }).await;
-                first += count;
+            for first in range.first..range.first + range.count {
+                compare_sector(device, shared, &Range { first, count: 1, ..range.clone() }).await;
             }
         }
     }
 }
 
-async fn compare_line(device: &impl Device, shared: &Shared, line: &Range) {
+async fn compare_sector(device: &impl Device, shared: &Shared, sector: &Range) {
     let mut out = Pieces::new();
-    match device.read(line.at(), line.len(), &mut out).await {
-        Ok(()) => shared.hold_against(line, &out),
+    match device.read(sector.at(), sector.len(), &mut out).await {
+        Ok(()) => shared.hold_against(sector, &out),
         Err(error) => {
-            let lost = shared.with(&line.volume, |s| s.lose(line.first, line.count));
-            lost.unwrap_or_else(|wrong| panic!("read of {line}: {error}: {wrong}"));
+            let lost = shared.with(&sector.volume, |s| s.lose(sector.first));
+            lost.unwrap_or_else(|wrong| panic!("read of {sector}: {error}: {wrong}"));
         }
     }
 }
