@@ -113,8 +113,10 @@ fn place_drives(status: &mut Status, config: &array::Config, spares: &[String]) 
             drive.group = Some(group);
             drive.state = state;
         } else if let Some(group) = declared {
+            let all_there = |g: &Group| g.members.iter().all(|m| m.drive.is_some());
+            let replaced = groups.iter().any(|g| g.name == group.name && all_there(g));
             drive.group = Some(group.name.clone());
-            drive.state = "missing".into();
+            drive.state = if replaced { "replaced" } else { "missing" }.into();
         } else if spares.contains(&drive.name) {
             drive.state = "spare".into();
         }
@@ -134,14 +136,15 @@ impl Group {
             state: lower(m.state),
             cause: m.cause,
         });
+        let members: Vec<Member> = members.collect();
         Group {
             name: g.name,
             level: lower(g.level),
-            drives: g.drives,
+            drives: members.iter().filter_map(|m| m.drive.clone()).collect(),
             size_bytes: g.len_bytes,
             state: lower(g.raid.state),
             tolerates: g.raid.tolerates,
-            members: members.collect(),
+            members,
             rebuild: g
                 .raid
                 .rebuild

@@ -13,6 +13,7 @@ mod change;
 mod client;
 mod convert;
 mod declaration;
+mod membership;
 mod metrics;
 mod request;
 mod server;

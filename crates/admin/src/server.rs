@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use array::Array;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -18,9 +18,12 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::api::Status;
 use crate::change;
+use crate::membership;
 use crate::request::{Change, Done, Refused};
 use crate::store::{Store, StoreError};
 
+/// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 /// The largest request body: no change comes near it.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
@@ -75,6 +78,14 @@ pub async fn serve(
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(served.clone());
     let mut server = Server { stop: vec![], socket: options.socket.clone() };
+    let stopped = server.stop_signal();
+    let follower = served.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = follow(&follower) => {}
+            () = stopped => {}
+        }
+    });
     let listener = bind_unix(&options.socket)?;
     let app = routes.clone();
     let stopped = server.stop_signal();
@@ -91,6 +102,25 @@ pub async fn serve(
         tokio::spawn(async move { axum::serve(listener, guarded).with_graceful_shutdown(stopped).await });
     }
     Ok((server, ArrayOwner(served)))
+}
+
+/// Keeps the declaration as the array stands: what a spare or a group that leaves has changed by itself is kept, too.
+async fn follow(served: &Served) {
+    loop {
+        tokio::time::sleep(FOLLOW_INTERVAL).await;
+        let mut array = served.array.lock().await;
+        let Ok(parts) = array.status().await else { continue };
+        let status = Status::of(array.config(), parts, 0);
+        let Some(next) = membership::followed(array.config(), &status) else { continue };
+        let kept = match array.apply(next).await {
+            Ok(_) => served.store.save(array.config()).map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match kept {
+            Ok(()) => tracing::info!("the declaration follows the array: a drive or group changed its place"),
+            Err(error) => tracing::warn!("the declaration does not follow the array: {error}"),
+        }
+    }
 }
 
 /// Keeps the array that the API serves reachable for the daemon itself.

@@ -36,17 +36,22 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
     };
     let mut members = Vec::new();
     for group in &config.groups {
-        let (labelled, place) =
-            (labelled(group, of_group(group), examination), format!("group {}", group.name));
+        let mut labelled = labelled(group, of_group(group), examination);
         let Some(id) = group_id(group, &labelled) else {
             if !labelled.is_empty() {
-                examination.damage(place, "none of its drives carries its label");
+                examination.damage(format!("group {}", group.name), "none of its drives carries its label");
             }
             continue;
         };
+        // A spare takes a place by itself; the label says so first, the declaration follows.
+        let spares = all.iter().filter(|(opened, _)| config.spares.contains(&opened.name));
+        labelled.extend(spares.filter_map(|(opened, label)| {
+            let label = label.clone().filter(|l| l.group_id == id)?;
+            Some(Labelled { name: opened.name.clone(), drive: opened.drive().clone(), label })
+        }));
         members.push(belonging(config, group, id, labelled, examination));
     }
-    strangers(config, &all, examination);
+    strangers(config, &all, &members, examination);
     members
 }
 
@@ -85,22 +90,14 @@ fn belonging(
 ) -> Members {
     let mut drives: Vec<Labelled> = Vec::new();
     for found in labelled {
-        let place = format!("drive {}", found.name);
-        let twin = drives.iter().find(|d| d.label.position == found.label.position).map(|d| d.name.clone());
         if found.label.group_id != id {
-            examination
-                .damage(place, format!("it is foreign in group {}: it carries {}", group.name, found.label));
-        } else if let Some(twin) = twin {
-            let position = found.label.position;
-            examination.damage(
-                place,
-                format!(
-                    "it is a duplicate of drive {twin}: both carry position {position} of group {}",
-                    group.name
-                ),
-            );
-        } else {
-            drives.push(found);
+            let text = format!("it is foreign in group {}: it carries {}", group.name, found.label);
+            examination.damage(format!("drive {}", found.name), text);
+            continue;
+        }
+        match drives.iter_mut().find(|d| d.label.position == found.label.position) {
+            Some(twin) => twins(group, twin, found, examination),
+            None => drives.push(found),
         }
     }
     let newest =
@@ -110,6 +107,22 @@ fn belonging(
     }
     held_against_declaration(config, group, &newest, &drives, examination);
     Members { group: group.name.clone(), newest, drives }
+}
+
+/// Two drives carry the label of one place: the newer one has it.
+fn twins(group: &GroupConfig, kept: &mut Labelled, mut other: Labelled, examination: &mut Examination) {
+    let (position, group) = (other.label.position, &group.name);
+    if age(&kept.label) == age(&other.label) {
+        let twin = &kept.name;
+        let text =
+            format!("it is a duplicate of drive {twin}: both carry position {position} of group {group}");
+        return examination.damage(format!("drive {}", other.name), text);
+    }
+    if age(&other.label) > age(&kept.label) {
+        std::mem::swap(kept, &mut other);
+    }
+    let text = format!("drive {} has its position {position} of group {group} now", kept.name);
+    examination.harmless(format!("drive {}", other.name), text);
 }
 
 /// Which of two labels is newer.
@@ -173,12 +186,27 @@ fn held_against_declaration(
 }
 
 /// Drives of no declared group that carry the label of one.
-fn strangers(config: &Config, all: &[(&Opened, Option<Label>)], examination: &mut Examination) {
+fn strangers(
+    config: &Config,
+    all: &[(&Opened, Option<Label>)],
+    members: &[Members],
+    examination: &mut Examination,
+) {
     for (opened, label) in all {
         let declared = config.groups.iter().any(|g| g.drives.contains(&opened.name));
-        if let (false, Some(label)) = (declared, label) {
-            let text = format!("no group is declared on it, and it carries {label}");
-            examination.damage(format!("drive {}", opened.name), text);
+        let taken = members.iter().any(|m| m.drives.iter().any(|d| d.name == opened.name));
+        let (false, false, Some(label)) = (declared, taken, label) else { continue };
+        let place = format!("drive {}", opened.name);
+        let has_its_place = |m: &&Members| {
+            let newer = |d: &Labelled| d.label.position == label.position && age(&d.label) > age(label);
+            m.newest.group_id == label.group_id && m.drives.iter().any(newer)
+        };
+        match members.iter().find(has_its_place) {
+            Some(m) => {
+                let text = format!("it was replaced in group {}, and carries its old label", m.group);
+                examination.harmless(place, text);
+            }
+            None => examination.damage(place, format!("no group is declared on it, and it carries {label}")),
         }
     }
 }

@@ -19,7 +19,7 @@ use std::fmt;
 
 use world::{Drive, World};
 
-use crate::config::Config;
+use crate::config::{Config, GroupConfig};
 use overlay::{Overlay, OverlayMemory};
 use world::DriveSpec;
 
@@ -155,7 +155,14 @@ fn open_drives(world: &World, config: &Config, examination: &mut Examination) ->
                 opened.push(Opened { name: declared.name.clone(), overlay });
             }
             Err(error) => {
-                examination.damage(format!("drive {}", declared.name), format!("cannot be opened: {error}"));
+                let (place, text) =
+                    (format!("drive {}", declared.name), format!("cannot be opened: {error}"));
+                let of_group = |g: &GroupConfig| g.drives.contains(&declared.name);
+                match config.groups.iter().any(of_group) || config.spares.contains(&declared.name) {
+                    true => examination.damage(place, text),
+                    // Nobody misses a drive that is in no group.
+                    false => examination.harmless(place, text),
+                }
             }
         }
     }

@@ -165,6 +165,35 @@ fn a_missing_drive_is_named_and_the_rest_examined() {
 }
 
 #[test]
+fn a_spare_that_took_a_place_is_no_stranger() {
+    let mut rig = rig(Level::Raid5, 4);
+    let spare = rig.model.disk("d4", DiskSpec::new(LEN));
+    rig.disks.push(spare);
+    rig.config
+        .drives
+        .push(DriveConfig { name: "d4".into(), spec: DriveSpec::Modelled { name: "d4".into() } });
+    rig.config.spares = vec!["d4".into()];
+    rig.model.run(|world| async move {
+        let mut all = drives(&world, 5);
+        let (spare, spec) = (all.pop().expect("five"), GroupSpec::new("g0", Level::Raid5, ID));
+        let group = Group::open(world.clone(), spec, all).await.expect("opened");
+        group.fail(2, "pulled").await.expect("one may fail");
+        group.replace(2, spare).await.expect("it fits");
+        group.rebuild(&raid::Throttle::none(world)).await.expect("rebuilt");
+        group.close().await.expect("closed");
+    });
+    let examination = rig.examine(true);
+    assert!(examination.is_clean(), "{:#?}", examination.findings);
+    let replaced = |f: &super::Finding| f.to_string().contains("drive d4 has its position 2 of group g0 now");
+    assert!(examination.findings.iter().any(replaced), "{:#?}", examination.findings);
+    // Later the declaration has followed.
+    rig.config.groups[0].drives[2] = "d4".into();
+    rig.config.spares.clear();
+    let examination = rig.examine(true);
+    assert!(examination.is_clean(), "{:#?}", examination.findings);
+}
+
+#[test]
 fn damaged_metadata_are_named() {
     let damaged = rig(Level::Raid0, 1);
     // Both slots of the superblock, behind the label region.

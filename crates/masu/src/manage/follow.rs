@@ -38,7 +38,7 @@ impl Line {
         let percent = percent(progress);
         let terminal = std::io::stderr().is_terminal();
         let step = if terminal { percent } else { percent / 10 * 10 };
-        if !terminal && self.shown == Some(step) {
+        if !terminal && (self.shown == Some(step) || progress.total_bytes == 0) {
             return;
         }
         self.shown = Some(step);
@@ -60,17 +60,22 @@ impl Line {
         }
     }
 
-    /// Ends the line, so that others can follow it.
+    /// Takes the line away, so that others can take its place.
     pub(crate) fn end(&mut self) {
         if self.width > 0 {
-            eprintln!();
+            eprint!("\r{:width$}\r", "", width = self.width);
             self.width = 0;
         }
     }
 }
 
-/// Follows a job until it is gone. The array does the work: who stops following stops nothing.
-pub(super) async fn follow(client: &Client, kind: &str, object: &str) -> Result<ExitCode> {
+/// Follows a job until it is gone. The array does the work: who stops following stops nothing. `events_before` is how many
+/// events there were before the work began.
+pub(super) async fn follow(
+    client: &Client,
+    (kind, object): (&str, &str),
+    events_before: usize,
+) -> Result<ExitCode> {
     let mut line = Line::default();
     let what = format!("{object}: {kind}");
     loop {
@@ -79,11 +84,11 @@ pub(super) async fn follow(client: &Client, kind: &str, object: &str) -> Result<
             Some(job) => line.show(&what, job.progress),
             None => {
                 line.end();
-                let about = |event: &&String| event.contains(&format!(" {object}:"));
-                // The last that the array said about it is how the work ended.
-                match status.events.iter().rev().find(about) {
-                    Some(event) => println!("{event}"),
-                    None => println!("{what}: done"),
+                let about = |event: &&String| event.contains(&format!(" {object}"));
+                let said: Vec<&String> = status.events.iter().skip(events_before).filter(about).collect();
+                said.iter().for_each(|event| println!("{event}"));
+                if said.is_empty() {
+                    println!("{what}: done");
                 }
                 return Ok(ExitCode::SUCCESS);
             }

@@ -139,11 +139,12 @@ fn change(at: &Where, change: &Change) -> Result<ExitCode> {
 
 /// Begins long work, and follows it to its end unless that is not wanted.
 fn begin(at: &Where, request: &Change, job: (&str, &str), detach: bool) -> Result<ExitCode> {
+    let events_before = wait(client(at).status())??.events.len();
     change(at, request)?;
     if detach || at.output == Output::Json {
         return Ok(ExitCode::SUCCESS);
     }
-    wait(follow::follow(&client(at), job.0, job.1))?
+    wait(follow::follow(&client(at), job, events_before))?
 }
 
 /// Prints a part of the status.

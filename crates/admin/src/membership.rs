@@ -1,0 +1,119 @@
+//! The declaration follows the array: a spare that took a place by itself is a drive of its group from then on, and a group
+//! that has left its pool is leaving no more.
+
+use array::config::Config;
+
+use crate::api::Status;
+
+/// The declaration as the array stands, when it is not that already.
+pub(crate) fn followed(config: &Config, status: &Status) -> Option<Config> {
+    let mut next = config.clone();
+    for group in &mut next.groups {
+        let Some(now) = status.groups.iter().find(|g| g.name == group.name) else { continue };
+        let is_member = |drive: &String| now.members.iter().any(|m| m.drive.as_ref() == Some(drive));
+        for drive in now.members.iter().filter_map(|m| m.drive.as_ref()) {
+            if !next.spares.contains(drive) {
+                continue;
+            }
+            // The declaration need not have the order of the places: what has no place any more is what left.
+            if let Some(left) = group.drives.iter_mut().find(|d| !is_member(d)) {
+                left.clone_from(drive);
+                next.spares.retain(|s| s != drive);
+            }
+        }
+    }
+    for pool in &mut next.pools {
+        let Some(now) = status.pools.iter().find(|p| p.name == pool.name) else { continue };
+        pool.leaving.retain(|group| now.group_spaces.iter().any(|g| g.name == *group));
+    }
+    (next != *config && next.check().is_ok()).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use array::config::{DriveConfig, GroupConfig, Level, PoolConfig};
+
+    use super::*;
+    use crate::api::{Group, Member, Pool, PoolGroup};
+
+    fn declared() -> Config {
+        let mut config = Config::empty("iqn.2026-11.net.example:x");
+        let spec = |name: &str| array::DriveSpec::Memory { name: name.into(), len_bytes: 1 << 30 };
+        let names = ["d0", "d1", "s0"];
+        config.drives = names.map(|name| DriveConfig { name: name.into(), spec: spec(name) }).into();
+        config.spares = vec!["s0".into()];
+        config.groups = vec![GroupConfig {
+            name: "g0".into(),
+            level: Level::Raid1,
+            drives: vec!["d0".into(), "d1".into()],
+            stripe_unit_bytes: 64 << 10,
+            foreground_share_percent: 70,
+            start_degraded: false,
+        }];
+        config.pools = vec![PoolConfig {
+            name: "p0".into(),
+            groups: vec!["g0".into()],
+            page_bytes: 1 << 20,
+            leaving: vec!["g1".into()],
+            soft_threshold_percent: 80,
+            critical_threshold_percent: 95,
+            controller: 0,
+        }];
+        config
+    }
+
+    fn status(config: &Config, members: &[Option<&str>], in_pool: &[&str]) -> Status {
+        let mut status = Status::of(config, vec![], 0);
+        let member = |(position, drive): (u32, &Option<&str>)| Member {
+            position,
+            drive: drive.map(Into::into),
+            state: "active".into(),
+            cause: None,
+        };
+        status.groups = vec![Group {
+            name: "g0".into(),
+            level: "raid1".into(),
+            drives: vec![],
+            size_bytes: 0,
+            state: "optimal".into(),
+            tolerates: 1,
+            members: (0..).zip(members).map(member).collect(),
+            rebuild: None,
+            scrub: None,
+            lost_ranges: 0,
+            repairs: 0,
+            foreground_share_percent: 70,
+        }];
+        let space =
+            |name: &&str| PoolGroup { name: (*name).into(), size_bytes: 0, used_bytes: 0, evacuating: false };
+        status.pools = vec![Pool {
+            name: "p0".into(),
+            groups: vec![],
+            page_bytes: 0,
+            size_bytes: 0,
+            used_bytes: 0,
+            promised_bytes: 0,
+            soft_threshold_percent: 80,
+            critical_threshold_percent: 95,
+            group_spaces: in_pool.iter().map(space).collect(),
+            controller: 0,
+        }];
+        status
+    }
+
+    #[test]
+    fn the_declaration_follows_spares_and_groups_that_left() {
+        let config = declared();
+        let same = status(&config, &[Some("d0"), Some("d1")], &["g0", "g1"]);
+        assert_eq!(followed(&config, &same), None);
+        // A place without a drive waits for one.
+        assert_eq!(followed(&config, &status(&config, &[Some("d0"), None], &["g0", "g1"])), None);
+        let taken = followed(&config, &status(&config, &[Some("s0"), Some("d0")], &["g0", "g1"]));
+        let taken = taken.expect("a spare took a place");
+        assert_eq!(taken.groups[0].drives, ["d0", "s0"]);
+        assert!(taken.spares.is_empty() && taken.pools[0].leaving == ["g1"]);
+        assert_eq!(followed(&taken, &status(&config, &[Some("s0"), Some("d0")], &["g0", "g1"])), None);
+        let left = followed(&config, &status(&config, &[Some("d0"), Some("d1")], &["g0"]));
+        assert!(left.expect("a group has left").pools[0].leaving.is_empty());
+    }
+}
