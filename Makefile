@@ -9,6 +9,8 @@ MASU := target/release/masu
 WITH := judges/with_masu.sh
 # Longer with: make soak SOAK_MINUTES=600
 SOAK_MINUTES ?= 60
+# How often the array is killed under load; the soak does it 50 times.
+KILLS ?= 5
 FUZZ_SECONDS ?= 10
 # The first seed of every run; a failure names its own, and is then repeated with it.
 SIM_SEED ?= 1
@@ -54,7 +56,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
-judges: conformance qemu guest ## other people's clients against the array
+judges: conformance qemu guest kill ## other people's clients against the array, and its sudden end
 
 .PHONY: conformance
 conformance: build ## iscsi-test-cu, test by test, skips counted as skips
@@ -68,6 +70,12 @@ qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck
 	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_CHAP'
+
+.PHONY: kill
+kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load
+	@$(STEP) "kill, build" cargo build --release --locked --quiet --package masu --example kill
+	@$(STEP) "kill -9, $(KILLS) times" target/release/examples/kill --masu $(MASU) --rounds $(KILLS)
+	@$(STEP) "drives removed and replaced under load" target/release/examples/kill --masu $(MASU) --replace
 
 .PHONY: report
 report: build ## the main job in a short form, its report opened in a browser that checks every figure
@@ -95,7 +103,7 @@ soak: setup build ## every persistence point of 2,000 operations, 100,000 crashe
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
-	@$(MAKE) --no-print-directory judges
+	@$(MAKE) --no-print-directory judges KILLS=50
 
 .PHONY: clean
 clean: ## remove everything that was built

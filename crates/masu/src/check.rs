@@ -10,6 +10,7 @@ use array::check::{Examination, Finding};
 use clap::Args;
 use serde_json::json;
 
+use crate::held::wait_until_free;
 use crate::manage::{Line, socket_in};
 
 /// Examine a stopped array and report every inconsistency, one line each.
@@ -68,7 +69,10 @@ fn stopped(dir: &Path) -> Result<Config> {
         bail!("{shown}: an array runs on it: stop masu serve first, or scrub its groups while it runs");
     }
     let kept = Store::open(dir)?.load()?;
-    kept.with_context(|| format!("{shown}: there is no array.state.toml: no array was kept here"))
+    let config =
+        kept.with_context(|| format!("{shown}: there is no array.state.toml: no array was kept here"))?;
+    wait_until_free(&config)?;
+    Ok(config)
 }
 
 fn print(examination: &Examination, data: bool) {

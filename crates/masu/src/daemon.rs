@@ -13,6 +13,7 @@ use array::config::{
 use array::{Array, ControllerHandle, DriveSpec};
 use clap::Args;
 
+use crate::held::wait_until_free;
 use crate::manage::socket_in;
 
 /// Serve block storage over iSCSI.
@@ -66,6 +67,7 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
         config.id = ArrayId(random()?);
     }
     config.check()?;
+    wait_until_free(&config)?;
     let mut handles = Vec::new();
     let mut threads = Vec::new();
     for index in 0..config.controllers {

@@ -1,0 +1,64 @@
+//! Drives that another process holds: the array does not start without them, and waits for one that is just ending.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use array::{Config, DriveSpec};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+
+/// The kernel gives the files of a killed process free some time after the process is gone, when its last operations have
+/// ended: milliseconds, unless a drive is slow.
+const WAIT_TIME: Duration = Duration::from_secs(5);
+const WAIT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Waits until nobody else holds a declared drive. A drive that is not there or is broken is no matter here: the array may go on
+/// without it; one that another array has open must not be taken for lost.
+pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
+    let begun = Instant::now();
+    for drive in &config.drives {
+        while is_held(&drive.spec) {
+            if begun.elapsed() > WAIT_TIME {
+                bail!("drive {:?}: in use by another process: is its array still running?", drive.name);
+            }
+            sleep(WAIT_PAUSE);
+        }
+    }
+    Ok(())
+}
+
+fn is_held(spec: &DriveSpec) -> bool {
+    match spec {
+        DriveSpec::File { path, .. } => file_is_held(path),
+        DriveSpec::Device { path } => {
+            open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_err_and(|e| e == Errno::BUSY)
+        }
+        DriveSpec::Memory { .. } | DriveSpec::Modelled { .. } => false,
+    }
+}
+
+/// Whether somebody else has locked the file; this process's own lock is gone when it returns.
+fn file_is_held(path: &Path) -> bool {
+    let Ok(file) = open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockExclusive).is_err_and(|e| e == Errno::WOULDBLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_seen_until_it_is_gone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("d0.img");
+        assert!(!file_is_held(&path), "nobody holds what is not there");
+        let file = std::fs::File::create(&path).expect("a file");
+        assert!(!file_is_held(&path));
+        flock(&file, FlockOperation::NonBlockingLockExclusive).expect("locked");
+        assert!(file_is_held(&path));
+        drop(file);
+        assert!(!file_is_held(&path));
+    }
+}
