@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::config::{Config, HostConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
-use crate::groups::{open_group, owner_of_group, release_what_others_own};
+use crate::groups::{check_members, close_drives, free_spares, open_group, owner_of_group};
 use crate::pools::open_pool;
 use crate::ports::{close_ports, open_port};
 use crate::volumes::open_volume;
@@ -17,11 +17,12 @@ pub(crate) async fn apply(
     config: Arc<Config>,
 ) -> Result<Vec<String>, ControlError> {
     let mut done = Vec::new();
-    release_what_others_own(controller, &config);
-    controller.state.borrow_mut().spares = config.spares.clone();
+    check_members(controller, &config)?;
     for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
         open_group(controller, &config, group, &mut done).await?;
     }
+    let spares = free_spares(controller, &config);
+    controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
         open_pool(controller, pool, &mut done).await?;
     }
@@ -42,6 +43,7 @@ pub(crate) async fn apply(
             state.lus.remove(name);
         });
     }
+    close_drives(controller, &config);
     controller.update_views();
     close_ports(controller, &config, &mut done);
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {

@@ -8,7 +8,7 @@ use world::DriveSpec;
 
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
 use crate::groups::owner_of_group;
-use crate::status::ControllerStatus;
+use crate::status::{ControllerStatus, PoolStatus};
 
 /// How long hosts get to log out when the array stops.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -36,12 +36,16 @@ impl Array {
     /// fails, what was made before it stays, the old declaration stays in force, and applying again goes on from there.
     pub async fn apply(&mut self, config: Config) -> Result<Vec<String>, ControlError> {
         config.check()?;
+        self.config.may_become(&config)?;
         if config.controllers != self.controllers.len() {
             let cause = format!("the array runs with {}: restart it to change that", self.controllers.len());
             return Err(ControlError::Failed { place: "controllers".into(), cause });
         }
         let shared = Arc::new(config.clone());
         let mut done = Vec::new();
+        for controller in &self.controllers {
+            controller.ask(Control::Release(shared.clone())).await?;
+        }
         for controller in &self.controllers {
             if let Reply::Done(lines) = controller.ask(Control::Apply(shared.clone())).await? {
                 done.extend(lines);
@@ -138,6 +142,10 @@ impl Array {
         if !declared.groups.iter().any(|g| g == group) {
             return Err(fail(&format!("group {group:?} is not in it")));
         }
+        let parts = self.status().await?;
+        if let Some(status) = parts.iter().flat_map(|part| &part.pools).find(|p| p.name == pool) {
+            refuse_without_room(status, group)?;
+        }
         declared.groups.retain(|g| g != group);
         declared.leaving.push(group.into());
         let mut done = self.apply(config).await?;
@@ -179,17 +187,27 @@ impl Array {
                 return Err(fail()(&cause));
             }
         }
-        let groups: Vec<String> = declared.groups.iter().chain(&declared.leaving).cloned().collect();
-        let mut config = self.config.clone();
-        let leaves = |g: &crate::config::GroupConfig| groups.contains(&g.name);
-        let drives: Vec<String> =
-            config.groups.iter().filter(|g| leaves(g)).flat_map(|g| g.drives.clone()).collect();
+        // What its groups are made of now; a spare may have taken a place, a group may have left.
+        let parts = self.status().await?;
+        let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
+        let groups: Vec<&String> = pools.flat_map(|p| &p.group_spaces).map(|g| &g.name).collect();
+        let leaves = |name: &String| groups.contains(&name);
+        let own = parts.iter().flat_map(|part| &part.groups).filter(|g| leaves(&g.name));
+        let drives: Vec<&String> =
+            own.flat_map(|g| g.drives.iter().chain(g.members.iter().flatten())).collect();
+        let (before, mut config) = (self.config.clone(), self.config.clone());
         config.volumes.retain(|v| v.pool != pool);
         config.pools.retain(|p| p.name != pool);
-        config.groups.retain(|g| !leaves(g));
-        config.drives.retain(|d| !drives.contains(&d.name));
+        config.groups.retain(|g| !leaves(&g.name));
+        config.drives.retain(|d| !drives.contains(&&d.name));
+        config.spares.retain(|s| !drives.contains(&s));
         self.apply(config).await?;
-        self.ask(declared.controller, Control::ExportPool { pool: pool.into(), groups }).await
+        let exported = self.ask(declared.controller, Control::ExportPool(pool.into())).await;
+        if exported.is_err() {
+            // It stays, as it was declared.
+            self.apply(before).await?;
+        }
+        exported
     }
 
     /// Takes over the pool on these drives: drives, groups, pool and volumes are declared as they are found.
@@ -201,13 +219,8 @@ impl Array {
         let owner = self.config.pools.len() % self.controllers.len();
         let import = Control::ImportPool { drives, force };
         let Reply::Imported(imported) = self.controllers[owner].ask(import).await? else { return Ok(vec![]) };
-        let mut config = self.config.clone();
-        config.drives.extend(imported.drives);
-        config.groups.extend(imported.groups);
         let mut done = vec![format!("pool {}: imported", imported.pool.name)];
-        config.pools.push(imported.pool);
-        config.volumes.extend(imported.volumes);
-        done.extend(self.apply(config).await?);
+        done.extend(self.apply(imported.joined_to(&self.config)).await?);
         Ok(done)
     }
 
@@ -238,4 +251,16 @@ impl Array {
         }
         first_error
     }
+}
+
+/// A group leaves only when the others have room for what is on it.
+fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlError> {
+    let used: u64 = pool.group_spaces.iter().filter(|g| g.name == group).map(|g| g.used_bytes).sum();
+    let others = pool.group_spaces.iter().filter(|g| g.name != group && !g.evacuating);
+    let free: u64 = others.map(|g| g.total_bytes - g.used_bytes).sum();
+    if used <= free {
+        return Ok(());
+    }
+    let place = ControlError::at(format!("pool {:?}", pool.name));
+    Err(place(&format!("{used} bytes are used on group {group:?}, the others have {free} bytes free")))
 }

@@ -1,6 +1,7 @@
 //! What an array is declared to be: plain values, made from `array.toml` or the API at the edge, checked as a whole
 //! before anything is touched.
 
+mod change;
 mod check;
 
 use std::collections::BTreeMap;

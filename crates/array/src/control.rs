@@ -18,6 +18,8 @@ const QUEUE_LEN: usize = 1024;
 /// What a controller is asked to do.
 #[derive(Clone, Debug)]
 pub enum Control {
+    /// Close the groups that this declaration gives to another controller.
+    Release(Arc<Config>),
     /// Make what is declared and not there: drives, groups and pools opened (or created on blank drives), volumes
     /// created or grown, hosts and mappings changed, ports opened. What is there and not declared stays.
     Apply(Arc<Config>),
@@ -48,12 +50,7 @@ pub enum Control {
     /// End all jobs of this controller at their next step.
     StopJobs,
     /// Close a pool that is declared no longer with its groups, and put on their labels that no array owns them.
-    ExportPool {
-        /// The pool.
-        pool: String,
-        /// Its groups.
-        groups: Vec<String>,
-    },
+    ExportPool(String),
     /// Take over the pool on these drives, and say how it is to be declared.
     ImportPool {
         /// The drives, in any order.

@@ -23,7 +23,8 @@ use crate::observe::{
 };
 use crate::port::Port;
 use crate::status::ControllerStatus;
-use crate::{apply, groups, pools, travel, volumes};
+use crate::watch::Watch;
+use crate::{apply, groups, jobs, pools, travel, volumes};
 
 /// Events kept for the status.
 const EVENTS_MAX: usize = 200;
@@ -50,6 +51,10 @@ pub(crate) struct State {
     /// Declared spares that nobody has taken.
     pub(crate) spares: Vec<String>,
     pub(crate) jobs: Jobs,
+    /// Who looks after a group, by its name.
+    pub(crate) group_watches: BTreeMap<String, Watch>,
+    /// Who listens to a pool, by its name.
+    pub(crate) pool_watches: BTreeMap<String, Watch>,
     pub(crate) nexuses: Nexuses,
     events: VecDeque<String>,
 }
@@ -65,6 +70,8 @@ pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handle
         ports: Vec::new(),
         spares: Vec::new(),
         jobs: Jobs::default(),
+        group_watches: BTreeMap::new(),
+        pool_watches: BTreeMap::new(),
         nexuses: Nexuses::default(),
         events: VecDeque::new(),
     };
@@ -159,6 +166,7 @@ impl Controller {
 
     async fn perform(self: &Rc<Self>, control: Control) -> Result<Reply, ControlError> {
         match control {
+            Control::Release(config) => groups::release(self, &config).await.map(Reply::Done),
             Control::Apply(config) => apply::apply(self, config).await.map(Reply::Done),
             Control::DeleteVolume(name) => volumes::delete_volume(self, &name).await.map(Reply::Done),
             Control::CloneVolume { from, to } => {
@@ -175,9 +183,7 @@ impl Controller {
                 self.state().jobs.stop_all();
                 Ok(Reply::Done(vec![]))
             }
-            Control::ExportPool { pool, groups } => {
-                travel::export(self, &pool, &groups).await.map(Reply::Done)
-            }
+            Control::ExportPool(pool) => travel::export(self, &pool).await.map(Reply::Done),
             Control::ImportPool { drives, force } => {
                 travel::import(self, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
             }
@@ -271,13 +277,27 @@ impl Controller {
         while self.state.borrow().nexuses.iter().any(|seen| seen.local) && self.world.now() < deadline {
             self.world.sleep(Duration::from_millis(10)).await;
         }
-        self.state().jobs.stop_all();
+        self.state().group_watches.values().for_each(Watch::end);
+        // A scrub ends with the process: it leaves nothing half done.
+        jobs::stop(self, |kind, _| kind != JobKind::Scrub).await;
+        self.close_all().await.map(|()| Reply::Done(vec![]))
+    }
+
+    /// Makes everything durable and says so on the drives. What fails does not keep the rest from it.
+    async fn close_all(&self) -> Result<(), ControlError> {
+        let mut outcome = Ok(());
         let pools: Vec<Pool> = self.state.borrow().pools.values().cloned().collect();
+        let in_pools: Vec<_> = pools.iter().flat_map(|p| p.group_spaces()).map(|g| g.id).collect();
         for pool in pools {
             let place = ControlError::at(format!("pool {:?}", pool.name()));
-            pool.close().await.map_err(|e| place(&e))?;
+            outcome = outcome.and(pool.close().await.map_err(|e| place(&e)));
         }
-        Ok(Reply::Done(vec![]))
+        let groups: Vec<Group> = self.state.borrow().groups.values().cloned().collect();
+        for group in groups.into_iter().filter(|g| !in_pools.contains(&g.id())) {
+            let place = ControlError::at(format!("group {:?}", group.name()));
+            outcome = outcome.and(group.close().await.map_err(|e| place(&e)));
+        }
+        outcome
     }
 
     fn status(&self) -> ControllerStatus {

@@ -5,13 +5,14 @@
 
 use std::rc::Rc;
 
-use raid::{Group, GroupError, GroupSpec, Label, inspect};
+use pool::Pool;
+use raid::{Group, GroupError, GroupSpec, GroupState, Label, MemberState, inspect};
 use world::Drive;
 
 use crate::config::{Config, DriveConfig, GroupConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
-use crate::upkeep::begin_upkeep;
+use crate::controller::{Controller, State};
+use crate::upkeep::{begin_upkeep, leave_to_others, probe};
 
 /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
 pub(crate) fn owner_of_group(config: &Config, group: &str) -> usize {
@@ -19,18 +20,62 @@ pub(crate) fn owner_of_group(config: &Config, group: &str) -> usize {
     config.pools.iter().find(of).map_or(0, |p| p.controller)
 }
 
-/// A group that waited for a pool may now belong to another controller: its drives are closed here first.
-pub(crate) fn release_what_others_own(controller: &Controller, config: &Config) {
-    let mut state = controller.state.borrow_mut();
-    let elsewhere = |name: &String| owner_of_group(config, name) != controller.index;
-    let gone: Vec<String> = state.groups.keys().filter(|g| elsewhere(g)).cloned().collect();
+/// A group that is in no pool here may now belong to another controller: it is closed here first.
+pub(crate) async fn release(
+    controller: &Rc<Controller>,
+    config: &Config,
+) -> Result<Vec<String>, ControlError> {
+    let gone: Vec<Group> = {
+        let state = controller.state();
+        let in_pools: Vec<_> = state.pools.values().flat_map(Pool::group_spaces).map(|g| g.id).collect();
+        let declared = |name: &str| config.groups.iter().any(|g| g.name == name);
+        let elsewhere = |name: &str| declared(name) && owner_of_group(config, name) != controller.index;
+        let moves = |(name, group): &(&String, &Group)| elsewhere(name) && !in_pools.contains(&group.id());
+        state.groups.iter().filter(moves).map(|(_, group)| group.clone()).collect()
+    };
+    gone.iter().try_for_each(refuse_busy)?;
+    end_upkeep(controller, &gone).await?;
+    forget(controller, &gone);
     for group in gone {
-        state.groups.remove(&group);
-        if let Some(declared) = config.groups.iter().find(|g| g.name == group) {
-            declared.drives.iter().for_each(|d| {
-                state.drives.remove(d);
-            });
+        group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;
+    }
+    Ok(vec![])
+}
+
+/// Work on a group that cannot be stopped half way, but by the end of the process.
+pub(crate) fn refuse_busy(group: &Group) -> Result<(), ControlError> {
+    let status = group.status();
+    let what = match (status.rebuild, status.scrub) {
+        (Some(_), _) => "rebuilt",
+        (None, Some(_)) => "scrubbed",
+        (None, None) if status.reads_pinned => "compared after an unclean stop",
+        (None, None) => return Ok(()),
+    };
+    Err(ControlError::at(format!("group {:?}", group.name()))(&format!("is being {what}: wait for its end")))
+}
+
+/// Nobody looks after these groups any more; or everybody as before, when one of them cannot be let go.
+pub(crate) async fn end_upkeep(controller: &Rc<Controller>, groups: &[Group]) -> Result<(), ControlError> {
+    for (i, group) in groups.iter().enumerate() {
+        let watch = controller.state.borrow_mut().group_watches.remove(group.name());
+        if let Some(watch) = watch
+            && !watch.let_go(&controller.world).await
+        {
+            groups[..=i].iter().for_each(|g| begin_upkeep(controller, g.name(), g.clone()));
+            let place = ControlError::at(format!("group {:?}", group.name()));
+            return Err(place(&"one of its drives does not answer"));
         }
+    }
+    Ok(())
+}
+
+/// The controller has these groups no more: their drives are held by nothing but the groups.
+pub(crate) fn forget(controller: &Controller, groups: &[Group]) {
+    let mut state = controller.state.borrow_mut();
+    for group in groups {
+        state.groups.remove(group.name());
+        let media: Vec<String> = group.status().members.into_iter().filter_map(|m| m.drive).collect();
+        state.drives.retain(|_, drive| !media.contains(&drive.info().name));
     }
 }
 
@@ -74,7 +119,12 @@ pub(crate) async fn open_group(
         }
     };
     let opened = opened.map_err(|e| place()(&explain(e)))?;
-    done.push(format!("group {}: {how}, {:?}", group.name, opened.status().state));
+    let state = opened.status().state;
+    done.push(format!("group {}: {how}, {state:?}", group.name));
+    if state != GroupState::Optimal {
+        let state = format!("{state:?}").to_lowercase();
+        controller.note(format!("group {}: it starts {state}", group.name));
+    }
     controller.state.borrow_mut().groups.insert(group.name.clone(), opened.clone());
     begin_upkeep(controller, &group.name, opened);
     Ok(())
@@ -115,8 +165,10 @@ async fn find_drives(
             Err(error) => Err(error.to_string()),
         };
         match label {
-            Ok((_, None)) if is_spare => {}
-            Ok((_, Some(label))) if is_spare && !is_of(&label, config, group) => {}
+            Ok((_, None)) if is_spare => leave_to_others(controller, name),
+            Ok((_, Some(label))) if is_spare && !is_of(&label, config, group) => {
+                leave_to_others(controller, name);
+            }
             Ok((drive, label)) => found.drives.push(FoundDrive { name: name.clone(), drive, label }),
             Err(_) if is_spare => {}
             Err(cause) => found.complaints.push(format!("drive {name}: {cause}")),
@@ -181,6 +233,7 @@ pub(crate) fn open_drive(
 }
 
 /// Gives the place of the drive `old` in a group to the drive `new`, which may be the same name with another medium behind it.
+/// The old one leaves only when the new one can take its place.
 pub(crate) async fn replace_drive(
     controller: &Rc<Controller>,
     config: &Config,
@@ -193,22 +246,107 @@ pub(crate) async fn replace_drive(
     let index = declared.and_then(|g| g.drives.iter().position(|d| d == old));
     let position = position_of(controller, &group, old).or(index.map(|i| i as u32));
     let position = position.ok_or_else(|| place()(&format!("drive {old:?} has no place in it")))?;
-    let state = group.status().members[position as usize].state;
-    if state == raid::MemberState::Active {
-        if group.status().tolerates == 0 {
-            return Err(place()(&format!("without drive {old:?} there is no data: nothing replaces it")));
-        }
-        group.fail(position, "replaced by hand").await.map_err(|e| place()(&e))?;
+    let serves = group.status().members[position as usize].state == MemberState::Active;
+    if serves && group.status().tolerates == 0 {
+        return Err(place()(&format!("no drive of it can be spared now: {old:?} stays")));
     }
-    if old == new {
-        controller.state.borrow_mut().drives.remove(old);
-    }
-    let drive = open_drive(controller, config, new)?;
+    let drive = match old == new {
+        true => exchanged(controller, config, old, serves).await?,
+        false => open_drive(controller, config, new)?,
+    };
+    check_fits(&group, position, &drive).await.map_err(|cause| place()(&cause))?;
+    group.fail(position, "replaced by hand").await.map_err(|e| place()(&e))?;
     group.replace(position, drive).await.map_err(|e| place()(&e))?;
+    let mut state = controller.state.borrow_mut();
+    state.spares.retain(|s| s != new);
     if old != new {
-        controller.state.borrow_mut().drives.remove(old);
+        state.drives.remove(old);
     }
     Ok(vec![format!("group {group_name}: drive {new} takes the place of {old}, its rebuild begins")])
+}
+
+/// The drive behind a name, opened anew when the one that was open is gone.
+async fn exchanged(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+    serves: bool,
+) -> Result<Drive, ControlError> {
+    let known = controller.state().drives.get(name).cloned();
+    if let Some(known) = known
+        && probe(&controller.world, &known).await.is_ok()
+    {
+        if serves {
+            return Err(ControlError::at(format!("drive {name:?}"))(&"it serves and was not exchanged"));
+        }
+        return Ok(known);
+    }
+    controller.state.borrow_mut().drives.remove(name);
+    open_drive(controller, config, name)
+}
+
+/// Whether a drive can take a place: asked before the drive that has it leaves.
+async fn check_fits(group: &Group, position: u32, drive: &Drive) -> Result<(), String> {
+    let name = &drive.info().name;
+    if let Some(found) = inspect(drive).await.map_err(|e| e.to_string())? {
+        let own = found.group_id == group.id() && found.position == position;
+        if !own && found.epoch > 0 {
+            return Err(format!("drive {name} is in use: {found}"));
+        }
+    }
+    let serving = group.drives().into_iter().next().ok_or("no drive of it serves")?;
+    let Some(label) = inspect(&serving).await.map_err(|e| e.to_string())? else {
+        return Err(format!("drive {} has lost its label", serving.info().name));
+    };
+    let (len, needed) = (drive.info().len_bytes, label.data_offset + label.data_len);
+    if len < needed {
+        return Err(format!("drive {name} has {len} bytes, {needed} are needed"));
+    }
+    let (block, blocks) = (drive.info().block_bytes, label.block_bytes);
+    if block > blocks {
+        return Err(format!("drive {name} has blocks of {block} bytes, the group has blocks of {blocks}"));
+    }
+    Ok(())
+}
+
+/// Refuses a declaration that lacks a drive of a group that it has: a spare, perhaps, that took a place.
+pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    let state = controller.state();
+    let kept = state.groups.iter().filter(|(name, _)| config.groups.iter().any(|g| g.name == **name));
+    for (group, name) in
+        kept.flat_map(|(g, group)| members_of(&state, group).into_iter().map(move |n| (g, n)))
+    {
+        if !config.drives.iter().any(|d| d.name == name) {
+            let place = ControlError::at(format!("drive {name:?}"));
+            return Err(place(&format!("it has a place in group {group:?}: replace it first")));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the drives that take part in a group.
+pub(crate) fn members_of(state: &State, group: &Group) -> Vec<String> {
+    let members = group.status().members;
+    let takes_part = |medium: &String| {
+        let part = |m: &&raid::MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
+        members.iter().filter(part).any(|m| m.drive.as_ref() == Some(medium))
+    };
+    let own = state.drives.iter().filter(|(_, drive)| takes_part(&drive.info().name));
+    own.map(|(name, _)| name.clone()).collect()
+}
+
+/// Closes drives that are declared no longer and in no group.
+pub(crate) fn close_drives(controller: &Controller, config: &Config) {
+    let mut state = controller.state.borrow_mut();
+    let members: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
+    state.drives.retain(|name, _| members.contains(name) || config.drives.iter().any(|d| d.name == *name));
+}
+
+/// The declared spares that no group of this controller has taken.
+pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<String> {
+    let state = controller.state();
+    let taken: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
+    config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
 }
 
 /// The place of a drive that the group holds.

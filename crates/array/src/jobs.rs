@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::time::Duration;
 
 use pool::Pool;
 use raid::Throttle;
@@ -51,6 +52,11 @@ impl Jobs {
     pub(crate) fn stop_all(&self) {
         self.0.values().for_each(|job| job.stopped.set(true));
     }
+
+    fn stop(&self, which: impl Fn(JobKind, &str) -> bool) -> bool {
+        let chosen = self.0.iter().filter(|((kind, object), _)| which(*kind, object));
+        chosen.inspect(|(_, job)| job.stopped.set(true)).count() > 0
+    }
 }
 
 impl Job {
@@ -72,6 +78,22 @@ impl Job {
             }
         }
     }
+}
+
+/// A step of work moves or scans some MiB; on slow drives under load that takes a second.
+const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+const STOP_PAUSE: Duration = Duration::from_millis(10);
+
+/// Tells jobs to end at their next step and waits for that; whether it came in time.
+pub(crate) async fn stop(controller: &Controller, which: impl Fn(JobKind, &str) -> bool) -> bool {
+    let deadline = controller.world.now() + STOP_TIME_MAX;
+    while controller.state().jobs.stop(&which) {
+        if controller.world.now() >= deadline {
+            return false;
+        }
+        controller.world.sleep(STOP_PAUSE).await;
+    }
+    true
 }
 
 /// Begins a job, unless it runs; `work` says how it ended. Whether it was begun.

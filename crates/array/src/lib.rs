@@ -30,6 +30,7 @@ pub mod status;
 mod travel;
 mod upkeep;
 mod volumes;
+mod watch;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use futures::future::{Either, select};
 use pool::{Pool, PoolError, PoolEvent, PoolSpec, Threshold};
 use raid::Group;
 
@@ -9,6 +10,8 @@ use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::jobs::{JobKind, begin};
+use crate::upkeep::foreground_share_percent;
+use crate::watch::Watch;
 
 pub(crate) async fn open_pool(
     controller: &Rc<Controller>,
@@ -54,8 +57,12 @@ async fn open_or_create(
         Err(e) => return Err(place()(&e)),
     };
     done.push(format!("pool {}: {how}", declared.name));
-    controller.world.spawn(watch_pool_task(controller.clone(), declared.name.clone(), pool.clone()));
-    controller.state.borrow_mut().pools.insert(declared.name.clone(), pool.clone());
+    let watch = Watch::default();
+    controller.world.spawn(watch_pool_task(controller.clone(), pool.clone(), watch.clone()));
+    let mut state = controller.state.borrow_mut();
+    state.pools.insert(declared.name.clone(), pool.clone());
+    state.pool_watches.insert(declared.name.clone(), watch);
+    drop(state);
     Ok(pool)
 }
 
@@ -100,7 +107,7 @@ fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &str) {
     let Some(space) = pool.group_spaces().into_iter().find(|g| g.name == group) else { return };
     let (pool, this, name) = (pool.clone(), controller.clone(), group.to_owned());
     begin(controller, (JobKind::Evacuate, group), space.used_bytes, async move |job| {
-        let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
+        let pace = job.pace(&this, &pool, foreground_share_percent(&this, &name));
         let moved = match pool.evacuate(space.id, pace).await {
             Ok(moved) if !moved.complete => {
                 return format!("pool {}: group {name}: stopped, {} bytes moved", pool.name(), moved.bytes);
@@ -153,9 +160,11 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
 }
 
 /// Passes on what a pool says: an event for the status, a unit attention for the hosts.
-async fn watch_pool_task(controller: Rc<Controller>, name: String, pool: Pool) {
+async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
+    let name = pool.name().to_owned();
     loop {
-        let event = pool.next_event().await;
+        let next = select(Box::pin(pool.next_event()), Box::pin(watch.ended())).await;
+        let Either::Left((event, _)) = next else { return };
         let told = match event {
             PoolEvent::ThresholdCrossed { level, percent, used_bytes, total_bytes } => {
                 let what = match level {

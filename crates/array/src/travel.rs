@@ -7,40 +7,60 @@ use pool::Pool;
 use raid::{ArrayId, Found, Group, GroupSpec, identify};
 use world::{Drive, DriveSpec};
 
-use crate::config::{DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, PoolConfig, VolumeConfig};
+use crate::config::{
+    Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, PoolConfig, VolumeConfig,
+};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
+use crate::groups::{end_upkeep, forget, refuse_busy};
+use crate::jobs::{self, JobKind};
+use crate::volumes::load_shape;
 
 /// Closes a pool and puts on its labels that no array owns the drives.
-pub(crate) async fn export(
-    controller: &Rc<Controller>,
-    name: &str,
-    group_names: &[String],
-) -> Result<Vec<String>, ControlError> {
+pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("pool {name:?}"));
     if controller.config().pool(name).is_some() {
         return Err(place()(&"it is declared"));
     }
-    let pool = controller.state.borrow_mut().pools.remove(name);
+    let pool = controller.state().pools.get(name).cloned();
     let pool = pool.ok_or_else(|| place()(&"there is no such pool here"))?;
-    pool.close().await.map_err(|e| place()(&e))?;
-    let mut groups = pool.groups();
-    groups.retain(|g| group_names.iter().any(|n| n == g.name()));
-    for group in groups {
-        let held: Vec<String> = {
-            let mut state = controller.state.borrow_mut();
-            state.groups.remove(group.name());
-            let media: Vec<String> = group.status().members.iter().filter_map(|m| m.drive.clone()).collect();
-            let of = |d: &Drive| media.contains(&d.info().name);
-            state.drives.iter().filter(|(_, d)| of(d)).map(|(n, _)| n.clone()).collect()
-        };
-        group.adopt(ArrayId::default(), None).await.map_err(|e| place()(&e))?;
+    let groups = pool.groups();
+    groups.iter().try_for_each(refuse_busy)?;
+    let on_it = |kind: JobKind, object: &str| match kind {
+        JobKind::Scrub | JobKind::Evacuate => groups.iter().any(|g| g.name() == object),
+        JobKind::Rebalance => object == name,
+        JobKind::Reclaim => pool.volume(object).is_some(),
+    };
+    if !jobs::stop(controller, on_it).await {
+        return Err(place()(&"work on it does not end"));
+    }
+    end_upkeep(controller, &groups).await?;
+    let watch = {
         let mut state = controller.state.borrow_mut();
-        held.iter().for_each(|d| {
-            state.drives.remove(d);
-        });
+        state.pools.remove(name);
+        state.pool_watches.remove(name)
+    };
+    if let Some(watch) = watch {
+        watch.let_go(&controller.world).await;
+    }
+    forget(controller, &groups);
+    pool.close().await.map_err(|e| place()(&e))?;
+    for group in groups {
+        group.adopt(ArrayId::default(), None).await.map_err(|e| place()(&e))?;
     }
     Ok(vec![format!("pool {name}: exported")])
+}
+
+impl Imported {
+    /// The declaration with what was taken over.
+    pub(crate) fn joined_to(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        config.drives.extend_from_slice(&self.drives);
+        config.groups.extend_from_slice(&self.groups);
+        config.pools.push(self.pool.clone());
+        config.volumes.extend_from_slice(&self.volumes);
+        config
+    }
 }
 
 /// Opens the pool on these drives and makes it this array's.
@@ -77,6 +97,8 @@ pub(crate) async fn import(
         return Err(place()(&format!("a pool {:?} is open here already", pool.name())));
     }
     let imported = describe(controller, &pool, &found, specs);
+    // Before anything is taken over.
+    imported.joined_to(&controller.config()).check()?;
     // It is opened anew when it is declared.
     pool.close().await.map_err(|e| place()(&e))?;
     for group in &groups {
@@ -100,7 +122,13 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
 
 /// How what was opened is to be declared. Drives are named after their group and place.
 fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[DriveSpec]) -> Imported {
-    let name_of = |f: &Found, position: u32| format!("{}-{position}", f.label.group_name);
+    let config = controller.config();
+    let name_of = |f: &Found, position: u32| {
+        let name = format!("{}-{position}", f.label.group_name);
+        let taken = |name: &String| config.drives.iter().any(|d| d.name == *name);
+        let others = (2..).map(|n| format!("{name}-{n}"));
+        std::iter::once(name.clone()).chain(others).find(|n| !taken(n)).expect("names do not end")
+    };
     let drives = found.iter().flat_map(|f| {
         f.drives
             .iter()
@@ -119,14 +147,17 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
         }
     });
     let space = pool.space();
-    let volumes = pool.volumes().into_iter().map(|v| VolumeConfig {
-        name: v.name().to_owned(),
-        pool: pool.name().to_owned(),
-        len_bytes: v.geometry().len_bytes,
-        provisioning: v.provisioning(),
-        block_bytes: 512,
-        physical_block_bytes: 4096,
-        read_only: false,
+    let volumes = pool.volumes().into_iter().map(|v| {
+        let shape = load_shape(&v);
+        VolumeConfig {
+            name: v.name().to_owned(),
+            pool: pool.name().to_owned(),
+            len_bytes: v.geometry().len_bytes,
+            provisioning: v.provisioning(),
+            block_bytes: shape.block_bytes,
+            physical_block_bytes: shape.physical_block_bytes,
+            read_only: shape.read_only,
+        }
     });
     Imported {
         drives: drives.collect(),

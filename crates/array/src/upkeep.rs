@@ -5,42 +5,59 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use raid::{Group, GroupEvent, MemberState, Throttle};
+use raid::{Group, GroupEvent, MemberState, MemberStatus, Throttle};
+use world::{Drive, World};
 
 use crate::config::FOREGROUND_SHARE_PERCENT_DEFAULT;
 use crate::controller::Controller;
 use crate::groups::open_drive;
+use crate::watch::Watch;
 
 /// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A drive that does not answer for this long is taken to be gone.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// A group that is looked after.
+struct Kept {
+    controller: Rc<Controller>,
+    name: String,
+    group: Group,
+    /// Last, so that whoever waits for the watch finds the group let go.
+    watch: Watch,
+}
+
 /// Begins the upkeep of a group that was opened.
 pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group) {
-    controller.world.spawn(resync_task(controller.clone(), name.to_owned(), group.clone()));
-    controller.world.spawn(upkeep_task(controller.clone(), name.to_owned(), group));
+    let watch = Watch::default();
+    controller.state.borrow_mut().group_watches.insert(name.to_owned(), watch.clone());
+    let kept = || {
+        let (controller, name) = (controller.clone(), name.to_owned());
+        Kept { controller, name, group: group.clone(), watch: watch.clone() }
+    };
+    controller.world.spawn(resync_task(kept()));
+    controller.world.spawn(upkeep_task(kept()));
+}
+
+/// What hosts keep of the time while a group is worked on.
+pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> u8 {
+    let state = controller.state();
+    let declared = state.config.groups.iter().find(|g| g.name == group);
+    declared.map_or(FOREGROUND_SHARE_PERCENT_DEFAULT, |g| g.foreground_share_percent)
 }
 
 pub(crate) fn throttle(controller: &Controller, group: &str) -> Throttle {
-    let state = controller.state();
-    let declared = state.config.groups.iter().find(|g| g.name == group);
-    let share = declared.map_or(FOREGROUND_SHARE_PERCENT_DEFAULT, |g| g.foreground_share_percent);
-    Throttle::new(controller.world.clone(), share)
-}
-
-/// Whether the controller still has this group.
-fn is_there(controller: &Controller, name: &str, group: &Group) -> bool {
-    controller.state().groups.get(name).is_some_and(|g| g.id() == group.id())
+    Throttle::new(controller.world.clone(), foreground_share_percent(controller, group))
 }
 
 /// Brings mirrors together again that a power cut may have left different.
-async fn resync_task(controller: Rc<Controller>, name: String, group: Group) {
+async fn resync_task(kept: Kept) {
+    let Kept { controller, name, group, .. } = &kept;
     if !group.status().reads_pinned {
         return;
     }
     controller.note(format!("group {name}: mirrors are compared after an unclean stop"));
-    let ended = group.resync(&throttle(&controller, &name)).await;
+    let ended = group.resync(&throttle(controller, name)).await;
     controller.note(match ended {
         Ok(written) => format!("group {name}: mirrors are equal again, {written} bytes differed"),
         Err(e) => format!("group {name}: mirrors could not be compared: {e}"),
@@ -48,119 +65,146 @@ async fn resync_task(controller: Rc<Controller>, name: String, group: Group) {
 }
 
 /// Listens to a group and looks after its drives, as long as the controller has it.
-async fn upkeep_task(controller: Rc<Controller>, name: String, group: Group) {
-    take_back_stale(&controller, &name, &group).await;
-    begin_rebuild(&controller, &name, &group);
-    while is_there(&controller, &name, &group) {
-        let event = Box::pin(group.next_event());
-        match select(event, controller.world.sleep(PROBE_INTERVAL)).await {
-            Either::Left((event, _)) => heed(&controller, &name, &group, event).await,
-            Either::Right(_) => {
-                probe(&controller, &group).await;
-                fill_places(&controller, &name, &group).await;
+async fn upkeep_task(kept: Kept) {
+    kept.take_back_stale().await;
+    kept.begin_rebuild();
+    loop {
+        let tick = select(Box::pin(kept.group.next_event()), kept.controller.world.sleep(PROBE_INTERVAL));
+        match select(tick, Box::pin(kept.watch.ended())).await {
+            Either::Right(_) => return,
+            Either::Left((Either::Left((event, _)), _)) => kept.heed(event).await,
+            Either::Left((Either::Right(_), _)) => {
+                kept.probe().await;
+                kept.fill_places().await;
+                // One that ended with an error is taken up again.
+                if kept.group.status().rebuild.is_some() {
+                    kept.begin_rebuild();
+                }
             }
         }
     }
 }
 
-async fn heed(controller: &Rc<Controller>, name: &str, group: &Group, event: GroupEvent) {
-    match event {
-        GroupEvent::DriveFailed { position, drive, cause } => {
-            let state = format!("{:?}", group.status().state).to_lowercase();
-            controller
-                .note(format!("group {name}: drive {drive} at position {position} failed: {cause}; {state}"));
-            fill_places(controller, name, group).await;
-        }
-        GroupEvent::DriveReplaced { position, drive } => {
-            controller.note(format!("group {name}: drive {drive} takes position {position}, it is rebuilt"));
-            begin_rebuild(controller, name, group);
-        }
-        GroupEvent::Rebuilt { position } => {
-            controller.note(format!("group {name}: position {position} is whole again"));
-        }
-        GroupEvent::Lost { at, len } => controller
-            .note(format!("group {name}: {len} bytes at {at} are lost until they are written again")),
+/// Whether a drive is there; why not. One that does not answer in time is gone, too.
+pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), String> {
+    match select(drive.probe(), world.sleep(PROBE_TIME_MAX)).await {
+        Either::Left((outcome, _)) => outcome.map_err(|e| e.to_string()),
+        Either::Right(_) => Err(format!("does not answer for {} s", PROBE_TIME_MAX.as_secs())),
     }
 }
 
-/// Asks every drive of the group whether it is there.
-async fn probe(controller: &Controller, group: &Group) {
-    let status = group.status();
-    for member in &status.members {
-        if !matches!(member.state, MemberState::Active | MemberState::Rebuilding) {
-            continue;
-        }
-        let drive = {
-            let state = controller.state();
-            state.drives.values().find(|d| Some(&d.info().name) == member.drive.as_ref()).cloned()
-        };
-        let Some(drive) = drive else { continue };
-        let cause = match select(drive.probe(), controller.world.sleep(PROBE_TIME_MAX)).await {
-            Either::Left((Ok(()), _)) => continue,
-            Either::Left((Err(error), _)) => error.to_string(),
-            Either::Right(_) => format!("does not answer for {} s", PROBE_TIME_MAX.as_secs()),
-        };
-        // The group tells when it cannot go on without it.
-        let _ = group.fail(member.position, &cause).await;
-    }
-}
-
-/// A drive of the group that missed changes while it was away takes its place again.
-async fn take_back_stale(controller: &Controller, name: &str, group: &Group) {
-    for member in group.status().members.iter().filter(|m| m.state == MemberState::Stale) {
-        let drive = {
-            let state = controller.state();
-            state.drives.values().find(|d| Some(&d.info().name) == member.drive.as_ref()).cloned()
-        };
-        let Some(drive) = drive else { continue };
-        if let Err(error) = group.replace(member.position, drive).await {
-            controller.note(format!("group {name}: position {} stays empty: {error}", member.position));
+impl Kept {
+    async fn heed(&self, event: GroupEvent) {
+        let (name, note) = (&self.name, |text| self.controller.note(text));
+        match event {
+            GroupEvent::DriveFailed { position, drive, cause } => {
+                let state = format!("{:?}", self.group.status().state).to_lowercase();
+                note(format!("group {name}: drive {drive} at position {position} failed: {cause}; {state}"));
+                self.fill_places().await;
+            }
+            GroupEvent::DriveReplaced { position, drive } => {
+                note(format!("group {name}: drive {drive} takes position {position}, it is rebuilt"));
+                self.begin_rebuild();
+            }
+            GroupEvent::Rebuilt { position } => {
+                note(format!("group {name}: position {position} is whole again"))
+            }
+            GroupEvent::Lost { at, len } => {
+                note(format!("group {name}: {len} bytes at {at} are lost until they are written again"));
+            }
         }
     }
-}
 
-/// Gives places without a drive to spares: of those that fit the smallest.
-async fn fill_places(controller: &Rc<Controller>, name: &str, group: &Group) {
-    for member in group.status().members {
-        if !matches!(member.state, MemberState::Missing | MemberState::Failed) {
-            continue;
+    /// The drive that a member is, when it is open.
+    fn drive_of(&self, member: &MemberStatus) -> Option<Drive> {
+        let state = self.controller.state();
+        state.drives.values().find(|d| Some(&d.info().name) == member.drive.as_ref()).cloned()
+    }
+
+    /// Asks every drive of the group whether it is there.
+    async fn probe(&self) {
+        let takes_part = |m: &&MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
+        for member in self.group.status().members.iter().filter(takes_part) {
+            let Some(drive) = self.drive_of(member) else { continue };
+            if let Err(cause) = probe(&self.controller.world, &drive).await {
+                // The group tells when it cannot go on without it.
+                let _ = self.group.fail(member.position, &cause).await;
+            }
         }
-        for spare in spares_by_size(controller) {
-            let Some(drive) = controller.state().drives.get(&spare).cloned() else { continue };
+    }
+
+    /// A drive of the group that missed changes while it was away takes its place again.
+    async fn take_back_stale(&self) {
+        for member in self.group.status().members.iter().filter(|m| m.state == MemberState::Stale) {
+            let Some(drive) = self.drive_of(member) else { continue };
+            if let Err(error) = self.group.replace(member.position, drive).await {
+                let (name, position) = (&self.name, member.position);
+                self.controller.note(format!("group {name}: position {position} stays empty: {error}"));
+            }
+        }
+    }
+
+    /// Gives places without a drive to spares: of those that fit the smallest.
+    async fn fill_places(&self) {
+        let empty = |m: &&MemberStatus| matches!(m.state, MemberState::Missing | MemberState::Failed);
+        let members = self.group.status().members;
+        for place in members.iter().filter(empty) {
+            self.fill_place(place.position).await;
+        }
+    }
+
+    async fn fill_place(&self, position: u32) {
+        let (controller, name) = (&self.controller, &self.name);
+        let mut taken = false;
+        for (_, spare, drive) in spares_by_size(controller) {
+            if taken || self.watch.has_ended() {
+                leave_to_others(controller, &spare);
+                continue;
+            }
             // Whoever is second to ask for a spare finds it labelled, and is refused.
-            match group.replace(member.position, drive).await {
+            match self.group.replace(position, drive).await {
                 Ok(()) => {
+                    taken = true;
                     controller.state.borrow_mut().spares.retain(|s| *s != spare);
-                    controller
-                        .note(format!("group {name}: spare {spare} takes position {}", member.position));
-                    break;
+                    controller.note(format!("group {name}: spare {spare} takes position {position}"));
                 }
                 Err(error) => {
-                    controller.note_once(format!("group {name}: spare {spare} does not fit: {error}"))
+                    leave_to_others(controller, &spare);
+                    controller.note_once(format!("group {name}: spare {spare} does not fit: {error}"));
                 }
             }
         }
+    }
+
+    /// Fills what is to be filled. A rebuild that runs takes up what comes meanwhile.
+    fn begin_rebuild(&self) {
+        let (controller, name) = (self.controller.clone(), self.name.clone());
+        let (group, watch) = (self.group.clone(), self.watch.clone());
+        self.controller.world.spawn(async move {
+            let _held = watch;
+            if let Err(error) = group.rebuild(&throttle(&controller, &name)).await {
+                controller.note_once(format!("group {name}: the rebuild ended: {error}"));
+            }
+            drop(group);
+        });
     }
 }
 
 /// The spares that nobody took, opened, the smallest first.
-fn spares_by_size(controller: &Controller) -> Vec<String> {
+fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
     let (spares, config) = (controller.state().spares.clone(), controller.config());
     let open = |name: String| {
         let drive = open_drive(controller, &config, &name).ok()?;
-        Some((drive.info().len_bytes, name))
+        Some((drive.info().len_bytes, name, drive))
     };
-    let mut open: Vec<(u64, String)> = spares.into_iter().filter_map(open).collect();
-    open.sort();
-    open.into_iter().map(|(_, name)| name).collect()
+    let mut open: Vec<_> = spares.into_iter().filter_map(open).collect();
+    open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    open
 }
 
-/// Fills what is to be filled. A rebuild that runs takes up what comes meanwhile.
-fn begin_rebuild(controller: &Rc<Controller>, name: &str, group: &Group) {
-    let (controller, name, group) = (controller.clone(), name.to_owned(), group.clone());
-    controller.world.clone().spawn(async move {
-        if let Err(error) = group.rebuild(&throttle(&controller, &name)).await {
-            controller.note(format!("group {name}: the rebuild ended: {error}"));
-        }
-    });
+/// Where there are other controllers, a spare that is of no use here is closed: one of them may want it.
+pub(crate) fn leave_to_others(controller: &Controller, spare: &str) {
+    if controller.others().next().is_some() {
+        controller.state.borrow_mut().drives.remove(spare);
+    }
 }

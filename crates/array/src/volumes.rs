@@ -47,12 +47,63 @@ pub(crate) async fn open_volume(
                 read_only: declared.read_only,
                 ..Identity::of(array, lu_number(&volume))
             };
+            save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
             let disk = Disk::new(volume, declared.block_bytes);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
         }
     }
     Ok(())
+}
+
+/// The record of a volume with its shape.
+const SHAPE_RECORD: &str = "array.shape";
+
+/// What of a declaration goes with the volume, so that another array shows hosts the same disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) block_bytes: u32,
+    pub(crate) physical_block_bytes: u32,
+    pub(crate) read_only: bool,
+}
+
+impl Shape {
+    fn of(declared: &VolumeConfig) -> Shape {
+        Shape {
+            block_bytes: declared.block_bytes,
+            physical_block_bytes: declared.physical_block_bytes,
+            read_only: declared.read_only,
+        }
+    }
+
+    /// Both lengths, little-endian, and whether it is read-only: 9 bytes.
+    fn encode(self) -> Vec<u8> {
+        let lengths = [self.block_bytes.to_le_bytes(), self.physical_block_bytes.to_le_bytes()];
+        lengths.into_iter().flatten().chain([u8::from(self.read_only)]).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Shape> {
+        let (block, rest) = bytes.split_first_chunk::<4>()?;
+        let (physical, rest) = rest.split_first_chunk::<4>()?;
+        let [read_only] = rest else { return None };
+        let (block_bytes, physical_block_bytes) = (u32::from_le_bytes(*block), u32::from_le_bytes(*physical));
+        Some(Shape { block_bytes, physical_block_bytes, read_only: *read_only != 0 })
+    }
+}
+
+/// Keeps the shape with the volume, where it is another one than is kept.
+async fn save_shape(volume: &Volume, shape: Shape) -> Result<(), block::BlockError> {
+    match volume.load_record(SHAPE_RECORD).as_deref().and_then(Shape::decode) == Some(shape) {
+        true => Ok(()),
+        false => volume.save_record(SHAPE_RECORD, &shape.encode()).await,
+    }
+}
+
+/// The shape that is kept with a volume. One without was never shown to a host.
+pub(crate) fn load_shape(volume: &Volume) -> Shape {
+    let kept = volume.load_record(SHAPE_RECORD);
+    let usual = Shape { block_bytes: 512, physical_block_bytes: 4096, read_only: false };
+    kept.as_deref().and_then(Shape::decode).unwrap_or(usual)
 }
 
 /// A number for a volume that no other volume of the array has, also after it was deleted: from the pool's identity and

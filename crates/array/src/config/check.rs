@@ -90,12 +90,15 @@ impl Config {
             if pool.groups.is_empty() {
                 return refuse(place, "needs at least one group".into());
             }
-            for group in &pool.groups {
+            for group in pool.groups.iter().chain(&pool.leaving) {
                 if !self.groups.iter().any(|g| g.name == *group) {
                     return refuse(place, format!("no group {group:?} is declared"));
                 }
                 if let Some(other) = taken.insert(group, &pool.name) {
-                    return refuse(place, format!("group {group:?} is in pool {other:?} already"));
+                    return refuse(
+                        place,
+                        format!("group {group:?} is in pool {other:?} already, or leaves it"),
+                    );
                 }
             }
             if pool.controller >= self.controllers {
@@ -103,9 +106,6 @@ impl Config {
                     place,
                     format!("controller {} of {} does not exist", pool.controller, self.controllers),
                 );
-            }
-            if let Some(group) = pool.leaving.iter().find(|g| pool.groups.contains(g)) {
-                return refuse(place, format!("group {group:?} cannot be in it and leave it"));
             }
             if !(1..=100).contains(&pool.soft_threshold_percent) {
                 return refuse(place, "soft_threshold_percent is between 1 and 100".into());

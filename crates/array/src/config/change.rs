@@ -1,0 +1,66 @@
+//! What a declaration may become while the array runs.
+
+use super::{Config, ConfigError};
+
+impl Config {
+    /// Whether an array that runs as `self` declares can run as `next` declares without a restart, and without data that
+    /// nobody has moved away yet.
+    pub(crate) fn may_become(&self, next: &Config) -> Result<(), ConfigError> {
+        for pool in &self.pools {
+            let Some(later) = next.pool(&pool.name) else { continue };
+            let place = || format!("pool {:?}", pool.name);
+            if later.controller != pool.controller {
+                let cause =
+                    format!("controller {} has it: restart the array to change that", pool.controller);
+                return Err(ConfigError { place: place(), cause });
+            }
+            let stays = |g: &&String| later.groups.contains(g) || later.leaving.contains(g);
+            if let Some(group) = pool.groups.iter().find(|g| !stays(g)) {
+                let cause = format!(
+                    "group {group:?} is in it: use `masu pool remove-group`, which moves its pages away first"
+                );
+                return Err(ConfigError { place: place(), cause });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, PoolConfig};
+
+    fn declared(groups: &[&str], leaving: &[&str], controller: usize) -> Config {
+        let names = |list: &[&str]| list.iter().map(|g| (*g).to_owned()).collect();
+        let pool = PoolConfig {
+            name: "p".into(),
+            groups: names(groups),
+            page_bytes: 1 << 20,
+            leaving: names(leaving),
+            soft_threshold_percent: 80,
+            critical_threshold_percent: 95,
+            controller,
+        };
+        Config { pools: vec![pool], ..Config::empty("iqn.2026-11.test:array") }
+    }
+
+    fn check(next: &Config, refusal: Option<&str>) {
+        let outcome = declared(&["a", "b"], &[], 0).may_become(next);
+        match refusal {
+            None => assert_eq!(outcome, Ok(())),
+            Some(part) => {
+                let text = outcome.expect_err("it is refused").to_string();
+                assert!(text.contains(part), "{text:?} does not say {part:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pool_loses_no_group_and_no_controller_by_declaration() {
+        check(&declared(&["a", "b", "c"], &[], 0), None);
+        check(&declared(&["b"], &["a"], 0), None);
+        check(&Config::empty("iqn.2026-11.test:array"), None);
+        check(&declared(&["b"], &[], 0), Some("remove-group"));
+        check(&declared(&["a", "b"], &[], 1), Some("restart"));
+    }
+}
