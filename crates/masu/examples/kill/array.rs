@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -73,7 +74,8 @@ impl Array {
         }
         let mut process = command.spawn()?;
         let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        // Ports are open before the API is. (A port alone tells nothing: the kernel closes those of a killed process late.)
+        while UnixStream::connect(self.data().join("api.sock")).is_err() {
             if let Some(status) = process.try_wait()? {
                 return Err(io::Error::other(format!("the array ended with {status}: {}", self.last_line())));
             }

@@ -53,7 +53,7 @@ async fn command(
 ) -> Result<Done, Error> {
     loop {
         let done = session.command(lun, cdb, data.clone(), expect as u32).await?;
-        if !done.sense_codes().is_some_and(|(key, ..)| key == UNIT_ATTENTION) {
+        if done.sense_codes().is_none_or(|(key, ..)| key != UNIT_ATTENTION) {
             return Ok(done);
         }
     }

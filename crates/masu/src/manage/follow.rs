@@ -1,5 +1,7 @@
 //! Long work, followed on the terminal: a line that changes; where there is no terminal, a line for every tenth.
 
+#![expect(clippy::disallowed_methods, reason = "a terminal shows rates in the system's time")]
+
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
