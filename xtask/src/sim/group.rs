@@ -158,9 +158,12 @@ impl Living for GroupLives {
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
         // A disk that died or hung in an earlier life is there again, with what it had.
-        for disk in self.places.borrow().disks(model) {
+        let (disks, whole) = (self.places.borrow().disks(model), self.places.borrow().is_whole());
+        self.shared.set_may_lose(!whole || disks.iter().any(|d| d.latent_errors() > 0));
+        for disk in disks {
             disk.resume();
-            if !self.places.borrow().is_whole() {
+            // With a disk missing they would be more than can be borne.
+            if !whole {
                 disk.clear_latent_errors();
             }
         }

@@ -158,6 +158,7 @@ impl Living for PoolLives {
     async fn life(&self, model: &Model, world: World, life: &Life) {
         let mut rng = world.random("volumes");
         self.make_faults(model, life, &mut rng);
+        self.shared.set_may_lose(!self.places.iter().all(|p| p.borrow().is_whole()));
         let groups = self.open_groups(&world).await.unwrap_or_else(|e| panic!("open a group: {e}"));
         let pool =
             Pool::open(world.clone(), groups.clone()).await.unwrap_or_else(|e| panic!("open the pool: {e}"));

@@ -4,8 +4,8 @@
 //! its submission on. A flush makes the last content that had completed when the flush began the new base. After a
 //! power cut a sector holds the base or any open content; the first read after it decides which, once and for all.
 //!
-//! A sector whose content was open when the power was cut, and a drive with it, may be *lost*: reading it is an error until it is
-//! written again. One whose content was durable never is.
+//! A sector whose content was open when the power was cut (or the process died), while a drive was missing, may be *lost*:
+//! reading it is an error until it is written again. One that nobody was writing never is.
 
 use std::collections::VecDeque;
 
@@ -152,7 +152,7 @@ impl Shadow {
     pub(crate) fn lose(&mut self, sector: usize) -> Result<(), Wrong> {
         let here = &mut self.sectors[sector];
         let known = here.content == Content::Latest && !(here.lost && here.open.is_empty());
-        if known || here.content == Content::Any {
+        if known {
             let (found, allowed) = ("an error".to_owned(), here.allowed());
             return Err(Wrong { sector, found, allowed, others: 0 });
         }

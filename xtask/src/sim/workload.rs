@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) shadows: Rc<RefCell<BTreeMap<String, Shadow>>>,
     busy: Rc<RefCell<Vec<Range>>>,
     versions: Rc<Cell<u64>>,
+    /// Whether sectors may be lost: a drive is missing, or cannot be read in places.
+    may_lose: Rc<Cell<bool>>,
     /// Whether every operation is told.
     told: Rc<Cell<bool>>,
 }
@@ -108,6 +110,11 @@ impl Shared {
     /// Tells every operation from now on, on standard error.
     pub(crate) fn tell_all(&self) {
         self.told.set(true);
+    }
+
+    /// Whether a drive is missing, or cannot be read in places: then what was being written at a crash may be lost.
+    pub(crate) fn set_may_lose(&self, may: bool) {
+        self.may_lose.set(may);
     }
 
     /// Says what happens, when that is wanted.
@@ -204,6 +211,8 @@ async fn compare_sector(device: &impl Device, shared: &Shared, sector: &Range) {
     match device.read(sector.at(), sector.len(), &mut out).await {
         Ok(()) => shared.hold_against(sector, &out),
         Err(error) => {
+            let known = shared.with(&sector.volume, |s| s.is_lost(sector.first, 1));
+            assert!(known || shared.may_lose.get(), "read of {sector}: {error}, and all drives are there");
             let lost = shared.with(&sector.volume, |s| s.lose(sector.first));
             lost.unwrap_or_else(|wrong| panic!("read of {sector}: {error}: {wrong}"));
         }
