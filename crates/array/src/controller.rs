@@ -1,7 +1,7 @@
 //! A controller: one thread that owns its ports, drives, groups, pools and LUs.
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,25 +9,22 @@ use std::time::Duration;
 use iscsi::target::LoginRefusal;
 use pool::Pool;
 use raid::Group;
-use scsi::{LogicalUnit, Lun, TargetPort, Tokens, View, ViewSpec};
-use world::{Drive, World};
+use scsi::{TargetPort, Tokens, View, ViewSpec};
+use world::World;
 
 use crate::Disk;
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
-use crate::hosts::{Nexuses, Seen, initiator_port, target_port};
-use crate::jobs::{JobKind, Jobs};
+use crate::hosts::{Seen, initiator_port, target_port};
+use crate::jobs::JobKind;
 use crate::observe::{
     drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
 };
-use crate::port::Port;
+use crate::state::State;
 use crate::status::ControllerStatus;
 use crate::watch::Watch;
 use crate::{apply, groups, jobs, pools, travel, volumes};
-
-/// Events kept for the status.
-const EVENTS_MAX: usize = 200;
 
 /// One controller. Everything in it lives on its thread.
 pub(crate) struct Controller {
@@ -39,48 +36,14 @@ pub(crate) struct Controller {
     stopping: Cell<bool>,
 }
 
-/// What a controller owns.
-pub(crate) struct State {
-    pub(crate) config: Arc<Config>,
-    pub(crate) drives: BTreeMap<String, Drive>,
-    pub(crate) groups: BTreeMap<String, Group>,
-    pub(crate) pools: BTreeMap<String, Pool>,
-    /// By volume name.
-    pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
-    pub(crate) ports: Vec<Rc<Port>>,
-    /// Declared spares that nobody has taken.
-    pub(crate) spares: Vec<String>,
-    pub(crate) jobs: Jobs,
-    /// Who looks after a group, by its name.
-    pub(crate) group_watches: BTreeMap<String, Watch>,
-    /// Who listens to a pool, by its name.
-    pub(crate) pool_watches: BTreeMap<String, Watch>,
-    pub(crate) nexuses: Nexuses,
-    events: VecDeque<String>,
-}
-
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
 pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
-    let state = State {
-        config: Arc::new(Config::empty("")),
-        drives: BTreeMap::new(),
-        groups: BTreeMap::new(),
-        pools: BTreeMap::new(),
-        lus: BTreeMap::new(),
-        ports: Vec::new(),
-        spares: Vec::new(),
-        jobs: Jobs::default(),
-        group_watches: BTreeMap::new(),
-        pool_watches: BTreeMap::new(),
-        nexuses: Nexuses::default(),
-        events: VecDeque::new(),
-    };
     let controller = Rc::new(Controller {
         tokens: Rc::new(Tokens::new(world.clone())),
         world,
         index,
         handles,
-        state: RefCell::new(state),
+        state: RefCell::new(State::new()),
         stopping: Cell::new(false),
     });
     while let Ok(message) = mailbox.0.recv().await {
@@ -131,16 +94,12 @@ impl Controller {
 
     /// Notes an event for the status.
     pub(crate) fn note(&self, event: String) {
-        let events = &mut self.state.borrow_mut().events;
-        if events.len() == EVENTS_MAX {
-            events.pop_front();
-        }
-        events.push_back(event);
+        self.state.borrow_mut().note(event);
     }
 
     /// Notes an event that would be noted again and again, once.
     pub(crate) fn note_once(&self, event: String) {
-        if !self.state().events.contains(&event) {
+        if !self.state().has_noted(&event) {
             self.note(event);
         }
     }
@@ -226,7 +185,7 @@ impl Controller {
         let host = config.host_of(&nexus.initiator.name)?;
         let seen = Rc::new(Seen::new(nexus.clone(), host.name.clone(), self.view_of(nexus), local));
         let mut state = self.state.borrow_mut();
-        let (here, elsewhere) = what_host_sees(&state, host, self.index);
+        let (here, elsewhere) = state.what_host_sees(host, self.index);
         seen.update(&here, elsewhere);
         state.nexuses.insert(seen.clone());
         Some(seen)
@@ -262,7 +221,7 @@ impl Controller {
         let state = self.state.borrow();
         for seen in state.nexuses.iter() {
             let (here, elsewhere) = match state.config.host_of(&seen.nexus.initiator.name) {
-                Some(host) => what_host_sees(&state, host, self.index),
+                Some(host) => state.what_host_sees(host, self.index),
                 None => (BTreeMap::new(), Vec::new()),
             };
             seen.update(&here, elsewhere);
@@ -312,33 +271,11 @@ impl Controller {
             ports: state.ports.iter().map(|port| port_status(port)).collect(),
             jobs: state.jobs.status(),
             spares: state.spares.clone(),
-            events: state.events.iter().cloned().collect(),
+            events: state.events(),
         }
     }
 
     pub(crate) fn state(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
-}
-
-type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
-
-/// The LUs of this controller that a host sees, and who serves its others.
-fn what_host_sees(
-    state: &State,
-    host: &crate::config::HostConfig,
-    index: usize,
-) -> (Here, Vec<(Lun, usize)>) {
-    let mut here = BTreeMap::new();
-    let mut elsewhere = Vec::new();
-    for (lun, volume) in &host.luns {
-        match state.lus.get(volume) {
-            Some(lu) => {
-                here.insert(*lun, lu.clone());
-            }
-            None => elsewhere
-                .extend(state.config.owner_of(volume).filter(|o| *o != index).map(|owner| (*lun, owner))),
-        }
-    }
-    (here, elsewhere)
 }

@@ -9,10 +9,11 @@ use pool::Pool;
 use raid::{Group, GroupError, GroupSpec, GroupState, Label, MemberState, inspect};
 use world::Drive;
 
-use crate::config::{Config, DriveConfig, GroupConfig};
+use crate::config::{Config, GroupConfig};
 use crate::control::ControlError;
-use crate::controller::{Controller, State};
-use crate::upkeep::{begin_upkeep, leave_to_others, probe};
+use crate::controller::Controller;
+use crate::drives::{leave_to_others, members_of, open_drive, position_of, probe};
+use crate::upkeep::begin_upkeep;
 
 /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
 pub(crate) fn owner_of_group(config: &Config, group: &str) -> usize {
@@ -214,24 +215,6 @@ fn members(
     taken.into_iter().map(|f| f.drive).collect()
 }
 
-/// Opens a declared drive, unless it is open.
-pub(crate) fn open_drive(
-    controller: &Controller,
-    config: &Config,
-    name: &str,
-) -> Result<Drive, ControlError> {
-    if let Some(drive) = controller.state().drives.get(name) {
-        return Ok(drive.clone());
-    }
-    let place = ControlError::at(format!("drive {name:?}"));
-    let Some(DriveConfig { spec, .. }) = config.drives.iter().find(|d| d.name == name) else {
-        return Err(place(&"is not declared"));
-    };
-    let drive = controller.world.open_drive(spec).map_err(|e| place(&e))?;
-    controller.state.borrow_mut().drives.insert(name.to_owned(), drive.clone());
-    Ok(drive)
-}
-
 /// Gives the place of the drive `old` in a group to the drive `new`, which may be the same name with another medium behind it.
 /// The old one leaves only when the new one can take its place.
 pub(crate) async fn replace_drive(
@@ -322,38 +305,4 @@ pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<
         }
     }
     Ok(())
-}
-
-/// The names of the drives that take part in a group.
-pub(crate) fn members_of(state: &State, group: &Group) -> Vec<String> {
-    let members = group.status().members;
-    let takes_part = |medium: &String| {
-        let part = |m: &&raid::MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
-        members.iter().filter(part).any(|m| m.drive.as_ref() == Some(medium))
-    };
-    let own = state.drives.iter().filter(|(_, drive)| takes_part(&drive.info().name));
-    own.map(|(name, _)| name.clone()).collect()
-}
-
-/// Closes drives that are declared no longer and in no group.
-pub(crate) fn close_drives(controller: &Controller, config: &Config) {
-    let mut state = controller.state.borrow_mut();
-    let members: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
-    state.drives.retain(|name, _| members.contains(name) || config.drives.iter().any(|d| d.name == *name));
-}
-
-/// The declared spares that no group of this controller has taken.
-pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<String> {
-    let state = controller.state();
-    let taken: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
-    config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
-}
-
-/// The place of a drive that the group holds.
-pub(crate) fn position_of(controller: &Controller, group: &Group, drive: &str) -> Option<u32> {
-    let state = controller.state();
-    let medium = &state.drives.get(drive)?.info().name;
-    let status = group.status();
-    let member = status.members.iter().find(|m| m.drive.as_ref() == Some(medium))?;
-    Some(member.position)
 }

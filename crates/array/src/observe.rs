@@ -8,9 +8,9 @@ use scsi::LogicalUnit;
 use world::Drive;
 
 use crate::Disk;
-use crate::controller::State;
 use crate::hosts::Seen;
 use crate::port::Port;
+use crate::state::State;
 use crate::status::{DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus};
 
 pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {

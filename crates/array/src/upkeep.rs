@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use raid::{Group, GroupEvent, MemberState, MemberStatus, Throttle};
-use world::{Drive, World};
+use world::Drive;
 
 use crate::config::FOREGROUND_SHARE_PERCENT_DEFAULT;
 use crate::controller::Controller;
-use crate::groups::open_drive;
+use crate::drives::{leave_to_others, probe, spares_by_size};
 use crate::watch::Watch;
 
 /// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// A drive that does not answer for this long is taken to be gone.
-const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A group that is looked after.
 struct Kept {
@@ -82,14 +80,6 @@ async fn upkeep_task(kept: Kept) {
                 }
             }
         }
-    }
-}
-
-/// Whether a drive is there; why not. One that does not answer in time is gone, too.
-pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), String> {
-    match select(drive.probe(), world.sleep(PROBE_TIME_MAX)).await {
-        Either::Left((outcome, _)) => outcome.map_err(|e| e.to_string()),
-        Either::Right(_) => Err(format!("does not answer for {} s", PROBE_TIME_MAX.as_secs())),
     }
 }
 
@@ -187,24 +177,5 @@ impl Kept {
             }
             drop(group);
         });
-    }
-}
-
-/// The spares that nobody took, opened, the smallest first.
-fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
-    let (spares, config) = (controller.state().spares.clone(), controller.config());
-    let open = |name: String| {
-        let drive = open_drive(controller, &config, &name).ok()?;
-        Some((drive.info().len_bytes, name, drive))
-    };
-    let mut open: Vec<_> = spares.into_iter().filter_map(open).collect();
-    open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    open
-}
-
-/// Where there are other controllers, a spare that is of no use here is closed: one of them may want it.
-pub(crate) fn leave_to_others(controller: &Controller, spare: &str) {
-    if controller.others().next().is_some() {
-        controller.state.borrow_mut().drives.remove(spare);
     }
 }

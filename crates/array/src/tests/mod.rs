@@ -4,4 +4,5 @@
 mod handing_over;
 mod keeping_whole;
 mod rig;
+mod thresholds;
 mod travelling;

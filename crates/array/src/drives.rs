@@ -1,0 +1,94 @@
+//! The drives of a controller: opened by their declared names, asked whether they are there, closed when nobody wants them.
+
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use raid::{Group, MemberState, MemberStatus};
+use world::{Drive, World};
+
+use crate::config::{Config, DriveConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+use crate::state::State;
+
+/// A drive that does not answer for this long is taken to be gone.
+const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Opens a declared drive, unless it is open.
+pub(crate) fn open_drive(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+) -> Result<Drive, ControlError> {
+    if let Some(drive) = controller.state().drives.get(name) {
+        return Ok(drive.clone());
+    }
+    let place = ControlError::at(format!("drive {name:?}"));
+    let Some(DriveConfig { spec, .. }) = config.drives.iter().find(|d| d.name == name) else {
+        return Err(place(&"is not declared"));
+    };
+    let drive = controller.world.open_drive(spec).map_err(|e| place(&e))?;
+    controller.state.borrow_mut().drives.insert(name.to_owned(), drive.clone());
+    Ok(drive)
+}
+
+/// Whether a drive is there; why not. One that does not answer in time is gone, too.
+pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), String> {
+    match select(drive.probe(), world.sleep(PROBE_TIME_MAX)).await {
+        Either::Left((outcome, _)) => outcome.map_err(|e| e.to_string()),
+        Either::Right(_) => Err(format!("does not answer for {} s", PROBE_TIME_MAX.as_secs())),
+    }
+}
+
+/// The spares that nobody took, opened, the smallest first.
+pub(crate) fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
+    let (spares, config) = (controller.state().spares.clone(), controller.config());
+    let open = |name: String| {
+        let drive = open_drive(controller, &config, &name).ok()?;
+        Some((drive.info().len_bytes, name, drive))
+    };
+    let mut open: Vec<_> = spares.into_iter().filter_map(open).collect();
+    open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    open
+}
+
+/// Where there are other controllers, a spare that is of no use here is closed: one of them may want it.
+pub(crate) fn leave_to_others(controller: &Controller, spare: &str) {
+    if controller.others().next().is_some() {
+        controller.state.borrow_mut().drives.remove(spare);
+    }
+}
+
+/// The names of the drives that take part in a group.
+pub(crate) fn members_of(state: &State, group: &Group) -> Vec<String> {
+    let members = group.status().members;
+    let takes_part = |medium: &String| {
+        let part = |m: &&MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
+        members.iter().filter(part).any(|m| m.drive.as_ref() == Some(medium))
+    };
+    let own = state.drives.iter().filter(|(_, drive)| takes_part(&drive.info().name));
+    own.map(|(name, _)| name.clone()).collect()
+}
+
+/// Closes drives that are declared no longer and in no group.
+pub(crate) fn close_drives(controller: &Controller, config: &Config) {
+    let mut state = controller.state.borrow_mut();
+    let members: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
+    state.drives.retain(|name, _| members.contains(name) || config.drives.iter().any(|d| d.name == *name));
+}
+
+/// The declared spares that no group of this controller has taken.
+pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<String> {
+    let state = controller.state();
+    let taken: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
+    config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
+}
+
+/// The place of a drive that the group holds.
+pub(crate) fn position_of(controller: &Controller, group: &Group, drive: &str) -> Option<u32> {
+    let state = controller.state();
+    let medium = &state.drives.get(drive)?.info().name;
+    let status = group.status();
+    let member = status.members.iter().find(|m| m.drive.as_ref() == Some(medium))?;
+    Some(member.position)
+}

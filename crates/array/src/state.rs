@@ -1,0 +1,94 @@
+//! What a controller owns.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pool::Pool;
+use raid::Group;
+use scsi::{LogicalUnit, Lun};
+use world::Drive;
+
+use crate::Disk;
+use crate::config::{Config, HostConfig};
+use crate::hosts::Nexuses;
+use crate::jobs::Jobs;
+use crate::port::Port;
+use crate::watch::Watch;
+
+/// Events kept for the status.
+const EVENTS_MAX: usize = 200;
+
+/// What a controller owns.
+pub(crate) struct State {
+    pub(crate) config: Arc<Config>,
+    pub(crate) drives: BTreeMap<String, Drive>,
+    pub(crate) groups: BTreeMap<String, Group>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    /// By volume name.
+    pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
+    pub(crate) ports: Vec<Rc<Port>>,
+    /// Declared spares that nobody has taken.
+    pub(crate) spares: Vec<String>,
+    pub(crate) jobs: Jobs,
+    /// Who looks after a group, by its name.
+    pub(crate) group_watches: BTreeMap<String, Watch>,
+    /// Who listens to a pool, by its name.
+    pub(crate) pool_watches: BTreeMap<String, Watch>,
+    pub(crate) nexuses: Nexuses,
+    events: VecDeque<String>,
+}
+
+type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
+
+impl State {
+    /// Nothing.
+    pub(crate) fn new() -> State {
+        State {
+            config: Arc::new(Config::empty("")),
+            drives: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            lus: BTreeMap::new(),
+            ports: Vec::new(),
+            spares: Vec::new(),
+            jobs: Jobs::default(),
+            group_watches: BTreeMap::new(),
+            pool_watches: BTreeMap::new(),
+            nexuses: Nexuses::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Notes an event for the status; too many push out the oldest.
+    pub(crate) fn note(&mut self, event: String) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn has_noted(&self, event: &String) -> bool {
+        self.events.contains(event)
+    }
+
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.events.iter().cloned().collect()
+    }
+
+    /// The LUs of this controller that a host sees, and who serves its others.
+    pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> (Here, Vec<(Lun, usize)>) {
+        let mut here = BTreeMap::new();
+        let mut elsewhere = Vec::new();
+        for (lun, volume) in &host.luns {
+            match self.lus.get(volume) {
+                Some(lu) => {
+                    here.insert(*lun, lu.clone());
+                }
+                None => elsewhere
+                    .extend(self.config.owner_of(volume).filter(|o| *o != index).map(|owner| (*lun, owner))),
+            }
+        }
+        (here, elsewhere)
+    }
+}
