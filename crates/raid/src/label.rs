@@ -242,23 +242,27 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }
 
+/// What each of the two copies of a drive's label says: the label, nothing that is one, or that it cannot be read.
+pub async fn label_copies(drive: &Drive) -> Vec<Result<Option<Label>, DriveError>> {
+    if drive.info().len_bytes < LABEL_REGION_LEN {
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    for copy in COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN))) {
+        let filled = copy.await;
+        said.push(filled.result.map(|()| Label::decode(&filled.buf)));
+    }
+    said
+}
+
 /// The label of a drive, or `None` when it carries none. Of two copies that differ the newer one counts.
 pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
-    if drive.info().len_bytes < LABEL_REGION_LEN {
-        return Ok(None);
-    }
-    let copies = COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN)));
     let mut newest: Option<Label> = None;
     let mut failure = None;
-    for copy in copies {
-        let filled = copy.await;
-        match filled.result {
-            Ok(()) => {
-                let label = Label::decode(&filled.buf);
-                if label.as_ref().map(Label::age) > newest.as_ref().map(Label::age) {
-                    newest = label.or(newest);
-                }
-            }
+    for copy in label_copies(drive).await {
+        match copy {
+            Ok(label) if label.as_ref().map(Label::age) > newest.as_ref().map(Label::age) => newest = label,
+            Ok(_) => {}
             Err(error) => failure = Some(error),
         }
     }

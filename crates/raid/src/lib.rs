@@ -36,7 +36,7 @@ mod tests;
 pub use error::GroupError;
 pub use events::GroupEvent;
 pub use group::{Group, GroupState, GroupStatus, Progress};
-pub use label::{Label, inspect};
+pub use label::{Label, inspect, label_copies};
 pub use member::{MemberState, MemberStatus};
 pub use replace::{Found, identify};
 pub use spec::{

@@ -1,6 +1,6 @@
 //! What the drives say they are, held against the declaration and against each other.
 
-use raid::{ArrayId, GroupId, Label, inspect};
+use raid::{ArrayId, GroupId, Label, inspect, label_copies};
 use world::Drive;
 
 use super::{Examination, Opened};
@@ -26,7 +26,12 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
     for opened in drives {
         let place = format!("drive {}", opened.name);
         match inspect(opened.drive()).await {
-            Ok(label) => all.push((opened, label)),
+            Ok(label) => {
+                if label.is_some() {
+                    copies_agree(&place, opened.drive(), examination).await;
+                }
+                all.push((opened, label));
+            }
             Err(error) => examination.damage(place, format!("its label cannot be read: {error}")),
         }
     }
@@ -53,6 +58,30 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
     }
     strangers(config, &all, &members, examination);
     members
+}
+
+/// A label is written twice: both copies of a drive say the same, unless the power went between them.
+async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination) {
+    let mut said = Vec::new();
+    for (copy, label) in (0..).zip(label_copies(drive).await) {
+        match label {
+            Ok(Some(label)) => said.push(label),
+            Ok(None) => examination.damage(place, format!("copy {copy} of its label is torn or overwritten")),
+            Err(error) => {
+                examination.damage(place, format!("copy {copy} of its label cannot be read: {error}"))
+            }
+        }
+    }
+    if let [first, second] = said.as_slice()
+        && first != second
+    {
+        let (a, b) = (age(first), age(second));
+        let text = format!("the copies of its label are of epochs and versions {a:?} and {b:?}");
+        match a == b {
+            true => examination.damage(place, text),
+            false => examination.harmless(place, text),
+        }
+    }
 }
 
 fn labelled(

@@ -9,7 +9,7 @@ use world_model::{Disk, DiskSpec, Model};
 use super::{Examination, check};
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, Provisioning as Declared, VolumeConfig};
 
-const LEN: u64 = 64 << 20;
+const LEN: u64 = 40 << 20;
 const ID: ArrayId = ArrayId([7; 16]);
 
 struct Rig {
@@ -114,6 +114,10 @@ fn labels_that_do_not_fit_are_named() {
     rig_1.disks[1].poke(0, &vec![0; 1 << 20]);
     rig_1.check_finds(false, &["drive d1", "no label", "group g0"]);
     rig_1.check_finds(false, &["group g0", "position 1 of 2"]);
+
+    let torn = rig(Level::Raid1, 2);
+    torn.disks[0].poke((512 << 10) + 512, &[0xff; 512]);
+    torn.check_finds(false, &["drive d0", "copy 1 of its label is torn"]);
 
     let twins = rig(Level::Raid1, 2);
     twins.disks[1].poke(0, &twins.disks[0].peek(0, 1 << 20));
