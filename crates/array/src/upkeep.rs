@@ -117,10 +117,20 @@ impl Kept {
         for member in self.group.status().members.iter().filter(takes_part) {
             let Some(drive) = self.drive_of(member) else { continue };
             if let Err(cause) = probe(&self.controller.world, &drive).await {
-                // The group tells when it cannot go on without it.
-                let _ = self.group.fail(member.position, &cause).await;
+                self.fail(member.position, cause);
             }
         }
+    }
+
+    /// Drops a drive. It is told at once; the labels may have to wait for what the drive still has to answer.
+    fn fail(&self, position: u32, cause: String) {
+        let (group, watch) = (self.group.clone(), self.watch.clone());
+        self.controller.world.spawn(async move {
+            let _held = watch;
+            // The group tells when it cannot go on without it.
+            let _ = group.fail(position, &cause).await;
+            drop(group);
+        });
     }
 
     /// A drive of the group that missed changes while it was away takes its place again.
