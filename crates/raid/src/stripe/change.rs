@@ -10,14 +10,14 @@ pub(crate) enum New {
     Content(Data),
     /// Zeros.
     Zeros(u64),
-    /// These bytes, of which the journal gets checksums only: a unit of a full row in an optimal group.
-    Intent(Data),
+    /// These bytes, which the journal does not get: a unit of a row of which it has an [`Intent`].
+    Unlogged(Data),
 }
 
 impl New {
     pub(crate) fn len(&self) -> u64 {
         match self {
-            New::Content(data) | New::Intent(data) => data.len() as u64,
+            New::Content(data) | New::Unlogged(data) => data.len() as u64,
             New::Zeros(len) => *len,
         }
     }
@@ -31,10 +31,19 @@ pub(crate) struct Piece {
     pub(crate) new: New,
 }
 
+/// A full row of an optimal group that is written over: the journal gets the checksums of its blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Intent {
+    pub(crate) row: u64,
+    /// CRC32C of every block of every unit, in the order of the positions.
+    pub(crate) sums: Vec<u32>,
+}
+
 /// What one write changes: goes into one batch as a whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) pieces: SmallVec<[Piece; 8]>,
+    pub(crate) intents: Vec<Intent>,
 }
 
 impl Change {
@@ -42,13 +51,9 @@ impl Change {
         self.pieces.push(Piece { position, at, new });
     }
 
-    /// Whether only checksums of any of it are journaled.
-    pub(crate) fn has_intents(&self) -> bool {
-        self.pieces.iter().any(|p| matches!(p.new, New::Intent(_)))
-    }
-
-    /// The drives that it touches, as bits.
-    pub(crate) fn positions(&self) -> u32 {
-        self.pieces.iter().fold(0, |set, p| set | 1 << p.position)
+    /// The drives of which the journal gets content, as bits.
+    pub(crate) fn logged_positions(&self) -> u32 {
+        let logged = self.pieces.iter().filter(|p| !matches!(p.new, New::Unlogged(_)));
+        logged.fold(0, |set, p| set | 1 << p.position)
     }
 }

@@ -27,13 +27,13 @@ struct Scanned {
 struct Replay {
     /// Entries to be written in place, batch by batch: position and entry.
     batches: Vec<Vec<(u32, Entry)>>,
-    /// Rows that were being written over: the checksums of each drive's blocks.
-    intents: BTreeMap<u64, BTreeMap<u32, Vec<u32>>>,
+    /// Rows that were being written over: the checksums of their blocks, in the order of the positions.
+    intents: BTreeMap<u64, Vec<u32>>,
 }
 
 /// Which batches count: those that every participant that is present has whole, from the oldest on that anybody still
 /// needed.
-fn decide(frames: &[&Frame], (group_id, epoch): (GroupId, u64), present: u32, unit: u64) -> Replay {
+fn decide(frames: &[&Frame], (group_id, epoch): (GroupId, u64), present: u32) -> Replay {
     let ours = || frames.iter().filter(|f| f.batch.group_id == group_id && f.batch.journal_epoch == epoch);
     let oldest = ours().map(|f| f.batch.oldest).max().unwrap_or(0);
     let mut batches: BTreeMap<u64, Vec<&Frame>> = BTreeMap::new();
@@ -50,7 +50,7 @@ fn decide(frames: &[&Frame], (group_id, epoch): (GroupId, u64), present: u32, un
         for (position, entry) in frames.iter().flat_map(|f| f.entries.iter().map(|e| (f.position, e))) {
             match &entry.kind {
                 Kind::Intent(sums) => {
-                    replay.intents.entry(entry.at / unit).or_default().insert(position, sums.clone());
+                    replay.intents.insert(entry.at, sums.clone());
                 }
                 Kind::Content(_) | Kind::Zeros => entries.push((position, entry.clone())),
             }
@@ -76,13 +76,15 @@ impl Inner {
         if !self.serves() {
             return Err(self.failure());
         }
+        // A process that died left frames in the drives' caches. What is replayed from them must not outlive them.
+        self.settle(rows).await?;
         // Whoever is missing may not come back after a cut in the midst of this: with him, other batches would count.
         self.relabel().await?;
         let there = (0..).zip(&self.members).filter(|(_, m)| m.taking_part().is_some());
         let present = there.fold(0, |set, (p, _): (u32, _)| set | 1 << p);
         let frames: Vec<&Frame> = rings.values().flat_map(|r| &r.frames).collect();
         let journal = (rows.journal.group_id(), rows.journal.epoch());
-        let replay = decide(&frames, journal, present, rows.unit());
+        let replay = decide(&frames, journal, present);
         if frames.iter().all(|f| f.batch.group_id != journal.0 || f.batch.journal_epoch != journal.1) {
             return Ok(());
         }
@@ -90,7 +92,8 @@ impl Inner {
             self.replay(&rings, batch).await?;
         }
         rows.journal.count(|c| c.replayed = replay.batches.iter().filter(|b| !b.is_empty()).count() as u64);
-        for (row, sums) in &replay.intents {
+        let rows_end = self.data_len / rows.unit();
+        for (row, sums) in replay.intents.range(..rows_end) {
             self.recover_row(rows, *row, sums).await?;
         }
         self.settle(rows).await?;
@@ -141,12 +144,7 @@ impl Inner {
 
     /// A full row that was being written over. With all data there, parity is computed anew. Where units are missing: a line of the row
     /// whose present blocks are all the new ones tells the missing ones; another line cannot be told, and is lost.
-    async fn recover_row(
-        &self,
-        rows: &Rows,
-        row: u64,
-        sums: &BTreeMap<u32, Vec<u32>>,
-    ) -> Result<(), BlockError> {
+    async fn recover_row(&self, rows: &Rows, row: u64, sums: &[u32]) -> Result<(), BlockError> {
         let (geometry, unit) = (&rows.geometry, rows.geometry.unit_bytes());
         let mut units: SmallVec<[(u32, Buf); 8]> = SmallVec::new();
         for position in 0..self.members.len() as u32 {
@@ -219,11 +217,12 @@ impl Inner {
 }
 
 /// Whether all blocks of a line that are there are the new ones.
-fn is_new(units: &[(u32, Buf)], sums: &BTreeMap<u32, Vec<u32>>, from: u32) -> bool {
-    let line = (from / BLOCK_LEN as u32) as usize;
+fn is_new(units: &[(u32, Buf)], sums: &[u32], from: u32) -> bool {
     units.iter().all(|(position, buf)| {
+        let lines = buf.len() / BLOCK_LEN as usize;
+        let line = from as usize / BLOCK_LEN as usize;
         let block = &buf[from as usize..from as usize + BLOCK_LEN as usize];
-        let sum = sums.get(position).and_then(|s| s.get(line));
+        let sum = sums.get(*position as usize * lines + line);
         sum.is_some_and(|sum| *sum == super::journal::checksum(block))
     })
 }

@@ -8,13 +8,24 @@ use smallvec::SmallVec;
 use world::{DriveError, Filled, Io};
 
 use super::Rows;
-use super::change::{Change, New};
+use super::change::{Change, Intent, New, Piece};
+use super::journal::checksum;
 use super::read::recovered;
 use super::rows::Operations;
 use crate::inner::Inner;
 
 /// Whole rows of zeros that one change takes: an entry for each drive, but a note for each row.
 const ZERO_ROWS_MAX: u64 = 4096;
+
+/// Full rows that one change takes in an optimal group, of which the journal gets checksums only.
+const FULL_ROWS_MAX: u64 = 64;
+/// Neighbouring units of one drive are joined to writes of at most this size: a copy costs less than a drive operation.
+const JOIN_BYTES_MAX: u64 = 1 << 20;
+
+/// Rows that one change may have with their content.
+fn content_rows_max(rows: &Rows) -> u64 {
+    (rows.journal.content_max() / (rows.unit() + crate::BLOCK_LEN)).max(1)
+}
 
 /// A row that is about to be written.
 struct RowWrite {
@@ -30,19 +41,20 @@ type Old = SmallVec<[(u32, Buf); 8]>;
 impl Inner {
     pub(crate) async fn rows_write(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<(), BlockError> {
         let row = rows.geometry.row_bytes();
-        let rows_max = (rows.journal.content_max() / (rows.unit() + crate::BLOCK_LEN)).max(1);
         let (mut next, end) = (at, at + data.len() as u64);
         while next < end {
+            let rows_max = if self.is_optimal() { FULL_ROWS_MAX } else { content_rows_max(rows) };
             let n = ((next / row + rows_max) * row).min(end) - next;
             let part = data.slice((next - at) as usize, n as usize);
-            self.write_rows(rows, next, &part).await?;
-            next += n;
+            if self.write_rows(rows, next, &part).await? {
+                next += n;
+            }
         }
         Ok(())
     }
 
-    /// Writes to rows that fit one batch.
-    async fn write_rows(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    /// Writes to rows that fit one batch. `false` when they do no longer, because a drive failed.
+    async fn write_rows(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<bool, BlockError> {
         let (first, end) = rows.touched(at, data.len() as u64);
         let (from, len) = rows.range(first, end);
         let _held = self.writes.hold(from, len).await;
@@ -50,11 +62,18 @@ impl Inner {
             if !self.serves() {
                 return Err(self.failure());
             }
-            let optimal = self.is_optimal();
+            let (optimal, many) = (self.is_optimal(), end - first > content_rows_max(rows));
+            if many && !optimal {
+                return Ok(false);
+            }
+            // A row whose content is in the journal gets its content there again: of many rows that would be too much.
+            while many && (first..end).any(|row| rows.journal.has_content(row)) {
+                self.settle_older(rows).await?;
+            }
             let Some(change) = self.compute(rows, at, data, optimal).await? else { continue };
             self.part_from_intents(rows, first..end, &change).await?;
             if self.make(rows, Rc::new(change), optimal).await? {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -92,9 +111,13 @@ impl Inner {
         let _held = self.writes.hold(from, len).await;
         let mut change = Change::default();
         for position in 0..self.members.len() as u32 {
-            // The drive that is being filled takes part up to its mark; zeros behind it do no harm.
-            if self.members[position as usize].taking_part().is_some() {
-                change.push(position, first * rows.unit(), New::Zeros((end - first) * rows.unit()));
+            // The drive that is being filled takes part up to its mark. Behind it zeros would do harm: a replay would put them over
+            // what the drive is filled with later.
+            let active = self.members[position as usize].active().is_some();
+            let filled = self.rebuilding.get().filter(|(p, _)| *p == position).map_or(0, |(_, to)| to);
+            let until = if active { end } else { end.min(filled / rows.unit()) };
+            if first < until {
+                change.push(position, first * rows.unit(), New::Zeros((until - first) * rows.unit()));
             }
         }
         self.part_from_intents(rows, first..end, &change).await?;
@@ -112,7 +135,9 @@ impl Inner {
         let unit = rows.unit();
         let with_content = |row: u64| {
             change.pieces.iter().any(|p| {
-                !matches!(p.new, New::Intent(_)) && p.at < (row + 1) * unit && row * unit < p.at + p.new.len()
+                !matches!(p.new, New::Unlogged(_))
+                    && p.at < (row + 1) * unit
+                    && row * unit < p.at + p.new.len()
             })
         };
         for row in touched {
@@ -127,21 +152,19 @@ impl Inner {
     /// journal do not do any more.
     async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
         let ticket = self.journal(rows, &change).await?;
-        if optimal && change.has_intents() && !self.is_optimal() {
+        if optimal && !change.intents.is_empty() && !self.is_optimal() {
             rows.journal.placed(ticket);
             return Ok(false);
         }
         let mut writes: Operations = SmallVec::new();
-        for piece in &change.pieces {
-            let Some(drive) = self.members[piece.position as usize].taking_part() else { continue };
-            let at = self.data_offset + piece.at;
-            writes.push((
-                piece.position,
-                match &piece.new {
-                    New::Content(data) | New::Intent(data) => drive.write(at, data.clone()),
-                    New::Zeros(len) => drive.zero(at, *len),
-                },
-            ));
+        for Piece { position, at, new } in in_place(&change, self.members.len() as u32) {
+            let Some(drive) = self.members[position as usize].taking_part() else { continue };
+            let at = self.data_offset + at;
+            let io = match new {
+                New::Content(data) | New::Unlogged(data) => drive.write(at, data),
+                New::Zeros(len) => drive.zero(at, len),
+            };
+            writes.push((position, io));
         }
         let outcome = self.drop_failed(writes).await;
         rows.journal.placed(ticket);
@@ -167,7 +190,10 @@ impl Inner {
             let Some(old) = self.end_reads(rows, plan.row, reads).await? else { return Ok(None) };
             let parities = new_parities(rows, &plan, &new, old);
             let intent = optimal && plan.way == Way::FullRow && !rows.journal.has_content(plan.row);
-            let wrap = |data: Data| if intent { New::Intent(data) } else { New::Content(data) };
+            if intent {
+                change.intents.push(intent_of(rows, plan.row, &new, &parities));
+            }
+            let wrap = |data: Data| if intent { New::Unlogged(data) } else { New::Content(data) };
             let on_drive = rows.geometry.row_on_drive(plan.row);
             let missing = self.missing_in(rows, plan.row);
             for (k, span, data) in new {
@@ -251,6 +277,58 @@ impl Inner {
         // labels.
         self.relabel().await
     }
+}
+
+/// What a full row will hold, as checksums.
+fn intent_of(rows: &Rows, row: u64, new: &[(u32, Span, Data)], parities: &[(u32, Buf)]) -> Intent {
+    let (geometry, lines) = (&rows.geometry, (rows.unit() / crate::BLOCK_LEN) as usize);
+    let mut sums = vec![0; geometry.width() as usize * lines];
+    let units = new.iter().map(|(k, _, data)| (geometry.drive_of(row, *k), &data[..]));
+    for (position, unit) in units.chain(parities.iter().map(|(position, buf)| (*position, &buf[..]))) {
+        let blocks = unit.chunks(crate::BLOCK_LEN as usize);
+        sums[position as usize * lines..].iter_mut().zip(blocks).for_each(|(sum, b)| *sum = checksum(b));
+    }
+    Intent { row, sums }
+}
+
+/// The writes in place of a change, drive by drive; neighbours are joined.
+fn in_place(change: &Change, width: u32) -> Vec<Piece> {
+    let mut out: Vec<Piece> = Vec::with_capacity(change.pieces.len());
+    for position in 0..width {
+        let mut run: SmallVec<[&Piece; 16]> = SmallVec::new();
+        for piece in change.pieces.iter().filter(|p| p.position == position) {
+            let follows = run.last().is_some_and(|last| {
+                last.at + last.new.len() == piece.at
+                    && piece.at + piece.new.len() - run[0].at <= JOIN_BYTES_MAX
+            });
+            if !follows {
+                out.extend(joined(&run));
+                run.clear();
+            }
+            run.push(piece);
+        }
+        out.extend(joined(&run));
+    }
+    out
+}
+
+/// Pieces that follow each other on a drive, as one.
+fn joined(run: &[&Piece]) -> Option<Piece> {
+    let (first, last) = (run.first()?, run.last()?);
+    if run.len() == 1 {
+        return Some((*first).clone());
+    }
+    let len = last.at + last.new.len() - first.at;
+    let mut buf = Buf::new(len as usize);
+    for piece in run {
+        let from = (piece.at - first.at) as usize;
+        let to = &mut buf[from..from + piece.new.len() as usize];
+        match &piece.new {
+            New::Content(data) | New::Unlogged(data) => to.copy_from_slice(data),
+            New::Zeros(_) => to.fill(0),
+        }
+    }
+    Some(Piece { position: first.position, at: first.at, new: New::Unlogged(buf.freeze()) })
 }
 
 /// The parities of a row over the plan's hull, of those drives that have one and are there.

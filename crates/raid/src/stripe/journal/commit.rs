@@ -15,12 +15,12 @@ use smallvec::SmallVec;
 use world::sync::Signal;
 use world::{Drive, DriveError};
 
-use super::frame::{Batch, encode, frame_len};
+use super::frame::{Batch, Contents, encode};
 use super::ring::{Ring, Taken};
 use crate::GroupId;
 use crate::inner::Inner;
 use crate::stripe::Rows;
-use crate::stripe::change::{Change, Piece};
+use crate::stripe::change::{Change, New};
 use crate::stripe::rows::Operations;
 
 /// One batch takes at most this part of a ring, so that the next one finds room while the last one goes in place.
@@ -184,8 +184,12 @@ impl Journal {
         let mut bytes = [0_u64; crate::DRIVES_MAX];
         while let Some(next) = waiting.front() {
             for piece in &next.change.pieces {
-                bytes[piece.position as usize] += frame_len(std::iter::once(piece));
+                if let New::Content(data) = &piece.new {
+                    bytes[piece.position as usize] += data.len() as u64;
+                }
             }
+            let sums: usize = next.change.intents.iter().map(|i| i.sums.len()).sum();
+            bytes.iter_mut().for_each(|b| *b += 4 * sums as u64);
             if !taken.is_empty() && bytes.iter().any(|b| *b > self.content_max()) {
                 break;
             }
@@ -204,10 +208,10 @@ impl Journal {
         Some(places)
     }
 
-    fn note_rows(&self, number: u64, rows: &Rows, pieces: &[&Piece]) {
+    fn note_rows(&self, number: u64, rows: &Rows, change: &Change) {
         let mut of = self.rows.borrow_mut();
-        for piece in pieces {
-            let intent = matches!(piece.new, crate::stripe::change::New::Intent(_));
+        for piece in &change.pieces {
+            let intent = matches!(piece.new, New::Unlogged(_));
             let (first, end) = (piece.at / rows.unit(), (piece.at + piece.new.len()).div_ceil(rows.unit()));
             of.extend((first..end).map(|row| (row, (number, intent))));
         }
@@ -243,30 +247,24 @@ impl Inner {
     async fn write_batch(&self, rows: &Rows) -> Result<(), BlockError> {
         let journal = &rows.journal;
         let taken = journal.take_waiting();
-        let pieces: SmallVec<[&Piece; 32]> = taken.iter().flat_map(|w| &w.change.pieces).collect();
-        let touched = taken.iter().fold(0, |set, w| set | w.change.positions());
-        let there = (0..self.members.len() as u32)
-            .filter(|p| touched & 1 << p != 0)
-            .filter_map(|p| self.members[p as usize].taking_part().map(|drive| (p, drive)));
-        let drives: SmallVec<[(u32, Drive); 8]> = there.collect();
-        let of = |position: u32| pieces.iter().copied().filter(move |p| p.position == position);
-        let lens: SmallVec<[(u32, u64); 8]> = drives.iter().map(|(p, _)| (*p, frame_len(of(*p)))).collect();
+        let frames = self.frames_of(rows, &taken);
+        let lens: SmallVec<[(u32, u64); 8]> = frames.iter().map(|(p, _, c)| (*p, c.frame_len())).collect();
         let places = self.wait_for_room(rows, &lens).await?;
         let number = journal.number.get() + 1;
         journal.number.set(number);
-        let frames = places.iter().map(|(p, taken)| (*p, taken.bytes)).collect();
-        journal.live.borrow_mut().push_back(Live { number, left: taken.len(), frames });
-        journal.note_rows(number, rows, &pieces);
+        let room = places.iter().map(|(p, taken)| (*p, taken.bytes)).collect();
+        journal.live.borrow_mut().push_back(Live { number, left: taken.len(), frames: room });
+        taken.iter().for_each(|w| journal.note_rows(number, rows, &w.change));
         let batch = Batch {
             group_id: journal.group_id,
             journal_epoch: journal.epoch.get(),
             number,
             oldest: journal.live.borrow().front().map_or(number, |l| l.number),
-            participants: drives.iter().fold(0, |set, (p, _)| set | 1 << p),
+            participants: frames.iter().fold(0, |set, (p, ..)| set | 1 << p),
         };
         let mut writes: Operations = SmallVec::new();
-        for ((position, drive), (_, taken)) in drives.iter().zip(&places) {
-            let frame = encode(&batch, *position, taken.place, of(*position));
+        for ((position, drive, contents), (_, taken)) in frames.iter().zip(&places) {
+            let frame = encode(&batch, *position, taken.place, contents);
             journal.count(|c| {
                 c.frames += 1;
                 c.bytes += frame.len() as u64;
@@ -274,11 +272,43 @@ impl Inner {
             writes.push((*position, drive.write(journal.offset + taken.place, frame.freeze())));
         }
         self.drop_failed(writes).await?;
-        let cached = drives.iter().filter(|(_, d)| d.info().volatile_cache);
-        self.drop_failed(cached.map(|(p, d)| (*p, d.flush())).collect()).await?;
+        let cached = frames.iter().filter(|(_, d, _)| d.info().volatile_cache);
+        self.drop_failed(cached.map(|(p, d, _)| (*p, d.flush())).collect()).await?;
         journal.count(|c| c.batches += 1);
         taken.iter().for_each(|w| w.batch.set(Some(number)));
         Ok(())
+    }
+
+    /// The frames of a batch: of every drive its own content; intents on as many drives as may be lost and one more, in turn.
+    fn frames_of<'a>(
+        &self,
+        rows: &Rows,
+        taken: &'a [Rc<Waiting>],
+    ) -> SmallVec<[(u32, Drive, Contents<'a>); 8]> {
+        let width = self.members.len() as u32;
+        let touched = taken.iter().fold(0, |set, w| set | w.change.logged_positions());
+        let intents = || taken.iter().flat_map(|w| &w.change.intents);
+        let holders_wanted = if intents().next().is_some() { rows.geometry.parities() + 1 } else { 0 };
+        let first = rows.journal.number.get() as u32 % width;
+        let mut holders = 0;
+        let mut frames = SmallVec::new();
+        for position in (0..width).map(|i| (first + i) % width) {
+            let Some(drive) = self.members[position as usize].taking_part() else { continue };
+            let mut contents = Contents::default();
+            if touched & 1 << position != 0 {
+                let pieces = taken.iter().flat_map(|w| &w.change.pieces);
+                let logged = pieces.filter(|p| !matches!(p.new, New::Unlogged(_)));
+                contents.pieces = logged.filter(|p| p.position == position).collect();
+            }
+            if holders < holders_wanted {
+                contents.intents = intents().collect();
+                holders += 1;
+            }
+            if !contents.pieces.is_empty() || !contents.intents.is_empty() {
+                frames.push((position, drive, contents));
+            }
+        }
+        frames
     }
 
     /// Takes room on the rings; where there is none, makes what is in place durable, so that older batches are needed no more.

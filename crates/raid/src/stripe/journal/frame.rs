@@ -2,10 +2,11 @@
 
 use block::Buf;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use smallvec::SmallVec;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::stripe::change::{New, Piece};
+use crate::stripe::change::{Intent, New, Piece};
 use crate::{BLOCK_LEN, GroupId};
 
 const MAGIC: [u8; 8] = *b"MASUSTRJ";
@@ -57,52 +58,70 @@ pub(crate) struct Batch {
     pub(crate) participants: u32,
 }
 
-/// Bytes of a frame with these pieces: whole blocks.
-pub(crate) fn frame_len<'a>(pieces: impl Iterator<Item = &'a Piece>) -> u64 {
-    let bytes = pieces.map(|p| ENTRY_LEN as u64 + payload_len(&p.new)).sum::<u64>();
-    (HEADER_LEN as u64 + bytes).next_multiple_of(BLOCK_LEN)
+/// What one frame has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contents<'a> {
+    /// Pieces of its drive; those that are not logged are left out.
+    pub(crate) pieces: SmallVec<[&'a Piece; 16]>,
+    /// Intents, if this drive holds those of the batch.
+    pub(crate) intents: SmallVec<[&'a Intent; 16]>,
+}
+
+impl Contents<'_> {
+    /// Bytes of the frame: whole blocks.
+    pub(crate) fn frame_len(&self) -> u64 {
+        let pieces: u64 = self.pieces.iter().map(|p| ENTRY_LEN as u64 + payload_len(&p.new)).sum();
+        let intents: u64 = self.intents.iter().map(|i| (ENTRY_LEN + 4 * i.sums.len()) as u64).sum();
+        (HEADER_LEN as u64 + pieces + intents).next_multiple_of(BLOCK_LEN)
+    }
 }
 
 fn payload_len(new: &New) -> u64 {
     match new {
         New::Content(data) => data.len() as u64,
-        New::Zeros(_) => 0,
-        New::Intent(data) => data.len().div_ceil(BLOCK_LEN as usize) as u64 * 4,
+        New::Zeros(_) | New::Unlogged(_) => 0,
     }
 }
 
-/// The frame of `pieces`, all of `position`, for `place` in the ring.
-pub(crate) fn encode<'a>(
-    batch: &Batch,
-    position: u32,
-    place: u64,
-    pieces: impl Iterator<Item = &'a Piece> + Clone,
-) -> Buf {
-    let len = frame_len(pieces.clone()) as usize;
-    let mut buf = Buf::new(len);
-    let entries = pieces.clone().count();
-    let mut payload_at = HEADER_LEN + entries * ENTRY_LEN;
-    for (i, piece) in pieces.enumerate() {
-        let kind = match &piece.new {
-            New::Content(_) => KIND_CONTENT,
-            New::Zeros(_) => KIND_ZEROS,
-            New::Intent(_) => KIND_INTENT,
-        };
-        let entry = EntryFormat {
-            at: piece.at.into(),
-            len: piece.new.len().into(),
-            kind: kind.into(),
-            payload_at: (payload_at as u32).into(),
-        };
-        let at = HEADER_LEN + i * ENTRY_LEN;
-        buf[at..at + ENTRY_LEN].copy_from_slice(entry.as_bytes());
-        match &piece.new {
-            New::Content(data) => buf[payload_at..payload_at + data.len()].copy_from_slice(data),
-            New::Zeros(_) => {}
-            New::Intent(data) => put_checksums(data, &mut buf[payload_at..]),
-        }
-        payload_at += payload_len(&piece.new) as usize;
+/// Fills a frame from the front: entries, and their payload behind all entries.
+struct Writer {
+    buf: Buf,
+    entry_at: usize,
+    payload_at: usize,
+}
+
+impl Writer {
+    fn entry(&mut self, at: u64, len: u64, kind: u32) {
+        let payload_at = (self.payload_at as u32).into();
+        let entry = EntryFormat { at: at.into(), len: len.into(), kind: kind.into(), payload_at };
+        self.buf[self.entry_at..self.entry_at + ENTRY_LEN].copy_from_slice(entry.as_bytes());
+        self.entry_at += ENTRY_LEN;
     }
+
+    fn payload(&mut self, bytes: &[u8]) {
+        self.buf[self.payload_at..self.payload_at + bytes.len()].copy_from_slice(bytes);
+        self.payload_at += bytes.len();
+    }
+}
+
+/// The frame of a drive, for `place` in its ring.
+pub(crate) fn encode(batch: &Batch, position: u32, place: u64, contents: &Contents<'_>) -> Buf {
+    let len = contents.frame_len() as usize;
+    let entries = contents.pieces.len() + contents.intents.len();
+    let payload_at = HEADER_LEN + entries * ENTRY_LEN;
+    let mut writer = Writer { buf: Buf::new(len), entry_at: HEADER_LEN, payload_at };
+    for piece in &contents.pieces {
+        let kind = if matches!(piece.new, New::Zeros(_)) { KIND_ZEROS } else { KIND_CONTENT };
+        writer.entry(piece.at, piece.new.len(), kind);
+        if let New::Content(data) = &piece.new {
+            writer.payload(data);
+        }
+    }
+    for intent in &contents.intents {
+        writer.entry(intent.row, intent.sums.len() as u64, KIND_INTENT);
+        intent.sums.iter().for_each(|sum| writer.payload(&sum.to_le_bytes()));
+    }
+    let Writer { mut buf, payload_at, .. } = writer;
     buf[payload_at..].fill(0);
     let mut header = Header {
         magic: MAGIC,
@@ -124,12 +143,6 @@ pub(crate) fn encode<'a>(
     buf
 }
 
-fn put_checksums(data: &[u8], to: &mut [u8]) {
-    for (block, to) in data.chunks(BLOCK_LEN as usize).zip(to.chunks_exact_mut(4)) {
-        to.copy_from_slice(&checksum(block).to_le_bytes());
-    }
-}
-
 /// CRC32C, as of everything on drives.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
@@ -142,7 +155,7 @@ pub(crate) enum Kind {
     Content(std::ops::Range<usize>),
     /// It has zeros.
     Zeros,
-    /// It was to be written over with blocks of these checksums.
+    /// A row (in place of the address) was to be written over with blocks of these checksums, in the order of the positions.
     Intent(Vec<u32>),
 }
 
@@ -196,7 +209,7 @@ pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) ->
 
 fn entry(format: &EntryFormat, bytes: &[u8], place: usize, data_len: u64) -> Option<Entry> {
     let (at, len, from) = (format.at.get(), format.len.get(), format.payload_at.get() as usize);
-    if at.checked_add(len)? > data_len {
+    if format.kind.get() != KIND_INTENT && at.checked_add(len)? > data_len {
         return None;
     }
     let kind = match format.kind.get() {
@@ -207,7 +220,8 @@ fn entry(format: &EntryFormat, bytes: &[u8], place: usize, data_len: u64) -> Opt
         }
         KIND_ZEROS => Kind::Zeros,
         KIND_INTENT => {
-            let sums = bytes.get(from..from.checked_add(len.div_ceil(BLOCK_LEN) as usize * 4)?)?;
+            let sums_len = usize::try_from(len).ok()?.checked_mul(4)?;
+            let sums = bytes.get(from..from.checked_add(sums_len)?)?;
             let sum = |s: &[u8]| u32::from_le_bytes([s[0], s[1], s[2], s[3]]);
             Kind::Intent(sums.chunks_exact(4).map(sum).collect())
         }
@@ -226,21 +240,19 @@ mod tests {
         let batch =
             Batch { group_id: GroupId([3; 16]), journal_epoch: 5, number: 9, oldest: 7, participants: 0b110 };
         let piece = |at, new| Piece { position: 2, at, new };
-        let pieces = [
-            piece(4096, New::Content(Data::copy_of(&[1; 512]))),
-            piece(65_536, New::Zeros(1 << 30)),
-            piece(0, New::Intent(Data::copy_of(&[2; 8192]))),
-        ];
-        let buf = encode(&batch, 2, 4096, pieces.iter());
-        assert_eq!(buf.len() as u64, frame_len(pieces.iter()));
+        let pieces =
+            [piece(4096, New::Content(Data::copy_of(&[1; 512]))), piece(65_536, New::Zeros(1 << 30))];
+        let intent = Intent { row: 1 << 50, sums: vec![7, 8, 9] };
+        let contents = Contents { pieces: pieces.iter().collect(), intents: [&intent].into_iter().collect() };
+        let buf = encode(&batch, 2, 4096, &contents);
+        assert_eq!(buf.len() as u64, contents.frame_len());
         let mut ring = vec![0; 4096];
         ring.extend_from_slice(&buf);
         let frame = decode(&ring, 4096, 2, 1 << 40).expect("it is whole");
         assert_eq!((frame.batch, frame.entries.len()), (batch, 3));
         let Kind::Content(range) = &frame.entries[0].kind else { panic!("content") };
         assert_eq!(ring[range.clone()], [1; 512]);
-        let sum = checksum(&[2; 4096]);
-        assert_eq!(frame.entries[2].kind, Kind::Intent(vec![sum, sum]));
+        assert_eq!(frame.entries[2].kind, Kind::Intent(vec![7, 8, 9]));
         assert!(decode(&ring, 4096, 1, 1 << 40).is_none(), "another drive's");
         assert!(decode(&ring, 4096, 2, 1 << 20).is_none(), "past the end of the data");
         assert!(decode(&buf, 0, 2, 1 << 40).is_none(), "another place");
