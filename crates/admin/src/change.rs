@@ -236,8 +236,11 @@ pub(crate) fn replacement(
     if !members.iter().any(|d| d == old) {
         return Err(format!("group {group:?} has no drive {old:?}: it has {}", members.join(", ")));
     }
+    // The same name: the medium behind it was exchanged.
     if config.drives.iter().any(|d| d.name == new) {
-        if let Some(owner) = config.groups.iter().find(|g| g.drives.iter().any(|d| d == new)) {
+        if new != old
+            && let Some(owner) = config.groups.iter().find(|g| g.drives.iter().any(|d| d == new))
+        {
             return Err(format!("drive {new:?} is in group {:?} already", owner.name));
         }
         return Ok((next, new.into()));
@@ -251,4 +254,59 @@ pub(crate) fn replacement(
     next.drives.push(drive_at(&name, new, drive_bytes.or(like_old), data_dir));
     next.check().map_err(|e| e.to_string())?;
     Ok((next, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declaration::Declaration;
+
+    fn config() -> Config {
+        let mut text = String::from("spares = [\"s0\"]\n");
+        for drive in ["d0", "d1", "d2", "s0", "other"] {
+            text += &format!("[[drive]]\nname = \"{drive}\"\nfile = \"{drive}.img\"\nsize = \"1GiB\"\n");
+        }
+        text += "[[group]]\nname = \"g0\"\nlevel = \"raid5\"\ndrives = [\"d0\", \"d1\", \"d2\"]\n\
+            [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n";
+        Declaration::parse(&text, "array.toml", Path::new("/data")).expect("good")
+    }
+
+    fn check_replacement(new: &str, expected: Result<&str, &str>) {
+        let before = config();
+        match (replacement(&before, ("g0", "d1", new), None, Path::new("/data")), expected) {
+            (Ok((_, name)), Ok(expected)) => assert_eq!(name, expected),
+            (Err(text), Err(expected)) => {
+                assert!(text.contains(expected), "{text:?} does not say {expected:?}")
+            }
+            (found, expected) => panic!("{new}: {found:?} instead of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn a_drive_is_replaced_by_a_declared_one_or_by_one_at_a_path() {
+        check_replacement("s0", Ok("s0"));
+        check_replacement("d1", Ok("d1"));
+        check_replacement("d0", Err("is in group \"g0\" already"));
+        check_replacement("new.img", Ok("g0-0"));
+        let (next, name) =
+            replacement(&config(), ("g0", "d1", "new.img"), None, Path::new("/data")).expect("a new one");
+        let spec = &next.drives.iter().find(|d| d.name == name).expect("declared").spec;
+        let expected =
+            DriveSpec::File { path: PathBuf::from("/data/new.img"), create_len_bytes: Some(1 << 30) };
+        assert_eq!(*spec, expected, "as large as the one that leaves");
+        assert!(replacement(&config(), ("g0", "d9", "s0"), None, Path::new("/data")).is_err());
+    }
+
+    #[test]
+    fn spares_and_groups_come_and_go_in_the_declaration() {
+        let dir = Path::new("/data");
+        let spare = Change::SpareAdd { name: "s1".into(), path: "/dev/sdx".into(), drive_bytes: None };
+        let with = next(&config(), &spare, dir).expect("a spare");
+        assert_eq!(with.spares, ["s0", "s1"]);
+        let without = next(&with, &Change::SpareRemove { name: "s1".into() }, dir).expect("removed");
+        assert_eq!(without, config());
+        assert!(next(&config(), &Change::SpareRemove { name: "d0".into() }, dir).is_err());
+        let again = Change::PoolAddGroup { pool: "p0".into(), group: "g0".into() };
+        assert!(next(&config(), &again, dir).is_err(), "it is in it");
+    }
 }

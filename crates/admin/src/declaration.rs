@@ -71,10 +71,10 @@ pub enum DeclarationError {
         cause: String,
     },
     /// The declaration does not hold together.
-    #[error("{path}: {cause}")]
+    #[error("{place}: {cause}")]
     Wrong {
-        /// The file.
-        path: String,
+        /// The file, and the line of the object where there is one.
+        place: String,
         /// What is wrong and where.
         cause: ConfigError,
     },
@@ -292,7 +292,10 @@ impl Declaration {
         })?;
         let config = declaration.to_config(data_dir);
         let config = config.and_then(|c| c.check().map(|()| c));
-        config.map_err(|cause| DeclarationError::Wrong { path: path.into(), cause })
+        config.map_err(|cause| {
+            let line = line_of(text, &cause.place).map_or(String::new(), |line| format!(":{line}"));
+            DeclarationError::Wrong { place: format!("{path}{line}"), cause }
+        })
     }
 
     /// The declaration of a configuration, to be kept or shown.
@@ -338,6 +341,30 @@ impl Declaration {
             hosts: self.hosts.iter().map(Host::to_config).collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has the name g0.
+fn line_of(text: &str, place: &str) -> Option<usize> {
+    let (kind, rest) = place.split_once(' ').unwrap_or((place, ""));
+    let name = rest.split('"').nth(1);
+    let mut table = "";
+    for (line, content) in (1..).zip(text.lines().map(str::trim)) {
+        if content.starts_with('[') {
+            table = content.trim_matches(['[', ']']);
+            continue;
+        }
+        let Some((key, value)) = content.split_once('=') else { continue };
+        let found = match name {
+            Some(name) => table == kind && key.trim() == "name" && value.split('"').nth(1) == Some(name),
+            None => table.is_empty() && key.trim() == kind,
+        };
+        // A spare is a name in a list of the top level.
+        let spare = kind == "spare" && table.is_empty() && key.trim() == "spares";
+        if found || spare {
+            return Some(line);
+        }
+    }
+    None
 }
 
 fn parse_id(text: &str) -> Result<ArrayId, ConfigError> {
@@ -565,15 +592,40 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_chose_suits_the_rest() {
+        let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data")).expect("good");
+        let config = parse(&GOOD.replace("name = \"p0\"", "name = \"p0\"\nsoft_threshold_percent = 97"));
+        assert_eq!(
+            (config.pools[0].soft_threshold_percent, config.pools[0].critical_threshold_percent),
+            (97, 97)
+        );
+        let group = &parse(GOOD).groups[0];
+        assert_eq!((group.stripe_unit_bytes, group.foreground_share_percent), (64 << 10, 70));
+        assert!(!group.start_degraded);
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_place() {
         check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown field `syze`");
         check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
         check(
             &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
-            "pool \"p0\": no group \"g9\" is declared",
+            "array.toml:11: pool \"p0\": no group \"g9\" is declared",
         );
         check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume \"v7\"");
         check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "is no LUN");
+        check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown variant `raid4`");
+        check(
+            &GOOD.replace("raid0", "raid5"),
+            "array.toml:7: group \"g0\": drives: RAID5 needs at least 3 drives",
+        );
+        check(
+            &GOOD.replace("drives = [\"d0\"]", "drives = [\"d0\"]\nforeground_share = 100"),
+            "between 1 and 99",
+        );
+        check(&format!("controllers = 1\nspares = [\"s0\"]\n{GOOD}"), "array.toml:2: spare \"s0\": no drive");
+        let low = "name = \"p0\"\nsoft_threshold_percent = 90\ncritical_threshold_percent = 85";
+        check(&GOOD.replace("name = \"p0\"", low), "critical_threshold_percent");
         check(&format!("{GOOD}chap = {{ name = \"n\", secret = \"short\" }}"), "12 to 255 bytes");
     }
 }

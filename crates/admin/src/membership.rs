@@ -39,17 +39,18 @@ mod tests {
     fn declared() -> Config {
         let mut config = Config::empty("iqn.2026-11.net.example:x");
         let spec = |name: &str| array::DriveSpec::Memory { name: name.into(), len_bytes: 1 << 30 };
-        let names = ["d0", "d1", "s0"];
+        let names = ["d0", "d1", "e0", "e1", "s0"];
         config.drives = names.map(|name| DriveConfig { name: name.into(), spec: spec(name) }).into();
         config.spares = vec!["s0".into()];
-        config.groups = vec![GroupConfig {
-            name: "g0".into(),
+        let group = |name: &str, drives: [&str; 2]| GroupConfig {
+            name: name.into(),
             level: Level::Raid1,
-            drives: vec!["d0".into(), "d1".into()],
+            drives: drives.map(Into::into).into(),
             stripe_unit_bytes: 64 << 10,
             foreground_share_percent: 70,
             start_degraded: false,
-        }];
+        };
+        config.groups = vec![group("g0", ["d0", "d1"]), group("g1", ["e0", "e1"])];
         config.pools = vec![PoolConfig {
             name: "p0".into(),
             groups: vec!["g0".into()],

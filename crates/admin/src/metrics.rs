@@ -25,6 +25,12 @@ pub(crate) fn text(status: &Status) -> String {
     for (name, help, value) in VOLUME_COUNTERS {
         family(&mut out, name, help, "counter", volumes(*value));
     }
+    let groups = |f: fn(&crate::api::Group) -> u64| {
+        status.groups.iter().map(move |g| (format!("group={:?}", g.name), f(g)))
+    };
+    for (name, help, value) in GROUP_GAUGES {
+        gauge(&mut out, name, help, groups(*value));
+    }
     let drives = |f: fn(&crate::api::Drive) -> u64| {
         status.drives.iter().map(move |d| (format!("drive={:?}", d.name), f(d)))
     };
@@ -54,6 +60,19 @@ pub(crate) fn text(status: &Status) -> String {
     gauge(&mut out, "masu_port_sessions", "Sessions logged in", ports);
     out
 }
+
+type GroupGauge = (&'static str, &'static str, fn(&crate::api::Group) -> u64);
+
+const GROUP_GAUGES: &[GroupGauge] = &[
+    ("masu_group_optimal", "1 while all drives of a group serve", |g| (g.state == "optimal").into()),
+    ("masu_group_may_fail", "How many more drives may fail", |g| g.tolerates.into()),
+    ("masu_group_lost_ranges", "Ranges that cannot be read until they are written again", |g| {
+        g.lost_ranges as u64
+    }),
+    ("masu_group_rebuild_left_bytes", "Bytes of a drive that are still to be rebuilt", |g| {
+        g.rebuild.map_or(0, |p| p.total_bytes - p.done_bytes)
+    }),
+];
 
 type VolumeCounter = (&'static str, &'static str, fn(&Volume) -> u64);
 
