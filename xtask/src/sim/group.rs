@@ -205,7 +205,8 @@ impl Living for GroupLives {
 
     async fn life_beyond(&self, model: &Model, world: World) {
         self.places.borrow().disks(model).iter().for_each(Disk::resume);
-        if let Ok(group) = self.open(&world).await {
+        let opened = redundancy::open_beyond(&world, spec(self.shape.level), &self.places).await;
+        if let Ok(group) = opened {
             workload::compare_what_can_be_read(&group, &self.shared, NAME).await;
         }
     }

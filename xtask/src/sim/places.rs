@@ -42,6 +42,11 @@ impl Places {
         self.places.iter().filter_map(|p| p.disk.as_deref()).map(|name| open_drive(world, name)).collect()
     }
 
+    /// Whether a disk that is there misses writes.
+    pub(crate) fn some_are_behind(&self) -> bool {
+        self.places.iter().any(|p| p.disk.is_some() && !p.whole)
+    }
+
     /// The disks that are not lost.
     pub(crate) fn disks(&self, model: &Model) -> Vec<Disk> {
         self.places.iter().filter_map(|p| model.disks().get(p.disk.as_deref()?)).collect()

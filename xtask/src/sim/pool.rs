@@ -32,6 +32,8 @@ const PAGES_MAX: u64 = 16;
 const PAGES_GROWN_MAX: u64 = 32;
 /// There are never more volumes.
 const VOLUMES_MAX: usize = 8;
+/// What the volumes take at most, and a quarter more: pages are held for a while after they were given back.
+pub(super) const ROOM_BYTES: u64 = VOLUMES_MAX as u64 * PAGES_GROWN_MAX * PAGE_BYTES / 4 * 5;
 /// A round of the workload between two changes of the volumes has at most this many operations.
 const ROUND_STEPS_MAX: u64 = 60;
 
@@ -206,7 +208,11 @@ impl Living for PoolLives {
     }
 
     async fn life_beyond(&self, _: &Model, world: World) {
-        let Ok(groups) = self.open_groups(&world).await else { return };
+        let mut groups = Vec::new();
+        for (shape, places) in self.kind.groups.iter().zip(&self.places) {
+            let Ok(group) = redundancy::open_beyond(&world, spec(*shape), places).await else { return };
+            groups.push(group);
+        }
         let Ok(pool) = Pool::open(world, groups).await else { return };
         self.reconcile(&pool);
         for name in self.names() {

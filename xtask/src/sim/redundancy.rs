@@ -35,6 +35,20 @@ pub(crate) async fn open(
     Group::open_degraded(world.clone(), spec, labelled).await
 }
 
+/// Opens a group of which too much is lost. Nobody vouches for anything when one of the drives that are left missed writes: alone it
+/// cannot know.
+pub(crate) async fn open_beyond(
+    world: &World,
+    spec: GroupSpec,
+    places: &RefCell<Places>,
+) -> Result<Group, GroupError> {
+    if places.borrow().some_are_behind() {
+        let drives = places.borrow().open(world);
+        return Group::open(world.clone(), spec, drives).await;
+    }
+    open(world, spec, places).await
+}
+
 /// Mirrors are brought together, and then a scrub finds nothing: an ordinary power cut leaves no parity that disagrees.
 pub(crate) async fn agrees(world: &World, group: &Group, places: &RefCell<Places>) {
     let throttle = Throttle::none(world.clone());

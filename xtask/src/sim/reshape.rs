@@ -6,6 +6,7 @@ use pool::{Pool, PoolError};
 use raid::Group;
 use world::{Rng, World};
 
+use super::pool::ROOM_BYTES;
 use super::redundancy::Beside;
 use super::workload::Shared;
 
@@ -44,10 +45,19 @@ pub(super) fn begin(
     }))
 }
 
+/// Whether the groups that would be left have room for all that the workload may write.
+fn may_leave(pool: &Pool, group: &Group) -> bool {
+    let others = pool.group_spaces().into_iter().filter(|s| s.id != group.id() && !s.evacuating);
+    others.map(|s| s.total_bytes).sum::<u64>() >= ROOM_BYTES
+}
+
 /// Does it, as far as it makes sense now: what the pool refuses is refused.
 async fn act(pool: &Pool, group: &Group, deed: Deed) -> Result<(), PoolError> {
     let go = async |_: u64| ControlFlow::Continue(());
     let here = pool.groups().iter().any(|g| g.id() == group.id());
+    if matches!(deed, Deed::Evacuate | Deed::Remove) && !may_leave(pool, group) {
+        return Ok(());
+    }
     let outcome = match deed {
         Deed::Add if !here => pool.add_group(group.clone()).await,
         Deed::Evacuate if here => pool.evacuate(group.id(), go).await.map(|_| ()),

@@ -107,6 +107,11 @@ impl Shadow {
         }
     }
 
+    /// An operation on this range failed: any part of it may have been done. (What was lost and is lost still stays so.)
+    pub(crate) fn fail(&mut self, first: usize, count: usize) {
+        self.sectors[first..first + count].iter_mut().for_each(|s| s.content = Content::Any);
+    }
+
     /// A flush begins: what has completed by now will be durable.
     pub(crate) fn begin_flush(&mut self) -> Moment {
         self.tick()

@@ -41,6 +41,7 @@ pub(crate) trait Subject: Device + Clone + 'static {
 pub(crate) struct Snapshot {
     shadows: BTreeMap<String, Shadow>,
     versions: u64,
+    lost: bool,
 }
 
 /// Sectors of a volume: its name, the first, their number.
@@ -81,6 +82,8 @@ pub(crate) struct Shared {
     versions: Rc<Cell<u64>>,
     /// Whether sectors may be lost: a drive is missing, or cannot be read in places.
     may_lose: Rc<Cell<bool>>,
+    /// Whether any was. Then writes may fail, too: those that would have to copy the rest of a page.
+    lost: Rc<Cell<bool>>,
     /// Whether every operation is told.
     told: Rc<Cell<bool>>,
 }
@@ -90,6 +93,7 @@ impl From<Snapshot> for Shared {
         Shared {
             shadows: Rc::new(RefCell::new(known.shadows)),
             versions: Rc::new(Cell::new(known.versions)),
+            lost: Rc::new(Cell::new(known.lost)),
             ..Shared::default()
         }
     }
@@ -98,7 +102,8 @@ impl From<Snapshot> for Shared {
 impl Shared {
     /// What is known now.
     pub(crate) fn known(&self) -> Snapshot {
-        Snapshot { shadows: self.shadows.borrow().clone(), versions: self.versions.get() }
+        let shadows = self.shadows.borrow().clone();
+        Snapshot { shadows, versions: self.versions.get(), lost: self.lost.get() }
     }
 
     /// The run is over, and nothing is in flight any more.
@@ -215,6 +220,7 @@ async fn compare_sector(device: &impl Device, shared: &Shared, sector: &Range) {
             assert!(known || shared.may_lose.get(), "read of {sector}: {error}, and all drives are there");
             let lost = shared.with(&sector.volume, |s| s.lose(sector.first));
             lost.unwrap_or_else(|wrong| panic!("read of {sector}: {error}: {wrong}"));
+            shared.lost.set(true);
         }
     }
 }
@@ -309,9 +315,18 @@ impl<S: Subject> Task<S> {
         began
     }
 
-    fn complete(&self, range: &Range, began: Moment) {
-        self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
-        self.shared.tell(|| format!("{range}: {began} is done"));
+    fn ended(&self, range: &Range, began: Moment, outcome: Result<(), BlockError>) {
+        match outcome {
+            Ok(()) => {
+                self.shared.with(&range.volume, |s| s.complete(range.first, range.count, began));
+                self.shared.tell(|| format!("{range}: {began} is done"));
+            }
+            Err(error) => {
+                assert!(self.shared.lost.get(), "{range}: {error}");
+                self.shared.with(&range.volume, |s| s.fail(range.first, range.count));
+                self.shared.tell(|| format!("{range}: {began} failed: {error}"));
+            }
+        }
     }
 
     async fn flush(&mut self) {
@@ -328,8 +343,7 @@ impl<S: Subject> Task<S> {
         let began = self.begin(range, &format!("write {version}"), stamps);
         let data = in_pieces(&content, &mut self.rng);
         let written = self.volumes[&range.volume].write(range.at(), &data).await;
-        written.unwrap_or_else(|e| panic!("write of {range}: {e}"));
-        self.complete(range, began);
+        self.ended(range, began, written);
     }
 
     /// Puts something new where the latest content is, in the first sectors of the range.
@@ -342,22 +356,19 @@ impl<S: Subject> Task<S> {
         let (version, stamps, new) = self.new_content(&range);
         let began = self.begin(&range, &format!("swap for {version}"), stamps);
         let swapped = self.volumes[&range.volume].swap(range.at(), &old.into(), &new.into()).await;
-        swapped.unwrap_or_else(|e| panic!("swap of {range}: {e}"));
-        self.complete(&range, began);
+        self.ended(&range, began, swapped);
     }
 
     async fn zero(&self, range: &Range) {
         let began = self.begin(range, "zero", vec![Stamp::default(); range.count]);
         let zeroed = self.volumes[&range.volume].zero(range.at(), range.len() as u64).await;
-        zeroed.unwrap_or_else(|e| panic!("zero of {range}: {e}"));
-        self.complete(range, began);
+        self.ended(range, began, zeroed);
     }
 
     async fn unmap(&self, range: &Range) {
         let began = self.begin(range, "unmap", vec![Stamp::default(); range.count]);
         let unmapped = self.volumes[&range.volume].unmap(range.at(), range.len() as u64).await;
-        unmapped.unwrap_or_else(|e| panic!("unmap of {range}: {e}"));
-        self.complete(range, began);
+        self.ended(range, began, unmapped);
     }
 
     /// Copies to `range` from somewhere else.
@@ -373,8 +384,7 @@ impl<S: Subject> Task<S> {
         let began = self.begin(&to_range, &format!("copy from {source}"), stamps);
         let (from, to) = (&self.volumes[&source.volume], &self.volumes[&range.volume]);
         let copied = to.copy_from(from, source.at(), range.at(), source.len() as u64).await;
-        copied.unwrap_or_else(|e| panic!("copy of {source} to {range}: {e}"));
-        self.complete(&to_range, began);
+        self.ended(&to_range, began, copied);
         self.shared.give_back(&source);
     }
 }
