@@ -13,6 +13,7 @@ use array::config::{
 use array::{Array, ControllerHandle, DriveSpec};
 use clap::Args;
 
+use crate::declared::laid_over;
 use crate::held::wait_until_free;
 use crate::manage::socket_in;
 
@@ -157,7 +158,7 @@ fn declared(serve: &Serve, store: &Store) -> Result<Config> {
     if let Some(path) = &serve.config {
         let declared = Declaration::read(path, store.dir())?;
         return Ok(match kept {
-            Some(kept) => kept.overlaid_with(declared),
+            Some(kept) => laid_over(kept, declared),
             None => declared,
         });
     }

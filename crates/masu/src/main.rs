@@ -2,6 +2,7 @@
 
 mod check;
 mod daemon;
+mod declared;
 mod held;
 mod manage;
 mod table;

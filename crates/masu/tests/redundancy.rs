@@ -109,6 +109,8 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
     array.restart();
     qemu_io(&array.url(0), &["read -P 0x5a 0 48M", "read -P 0x11 56M 1M"])
         .expect("all is there after a restart");
+    // The declaration given again names the drives that left; the labels know better.
+    wait_for(&array, &["group", "show", "g0"], &["raid5, optimal", "g0-0"]);
 }
 
 #[test]
