@@ -238,8 +238,13 @@ pub(crate) async fn replace_drive(
         false => open_drive(controller, config, new)?,
     };
     check_fits(&group, position, &drive).await.map_err(|cause| place()(&cause))?;
-    group.fail(position, "replaced by hand").await.map_err(|e| place()(&e))?;
-    group.replace(position, drive).await.map_err(|e| place()(&e))?;
+    controller.state.borrow_mut().replacing.insert(group_name.to_owned());
+    let replaced = match group.fail(position, "replaced by hand").await {
+        Ok(()) => group.replace(position, drive).await.map_err(|e| place()(&e)),
+        Err(error) => Err(place()(&error)),
+    };
+    controller.state.borrow_mut().replacing.remove(group_name);
+    replaced?;
     let mut state = controller.state.borrow_mut();
     state.spares.retain(|s| s != new);
     if old != new {

@@ -1,6 +1,6 @@
 //! What a controller owns.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) ports: Vec<Rc<Port>>,
     /// Declared spares that nobody has taken.
     pub(crate) spares: Vec<String>,
+    /// Groups in which a place is being given to a drive by hand: no spare takes it meanwhile.
+    pub(crate) replacing: BTreeSet<String>,
     pub(crate) jobs: Jobs,
     /// Who looks after a group, by its name.
     pub(crate) group_watches: BTreeMap<String, Watch>,
@@ -52,6 +54,7 @@ impl State {
             lus: BTreeMap::new(),
             ports: Vec::new(),
             spares: Vec::new(),
+            replacing: BTreeSet::new(),
             jobs: Jobs::default(),
             group_watches: BTreeMap::new(),
             pool_watches: BTreeMap::new(),

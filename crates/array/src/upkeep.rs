@@ -146,6 +146,9 @@ impl Kept {
 
     /// Gives places without a drive to spares: of those that fit the smallest.
     async fn fill_places(&self) {
+        if self.controller.state().replacing.contains(&self.name) {
+            return;
+        }
         let empty = |m: &&MemberStatus| matches!(m.state, MemberState::Missing | MemberState::Failed);
         let members = self.group.status().members;
         for place in members.iter().filter(empty) {

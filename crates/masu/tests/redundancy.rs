@@ -114,6 +114,19 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
 }
 
 #[test]
+fn a_drive_replaced_by_hand_leaves_the_spare_alone() {
+    let array = Running::start(&raid5());
+    qemu_io(&array.url(0), &["write -P 0x5a 0 8M", "flush"]).expect("write");
+    array.ok(&["group", "replace", "g0", "d1", "new.img"]);
+    wait_for(&array, &["group", "show", "g0"], &["raid5, optimal", "g0-0"]);
+    let drives = array.ok(&["drive", "list"]);
+    assert!(drives.lines().any(|line| line.contains("s0") && line.contains("spare")), "{drives}");
+    let refused = array.command(&["group", "replace", "g0", "d1", "another.img"]);
+    assert_eq!(refused.status.code(), Some(2), "d1 has left");
+    qemu_io(&array.url(0), &["read -P 0x5a 0 8M"]).expect("all is there");
+}
+
+#[test]
 fn a_rebuild_goes_on_after_a_restart_and_a_kill() {
     let mut array = Running::start(&raid5());
     qemu_io(&array.url(0), &["write -P 0x77 0 64M", "flush"]).expect("write");

@@ -161,6 +161,10 @@ fn age(label: &Label) -> (u64, u64) {
 
 fn held_against_newest(newest: &Label, found: &Labelled, examination: &mut Examination) {
     let (place, label) = (format!("drive {}", found.name), &found.label);
+    if newest.rebuilding.is_some_and(|(position, _)| position == label.position) {
+        // The group says so when it is opened.
+        return;
+    }
     if newest.in_sync & (1 << label.position) == 0 {
         let text = format!(
             "it is stale: it has not all data of group {}, which goes on at epoch {}",
