@@ -96,7 +96,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             groups: vec![name.clone()],
             page_bytes: shape.page.0,
             soft_threshold_percent: pool.threshold_percent,
-            critical_threshold_percent: 95,
+            critical_threshold_percent: 100,
             leaving: vec![],
             controller: 0,
         });

@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -11,10 +11,14 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("parity", &[]),
     ("raid", &["world", "block", "parity"]),
     ("pool", &["world", "block", "raid"]),
+    ("cache", &["world", "block"]),
     ("scsi", &["world", "block"]),
     ("iscsi", &["world", "block", "scsi"]),
-    ("array", &["world", "block", "raid", "pool", "scsi", "iscsi"]),
-    ("lab", &["world", "world_real", "world_model", "block", "raid", "pool", "scsi", "iscsi", "array"]),
+    ("array", &["world", "block", "raid", "pool", "cache", "scsi", "iscsi"]),
+    (
+        "lab",
+        &["world", "world_real", "world_model", "block", "raid", "pool", "cache", "scsi", "iscsi", "array"],
+    ),
     ("admin", &["world", "array"]),
     ("masu", ALL),
     ("xtask", ALL),
@@ -28,6 +32,7 @@ const ALL: &[&str] = &[
     "parity",
     "raid",
     "pool",
+    "cache",
     "scsi",
     "iscsi",
     "array",

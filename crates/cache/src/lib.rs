@@ -1,0 +1,12 @@
+//! The cache of a controller: reads that are ready, writes that are safe before they are in place.
+//!
+//! docs/decisions/0003-cache-and-journal.md has the plan and the allowed outcomes of a crash.
+
+#![forbid(unsafe_code)]
+
+mod destage;
+mod frames;
+mod journal;
+mod segments;
+mod streams;
+mod unit;
