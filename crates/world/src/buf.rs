@@ -10,65 +10,19 @@
 //! freezing, slicing and handing the same bytes to two mirrored drives and a socket copies nothing; when the last holder
 //! drops it, block and count go back to the shelf together and the next `Buf::new` allocates nothing.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::sync::Arc;
 
-/// Alignment of every buffer: the largest memory alignment that O_DIRECT asks for on common devices.
-const ALIGN: usize = 4096;
-/// The smallest size class.
-const CLASS_LEN_MIN: usize = 4096;
-/// Size classes are powers of two from 4 KiB to 8 MiB.
-const CLASSES: usize = 12;
+use crate::shelf::{self, CLASS_LEN_MIN, CLASSES, Memory};
+
 /// The largest buffer, in bytes: the largest transfer of one command and some.
 pub const BUF_LEN_MAX: usize = CLASS_LEN_MIN << (CLASSES - 1);
-/// How much memory one class may keep on the shelf of a thread.
-const SHELF_BYTES_MAX: usize = 16 << 20;
-
-struct Memory {
-    bytes: Box<[u8]>,
-    /// Where the aligned part begins.
-    start: usize,
-    class: usize,
-}
-
-impl Memory {
-    fn allocate(class: usize) -> Arc<Memory> {
-        let bytes = vec![0u8; (CLASS_LEN_MIN << class) + ALIGN].into_boxed_slice();
-        let start = bytes.as_ptr().align_offset(ALIGN);
-        Arc::new(Memory { bytes, start, class })
-    }
-}
-
-thread_local! {
-    static SHELF: RefCell<[Vec<Arc<Memory>>; CLASSES]> = RefCell::new(std::array::from_fn(|_| Vec::new()));
-}
 
 fn class_of(len: usize) -> usize {
     assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is over the limit of {BUF_LEN_MAX}");
     len.next_power_of_two().max(CLASS_LEN_MIN).trailing_zeros() as usize
         - CLASS_LEN_MIN.trailing_zeros() as usize
-}
-
-fn take(class: usize) -> Arc<Memory> {
-    let shelved = SHELF.try_with(|s| s.borrow_mut()[class].pop()).ok().flatten();
-    shelved.unwrap_or_else(|| Memory::allocate(class))
-}
-
-/// Puts the memory back when nobody else holds it.
-fn give_back(mut memory: Arc<Memory>) {
-    if Arc::get_mut(&mut memory).is_none() {
-        return;
-    }
-    let class = memory.class;
-    // During the thread's end the shelf is gone, and the memory is freed instead.
-    let _ = SHELF.try_with(|s| {
-        let shelf = &mut s.borrow_mut()[class];
-        if (shelf.len() + 1) * (CLASS_LEN_MIN << class) <= SHELF_BYTES_MAX {
-            shelf.push(memory);
-        }
-    });
 }
 
 /// A unique, mutable, page-aligned buffer. Its content is unspecified until it is written.
@@ -80,7 +34,7 @@ pub struct Buf {
 impl Buf {
     /// A buffer of `len` bytes (at most [`BUF_LEN_MAX`]) with unspecified content.
     pub fn new(len: usize) -> Buf {
-        Buf { memory: Some(take(class_of(len))), len }
+        Buf { memory: Some(shelf::take(class_of(len))), len }
     }
 
     /// A buffer of `len` zero bytes.
@@ -105,8 +59,8 @@ impl Buf {
     /// Changes the length within the memory that the buffer has (its size class); what lies beyond the old length is
     /// unspecified. Panics past that memory: the caller's bug.
     pub fn set_len(&mut self, len: usize) {
-        let class = self.memory.as_ref().expect("memory is only taken by freeze and drop").class;
-        assert!(len <= CLASS_LEN_MIN << class, "a length of {len} bytes is over the buffer's memory");
+        let memory = self.memory.as_ref().expect("memory is only taken by freeze and drop");
+        assert!(len <= memory.bytes().len(), "a length of {len} bytes is over the buffer's memory");
         self.len = len;
     }
 
@@ -120,7 +74,7 @@ impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let m = self.memory.as_ref().expect("memory is only taken by freeze and drop");
-        &m.bytes[m.start..m.start + self.len]
+        &m.bytes()[..self.len]
     }
 }
 
@@ -128,14 +82,14 @@ impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
         let m = self.memory.as_mut().expect("memory is only taken by freeze and drop");
         let m = Arc::get_mut(m).expect("a Buf is the only holder of its memory");
-        &mut m.bytes[m.start..m.start + self.len]
+        &mut m.bytes_mut()[..self.len]
     }
 }
 
 impl Drop for Buf {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            give_back(memory);
+            shelf::give_back(memory);
         }
     }
 }
@@ -186,15 +140,14 @@ impl Deref for Data {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let m = self.memory.as_ref().expect("memory is only taken by drop");
-        let from = m.start + self.from;
-        &m.bytes[from..from + self.len]
+        &m.bytes()[self.from..self.from + self.len]
     }
 }
 
 impl Drop for Data {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            give_back(memory);
+            shelf::give_back(memory);
         }
     }
 }
@@ -213,7 +166,7 @@ mod tests {
     fn memory_is_aligned_and_comes_back_to_the_shelf() {
         for len in [1, 4096, 4097, 1 << 20, BUF_LEN_MAX] {
             let mut buf = Buf::new(len);
-            assert_eq!(buf.as_ptr() as usize % ALIGN, 0);
+            assert_eq!(buf.as_ptr() as usize % CLASS_LEN_MIN, 0);
             assert_eq!(buf.len(), len);
             buf[len - 1] = 7;
             let address = buf.as_ptr();

@@ -20,6 +20,7 @@ mod buf;
 mod drive;
 pub mod io;
 mod net;
+mod shelf;
 pub mod sync;
 mod task;
 mod time;

@@ -1,0 +1,196 @@
+//! The memory of buffers: page-aligned blocks in size classes, kept for the next taker.
+//!
+//! ```text
+//!   take ──> this thread's shelf ──empty──> the depot (all threads) ──empty──> a new slab, or a block of its own
+//!   give_back ──> this thread's shelf ──full──> half of it to the depot
+//! ```
+//!
+//! Small blocks are cut from slabs, which live as long as the process: an aligned block of 4 KiB of its own would cost the
+//! system's allocator 8 KiB, and a cache has hundreds of thousands of them. Large blocks are given back to the system when more of them
+//! lie idle than the limit: taking them anew costs a page fault for each 4 KiB, which at some GB/s is most of a core. The
+//! depot is where blocks come back that one thread takes and another drops; it is locked once for many of them.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+
+/// The smallest size class, and the alignment of all: the largest memory alignment that O_DIRECT asks for on common devices.
+pub(crate) const CLASS_LEN_MIN: usize = 4096;
+/// Size classes are powers of two from 4 KiB to 8 MiB.
+pub(crate) const CLASSES: usize = 12;
+/// Classes below this one are cut from slabs: blocks of up to 64 KiB.
+const SLAB_CLASSES: usize = 5;
+/// A slab: sixteen of the largest blocks that are cut from one.
+const SLAB_BYTES: usize = 1 << 20;
+/// What a thread keeps of a small class before half goes to the depot.
+const SMALL_BYTES_MAX: usize = 8 << 20;
+/// What a thread keeps of all large classes together: what is in flight on a group of nine drives and some.
+const LARGE_BYTES_MAX: usize = 256 << 20;
+
+/// One aligned page.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(4096))]
+struct Page([u8; CLASS_LEN_MIN]);
+
+enum Pages {
+    /// A part of a slab.
+    Cut(&'static mut [Page]),
+    Own(Box<[Page]>),
+}
+
+/// One block.
+pub(crate) struct Memory {
+    pages: Pages,
+    class: usize,
+}
+
+impl Memory {
+    fn own(class: usize) -> Arc<Memory> {
+        Arc::new(Memory { pages: Pages::Own(pages(CLASS_LEN_MIN << class)), class })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.pages {
+            Pages::Cut(pages) => pages.as_bytes(),
+            Pages::Own(pages) => pages.as_bytes(),
+        }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.pages {
+            Pages::Cut(pages) => pages.as_mut_bytes(),
+            Pages::Own(pages) => pages.as_mut_bytes(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        CLASS_LEN_MIN << self.class
+    }
+}
+
+fn pages(len: usize) -> Box<[Page]> {
+    <[Page]>::new_box_zeroed_with_elems(len / CLASS_LEN_MIN).expect("the system has no memory left")
+}
+
+type Blocks = Vec<Arc<Memory>>;
+
+#[derive(Default)]
+struct Shelf {
+    classes: [Blocks; CLASSES],
+    /// Bytes in the large classes.
+    large: usize,
+}
+
+thread_local! {
+    static SHELF: RefCell<Shelf> = RefCell::default();
+}
+
+static DEPOT: [Mutex<Blocks>; SLAB_CLASSES] = [const { Mutex::new(Vec::new()) }; SLAB_CLASSES];
+
+/// A block of this class that nobody else holds.
+pub(crate) fn take(class: usize) -> Arc<Memory> {
+    // During the thread's end the shelf is gone.
+    SHELF.try_with(|shelf| shelf.borrow_mut().take(class)).unwrap_or_else(|_| Memory::own(class))
+}
+
+/// Puts the memory back when nobody else holds it.
+pub(crate) fn give_back(mut memory: Arc<Memory>) {
+    if Arc::get_mut(&mut memory).is_none() {
+        return;
+    }
+    let mut given = Some(memory);
+    let shelved = SHELF.try_with(|shelf| shelf.borrow_mut().give_back(given.take().expect("given once")));
+    if let (Err(_), Some(memory)) = (shelved, given)
+        && memory.class < SLAB_CLASSES
+    {
+        depot(memory.class).push(memory);
+    }
+}
+
+fn depot(class: usize) -> std::sync::MutexGuard<'static, Blocks> {
+    DEPOT[class].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shelf {
+    fn take(&mut self, class: usize) -> Arc<Memory> {
+        if let Some(memory) = self.classes[class].pop() {
+            self.large -= if class < SLAB_CLASSES { 0 } else { memory.len() };
+            return memory;
+        }
+        if class >= SLAB_CLASSES {
+            return Memory::own(class);
+        }
+        let blocks = &mut self.classes[class];
+        let mut depot = depot(class);
+        let many = (SLAB_BYTES / (CLASS_LEN_MIN << class)).min(depot.len());
+        let from = depot.len() - many;
+        blocks.extend(depot.drain(from..));
+        drop(depot);
+        blocks.pop().unwrap_or_else(|| {
+            let slab: &'static mut [Page] = Box::leak(pages(SLAB_BYTES));
+            let cut = slab.chunks_exact_mut(1 << class);
+            blocks.extend(cut.map(|pages| Arc::new(Memory { pages: Pages::Cut(pages), class })));
+            blocks.pop().expect("a slab has blocks")
+        })
+    }
+
+    fn give_back(&mut self, memory: Arc<Memory>) {
+        let class = memory.class;
+        if class >= SLAB_CLASSES {
+            if self.large + memory.len() <= LARGE_BYTES_MAX || self.give_up_other(class) {
+                self.large += memory.len();
+                self.classes[class].push(memory);
+            }
+            return;
+        }
+        // A block of its own is of a thread that ended, or began: the system may have it again.
+        if matches!(memory.pages, Pages::Own(_)) {
+            return;
+        }
+        let blocks = &mut self.classes[class];
+        blocks.push(memory);
+        if blocks.len() * (CLASS_LEN_MIN << class) > SMALL_BYTES_MAX {
+            let half = blocks.len() / 2;
+            depot(class).extend(blocks.drain(half..));
+        }
+    }
+
+    /// Makes room for a block of this class by giving one of another class back to the system, which is at least as large. Whether there was one.
+    fn give_up_other(&mut self, class: usize) -> bool {
+        let other = (class + 1..CLASSES).rev().find(|c| !self.classes[*c].is_empty());
+        let Some(memory) = other.and_then(|c| self.classes[c].pop()) else { return false };
+        self.large -= memory.len();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_slab_are_apart_and_come_back_through_the_depot() {
+        let count = 2 * SMALL_BYTES_MAX / CLASS_LEN_MIN;
+        let mut blocks: Vec<_> = (0..count).map(|_| take(0)).collect();
+        let mut addresses: Vec<_> = blocks.iter().map(|b| b.bytes().as_ptr() as usize).collect();
+        addresses.sort_unstable();
+        assert!(addresses.windows(2).all(|pair| pair[0] + CLASS_LEN_MIN <= pair[1]));
+        // Another thread drops them, and the first one gets them again.
+        std::thread::scope(|s| s.spawn(|| blocks.drain(..).for_each(give_back)).join()).expect("dropped");
+        let again = take(0);
+        assert!(addresses.binary_search(&(again.bytes().as_ptr() as usize)).is_ok());
+    }
+
+    #[test]
+    fn large_blocks_are_kept_up_to_the_limit() {
+        let mut shelf = Shelf::default();
+        let blocks: Vec<_> = (0..40).map(|_| shelf.take(CLASSES - 1)).collect();
+        blocks.into_iter().for_each(|b| shelf.give_back(b));
+        assert_eq!(shelf.large, LARGE_BYTES_MAX);
+        assert_eq!(shelf.classes[CLASSES - 1].len(), 32);
+        let small = shelf.take(SLAB_CLASSES);
+        shelf.give_back(small);
+        assert_eq!(shelf.classes[SLAB_CLASSES].len(), 1, "a larger one made room");
+    }
+}
