@@ -10,3 +10,8 @@ mod journal;
 mod segments;
 mod streams;
 mod unit;
+
+pub use frames::{
+    ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, NoFrame, PARTITIONS_MAX,
+    PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
+};

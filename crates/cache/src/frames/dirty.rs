@@ -1,0 +1,111 @@
+//! What is known of one unit: its frames, which blocks are dirty and which are on their way, how old the oldest is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::queue::Queue;
+
+/// Blocks of a set that share one word.
+const WORD_BLOCKS: u64 = u64::BITS as u64;
+
+/// A sorted set of blocks: words of 64 neighbours. What is written in sequence costs a word for 256 KiB.
+#[derive(Default)]
+pub(super) struct BlockSet {
+    words: BTreeMap<u64, u64>,
+    len: u32,
+}
+
+impl BlockSet {
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Adds a block that is not in the set.
+    pub(super) fn insert(&mut self, block: u64) {
+        let word = self.words.entry(block / WORD_BLOCKS).or_default();
+        let bit = 1 << (block % WORD_BLOCKS);
+        assert!(*word & bit == 0, "block {block} enters a set twice");
+        *word |= bit;
+        self.len += 1;
+    }
+
+    /// Takes a block out that is in the set.
+    pub(super) fn remove(&mut self, block: u64) {
+        let word = self.words.get_mut(&(block / WORD_BLOCKS)).expect("a block that leaves a set is in it");
+        let bit = 1 << (block % WORD_BLOCKS);
+        assert!(*word & bit != 0, "block {block} leaves a set twice");
+        *word &= !bit;
+        if *word == 0 {
+            self.words.remove(&(block / WORD_BLOCKS));
+        }
+        self.len -= 1;
+    }
+
+    /// The blocks from `first` on, in order.
+    pub(super) fn from(&self, first: u64) -> impl Iterator<Item = u64> + '_ {
+        let word = first / WORD_BLOCKS;
+        self.words.range(word..).flat_map(move |(&at, &bits)| {
+            let mask = if at == word { u64::MAX << (first % WORD_BLOCKS) } else { u64::MAX };
+            Bits(bits & mask).map(move |bit| at * WORD_BLOCKS + bit)
+        })
+    }
+
+    /// Whether a block of the range is in the set.
+    pub(super) fn any(&self, range: Range<u64>) -> bool {
+        self.from(range.start).next().is_some_and(|block| block < range.end)
+    }
+}
+
+/// The numbers of the bits that are set.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(u64::from(bit))
+    }
+}
+
+/// The books of one unit.
+#[derive(Default)]
+pub(super) struct Book {
+    /// All its frames, for operations over ranges that are longer than this list.
+    pub(super) frames: Queue,
+    /// Blocks whose frames are in state Dirty.
+    pub(super) dirty: BlockSet,
+    /// Blocks whose frames are in state Destaging or Rewritten.
+    pub(super) in_flight: BlockSet,
+    /// (oldest journal number, block) of the frames that are not clean and were journaled.
+    pub(super) ages: BTreeSet<(u64, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_agree_with_a_plain_set() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let (mut set, mut plain) = (BlockSet::default(), BTreeSet::new());
+        for _ in 0..20_000 {
+            let block = random.u64(0..700);
+            if plain.insert(block) {
+                set.insert(block);
+            } else {
+                plain.remove(&block);
+                set.remove(block);
+            }
+            let (from, to) = (random.u64(0..720), random.u64(0..720));
+            assert!(set.from(from).take(5).eq(plain.range(from..).copied().take(5)));
+            assert_eq!(set.any(from..to), from < to && plain.range(from..to).next().is_some());
+            assert_eq!(set.len() as usize, plain.len());
+        }
+        assert!(set.words.len() <= 11);
+    }
+}

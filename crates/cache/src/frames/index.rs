@@ -1,0 +1,78 @@
+//! From a key to its slot: chains of slot numbers.
+//!
+//! Written here because a table of open addressing leaves gravestones behind and has to be built anew now and then,
+//! which at millions of frames is a pause of many milliseconds. Chains by slot number cost four bytes a slot, one line
+//! of memory for the head and one for the frame itself, are never rebuilt, and the order of everything follows from
+//! the operations alone.
+
+use super::state::Key;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A hash of the key that spreads neighbouring blocks; the same in every run.
+pub(super) fn hash(key: Key) -> u64 {
+    // Multipliers of splitmix64's finalizer; each step is a bijection, so that only the unit can make two keys meet.
+    let mut x = key.block ^ u64::from(key.unit.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Slots by hash. What a slot holds is known to the caller.
+pub(super) struct Chains {
+    heads: Vec<u32>,
+    /// By slot: the next slot of its chain.
+    next: Vec<u32>,
+}
+
+impl Chains {
+    /// For slots `0..capacity`.
+    pub(super) fn new(capacity: u32) -> Chains {
+        // At least one head for each slot: a chain has half a slot on average before the one looked for.
+        let heads = (capacity as usize).next_power_of_two();
+        Chains { heads: vec![NONE; heads], next: Vec::with_capacity(capacity as usize) }
+    }
+
+    fn head(&self, hash: u64) -> usize {
+        (hash as usize) & (self.heads.len() - 1)
+    }
+
+    /// The slot of this hash for which `is` holds.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut slot = self.heads[self.head(hash)];
+        while slot != NONE {
+            if is(slot) {
+                return Some(slot);
+            }
+            slot = self.next[slot as usize];
+        }
+        None
+    }
+
+    /// Adds a slot that is in no chain.
+    pub(super) fn insert(&mut self, hash: u64, slot: u32) {
+        let head = self.head(hash);
+        if self.next.len() <= slot as usize {
+            self.next.resize(slot as usize + 1, NONE);
+        }
+        self.next[slot as usize] = self.heads[head];
+        self.heads[head] = slot;
+    }
+
+    /// Takes a slot out. Panics when it is not in the chain of `hash`: the caller's bug.
+    pub(super) fn remove(&mut self, hash: u64, slot: u32) {
+        let head = self.head(hash);
+        let after = self.next[slot as usize];
+        if self.heads[head] == slot {
+            self.heads[head] = after;
+            return;
+        }
+        let mut at = self.heads[head];
+        while self.next[at as usize] != slot {
+            at = self.next[at as usize];
+        }
+        self.next[at as usize] = after;
+    }
+}

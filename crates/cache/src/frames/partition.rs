@@ -1,0 +1,80 @@
+//! Partitions: whose frames they are, and who gives one up when somebody needs it.
+
+use super::queue::Queue;
+use super::state::FrameState;
+
+/// Partitions at most: more than a house has classes of service. Their number bounds the search for who gives.
+pub const PARTITIONS_MAX: u16 = 64;
+
+/// Counters of one partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionCounts {
+    /// Frames it has.
+    pub frames: u32,
+    /// Frames that are guaranteed to it.
+    pub frames_min: u32,
+    /// Of its frames, those that are not clean.
+    pub dirty: u32,
+    /// Blocks that were asked for and present.
+    pub hits: u64,
+    /// Blocks that were asked for and absent.
+    pub misses: u64,
+    /// Frames that it gave up for others or for itself.
+    pub evictions: u64,
+    /// Blocks that came back soon after they were given up, and went to the main queue.
+    pub ghost_hits: u64,
+}
+
+/// One partition: its queues hold its clean frames.
+#[derive(Default)]
+pub(super) struct Partition {
+    pub(super) exists: bool,
+    pub(super) min_percent: u8,
+    pub(super) small: Queue,
+    pub(super) main: Queue,
+    pub(super) ghosts: Queue,
+    pub(super) counts: PartitionCounts,
+}
+
+impl Partition {
+    pub(super) fn clean(&self) -> u32 {
+        self.small.len() + self.main.len()
+    }
+
+    /// Frames of another state than `Clean` are counted, not queued.
+    pub(super) fn count_state(&mut self, from: FrameState, to: FrameState) {
+        self.counts.dirty -= u32::from(from != FrameState::Clean);
+        self.counts.dirty += u32::from(to != FrameState::Clean);
+    }
+}
+
+/// Who gives up a frame so that partition `asking` gets one, when none is free. `None`: nobody has a clean one to
+/// give.
+///
+/// Each partition is entitled to its minimum and an equal part of what nobody claims. One below that takes from the one
+/// that is the most above; one at it gives up a frame of its own. Nobody's frames fall below the minimum for others.
+pub(super) fn giver(partitions: &[Partition], asking: usize, capacity: u32) -> Option<usize> {
+    let existing = partitions.iter().filter(|p| p.exists).count() as u64;
+    let claimed: u64 = partitions.iter().map(|p| u64::from(p.min_percent)).sum();
+    let unclaimed = 100u64.saturating_sub(claimed);
+    let min = |p: &Partition| u64::from(capacity) * u64::from(p.min_percent) / 100;
+    let fair = |p: &Partition| match p.exists {
+        true => min(p) + u64::from(capacity) * unclaimed / 100 / existing.max(1),
+        false => 0,
+    };
+    let most_above = |entitled: &dyn Fn(&Partition) -> u64| {
+        let above = |p: &Partition| u64::from(p.counts.frames).saturating_sub(entitled(p));
+        (0..partitions.len())
+            .filter(|&i| i != asking && partitions[i].clean() > 0 && above(&partitions[i]) > 0)
+            .max_by_key(|&i| above(&partitions[i]))
+    };
+    let me = &partitions[asking];
+    let own = (me.clean() > 0).then_some(asking);
+    if u64::from(me.counts.frames) < min(me) {
+        return most_above(&fair).or_else(|| most_above(&min)).or(own);
+    }
+    if u64::from(me.counts.frames) < fair(me) {
+        return most_above(&fair).or(own).or_else(|| most_above(&min));
+    }
+    own.or_else(|| most_above(&fair)).or_else(|| most_above(&min))
+}

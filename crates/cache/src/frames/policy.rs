@@ -1,0 +1,89 @@
+//! Replacement, after S3-FIFO (Yang et al., SOSP 2023): what is seen for the first time enters a small queue and mostly
+//! leaves from there, remembered as a ghost; what was used twice in it, or came back as a ghost, lives in the main
+//! queue, where each use (up to three) is worth another round.
+//!
+//! ```text
+//!   new ──> small (10 %) ──used twice──> main ──not used──> second level, or nothing
+//!             │                          ^  └─used─┘ once around
+//!             └─else──> ghosts ──asked again┘
+//! ```
+//!
+//! Only clean frames are in the queues: a frame leaves its queue when it is written and enters it again, as the newest,
+//! when the device has its content. So whatever the share of dirty frames, nothing is searched or skipped here.
+
+use super::ghost::Ghosts;
+use super::index::NONE;
+use super::partition::Partition;
+use super::queue::Links;
+use super::table::Frame;
+
+/// Uses that are remembered: two bits, as published.
+pub(super) const USES_MAX: u8 = 3;
+/// Uses in the small queue that lead to the main queue. One is not enough: the second sector of a block that is read
+/// sector by sector is no sign that it will be read again.
+const USES_TO_STAY: u8 = 2;
+/// The small queue's part of the clean frames: one in ten, as published.
+const SMALL_PART: u32 = 10;
+/// Frames that are looked at for one eviction. A use gives a frame at most three rounds, so that the mean is small; the
+/// limit is for the moment after many hits, when the oldest has to go all the same.
+const LOOKS_MAX: u32 = 32;
+
+/// The queue that a frame is in while it is clean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    Small,
+    Main,
+}
+
+impl Partition {
+    /// Enters a clean frame as the newest of its queue.
+    pub(super) fn enter(&mut self, links: &mut Links, slot: u32, home: Home) {
+        match home {
+            Home::Small => self.small.push(links, slot),
+            Home::Main => self.main.push(links, slot),
+        }
+    }
+
+    /// Takes a clean frame out of its queue.
+    pub(super) fn leave(&mut self, links: &mut Links, slot: u32, home: Home) {
+        match home {
+            Home::Small => self.small.remove(links, slot),
+            Home::Main => self.main.remove(links, slot),
+        }
+    }
+
+    /// The clean frame that goes next; it is still in its queue. `None`: none is clean.
+    pub(super) fn victim(&mut self, links: &mut Links, frames: &mut [Frame]) -> Option<u32> {
+        for look in 1..=LOOKS_MAX {
+            let small_is_long = self.small.len() > self.clean() / SMALL_PART;
+            let home = if small_is_long || self.main.oldest() == NONE { Home::Small } else { Home::Main };
+            let slot = match home {
+                Home::Small => self.small.oldest(),
+                Home::Main => self.main.oldest(),
+            };
+            if slot == NONE {
+                return None;
+            }
+            let frame = &mut frames[slot as usize];
+            let uses_left = match home {
+                Home::Small if frame.uses >= USES_TO_STAY => Some(0),
+                Home::Main => frame.uses.checked_sub(1),
+                Home::Small => None,
+            };
+            let Some(uses) = uses_left.filter(|_| look < LOOKS_MAX) else {
+                return Some(slot);
+            };
+            frame.uses = uses;
+            frame.home = Home::Main;
+            self.leave(links, slot, home);
+            self.enter(links, slot, Home::Main);
+        }
+        None
+    }
+
+    /// Remembers a key that left the small queue; as many as the main queue has frames when it is full.
+    pub(super) fn remember(&mut self, ghosts: &mut Ghosts, partition: u16, hash: u64) {
+        let limit = self.counts.frames - self.counts.frames / SMALL_PART;
+        ghosts.remember(&mut self.ghosts, partition, hash, limit);
+    }
+}

@@ -1,0 +1,269 @@
+//! From dirty to clean: what a destage picks, what becomes of it, and what is forgotten or given up on the way.
+
+use std::ops::Range;
+
+use world::Data;
+
+use super::partition::Partition;
+use super::state::{ALL_SECTORS, FrameState, Key, PartitionId, UnitId};
+use super::table::Frames;
+
+/// What a destage takes of one frame.
+#[derive(Clone, Debug)]
+pub struct Picked {
+    /// The content of the frame.
+    pub data: Data,
+    /// The sectors to write: all where all are known, since whole blocks are the cheaper write; else the dirty ones.
+    pub sectors: u8,
+    /// The journal number that must be durable first; 0: none.
+    pub sequence: u64,
+}
+
+/// How many frames a unit has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitFrames {
+    /// All.
+    pub frames: u32,
+    /// In state Dirty.
+    pub dirty: u32,
+    /// In state Destaging or Rewritten.
+    pub in_flight: u32,
+}
+
+impl Frames {
+    /// Changes the state and every book that follows it.
+    pub(super) fn set_state(&mut self, slot: u32, to: FrameState) {
+        let frame = &mut self.list[slot as usize];
+        let from = std::mem::replace(&mut frame.state, to);
+        if from == to {
+            return;
+        }
+        let (key, home) = (frame.key, frame.home);
+        let partition = &mut self.partitions[usize::from(frame.partition)];
+        partition.count_state(from, to);
+        if from == FrameState::Clean {
+            partition.leave(&mut self.links, slot, home);
+        }
+        if to == FrameState::Clean {
+            partition.enter(&mut self.links, slot, home);
+        }
+        self.by_state[from as usize] -= 1;
+        self.by_state[to as usize] += 1;
+        let book = self.books.get_mut(&key.unit).expect("a unit with a frame has books");
+        if from == FrameState::Dirty {
+            book.dirty.remove(key.block);
+        }
+        if to == FrameState::Dirty {
+            book.dirty.insert(key.block);
+        }
+        match (from.is_in_flight(), to.is_in_flight()) {
+            (true, false) => book.in_flight.remove(key.block),
+            (false, true) => book.in_flight.insert(key.block),
+            _ => {}
+        }
+    }
+
+    /// Notes the journal number of a write, before its state changes.
+    pub(super) fn note_sequence(&mut self, slot: u32, sequence: u64) {
+        if sequence == 0 {
+            return;
+        }
+        let frame = &mut self.list[slot as usize];
+        frame.newest = frame.newest.max(sequence);
+        if frame.state.is_in_flight() && frame.oldest_since == 0 {
+            frame.oldest_since = sequence;
+        }
+        if frame.oldest == 0 {
+            self.set_oldest(slot, sequence);
+        }
+    }
+
+    fn set_oldest(&mut self, slot: u32, sequence: u64) {
+        let frame = &mut self.list[slot as usize];
+        let before = std::mem::replace(&mut frame.oldest, sequence);
+        let book = self.books.get_mut(&frame.key.unit).expect("a unit with a frame has books");
+        if before != 0 {
+            book.ages.remove(&(before, frame.key.block));
+        }
+        if sequence != 0 {
+            book.ages.insert((sequence, frame.key.block));
+        }
+    }
+
+    /// A destage takes the frame: a dirty one, or a clean one of which all sectors are known, to close a gap. Panics for
+    /// any other: the caller's bug.
+    pub fn begin_destage(&mut self, key: Key) -> Picked {
+        let slot = self.find(key).expect("a frame that is destaged is present");
+        let frame = &mut self.list[slot as usize];
+        let state = frame.state.picked();
+        let sectors = if frame.valid == ALL_SECTORS { ALL_SECTORS } else { frame.dirty };
+        assert!(sectors != 0, "a clean frame with missing sectors closes no gap");
+        frame.dirty = 0;
+        // Also of a clean sector it is unknown, if the write fails, what the device has then.
+        frame.in_flight = sectors;
+        let data = frame.data.clone().expect("a frame in the index has data");
+        let picked = Picked { data, sectors, sequence: frame.newest };
+        self.set_state(slot, state);
+        picked
+    }
+
+    /// The destage of the frame ended, in the device's cache at least when `ok`; otherwise all that it took is dirty
+    /// again.
+    pub fn end_destage(&mut self, key: Key, ok: bool) {
+        let slot = self.find(key).expect("a frame that is destaged stays");
+        let frame = &mut self.list[slot as usize];
+        let state = frame.state.destaged(ok);
+        let in_flight = std::mem::take(&mut frame.in_flight);
+        let since = std::mem::take(&mut frame.oldest_since);
+        if ok {
+            if state == FrameState::Clean {
+                frame.newest = 0;
+            }
+            self.set_oldest(slot, since);
+        } else {
+            frame.dirty |= in_flight;
+        }
+        self.set_state(slot, state);
+    }
+
+    /// Forgets all frames of the blocks, clean or dirty. Panics when one of them is being destaged: the caller waits for
+    /// that. Costs in proportion to the range or to the frames of the unit, whichever is less.
+    pub fn drop_range(&mut self, unit: UnitId, blocks: Range<u64>) {
+        self.forget_evicted(unit, blocks.clone());
+        for slot in self.slots_in(unit, blocks) {
+            let key = self.list[slot as usize].key;
+            let state = self.list[slot as usize].state;
+            assert!(!state.is_in_flight(), "block {} is {state} and is dropped", key.block);
+            self.set_oldest(slot, 0);
+            self.set_state(slot, FrameState::Clean);
+            self.release(slot);
+        }
+        if self.books.get(&unit).is_some_and(|book| book.frames.len() == 0) {
+            self.books.remove(&unit);
+        }
+    }
+
+    fn slots_in(&self, unit: UnitId, blocks: Range<u64>) -> Vec<u32> {
+        let Some(book) = self.books.get(&unit) else {
+            return Vec::new();
+        };
+        if blocks.end.saturating_sub(blocks.start) <= u64::from(book.frames.len()) {
+            return blocks.filter_map(|block| self.find(Key { unit, block })).collect();
+        }
+        let first = Some(book.frames.oldest()).filter(|_| book.frames.len() > 0);
+        let step = |&slot: &u32| (slot != book.frames.newest()).then(|| self.unit_links.newer(slot));
+        std::iter::successors(first, step)
+            .filter(|&slot| blocks.contains(&self.list[slot as usize].key.block))
+            .collect()
+    }
+
+    /// The blocks of the range that are present, in order, at the same cost as [`Frames::drop_range`].
+    pub fn present(&self, unit: UnitId, blocks: Range<u64>) -> Vec<u64> {
+        let slots = self.slots_in(unit, blocks);
+        let mut present: Vec<u64> = slots.iter().map(|&slot| self.list[slot as usize].key.block).collect();
+        present.sort_unstable();
+        present
+    }
+
+    /// The blocks of the unit in state Dirty from `block` on, in order.
+    pub fn dirty_after(&self, unit: UnitId, block: u64) -> impl Iterator<Item = u64> + '_ {
+        self.books.get(&unit).into_iter().flat_map(move |book| book.dirty.from(block))
+    }
+
+    /// Whether a frame of the blocks is in state Dirty.
+    pub fn any_dirty(&self, unit: UnitId, blocks: Range<u64>) -> bool {
+        self.books.get(&unit).is_some_and(|book| book.dirty.any(blocks))
+    }
+
+    /// Whether a destage has a frame of the blocks.
+    pub fn any_destaging(&self, unit: UnitId, blocks: Range<u64>) -> bool {
+        self.books.get(&unit).is_some_and(|book| book.in_flight.any(blocks))
+    }
+
+    /// The first unit from `unit` on (in order of numbers) that has a frame in state Dirty.
+    pub fn dirty_unit_from(&self, unit: UnitId) -> Option<UnitId> {
+        self.books.range(unit..).find(|(_, book)| book.dirty.len() > 0).map(|(&unit, _)| unit)
+    }
+
+    /// Frames in any other state than Clean: what is pending.
+    pub fn dirty_frames(&self) -> u32 {
+        let [_, dirty, destaging, rewritten] = self.by_state;
+        dirty + destaging + rewritten
+    }
+
+    /// Frames of one unit in state Dirty.
+    pub fn dirty_blocks(&self, unit: UnitId) -> u32 {
+        self.unit_frames(unit).dirty
+    }
+
+    /// How many frames a unit has.
+    pub fn unit_frames(&self, unit: UnitId) -> UnitFrames {
+        self.books.get(&unit).map_or_else(UnitFrames::default, |book| UnitFrames {
+            frames: book.frames.len(),
+            dirty: book.dirty.len(),
+            in_flight: book.in_flight.len(),
+        })
+    }
+
+    /// The oldest journal number of which the unit has content that is not on its device. All below it may be retired
+    /// once the device is flushed.
+    pub fn oldest_sequence(&self, unit: UnitId) -> Option<u64> {
+        self.books.get(&unit)?.ages.first().map(|&(sequence, _)| sequence)
+    }
+
+    /// The blocks of the unit in state Dirty with content of journal numbers up to `sequence`, oldest first: what holds
+    /// the tail of a journal that is full.
+    pub fn dirty_up_to(&self, unit: UnitId, sequence: u64) -> impl Iterator<Item = u64> + '_ {
+        let book = self.books.get(&unit);
+        book.into_iter().flat_map(move |book| {
+            let old = book.ages.range(..=(sequence, u64::MAX)).map(|&(_, block)| block);
+            old.filter(|&block| book.dirty.any(block..block + 1))
+        })
+    }
+
+    /// Keeps up to `frames` of what the main queues give up, until [`Frames::evicted`] takes it; 0 (at first): nothing.
+    pub fn keep_evicted(&mut self, frames: usize) {
+        self.evicted_max = frames;
+        while self.evicted.len() > frames {
+            self.evicted.pop_front();
+        }
+    }
+
+    /// The oldest of what the main queues gave up, for the second level. What was written, claimed or dropped meanwhile
+    /// is no longer among it.
+    pub fn evicted(&mut self) -> Option<(Key, Data)> {
+        self.evicted.pop_front()
+    }
+
+    pub(super) fn forget_evicted(&mut self, unit: UnitId, blocks: Range<u64>) {
+        if !self.evicted.is_empty() {
+            self.evicted.retain(|(key, _)| key.unit != unit || !blocks.contains(&key.block));
+        }
+    }
+
+    /// Removes a partition; its frames become partition 0's. Not for partition 0. Costs a walk over all frames.
+    pub fn remove_partition(&mut self, id: PartitionId) {
+        assert!(id != PartitionId(0), "partition 0 stays");
+        if self.partition_counts(id).is_none() {
+            return;
+        }
+        let mut gone = std::mem::replace(&mut self.partitions[usize::from(id.0)], Partition::default());
+        while gone.ghosts.len() > 0 {
+            self.ghosts.forget_oldest(&mut gone.ghosts);
+        }
+        let heir = &mut self.partitions[0];
+        heir.counts.frames += gone.counts.frames;
+        heir.counts.dirty += gone.counts.dirty;
+        for slot in 0..self.list.len() as u32 {
+            let frame = &mut self.list[slot as usize];
+            if frame.data.is_none() || frame.partition != id.0 {
+                continue;
+            }
+            frame.partition = 0;
+            if frame.state == FrameState::Clean {
+                gone.leave(&mut self.links, slot, frame.home);
+                heir.enter(&mut self.links, slot, frame.home);
+            }
+        }
+    }
+}
