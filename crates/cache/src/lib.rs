@@ -7,6 +7,7 @@
 mod destage;
 mod frames;
 mod journal;
+mod plan;
 mod segments;
 mod streams;
 mod unit;
@@ -15,3 +16,6 @@ pub use frames::{
     ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, NoFrame, PARTITIONS_MAX,
     PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
 };
+pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};
+pub use segments::{Part, SegmentCounts, Segments, Ticket};
+pub use streams::{Ahead, AheadLimits, Streams};

@@ -8,7 +8,7 @@
 use super::state::Key;
 
 /// No slot.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A hash of the key that spreads neighbouring blocks; the same in every run.
 pub(super) fn hash(key: Key) -> u64 {

@@ -13,7 +13,7 @@ mod ghost;
 mod index;
 mod partition;
 mod policy;
-mod queue;
+pub(crate) mod queue;
 mod state;
 mod table;
 mod transit;
@@ -21,6 +21,7 @@ mod transit;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use index::NONE;
 pub use partition::{PARTITIONS_MAX, PartitionCounts};
 pub use state::{ALL_SECTORS, FRAME_BYTES, FrameState, Key, NoFrame, PartitionId, SECTOR_BYTES, UnitId};
 pub use table::{FrameCounts, FrameRef, Frames};

@@ -3,26 +3,26 @@
 use super::index::NONE;
 
 /// The links of all slots. A slot is in at most one queue over the same links.
-pub(super) struct Links {
+pub(crate) struct Links {
     /// By slot: the neighbour towards the newest, and towards the oldest.
     list: Vec<[u32; 2]>,
 }
 
 /// One queue: enters at the newest end, leaves at the oldest.
 #[derive(Clone, Copy)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     newest: u32,
     oldest: u32,
     len: u32,
 }
 
 impl Links {
-    pub(super) fn new(capacity: u32) -> Links {
+    pub(crate) fn new(capacity: u32) -> Links {
         Links { list: Vec::with_capacity(capacity as usize) }
     }
 
     /// The next slot towards the newest, [`NONE`] behind the newest.
-    pub(super) fn newer(&self, slot: u32) -> u32 {
+    pub(crate) fn newer(&self, slot: u32) -> u32 {
         self.list[slot as usize][0]
     }
 }
@@ -34,21 +34,21 @@ impl Default for Queue {
 }
 
 impl Queue {
-    pub(super) fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
     /// The slot that leaves next, [`NONE`] when there is none.
-    pub(super) fn oldest(&self) -> u32 {
+    pub(crate) fn oldest(&self) -> u32 {
         self.oldest
     }
 
     /// The slot that entered last, [`NONE`] when there is none.
-    pub(super) fn newest(&self) -> u32 {
+    pub(crate) fn newest(&self) -> u32 {
         self.newest
     }
 
-    pub(super) fn push(&mut self, links: &mut Links, slot: u32) {
+    pub(crate) fn push(&mut self, links: &mut Links, slot: u32) {
         if links.list.len() <= slot as usize {
             links.list.resize(slot as usize + 1, [NONE; 2]);
         }
@@ -61,7 +61,7 @@ impl Queue {
         self.len += 1;
     }
 
-    pub(super) fn remove(&mut self, links: &mut Links, slot: u32) {
+    pub(crate) fn remove(&mut self, links: &mut Links, slot: u32) {
         let [newer, older] = links.list[slot as usize];
         match newer {
             NONE => self.newest = older,

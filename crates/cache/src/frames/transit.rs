@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use world::Data;
 
-use super::partition::Partition;
 use super::state::{ALL_SECTORS, FrameState, Key, PartitionId, UnitId};
 use super::table::Frames;
 
@@ -247,7 +246,7 @@ impl Frames {
         if self.partition_counts(id).is_none() {
             return;
         }
-        let mut gone = std::mem::replace(&mut self.partitions[usize::from(id.0)], Partition::default());
+        let mut gone = std::mem::take(&mut self.partitions[usize::from(id.0)]);
         while gone.ghosts.len() > 0 {
             self.ghosts.forget_oldest(&mut gone.ghosts);
         }
