@@ -26,7 +26,7 @@ const TURNS: usize = 5;
 /// One request: eight full rows of 8D+1P with units of 64 KiB.
 const REQUEST_BYTES: usize = 4 << 20;
 /// Requests in flight.
-const DEPTH: usize = 32;
+const DEPTH: usize = 64;
 const SMALL_BYTES: usize = 4096;
 const SMALL_DEPTH: usize = 32;
 const SMALL_WRITES: u64 = 4_000;

@@ -26,6 +26,11 @@ use crate::stripe::rows::Operations;
 /// One batch takes at most this part of a ring, so that the next one finds room while the last one goes in place.
 const RINGS_PER_BATCH: u64 = 4;
 
+/// Batches of full rows that may be on their way at once. A frame waits in its drive's queue behind what goes in place; writers of full rows
+/// that waited for each other's batches would leave the drives idle. (Rows are held, so that no two batches on their way have a row in common, and
+/// a recovery takes or leaves each by itself.) Small changes gather instead: for them a flush is what costs.
+const BATCHES_IN_FLIGHT_MAX: usize = 16;
+
 /// What the journal did since the group was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
@@ -67,7 +72,8 @@ pub(crate) struct Journal {
     epoch: Cell<u64>,
     rings: RefCell<Vec<Ring>>,
     waiting: RefCell<VecDeque<Rc<Waiting>>>,
-    writing: Cell<bool>,
+    /// Batches on their way.
+    writing: Cell<usize>,
     progress: Signal,
     number: Cell<u64>,
     live: RefCell<VecDeque<Live>>,
@@ -85,7 +91,7 @@ impl Journal {
             epoch: Cell::new(epoch),
             rings: RefCell::new(vec![Ring::new(len); width as usize]),
             waiting: RefCell::default(),
-            writing: Cell::new(false),
+            writing: Cell::new(0),
             progress: Signal::default(),
             number: Cell::new(0),
             live: RefCell::default(),
@@ -177,6 +183,14 @@ impl Journal {
         }
     }
 
+    /// Whether the change that waits longest may go on its way in a batch now.
+    fn may_begin(&self) -> bool {
+        let waiting = self.waiting.borrow();
+        let full_rows = waiting.front().is_some_and(|w| !w.change.intents.is_empty());
+        let most = if full_rows { BATCHES_IN_FLIGHT_MAX } else { 1 };
+        !waiting.is_empty() && self.writing.get() < most
+    }
+
     /// As many of the waiting changes as one batch takes, the oldest first; at least one.
     fn take_waiting(&self) -> SmallVec<[Rc<Waiting>; 8]> {
         let mut waiting = self.waiting.borrow_mut();
@@ -231,14 +245,14 @@ impl Inner {
             if !self.serves() {
                 return Err(self.failure());
             }
-            if journal.writing.get() {
-                let ready = || mine.batch.get().is_some() || !journal.writing.get();
+            if !journal.may_begin() {
+                let ready = || mine.batch.get().is_some() || journal.may_begin() || !self.serves();
                 journal.progress.wait_for(|| ready().then_some(())).await;
                 continue;
             }
-            journal.writing.set(true);
+            journal.writing.set(journal.writing.get() + 1);
             let outcome = self.write_batch(rows).await;
-            journal.writing.set(false);
+            journal.writing.set(journal.writing.get() - 1);
             journal.progress.wake_all();
             outcome?;
         }
