@@ -6,6 +6,10 @@ use super::state::FrameState;
 /// Partitions at most: more than a house has classes of service. Their number bounds the search for who gives.
 pub const PARTITIONS_MAX: u16 = 64;
 
+/// The part of all frames that every partition gets, even if others claim everything: enough for the writes in flight
+/// of some initiators, too little to be missed.
+const FLOOR_PART: u32 = 256;
+
 /// Counters of one partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionCounts {
@@ -52,7 +56,8 @@ impl Partition {
 /// give.
 ///
 /// Each partition is entitled to its minimum and an equal part of what nobody claims. One below that takes from the one
-/// that is the most above; one at it gives up a frame of its own. Nobody's frames fall below the minimum for others.
+/// that is the most above; one at it gives up a frame of its own. Nobody's frames fall below the minimum for others,
+/// but for the few without which a partition that claims nothing could not work at all.
 pub(super) fn giver(partitions: &[Partition], asking: usize, capacity: u32) -> Option<usize> {
     let existing = partitions.iter().filter(|p| p.exists).count() as u64;
     let claimed: u64 = partitions.iter().map(|p| u64::from(p.min_percent)).sum();
@@ -69,12 +74,15 @@ pub(super) fn giver(partitions: &[Partition], asking: usize, capacity: u32) -> O
             .max_by_key(|&i| above(&partitions[i]))
     };
     let me = &partitions[asking];
-    let own = (me.clean() > 0).then_some(asking);
-    if u64::from(me.counts.frames) < min(me) {
-        return most_above(&fair).or_else(|| most_above(&min)).or(own);
+    let own = || (me.clean() > 0).then_some(asking);
+    let has = u64::from(me.counts.frames);
+    if has < u64::from((capacity / FLOOR_PART).max(1)) {
+        most_above(&fair).or_else(|| most_above(&min)).or_else(|| most_above(&|_| 0)).or_else(own)
+    } else if has < min(me) {
+        most_above(&fair).or_else(|| most_above(&min)).or_else(own)
+    } else if has < fair(me) {
+        most_above(&fair).or_else(own).or_else(|| most_above(&min))
+    } else {
+        own().or_else(|| most_above(&fair)).or_else(|| most_above(&min))
     }
-    if u64::from(me.counts.frames) < fair(me) {
-        return most_above(&fair).or(own).or_else(|| most_above(&min));
-    }
-    own.or_else(|| most_above(&fair)).or_else(|| most_above(&min))
 }
