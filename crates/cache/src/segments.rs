@@ -205,6 +205,12 @@ impl Segments {
         self.list.insert(at, Segment { end, what: What::Ready { age, pieces, unused } });
     }
 
+    /// Whether a byte is on its way.
+    pub fn is_pending(&self, at: u64) -> bool {
+        let before = self.list.range(..=at).next_back();
+        before.is_some_and(|(_, s)| at < s.end && matches!(s.what, What::Pending { .. }))
+    }
+
     /// What is known of the bytes, in order and without gaps. A segment of which everything was taken is gone.
     pub fn take(&mut self, at: u64, len: u64) -> SmallVec<[Part; 2]> {
         let end = at + len;
@@ -280,5 +286,169 @@ impl Segments {
     /// Counters.
     pub fn counts(&self) -> SegmentCounts {
         self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    /// Bytes that show their address and which version of it they are.
+    fn content(range: &Range<u64>, version: impl Fn(u64) -> u8) -> Pieces {
+        let bytes: Vec<u8> = range.clone().map(|at| (at as u8).wrapping_mul(7) ^ version(at)).collect();
+        Pieces::copy_of(&bytes)
+    }
+
+    fn read(segments: &mut Segments, at: u64, len: u64) {
+        while let Some(ticket) = segments.reserve(at, len) {
+            let pieces = content(&ticket.range(), |_| 0);
+            segments.fill(ticket, pieces);
+        }
+    }
+
+    /// The parts as letters: R ready, P pending, - absent, with their lengths.
+    fn take(segments: &mut Segments, at: u64, len: u64) -> String {
+        let mut next = at;
+        let mut text = String::new();
+        for part in segments.take(at, len) {
+            let (letter, range) = match part {
+                Part::Ready { at, pieces } => {
+                    let range = at..at + pieces.len() as u64;
+                    assert_eq!(pieces.first_difference(&content(&range, |_| 0)), None);
+                    ('R', range)
+                }
+                Part::Pending { range } => ('P', range),
+                Part::Absent { range } => ('-', range),
+            };
+            assert_eq!(range.start, next, "in order, without gaps");
+            next = range.end;
+            text += &format!("{letter}{} ", range.end - range.start);
+        }
+        assert_eq!(next, at + len);
+        text.trim_end().to_owned()
+    }
+
+    #[test]
+    fn what_is_taken_wholly_is_gone() {
+        let mut segments = Segments::new(1000);
+        read(&mut segments, 100, 200);
+        assert_eq!(take(&mut segments, 50, 100), "-50 R50");
+        assert_eq!(take(&mut segments, 120, 30), "R30", "again, while it is there");
+        assert_eq!(take(&mut segments, 150, 200), "R150 -50");
+        assert_eq!(take(&mut segments, 100, 200), "-200");
+        let expected = SegmentCounts { read_bytes: 200, used_bytes: 200, unused_bytes: 0, held_bytes: 0 };
+        assert_eq!(segments.counts(), expected);
+    }
+
+    #[test]
+    fn a_reader_sees_what_is_on_its_way_and_nobody_reads_it_twice() {
+        let mut segments = Segments::new(1000);
+        let first = segments.reserve(100, 100).unwrap();
+        assert_eq!(take(&mut segments, 90, 60), "-10 P50");
+        let second = segments.reserve(50, 200).unwrap();
+        assert_eq!(second.range(), 50..100, "what is missing before");
+        let third = segments.reserve(50, 200).unwrap();
+        assert_eq!(third.range(), 200..250);
+        assert!(segments.reserve(50, 200).is_none());
+        segments.fail(third);
+        let pieces = content(&first.range(), |_| 0);
+        segments.fill(first, pieces);
+        assert_eq!(take(&mut segments, 50, 200), "P50 R100 -50");
+        segments.fail(second);
+        assert_eq!(take(&mut segments, 50, 200), "-200");
+        assert_eq!(segments.counts().held_bytes, 0);
+    }
+
+    #[test]
+    fn what_is_written_is_cut_out() {
+        let mut segments = Segments::new(1000);
+        read(&mut segments, 100, 100);
+        segments.drop_range(120, 10);
+        assert_eq!(segments.counts().unused_bytes, 10);
+        let ticket = segments.reserve(100, 100).unwrap();
+        assert_eq!(ticket.range(), 120..130);
+        segments.drop_range(125, 500);
+        let pieces = content(&ticket.range(), |_| 0);
+        segments.fill(ticket, pieces);
+        assert_eq!(take(&mut segments, 100, 100), "R20 R5 -75");
+        let counts = segments.counts();
+        assert_eq!(counts.read_bytes, counts.used_bytes + counts.unused_bytes + counts.held_bytes);
+    }
+
+    #[test]
+    fn the_oldest_goes_and_what_is_in_use_stays() {
+        let mut segments = Segments::new(300);
+        read(&mut segments, 0, 100);
+        read(&mut segments, 1000, 100);
+        read(&mut segments, 2000, 100);
+        assert_eq!(take(&mut segments, 0, 10), "R10");
+        read(&mut segments, 3000, 100);
+        assert_eq!(take(&mut segments, 1000, 100), "-100");
+        assert_eq!(take(&mut segments, 0, 100), "R100");
+        assert_eq!(segments.counts().unused_bytes, 100);
+        let held = segments.reserve(4000, 1000).unwrap();
+        assert_eq!(held.range(), 4000..4300, "no more than there may be");
+        assert!(segments.reserve(6000, 1).is_none(), "all is on its way: no room");
+        segments.set_limit(10);
+        let pieces = content(&held.range(), |_| 0);
+        segments.fill(held, pieces);
+        assert_eq!(segments.counts().held_bytes, 0);
+    }
+
+    #[test]
+    fn whatever_happens_nobody_gets_content_from_before_a_write() {
+        const BYTES: u64 = 600;
+        for seed in 0..20 {
+            let mut rng = Rng::with_seed(seed);
+            let mut segments = Segments::new(rng.u64(50..500));
+            let mut versions = vec![0u8; BYTES as usize];
+            let mut on_their_way: Vec<(Ticket, Pieces)> = Vec::new();
+            let mut ready_bytes = 0;
+            for _ in 0..5000 {
+                let at = rng.u64(0..BYTES);
+                let len = rng.u64(1..=60.min(BYTES - at));
+                match rng.u32(0..10) {
+                    0..3 => {
+                        if let Some(ticket) = segments.reserve(at, len) {
+                            // The read happens now, and its end is seen later.
+                            let pieces = content(&ticket.range(), |at| versions[at as usize]);
+                            on_their_way.push((ticket, pieces));
+                        }
+                    }
+                    3..5 if !on_their_way.is_empty() => {
+                        let (ticket, pieces) = on_their_way.swap_remove(rng.usize(0..on_their_way.len()));
+                        match rng.u32(0..5) {
+                            0 => segments.fail(ticket),
+                            _ => segments.fill(ticket, pieces),
+                        }
+                    }
+                    5..7 => {
+                        versions[at as usize..(at + len) as usize]
+                            .iter_mut()
+                            .for_each(|v| *v = v.wrapping_add(1));
+                        segments.drop_range(at, len);
+                    }
+                    _ => {
+                        for part in segments.take(at, len) {
+                            if let Part::Ready { at, pieces } = part {
+                                let range = at..at + pieces.len() as u64;
+                                let now = content(&range, |at| versions[at as usize]);
+                                assert_eq!(pieces.first_difference(&now), None, "seed {seed}, at {at}");
+                                ready_bytes += pieces.len();
+                            }
+                        }
+                    }
+                }
+                let counts = segments.counts();
+                assert!(counts.held_bytes <= segments.limit_bytes);
+                let held: u64 = segments.list.iter().map(|(at, s)| s.end - at).sum();
+                assert_eq!(counts.held_bytes, held);
+                assert!(counts.used_bytes + counts.unused_bytes <= counts.read_bytes);
+                let ready = segments.list.values().filter(|s| matches!(s.what, What::Ready { .. }));
+                assert_eq!(ready.count(), segments.ages.len());
+            }
+            assert!(ready_bytes > 300, "seed {seed}: {ready_bytes}");
+        }
     }
 }
