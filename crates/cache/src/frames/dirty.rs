@@ -1,5 +1,6 @@
 //! What is known of one unit: its frames, which blocks are dirty and which are on their way, how old the oldest is.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -31,12 +32,14 @@ impl BlockSet {
 
     /// Takes a block out that is in the set.
     pub(super) fn remove(&mut self, block: u64) {
-        let word = self.words.get_mut(&(block / WORD_BLOCKS)).expect("a block that leaves a set is in it");
+        let Entry::Occupied(mut word) = self.words.entry(block / WORD_BLOCKS) else {
+            panic!("block {block} leaves a set and is not in it");
+        };
         let bit = 1 << (block % WORD_BLOCKS);
-        assert!(*word & bit != 0, "block {block} leaves a set twice");
-        *word &= !bit;
-        if *word == 0 {
-            self.words.remove(&(block / WORD_BLOCKS));
+        assert!(word.get() & bit != 0, "block {block} leaves a set and is not in it");
+        *word.get_mut() &= !bit;
+        if *word.get() == 0 {
+            word.remove();
         }
         self.len -= 1;
     }
@@ -83,6 +86,8 @@ pub(super) struct Book {
     pub(super) in_flight: BlockSet,
     /// (oldest journal number, block) of the frames that are not clean and were journaled.
     pub(super) ages: BTreeSet<(u64, u64)>,
+    /// Of blocks whose frames are in state Rewritten: the first journal number since their destage began.
+    pub(super) since: BTreeMap<u64, u64>,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! From a key to its slot: chains of slot numbers.
 //!
 //! Written here because a table of open addressing leaves gravestones behind and has to be built anew now and then,
-//! which at millions of frames is a pause of many milliseconds. Chains by slot number cost four bytes a slot, one line
+//! which at millions of frames is a pause of many milliseconds. Chains by slot number cost twelve bytes a slot, one line
 //! of memory for the head and one for the frame itself, are never rebuilt, and the order of everything follows from
 //! the operations alone.
 
@@ -29,8 +29,8 @@ pub(super) struct Chains {
 impl Chains {
     /// For slots `0..capacity`.
     pub(super) fn new(capacity: u32) -> Chains {
-        // At least one head for each slot: a chain has half a slot on average before the one looked for.
-        let heads = (capacity as usize).next_power_of_two();
+        // At least two heads for each slot: before the one looked for, a chain has a quarter of a slot on average.
+        let heads = (2 * capacity as usize).next_power_of_two();
         Chains { heads: vec![NONE; heads], next: Vec::with_capacity(capacity as usize) }
     }
 

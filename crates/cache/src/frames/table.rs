@@ -44,14 +44,14 @@ pub struct FrameCounts {
     pub ghost_hits: u64,
 }
 
-/// One frame. Free slots have no data.
+/// One frame. One line of the processor's cache, so that a hit waits for memory once.
+#[repr(align(64))]
 pub(super) struct Frame {
-    pub(super) data: Option<Data>,
+    /// Empty: the slot is free.
+    pub(super) data: Data,
     pub(super) key: Key,
     /// The oldest journal number that this frame keeps from being retired; 0: none.
     pub(super) oldest: u64,
-    /// The first journal number since the destage that is on its way began; 0: none.
-    pub(super) oldest_since: u64,
     /// The newest journal number of the content; 0: none.
     pub(super) newest: u64,
     pub(super) partition: u16,
@@ -65,27 +65,33 @@ pub(super) struct Frame {
     pub(super) in_flight: u8,
 }
 
+const _: () = assert!(size_of::<Frame>() == 64);
+
 impl Frame {
     fn used(&mut self) {
         self.uses = (self.uses + 1).min(USES_MAX);
     }
 
     fn view(&self) -> FrameRef<'_> {
-        let data = self.data.as_ref().expect("a frame in the index has data");
-        FrameRef { data, valid: self.valid, dirty: self.dirty | self.in_flight, state: self.state }
+        FrameRef {
+            data: &self.data,
+            valid: self.valid,
+            dirty: self.dirty | self.in_flight,
+            state: self.state,
+        }
     }
 
     /// Takes over the given sectors. Readers and destages keep what they hold: the content goes to new memory.
     fn take_over(&mut self, data: Data, sectors: u8) {
         if self.valid & !sectors == 0 {
-            self.data = Some(data);
+            self.data = data;
         } else {
-            let mut joined = Buf::copy_of(self.data.as_ref().expect("a frame in the index has data"));
+            let mut joined = Buf::copy_of(&self.data);
             for sector in (0..u8::BITS as usize).filter(|sector| sectors & 1 << sector != 0) {
                 let bytes = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
                 joined[bytes.clone()].copy_from_slice(&data[bytes]);
             }
-            self.data = Some(joined.freeze());
+            self.data = joined.freeze();
         }
         self.valid |= sectors;
     }
@@ -98,6 +104,8 @@ pub struct Frames {
     pub(super) capacity: u32,
     pub(super) list: Vec<Frame>,
     pub(super) free: Vec<u32>,
+    /// What free slots hold.
+    nothing: Data,
     pub(super) chains: Chains,
     /// Of the queues of the partitions.
     pub(super) links: Links,
@@ -120,6 +128,7 @@ impl Frames {
             capacity,
             list: Vec::with_capacity(capacity as usize),
             free: Vec::new(),
+            nothing: Buf::new(0).freeze(),
             chains: Chains::new(capacity),
             links: Links::new(capacity),
             unit_links: Links::new(capacity),
@@ -250,10 +259,9 @@ impl Frames {
         let hash = hash(key);
         let home = self.home_of_new(partition, hash);
         let frame = Frame {
-            data: Some(data),
+            data,
             key,
             oldest: 0,
-            oldest_since: 0,
             newest: 0,
             partition: partition as u16,
             state: FrameState::Clean,
@@ -314,7 +322,7 @@ impl Frames {
     pub(super) fn release(&mut self, slot: u32) -> Data {
         let frame = &mut self.list[slot as usize];
         assert!(frame.state == FrameState::Clean, "a frame is {} and is freed", frame.state);
-        let data = frame.data.take().expect("a frame in the index has data");
+        let data = std::mem::replace(&mut frame.data, self.nothing.clone());
         self.chains.remove(hash(frame.key), slot);
         let book = self.books.get_mut(&frame.key.unit).expect("a unit with a frame has books");
         book.frames.remove(&mut self.unit_links, slot);

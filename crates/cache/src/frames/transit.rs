@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use world::Data;
 
+use super::dirty::Book;
 use super::state::{ALL_SECTORS, FrameState, Key, PartitionId, UnitId};
 use super::table::Frames;
 
@@ -30,6 +31,10 @@ pub struct UnitFrames {
 }
 
 impl Frames {
+    fn book(&mut self, unit: UnitId) -> &mut Book {
+        self.books.get_mut(&unit).expect("a unit with a frame has books")
+    }
+
     /// Changes the state and every book that follows it.
     pub(super) fn set_state(&mut self, slot: u32, to: FrameState) {
         let frame = &mut self.list[slot as usize];
@@ -48,7 +53,7 @@ impl Frames {
         }
         self.by_state[from as usize] -= 1;
         self.by_state[to as usize] += 1;
-        let book = self.books.get_mut(&key.unit).expect("a unit with a frame has books");
+        let book = self.book(key.unit);
         if from == FrameState::Dirty {
             book.dirty.remove(key.block);
         }
@@ -69,23 +74,27 @@ impl Frames {
         }
         let frame = &mut self.list[slot as usize];
         frame.newest = frame.newest.max(sequence);
-        if frame.state.is_in_flight() && frame.oldest_since == 0 {
-            frame.oldest_since = sequence;
+        let (key, is_first) = (frame.key, frame.oldest == 0);
+        if frame.state.is_in_flight() {
+            self.book(key.unit).since.entry(key.block).or_insert(sequence);
         }
-        if frame.oldest == 0 {
+        if is_first {
             self.set_oldest(slot, sequence);
         }
     }
 
     fn set_oldest(&mut self, slot: u32, sequence: u64) {
         let frame = &mut self.list[slot as usize];
-        let before = std::mem::replace(&mut frame.oldest, sequence);
-        let book = self.books.get_mut(&frame.key.unit).expect("a unit with a frame has books");
+        let (key, before) = (frame.key, std::mem::replace(&mut frame.oldest, sequence));
+        if before == sequence {
+            return;
+        }
+        let book = self.book(key.unit);
         if before != 0 {
-            book.ages.remove(&(before, frame.key.block));
+            book.ages.remove(&(before, key.block));
         }
         if sequence != 0 {
-            book.ages.insert((sequence, frame.key.block));
+            book.ages.insert((sequence, key.block));
         }
     }
 
@@ -100,7 +109,7 @@ impl Frames {
         frame.dirty = 0;
         // Also of a clean sector it is unknown, if the write fails, what the device has then.
         frame.in_flight = sectors;
-        let data = frame.data.clone().expect("a frame in the index has data");
+        let data = frame.data.clone();
         let picked = Picked { data, sectors, sequence: frame.newest };
         self.set_state(slot, state);
         picked
@@ -113,14 +122,15 @@ impl Frames {
         let frame = &mut self.list[slot as usize];
         let state = frame.state.destaged(ok);
         let in_flight = std::mem::take(&mut frame.in_flight);
-        let since = std::mem::take(&mut frame.oldest_since);
-        if ok {
-            if state == FrameState::Clean {
-                frame.newest = 0;
-            }
-            self.set_oldest(slot, since);
-        } else {
+        if !ok {
             frame.dirty |= in_flight;
+        }
+        if state == FrameState::Clean {
+            frame.newest = 0;
+        }
+        let since = self.book(key.unit).since.remove(&key.block).unwrap_or(0);
+        if ok {
+            self.set_oldest(slot, since);
         }
         self.set_state(slot, state);
     }
@@ -255,7 +265,7 @@ impl Frames {
         heir.counts.dirty += gone.counts.dirty;
         for slot in 0..self.list.len() as u32 {
             let frame = &mut self.list[slot as usize];
-            if frame.data.is_none() || frame.partition != id.0 {
+            if frame.data.is_empty() || frame.partition != id.0 {
                 continue;
             }
             frame.partition = 0;

@@ -49,7 +49,7 @@ fn walk(queue: &Queue, links: &Links) -> Vec<u32> {
 /// Panics when a book says something else than the frames.
 pub(super) fn audit(frames: &Frames) {
     let live: Vec<(u32, &Frame)> =
-        (0..).zip(&frames.list).filter(|(_, frame)| frame.data.is_some()).collect();
+        (0..).zip(&frames.list).filter(|(_, frame)| !frame.data.is_empty()).collect();
     assert_eq!(live.len() + frames.free.len(), frames.list.len());
     assert!(frames.list.len() <= frames.capacity as usize);
     for (slot, frame) in &live {
@@ -103,6 +103,8 @@ fn audit_units(frames: &Frames, live: &[(u32, &Frame)]) {
         assert!(book.in_flight.from(0).eq(blocks(&|f| f.state.is_in_flight())));
         let aged = own.iter().filter(|(_, f)| f.oldest != 0).map(|(_, f)| (f.oldest, f.key.block));
         assert_eq!(book.ages, aged.collect());
+        let rewritten = blocks(&|f| f.state == FrameState::Rewritten);
+        assert!(book.since.keys().all(|block| rewritten.contains(block)));
     }
     assert!(units.is_empty(), "a unit with frames has books");
 }

@@ -166,11 +166,11 @@ impl Model {
         for (key, newest) in &self.newest {
             let dirty = self.frames.peek(*key).map_or(0, |frame| frame.dirty);
             let oldest = self.frames.oldest_sequence(key.unit);
-            for i in 0..8 {
-                let same = self.device[key][i] == newest[i];
+            for (i, (newest, device)) in newest.iter().zip(&self.device[key]).enumerate() {
+                let same = device == newest;
                 assert!(same || dirty & 1 << i != 0, "{key:?} sector {i} would be lost");
-                let kept = newest[i].sequence == 0 || oldest.is_some_and(|o| o <= newest[i].sequence);
-                assert!(same || kept, "{key:?} sector {i} needs {}", newest[i].sequence);
+                let kept = newest.sequence == 0 || oldest.is_some_and(|o| o <= newest.sequence);
+                assert!(same || kept, "{key:?} sector {i} needs {}", newest.sequence);
             }
         }
     }
