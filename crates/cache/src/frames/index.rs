@@ -1,7 +1,7 @@
 //! From a key to its slot: chains of slot numbers.
 //!
 //! Written here because a table of open addressing leaves gravestones behind and has to be built anew now and then,
-//! which at millions of frames is a pause of many milliseconds. Chains by slot number cost twelve bytes a slot, one line
+//! which at millions of frames is a pause of many milliseconds. Chains by slot number cost eight bytes a slot, one line
 //! of memory for the head and one for the frame itself, are never rebuilt, and the order of everything follows from
 //! the operations alone.
 
@@ -10,13 +10,20 @@ use super::state::Key;
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A hash of the key that spreads neighbouring blocks; the same in every run.
+/// Neighbouring blocks whose heads share a line of 64 bytes: those of one transfer of 64 KiB.
+const NEIGHBOURS: u64 = 16;
+
+const _: () = assert!(NEIGHBOURS as usize * size_of::<u32>() == 64);
+
+/// A hash of the key; the same in every run.
 pub(super) fn hash(key: Key) -> u64 {
     // Multipliers of splitmix64's finalizer; each step is a bijection, so that only the unit can make two keys meet.
-    let mut x = key.block ^ u64::from(key.unit.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut x = (key.block / NEIGHBOURS) ^ u64::from(key.unit.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    // The group is anywhere; in it the blocks have a place each, which differs from group to group, so that blocks with
+    // the same last digits do not all meet.
+    (x ^ (x >> 31)) ^ (key.block % NEIGHBOURS)
 }
 
 /// Slots by hash. What a slot holds is known to the caller.
@@ -29,8 +36,9 @@ pub(super) struct Chains {
 impl Chains {
     /// For slots `0..capacity`.
     pub(super) fn new(capacity: u32) -> Chains {
-        // At least two heads for each slot: before the one looked for, a chain has a quarter of a slot on average.
-        let heads = (2 * capacity as usize).next_power_of_two();
+        // At least one head for each slot: a chain has half a slot on average before the one looked for. Twice as many
+        // were measured to be slower: more lines of memory to wait for.
+        let heads = (capacity as usize).next_power_of_two();
         Chains { heads: vec![NONE; heads], next: Vec::with_capacity(capacity as usize) }
     }
 
