@@ -1,1 +1,298 @@
-//! To come.
+//! From frames to stores: the runs that a flush, a direct operation or the background wants destaged.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{BlockError, Data, Device, Pieces};
+use futures::StreamExt;
+use futures::future::{Either, select};
+use futures::stream::FuturesUnordered;
+use smallvec::SmallVec;
+
+use crate::Store;
+use crate::cache::Inner;
+use crate::frames::{ALL_SECTORS, FRAME_BYTES, Key, Picked, SECTOR_BYTES, UnitId};
+use crate::plan::{Run, run_at};
+use crate::unit::{State, Unit, bytes_of};
+
+/// After a destage failed, the background tries again so much later.
+const RETRY: Duration = Duration::from_secs(1);
+/// After a turn in which all that is dirty was held by direct operations, so much later.
+const HELD: Duration = Duration::from_millis(5);
+
+/// A run on its way, and what it takes.
+struct Begun<D: Store, J: Device + Clone + 'static> {
+    state: Rc<State<D, J>>,
+    run: Run,
+    picked: SmallVec<[Picked; 16]>,
+}
+
+impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+    /// Destages what is dirty in the blocks now; what is written meanwhile may or may not be. The first failure. The caller holds
+    /// the blocks, alone or not, so that no direct operation works on them.
+    pub(crate) async fn destage_range(&self, blocks: Range<u64>) -> Result<(), BlockError> {
+        // What is rewritten while it is destaged is dirty again when that ends: it takes a second pass, and no third.
+        for _ in 0..2 {
+            let mut from = blocks.start;
+            let mut under_way = FuturesUnordered::new();
+            let mut outcome = Ok(());
+            loop {
+                let begun = self.cache.begin_from(&self.state, from..blocks.end);
+                let more = begun.is_some();
+                if let Some(begun) = begun {
+                    from = begun.run.end().1;
+                    under_way.push(self.cache.finish(begun));
+                }
+                if !more && under_way.is_empty() {
+                    break;
+                }
+                if !more || under_way.len() >= self.cache.config.destages_max {
+                    let ended = under_way.next().await.expect("one is under way");
+                    outcome = outcome.and(ended);
+                }
+            }
+            drop(under_way);
+            outcome?;
+            self.wait_for_destages(&blocks).await;
+            if !self.cache.frames.borrow().any_dirty(self.state.id, blocks.clone()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no destage has any of the blocks.
+    pub(crate) async fn wait_for_destages(&self, blocks: &Range<u64>) {
+        let under_way = || self.cache.frames.borrow().any_destaging(self.state.id, blocks.clone());
+        if under_way() {
+            self.cache.cleaned.wait_for(|| (!under_way()).then_some(())).await;
+        }
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
+    /// Takes the first run of the range. Not a block outside: somebody may hold it alone.
+    fn begin_from(&self, state: &Rc<State<D, J>>, blocks: Range<u64>) -> Option<Begun<D, J>> {
+        let mut frames = self.frames.borrow_mut();
+        let first = frames.dirty_after(state.id, blocks.start).next().filter(|b| *b < blocks.end)?;
+        let row_blocks = state.store.row_bytes() / FRAME_BYTES as u64;
+        let run = run_at(&frames, Key { unit: state.id, block: first }, row_blocks);
+        let (first, end) = (run.first.max(blocks.start), run.end().1.min(blocks.end));
+        let run = Run { first, blocks: (end - first) as u32, ..run };
+        let keys = (run.first..run.first + u64::from(run.blocks)).map(|block| Key { unit: state.id, block });
+        let picked = keys.map(|key| frames.begin_destage(key)).collect();
+        Some(Begun { state: state.clone(), run, picked })
+    }
+
+    /// Writes a run to its store. Its records may not be durable yet: what is not acknowledged may be on the store.
+    async fn finish(&self, begun: Begun<D, J>) -> Result<(), BlockError> {
+        let Begun { state, run, picked } = begun;
+        let outcome = self.write_run(&state, run, &picked).await;
+        let blocks = run.first..run.first + u64::from(run.blocks);
+        state.note_change();
+        // Whoever reads the store now may get the one or the other, and must not keep it.
+        state.generations.touch(&bytes_of(&blocks));
+        let mut frames = self.frames.borrow_mut();
+        blocks.for_each(|block| frames.end_destage(Key { unit: state.id, block }, outcome.is_ok()));
+        drop(frames);
+        state.count(|c| match outcome {
+            Ok(()) => {
+                c.destages += 1;
+                c.destaged_bytes += u64::from(run.blocks) * FRAME_BYTES as u64;
+            }
+            Err(_) => c.destages_failed += 1,
+        });
+        *state.failure.borrow_mut() = outcome.clone().err();
+        self.cleaned.wake_all();
+        outcome
+    }
+
+    async fn write_run(
+        &self,
+        state: &State<D, J>,
+        run: Run,
+        picked: &[Picked],
+    ) -> Result<(), BlockError> {
+        let at = run.first * FRAME_BYTES as u64;
+        if let [one] = picked
+            && one.sectors != ALL_SECTORS
+        {
+            for sectors in runs_of(one.sectors) {
+                let bytes = sectors.start * SECTOR_BYTES..sectors.end * SECTOR_BYTES;
+                let data: Data = one.data.slice(bytes.clone());
+                state.store.write(at + bytes.start as u64, &Pieces::from(data)).await?;
+            }
+            return Ok(());
+        }
+        let mut pieces = Pieces::new();
+        picked.iter().for_each(|p| pieces.push(p.data.clone()));
+        state.store.write(at, &pieces).await
+    }
+
+    /// Something is dirty: the background sees to it.
+    pub(crate) fn dirtied(self: &Rc<Self>) {
+        let journal_full = || self.journal_presses();
+        if !self.destaging.get() {
+            self.destaging.set(true);
+            self.world.spawn(background_task(self.clone()));
+        } else if self.pending_percent() >= self.config.pending_low_percent || journal_full() {
+            self.press();
+        }
+    }
+
+    /// The background goes on without delay.
+    pub(crate) fn press(&self) {
+        self.pressed.wake_all();
+    }
+
+    fn journal_presses(&self) -> bool {
+        self.units.borrow().values().any(|u| u.journal.as_ref().is_some_and(|j| j.presses()))
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.pending_percent() >= self.config.pending_low_percent || self.journal_presses()
+    }
+
+    /// Waits for a frame that may be given up.
+    pub(crate) async fn wait_for_clean(self: &Rc<Self>) {
+        self.waits.set(self.waits.get() + 1);
+        self.press();
+        let before = self.frames.borrow().counts().clean;
+        let found = || self.frames.borrow().counts().clean > before;
+        self.cleaned.wait_for(|| found().then_some(())).await;
+    }
+
+    /// How many runs may be under way: the more is pending, the more.
+    fn width(&self) -> usize {
+        let (pending, high) = (usize::from(self.pending_percent()), usize::from(self.config.pending_high_percent));
+        (self.config.destages_max * pending / high.max(1)).clamp(4, self.config.destages_max)
+    }
+
+    /// One turn of the elevator over all units, in order of addresses. Then what the journals need no more is retired. Whether there was
+    /// anything to destage.
+    async fn turn(&self) -> Result<bool, BlockError> {
+        let units: Vec<Rc<State<D, J>>> = self.units.borrow().values().cloned().collect();
+        let mut under_way = FuturesUnordered::new();
+        let (mut outcome, mut any) = (Ok(()), false);
+        for state in &units {
+            let mut from = 0;
+            while let Some(begun) = self.begin_free(state, &mut from) {
+                any = true;
+                under_way.push(self.finish(begun));
+                while under_way.len() >= self.width() {
+                    let ended = under_way.next().await.expect("one is under way");
+                    outcome = outcome.and(ended);
+                }
+            }
+        }
+        while let Some(ended) = under_way.next().await {
+            outcome = outcome.and(ended);
+        }
+        outcome?;
+        self.retire(&units).await?;
+        Ok(any)
+    }
+
+    /// The next run from `from` on that no direct operation holds.
+    fn begin_free(&self, state: &Rc<State<D, J>>, from: &mut u64) -> Option<Begun<D, J>> {
+        loop {
+            let first = self.frames.borrow().dirty_after(state.id, *from).next()?;
+            let row_blocks = state.store.row_bytes() / FRAME_BYTES as u64;
+            let run = run_at(&self.frames.borrow(), Key { unit: state.id, block: first }, row_blocks);
+            *from = run.end().1.max(first + 1);
+            let blocks = run.first..run.end().1;
+            if !state.ranges.is_held_alone(&bytes_of(&blocks)) {
+                return self.begin_from(state, first..*from);
+            }
+        }
+    }
+
+    /// Flushes the stores of units with a journal; then the records of what is in place are needed no more.
+    async fn retire(&self, units: &[Rc<State<D, J>>]) -> Result<(), BlockError> {
+        if self.replaying.get() > 0 {
+            return Ok(());
+        }
+        let mut done: Vec<&Rc<State<D, J>>> = Vec::new();
+        for state in units {
+            let Some(journal) = &state.journal else { continue };
+            if done.iter().any(|d| d.journal.as_ref().is_some_and(|j| j.is_same(journal))) {
+                continue;
+            }
+            done.push(state);
+            let sharing: Vec<_> = units
+                .iter()
+                .filter(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal)))
+                .collect();
+            // What is written while the stores are flushed is not covered.
+            let last = journal.next_sequence() - 1;
+            let oldest = |id: UnitId| self.frames.borrow().oldest_sequence(id);
+            let needed = sharing.iter().filter_map(|u| oldest(u.id)).min();
+            for unit in &sharing {
+                let covered = unit.changes.get();
+                if unit.flushed.get() < covered {
+                    unit.store.flush().await?;
+                    unit.flushed.set(unit.flushed.get().max(covered));
+                }
+            }
+            journal.retire(needed.map_or(last, |oldest| oldest - 1));
+        }
+        Ok(())
+    }
+}
+
+/// Destages until nothing is dirty: at once while it is pressed, else after the delay.
+async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<D, J>>) {
+    loop {
+        if !cache.is_pressed() {
+            wait_or_pressed(&cache, cache.config.destage_delay).await;
+        }
+        match cache.turn().await {
+            Ok(true) => {}
+            Ok(false) => cache.world.sleep(HELD).await,
+            Err(_) => cache.world.sleep(RETRY).await,
+        }
+        if cache.frames.borrow().dirty_frames() == 0 {
+            break;
+        }
+        world::yield_now().await;
+    }
+    cache.destaging.set(false);
+}
+
+async fn wait_or_pressed<D: Store, J: Device + Clone + 'static>(
+    cache: &Inner<D, J>,
+    delay: Duration,
+) {
+    let pressed = std::pin::pin!(cache.pressed.wait_for(|| cache.is_pressed().then_some(())));
+    match select(cache.world.sleep(delay), pressed).await {
+        Either::Left(_) | Either::Right(_) => {}
+    }
+}
+
+/// The runs of set bits.
+fn runs_of(mask: u8) -> impl Iterator<Item = Range<usize>> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        while from < 8 && mask & (1 << from) == 0 {
+            from += 1;
+        }
+        let start = from;
+        while from < 8 && mask & (1 << from) != 0 {
+            from += 1;
+        }
+        (start < from).then_some(start..from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_sectors() {
+        assert_eq!(runs_of(0b1100_0110).collect::<Vec<_>>(), [1..3, 6..8]);
+        assert_eq!(runs_of(0).count(), 0);
+        assert_eq!(runs_of(0xff).collect::<Vec<_>>(), [0..8]);
+    }
+}

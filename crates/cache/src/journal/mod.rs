@@ -1,1 +1,29 @@
-//! To come.
+//! The journal: where acknowledged writes are durable before they are destaged.
+//!
+//! ```text
+//!   append ──> gathering batches ──commit──> the ring: batch, batch, batch … ──> durable
+//!                                                 ^ tail ──retire── what is in place and flushed
+//!   open: header ──> from the tail on, batch by batch, until one does not fit ──> Replay
+//! ```
+//!
+//! docs/on_disk_format.md has the bytes, and why a replay is right.
+
+mod batch;
+mod commit;
+mod header;
+mod open;
+mod regions;
+mod replay;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::Kind;
+pub use commit::{Journal, JournalCounts};
+pub use open::JournalError;
+pub use replay::{Replay, ReplayRecord};
+
+/// Everything in a journal begins at a multiple of this.
+pub(crate) const BLOCK: u64 = 4096;
+/// The ring begins behind the two copies of the header.
+pub(crate) const RING_START: u64 = 2 * BLOCK;

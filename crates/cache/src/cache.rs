@@ -1,0 +1,179 @@
+//! The cache of a controller: its memory, its units, and what they have in common.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::Device;
+use world::World;
+use world::sync::Signal;
+
+use crate::frames::{FRAME_BYTES, FrameCounts, Frames, PartitionCounts, PartitionId, UnitId};
+use crate::journal::Journal;
+use crate::unit::{State, Unit, UnitSpec};
+use crate::Store;
+
+/// The settings of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// Memory for content, in bytes; the books take about 3 % more.
+    pub memory_bytes: u64,
+    /// Of it, what may be read ahead of sequential readers, in percent.
+    pub read_ahead_percent: u8,
+    /// What is read ahead of one sequential reader at most.
+    pub read_ahead_bytes_max: u64,
+    /// Reads and writes of this size and more pass by the frames.
+    pub direct_bytes: u64,
+    /// Write pending (frames that are not clean, of all) from which on writes wait.
+    pub pending_high_percent: u8,
+    /// Write pending from which on frames are destaged without delay.
+    pub pending_low_percent: u8,
+    /// How long a frame may stay dirty with nothing else to press it: time in which it may be written again, and its
+    /// neighbours may come.
+    pub destage_delay: Duration,
+    /// Destages on their way at once, at most.
+    pub destages_max: usize,
+}
+
+impl Default for CacheConfig {
+    fn default() -> CacheConfig {
+        CacheConfig {
+            memory_bytes: 256 << 20,
+            read_ahead_percent: 25,
+            read_ahead_bytes_max: 8 << 20,
+            direct_bytes: 256 << 10,
+            pending_high_percent: 70,
+            pending_low_percent: 10,
+            destage_delay: Duration::from_secs(1),
+            destages_max: 32,
+        }
+    }
+}
+
+impl CacheConfig {
+    pub(crate) fn read_ahead_bytes(&self) -> u64 {
+        self.memory_bytes / 100 * u64::from(self.read_ahead_percent)
+    }
+
+    fn frames(&self) -> u32 {
+        let bytes = self.memory_bytes - self.read_ahead_bytes();
+        u32::try_from(bytes / FRAME_BYTES as u64).unwrap_or(u32::MAX).max(FRAMES_MIN)
+    }
+}
+
+/// Fewer frames than one write of less than `direct_bytes` may need would not do.
+const FRAMES_MIN: u32 = 256;
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// All frames, by state.
+    pub frames: FrameCounts,
+    /// Frames that are not clean, of all, in percent.
+    pub pending_percent: u8,
+    /// Times a write had to wait, because too much was pending or no frame was clean.
+    pub waits: u64,
+}
+
+/// The cache of one controller: a handle, cheap to clone.
+pub struct Cache<D: Store, J: Device + Clone + 'static>(pub(crate) Rc<Inner<D, J>>);
+
+pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
+    pub(crate) world: World,
+    pub(crate) config: CacheConfig,
+    pub(crate) frames: RefCell<Frames>,
+    pub(crate) units: RefCell<BTreeMap<UnitId, Rc<State<D, J>>>>,
+    next_unit: Cell<UnitId>,
+    /// Frames became clean, or a destage ended.
+    pub(crate) cleaned: Signal,
+    /// Something presses the background destage.
+    pub(crate) pressed: Signal,
+    pub(crate) destaging: Cell<bool>,
+    /// Replays under way: their journals must not retire what was not taken over yet.
+    pub(crate) replaying: Cell<usize>,
+    pub(crate) waits: Cell<u64>,
+}
+
+impl<D: Store, J: Device + Clone + 'static> Clone for Cache<D, J> {
+    fn clone(&self) -> Self {
+        Cache(self.0.clone())
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
+    /// An empty cache.
+    pub fn new(world: World, config: CacheConfig) -> Cache<D, J> {
+        Cache(Rc::new(Inner {
+            frames: RefCell::new(Frames::new(config.frames())),
+            world,
+            config,
+            units: RefCell::default(),
+            next_unit: Cell::new(UnitId(0)),
+            cleaned: Signal::default(),
+            pressed: Signal::default(),
+            destaging: Cell::new(false),
+            replaying: Cell::new(0),
+            waits: Cell::new(0),
+        }))
+    }
+
+    /// The settings.
+    pub fn config(&self) -> CacheConfig {
+        self.0.config
+    }
+
+    /// Caches a store from now on.
+    pub fn attach(&self, store: D, spec: UnitSpec, journal: Option<Journal<J>>) -> Unit<D, J> {
+        let id = self.0.next_unit.get();
+        self.0.next_unit.set(UnitId(id.0 + 1));
+        let state = Rc::new(State::new(id, store, spec, journal, &self.0.config));
+        self.0.units.borrow_mut().insert(id, state.clone());
+        Unit { cache: self.0.clone(), state }
+    }
+
+    /// Makes a partition, or changes its minimum share of the frames in percent; the caller keeps the sum to 100.
+    pub fn set_partition(&self, id: PartitionId, min_share_percent: u8) {
+        self.0.frames.borrow_mut().partition(id, min_share_percent);
+    }
+
+    /// Removes a partition; its frames become partition 0's, and its units, too.
+    pub fn remove_partition(&self, id: PartitionId) {
+        self.0.frames.borrow_mut().remove_partition(id);
+        let units = self.0.units.borrow();
+        units.values().filter(|u| u.partition.get() == id).for_each(|u| u.partition.set(PartitionId(0)));
+    }
+
+    /// Counters of a partition.
+    pub fn partition_counts(&self, id: PartitionId) -> Option<PartitionCounts> {
+        self.0.frames.borrow().partition_counts(id)
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> CacheCounts {
+        CacheCounts {
+            frames: self.0.frames.borrow().counts(),
+            pending_percent: self.0.pending_percent(),
+            waits: self.0.waits.get(),
+        }
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
+    pub(crate) fn pending_percent(&self) -> u8 {
+        let frames = self.frames.borrow();
+        (u64::from(frames.dirty_frames()) * 100 / u64::from(frames.counts().capacity)) as u8
+    }
+
+    /// Waits while too much is pending.
+    pub(crate) async fn below_high(self: &Rc<Self>) {
+        if self.pending_percent() < self.config.pending_high_percent {
+            return;
+        }
+        self.waits.set(self.waits.get() + 1);
+        self.press();
+        self.cleaned
+            .wait_for(|| (self.pending_percent() < self.config.pending_high_percent).then_some(()))
+            .await;
+    }
+}

@@ -1,0 +1,342 @@
+//! The journal at work: records are gathered, committed together, retired.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+use block::{BlockError, Device, Pieces};
+use futures::future::join_all;
+use world::World;
+use world::sync::Signal;
+
+use super::batch::{Entry, Gathering, Kind, Place, Stamp};
+use super::header::Header;
+use super::regions::Regions;
+use super::{RING_START, batch};
+
+/// Batches of one commit at most: they are written at once, and one flush makes all of them durable.
+pub(crate) const COMMIT_BATCHES: usize = 4;
+/// Records that wait for their commit, in bytes, before writers wait.
+const GATHERED_BYTES_MAX: u64 = 16 << 20;
+
+/// What a journal did since it was opened, and how full it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounts {
+    /// Records taken.
+    pub records: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Commits: one flush each.
+    pub commits: u64,
+    /// Bytes of the batches.
+    pub bytes: u64,
+    /// Bytes of the ring that a replay would read.
+    pub live_bytes: u64,
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
+}
+
+/// A batch that a replay would read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
+    pub(crate) place: Place,
+    pub(crate) first_sequence: u64,
+    pub(crate) last_sequence: u64,
+}
+
+/// A journal: a handle, cheap to clone.
+pub struct Journal<J: Device + Clone + 'static>(pub(crate) Rc<Inner<J>>);
+
+pub(crate) struct Inner<J> {
+    pub(crate) world: World,
+    pub(crate) device: J,
+    /// As it was last written.
+    pub(crate) header: Cell<Header>,
+    gathering: RefCell<VecDeque<Gathering>>,
+    gathered_bytes: Cell<u64>,
+    pub(crate) next_sequence: Cell<u64>,
+    pub(crate) durable: Cell<u64>,
+    pub(crate) live: RefCell<VecDeque<Live>>,
+    /// Where the next batch goes, unless it would pass the end of the ring.
+    pub(crate) head: Cell<Place>,
+    /// What is in place.
+    retired: Cell<u64>,
+    /// What no replay reads any more, as it is on the device: records up to this.
+    pub(crate) passed: Cell<u64>,
+    pub(crate) regions: RefCell<Regions>,
+    committing: Cell<bool>,
+    progress: Signal,
+    failure: RefCell<Option<BlockError>>,
+    counts: Cell<JournalCounts>,
+}
+
+impl<J: Device + Clone + 'static> Clone for Journal<J> {
+    fn clone(&self) -> Self {
+        Journal(self.0.clone())
+    }
+}
+
+impl<J: Device + Clone + 'static> Inner<J> {
+    pub(crate) fn new(world: World, device: J, header: Header) -> Inner<J> {
+        Inner {
+            world,
+            device,
+            header: Cell::new(header),
+            gathering: RefCell::default(),
+            gathered_bytes: Cell::new(0),
+            next_sequence: Cell::new(header.sequence),
+            durable: Cell::new(header.sequence - 1),
+            live: RefCell::default(),
+            head: Cell::new(header.tail),
+            retired: Cell::new(header.sequence - 1),
+            passed: Cell::new(header.sequence - 1),
+            regions: RefCell::default(),
+            committing: Cell::new(false),
+            progress: Signal::default(),
+            failure: RefCell::default(),
+            counts: Cell::default(),
+        }
+    }
+}
+
+impl<J: Device + Clone + 'static> Journal<J> {
+    /// Whether both are one journal.
+    pub fn is_same(&self, other: &Journal<J>) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The identity, as it was given when it was created.
+    pub fn id(&self) -> [u8; 16] {
+        self.0.header.get().id
+    }
+
+    /// The number that the next record gets; the first one of a journal is 1.
+    pub fn next_sequence(&self) -> u64 {
+        self.0.next_sequence.get()
+    }
+
+    /// Waits while too much waits for its commit. (A journal that failed has room: its records say so.)
+    pub async fn room(&self) {
+        let inner = &self.0;
+        let ready = || inner.gathered_bytes.get() < GATHERED_BYTES_MAX || inner.failure.borrow().is_some();
+        inner.progress.wait_for(|| ready().then_some(())).await;
+    }
+
+    /// Queues a record: the range of a unit has this content, of less than 1 MiB. Gives its number; see [`Journal::durable`].
+    pub fn append_write(&self, unit: u64, at: u64, data: &Pieces) -> u64 {
+        let len = data.len() as u64;
+        let sequence = self.append(Entry { unit, at, len, kind: Kind::Write }, data);
+        self.0.regions.borrow_mut().note(unit, at..at + len, sequence);
+        sequence
+    }
+
+    /// Queues a record: what earlier ones say of the range does not count any more.
+    pub fn append_forget(&self, unit: u64, at: u64, len: u64) -> u64 {
+        self.0.regions.borrow_mut().forget(unit, at..at + len);
+        self.append(Entry { unit, at, len, kind: Kind::Forget }, &Pieces::new())
+    }
+
+    fn append(&self, entry: Entry, data: &Pieces) -> u64 {
+        let inner = &self.0;
+        let sequence = inner.next_sequence.get();
+        inner.next_sequence.set(sequence + 1);
+        if inner.failure.borrow().is_some() {
+            return sequence;
+        }
+        let mut gathering = inner.gathering.borrow_mut();
+        if gathering.back().is_none_or(|b| !b.takes(&entry)) {
+            gathering.push_back(Gathering::new(sequence));
+        }
+        gathering.back_mut().expect("there is one now").push(entry, data);
+        drop(gathering);
+        inner.gathered_bytes.set(inner.gathered_bytes.get() + data.len() as u64);
+        inner.count(|c| c.records += 1);
+        if !inner.committing.replace(true) {
+            inner.world.spawn(commit_task(inner.clone()));
+        }
+        sequence
+    }
+
+    /// Waits until all records up to this one are durable.
+    pub async fn durable(&self, sequence: u64) -> Result<(), BlockError> {
+        let inner = &self.0;
+        let ended = || {
+            if inner.durable.get() >= sequence {
+                return Some(Ok(()));
+            }
+            inner.failure.borrow().clone().map(Err)
+        };
+        inner.progress.wait_for(ended).await
+    }
+
+    /// Whether a replay could read a record that touches the range; sometimes true where none does.
+    pub fn holds(&self, unit: u64, range: Range<u64>) -> bool {
+        self.0.regions.borrow().hold(unit, &range, self.0.passed.get())
+    }
+
+    /// Whether the ring fills, so that what it has is wanted in place.
+    pub fn presses(&self) -> bool {
+        let inner = &self.0;
+        let used = inner.head.get().position - inner.tail().position + inner.gathered_bytes.get();
+        used > inner.header.get().ring_len / 4 * 3
+    }
+
+    /// All records up to this one are in place, and that is durable.
+    pub fn retire(&self, up_to: u64) {
+        let inner = &self.0;
+        inner.retired.set(inner.retired.get().max(up_to));
+        inner.drop_retired();
+        inner.progress.wake_all();
+    }
+
+    /// Writes down that nothing is needed up to the oldest record that is not in place. Called at the end of the work with the
+    /// journal, when everything is retired; nothing is lost where it is not.
+    pub async fn close(&self) -> Result<(), BlockError> {
+        let inner = &self.0;
+        let idle = || (!inner.committing.get()).then_some(());
+        inner.progress.wait_for(idle).await;
+        if let Some(failure) = inner.failure.borrow().clone() {
+            return Err(failure);
+        }
+        inner.drop_retired();
+        inner.write_header(inner.tail()).await
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> JournalCounts {
+        let inner = &self.0;
+        JournalCounts {
+            live_bytes: inner.head.get().position - inner.tail().position,
+            ring_bytes: inner.header.get().ring_len,
+            ..inner.counts.get()
+        }
+    }
+}
+
+async fn commit_task<J: Device + Clone + 'static>(inner: Rc<Inner<J>>) {
+    while !inner.gathering.borrow().is_empty() {
+        if let Err(error) = inner.commit().await {
+            let failure = BlockError::Poisoned { component: "the journal".to_owned(), cause: error.to_string() };
+            *inner.failure.borrow_mut() = Some(failure);
+            inner.gathering.borrow_mut().clear();
+        }
+        inner.progress.wake_all();
+    }
+    inner.committing.set(false);
+    inner.progress.wake_all();
+}
+
+impl<J: Device + Clone + 'static> Inner<J> {
+    fn count(&self, change: impl FnOnce(&mut JournalCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// The oldest batch that is needed.
+    fn tail(&self) -> Place {
+        self.live.borrow().front().map_or(self.head.get(), |l| l.place)
+    }
+
+    /// The number of the first record that is needed.
+    fn tail_sequence(&self, otherwise: u64) -> u64 {
+        self.live.borrow().front().map_or(otherwise, |l| l.first_sequence)
+    }
+
+    fn drop_retired(&self) {
+        let up_to = self.retired.get().min(self.durable.get());
+        let mut live = self.live.borrow_mut();
+        while live.front().is_some_and(|l| l.last_sequence <= up_to) {
+            live.pop_front();
+        }
+    }
+
+    /// Where a batch of this length goes; `None` while there is no room.
+    fn room_for(&self, len: u64) -> Option<u64> {
+        let (head, ring) = (self.head.get().position, self.header.get().ring_len);
+        let position = if head % ring + len > ring { head.next_multiple_of(ring) } else { head };
+        let tail = self.live.borrow().front().map_or(position, |l| l.place.position);
+        (position + len - tail <= ring).then_some(position)
+    }
+
+    /// Writes the oldest gathered batches and flushes the device.
+    async fn commit(&self) -> Result<(), BlockError> {
+        let mut writes = Vec::new();
+        let mut last = Live { place: Place::default(), first_sequence: 0, last_sequence: 0 };
+        let mut tail_sequence = 0;
+        while writes.len() < COMMIT_BATCHES {
+            let Some(len) = self.gathering.borrow().front().map(Gathering::len) else { break };
+            let Some(position) = self.room_for(len) else {
+                if writes.is_empty() {
+                    self.progress.wait_for(|| self.room_for(len).map(drop)).await;
+                    continue;
+                }
+                break;
+            };
+            let batch = self.gathering.borrow_mut().pop_front().expect("there is a front");
+            // The batch may have grown while there was no room.
+            if batch.len() != len && self.room_for(batch.len()) != Some(position) {
+                self.gathering.borrow_mut().push_front(batch);
+                continue;
+            }
+            let place = Place { number: self.head.get().number, position };
+            let (end, first) = (position + batch.len(), batch.first_sequence);
+            last = Live { place, first_sequence: first, last_sequence: batch.last_sequence() };
+            self.live.borrow_mut().push_back(last);
+            self.head.set(Place { number: place.number + 1, position: end });
+            self.gathered_bytes.set(self.gathered_bytes.get() - batch.payload_bytes());
+            self.keep_header_within(end).await?;
+            tail_sequence = self.tail_sequence(first);
+            let header = self.header.get();
+            let stamp =
+                Stamp { id: header.id, epoch: header.epoch, place, tail: self.tail(), first_sequence: first };
+            let data = Pieces::from(batch.encode(&stamp).freeze());
+            self.count(|c| {
+                c.batches += 1;
+                c.bytes += data.len() as u64;
+            });
+            let at = RING_START + position % header.ring_len;
+            writes.push(async move { self.device.write(at, &data).await });
+        }
+        for outcome in join_all(writes).await {
+            outcome?;
+        }
+        self.device.flush().await?;
+        self.count(|c| c.commits += 1);
+        self.durable.set(last.last_sequence);
+        self.pass(tail_sequence - 1);
+        self.drop_retired();
+        Ok(())
+    }
+
+    /// No replay reads records up to this one any more.
+    fn pass(&self, sequence: u64) {
+        if sequence > self.passed.get() {
+            self.passed.set(sequence);
+            self.regions.borrow_mut().retire(sequence);
+        }
+    }
+
+    /// A replay begins where the header says: that place must not be written over.
+    async fn keep_header_within(&self, end: u64) -> Result<(), BlockError> {
+        let header = self.header.get();
+        let (behind, tail) = (end - header.tail.position, self.tail());
+        if behind > header.ring_len / 2 && tail.number > header.tail.number {
+            self.write_header(tail).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_header(&self, tail: Place) -> Result<(), BlockError> {
+        let sequence = self.tail_sequence(self.next_sequence.get());
+        let header = Header { turn: self.header.get().turn + 1, tail, sequence, ..self.header.get() };
+        self.device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
+        self.device.flush().await?;
+        self.header.set(header);
+        self.pass(sequence - 1);
+        Ok(())
+    }
+}
+
+const _: () = assert!(batch::BATCH_LEN_MAX as u64 * COMMIT_BATCHES as u64 <= GATHERED_BYTES_MAX);

@@ -1,0 +1,194 @@
+//! Making a journal, and finding what is in one.
+
+use block::{BlockError, Buf, Device, Pieces};
+use thiserror::Error;
+use world::World;
+
+use super::batch::{BATCH_LEN_MAX, Found, Place, decode};
+use super::commit::{COMMIT_BATCHES, Inner, Journal, Live};
+use super::header::Header;
+use super::replay::{Replay, Window};
+use super::{BLOCK, RING_START};
+
+/// A ring has room for so many of the largest batches at least.
+const RING_BATCHES_MIN: u64 = 8;
+/// How far behind the last batch that fits one is looked for that proves that something is missing between: what two
+/// commits can have written.
+const LOOK_BYTES: u64 = 2 * (COMMIT_BATCHES * BATCH_LEN_MAX) as u64;
+
+/// Why a journal cannot be made or opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum JournalError {
+    /// The device is too small.
+    #[error("a journal needs {needed} bytes, and has {found}")]
+    TooSmall {
+        /// Bytes that it needs at least.
+        needed: u64,
+        /// Bytes of the device.
+        found: u64,
+    },
+    /// There is no journal on the device.
+    #[error("there is no journal")]
+    None,
+    /// A later masu made it.
+    #[error("the journal is of version {found}, which this masu does not know")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// A batch that was durable is missing or changed.
+    #[error("the journal is damaged: batch {number} does not fit, though batch {later} was written after it was durable")]
+    Damaged {
+        /// The batch that is missing.
+        number: u64,
+        /// The one that proves it.
+        later: u64,
+    },
+    /// The device failed.
+    #[error("the journal cannot be read or written: {0}")]
+    Device(#[from] BlockError),
+}
+
+/// A batch that fits, and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) place: Place,
+    pub(crate) found: Found,
+}
+
+impl<J: Device + Clone + 'static> Journal<J> {
+    /// Makes an empty journal over the whole device. `id` is random: it tells its batches from those of an earlier journal there.
+    pub async fn create(world: World, device: J, id: [u8; 16]) -> Result<Journal<J>, JournalError> {
+        let found = device.geometry().len_bytes;
+        let needed = RING_START + RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
+        if found < needed {
+            return Err(JournalError::TooSmall { needed, found });
+        }
+        let ring_len = (found - RING_START) / BLOCK * BLOCK;
+        let header = Header { id, turn: 0, epoch: 1, tail: Place::default(), sequence: 1, ring_len };
+        let mut blocks = Pieces::from(header.encode().freeze());
+        blocks.push(Buf::zeroed(BLOCK as usize).freeze());
+        device.write(0, &blocks).await?;
+        device.flush().await?;
+        Ok(Journal(Inner::new(world, device, header).into()))
+    }
+
+    /// Opens a journal. What it holds is to be taken over from the replay before anything else is done with the units.
+    pub async fn open(world: World, device: J) -> Result<(Journal<J>, Replay<J>), JournalError> {
+        // What a process that died left in the drives' caches must not be lost once it was acted on.
+        device.flush().await?;
+        let header = read_header(&device).await?;
+        let (mut batches, head) = scan(&device, &header).await?;
+        let newest = batches.last().map(|b| b.found.stamp.tail);
+        let tail = newest.filter(|t| t.number > header.tail.number).unwrap_or(header.tail);
+        batches.retain(|b| b.place.number >= tail.number);
+        let sequence = batches.first().map_or(header.sequence, |b| b.found.stamp.first_sequence);
+        // Batches behind the last one that fits, which nobody was told of, are of an earlier life than what comes now.
+        let (turn, epoch) = (header.turn + 1, header.epoch + 1);
+        let tail = batches.first().map_or(head, |b| b.place);
+        let header = Header { turn, epoch, tail, sequence, ..header };
+        device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
+        device.flush().await?;
+        let inner = Inner::new(world, device.clone(), header);
+        inner.head.set(head);
+        for Placed { place, found } in &batches {
+            let first_sequence = found.stamp.first_sequence;
+            let last_sequence = first_sequence + found.entries.len() as u64 - 1;
+            inner.live.borrow_mut().push_back(Live { place: *place, first_sequence, last_sequence });
+            inner.next_sequence.set(last_sequence + 1);
+            inner.durable.set(last_sequence);
+            let mut regions = inner.regions.borrow_mut();
+            for (entry, sequence) in found.entries.iter().zip(first_sequence..) {
+                // A Forget that is replayed clears less than one that is appended: never too few.
+                regions.note(entry.unit, entry.at..entry.at.saturating_add(entry.payload_len() as u64), sequence);
+            }
+        }
+        Ok((Journal(inner.into()), Replay::new(device, header.ring_len, batches)))
+    }
+}
+
+async fn read_header(device: &impl Device) -> Result<Header, JournalError> {
+    let len = device.geometry().len_bytes;
+    if len < RING_START {
+        return Err(JournalError::None);
+    }
+    let mut newest: Option<Header> = None;
+    for copy in 0..2 {
+        let mut block = Pieces::new();
+        // One copy that cannot be read does not matter where the other is the newer one; it is that or the one before.
+        device.read(copy * BLOCK, BLOCK as usize, &mut block).await?;
+        let header = Header::decode(&block.joined(), len).map_err(|found| JournalError::Version { found })?;
+        newest = newest.into_iter().chain(header).max_by_key(|h| h.turn);
+    }
+    newest.ok_or(JournalError::None)
+}
+
+/// The batches from the header's tail on, and where the next one goes.
+async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Place), JournalError> {
+    let mut window = Window::new(header.ring_len);
+    let mut batches: Vec<Placed> = Vec::new();
+    let (mut next, mut epoch) = (header.tail, 0);
+    loop {
+        let mut placed = batch_at(device, &mut window, header, next, epoch).await?;
+        if placed.is_none() && !next.position.is_multiple_of(header.ring_len) {
+            // It may not have fitted before the end of the ring.
+            let position = next.position.next_multiple_of(header.ring_len);
+            placed = batch_at(device, &mut window, header, Place { position, ..next }, epoch).await?;
+        }
+        let Some(placed) = placed else { break };
+        epoch = placed.found.stamp.epoch;
+        next = Place { number: next.number + 1, position: placed.place.position + placed.found.len() };
+        batches.push(placed);
+    }
+    look_behind(device, &mut window, header, next, epoch).await?;
+    Ok((batches, next))
+}
+
+/// The batch at a place, if it is there and whole.
+async fn batch_at(
+    device: &impl Device,
+    window: &mut Window,
+    header: &Header,
+    place: Place,
+    epoch: u64,
+) -> Result<Option<Placed>, JournalError> {
+    let offset = place.position % header.ring_len;
+    let is_past = place.position - header.tail.position >= header.ring_len;
+    let Some(found) = decode(&window.read(device, offset, BLOCK as usize).await?, &header.id) else {
+        return Ok(None);
+    };
+    let fits = found.stamp.place == place
+        && (epoch..=header.epoch).contains(&found.stamp.epoch)
+        && offset + found.len() <= header.ring_len;
+    if !fits || is_past {
+        return Ok(None);
+    }
+    let payload = window.read(device, offset + BLOCK, found.payload_len).await?;
+    Ok(found.fits(&payload).then_some(Placed { place, found }))
+}
+
+/// A batch of a later commit than the one that is missing was written when the missing one was durable.
+async fn look_behind(
+    device: &impl Device,
+    window: &mut Window,
+    header: &Header,
+    missing: Place,
+    epoch: u64,
+) -> Result<(), JournalError> {
+    let end = (missing.position + LOOK_BYTES).min(header.tail.position + header.ring_len);
+    let mut position = missing.position;
+    while position < end {
+        let block = window.read(device, position % header.ring_len, BLOCK as usize).await?;
+        let later = decode(&block, &header.id).filter(|f| {
+            let Place { number, position: at } = f.stamp.place;
+            let in_epoch = (epoch..=header.epoch).contains(&f.stamp.epoch);
+            at == position && in_epoch && number >= missing.number + COMMIT_BATCHES as u64
+        });
+        if let Some(later) = later {
+            let later = later.stamp.place.number;
+            return Err(JournalError::Damaged { number: missing.number, later });
+        }
+        position += BLOCK;
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! A journal on a modelled disk: what was durable comes back, after every cut.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use block::{Buf, Device, Pieces};
+use world::World;
+use world_model::{DiskSpec, Model, Outcome};
+
+use super::{Journal, JournalError, Kind};
+use crate::tests::OnDrive;
+
+const LEN: u64 = 10 << 20;
+
+fn model(seed: u64) -> Model {
+    let model = Model::new(seed);
+    model.disk("journal", DiskSpec::new(LEN));
+    model
+}
+
+fn content(sequence: u64, len: usize) -> Pieces {
+    let mut buf = Buf::new(len);
+    buf.fill((sequence % 251) as u8);
+    buf[..8].copy_from_slice(&sequence.to_le_bytes());
+    buf.freeze().into()
+}
+
+/// Length and kind of a record are drawn from its number.
+fn shape(sequence: u64) -> (Kind, u64) {
+    let draw = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    match draw % 8 {
+        0 => (Kind::Forget, 1 << 30),
+        1 => (Kind::Write, 512 * (1 + draw / 8 % 500)),
+        _ => (Kind::Write, 512 * (1 + draw / 8 % 16)),
+    }
+}
+
+fn append(journal: &Journal<OnDrive>) -> u64 {
+    let sequence = journal.next_sequence();
+    let given = match shape(sequence) {
+        (Kind::Forget, len) => journal.append_forget(1, 0, len),
+        (Kind::Write, len) => journal.append_write(1, sequence * 512, &content(sequence, len as usize)),
+    };
+    assert_eq!(given, sequence);
+    sequence
+}
+
+async fn open(world: &World) -> Result<(Journal<OnDrive>, Vec<u64>), JournalError> {
+    let device = OnDrive::open(world, "journal");
+    let (journal, mut replay) = Journal::open(world.clone(), device).await?;
+    let mut sequences = Vec::new();
+    while let Some(record) = replay.next().await.map_err(JournalError::Device)? {
+        let (kind, len) = shape(record.sequence);
+        assert_eq!((record.kind, record.len, record.unit), (kind, len, 1));
+        if kind == Kind::Write {
+            let same = record.data.joined()[..] == content(record.sequence, len as usize).joined()[..];
+            assert!(same, "record {}", record.sequence);
+        }
+        sequences.push(record.sequence);
+    }
+    assert_eq!(replay.bytes_left(), 0);
+    assert!(sequences.windows(2).all(|w| w[0] + 1 == w[1]), "in order, none missing: {sequences:?}");
+    Ok((journal, sequences))
+}
+
+#[test]
+fn records_come_back_in_order_and_retired_ones_do_not() {
+    let model = model(1);
+    let last = model.run(async |world| {
+        let device = OnDrive::open(&world, "journal");
+        let journal = Journal::create(world.clone(), device, [1; 16]).await.expect("create");
+        let mut last = 0;
+        for _ in 0..3000 {
+            journal.room().await;
+            last = append(&journal);
+            if last.is_multiple_of(7) {
+                journal.durable(last).await.expect("durable");
+            }
+            if journal.presses() {
+                journal.durable(last).await.expect("durable");
+                journal.retire(last - 10);
+            }
+        }
+        journal.durable(last).await.expect("durable");
+        let counts = journal.counts();
+        assert!(counts.bytes > 3 * counts.ring_bytes, "several laps: {counts:?}");
+        last
+    });
+    let last = model.run(async |world| {
+        let (journal, sequences) = open(&world).await.expect("open");
+        assert_eq!(sequences.last(), Some(&last));
+        assert!(sequences.len() < 1500, "{} records", sequences.len());
+        assert!(journal.holds(1, last * 512..last * 512 + 512) || shape(last).0 == Kind::Forget);
+        journal.retire(last);
+        journal.close().await.expect("close");
+        last
+    });
+    model.run(async |world| {
+        let (journal, sequences) = open(&world).await.expect("open");
+        assert!(sequences.is_empty());
+        assert_eq!(journal.next_sequence(), last + 1);
+        assert!(!journal.holds(1, 0..1 << 40));
+    });
+}
+
+/// Lives with a cut in each: what was durable and not retired comes back, and nothing out of order.
+#[test]
+fn cuts_lose_nothing_that_was_durable() {
+    for seed in 0..60 {
+        let model = model(seed);
+        model.run(async |world| {
+            let device = OnDrive::open(&world, "journal");
+            drop(Journal::create(world.clone(), device, [1; 16]).await.expect("create"));
+        });
+        let (durable, retired, appended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for _life in 0..8 {
+            let disks = model.disks();
+            disks.cut_power_after(disks.persistence_points() + rng.u64(1..60));
+            let cells = (durable.clone(), retired.clone(), appended.clone());
+            let seed = rng.u64(..);
+            let outcome = model.run_until_crash(async move |world| one_life(world, cells, seed).await);
+            if outcome == Outcome::PowerCut {
+                model.reboot();
+            }
+        }
+        model.run(async move |world| {
+            let (_, sequences) = open(&world).await.expect("open");
+            check(&sequences, durable.get(), retired.get(), appended.get());
+        });
+    }
+}
+
+fn check(sequences: &[u64], durable: u64, retired: u64, appended: u64) {
+    let last = sequences.last().copied().unwrap_or(0);
+    assert!(durable == retired || last >= durable, "{durable} was durable, the last is {last}");
+    assert!(last <= appended);
+    let first = sequences.first().copied().unwrap_or(durable + 1);
+    assert!(first <= retired + 1, "{retired} were retired, the first is {first}");
+}
+
+type Cells = (Rc<Cell<u64>>, Rc<Cell<u64>>, Rc<Cell<u64>>);
+
+async fn one_life(world: World, (durable, retired, appended): Cells, seed: u64) {
+    let (journal, sequences) = open(&world).await.expect("open");
+    check(&sequences, durable.get(), retired.get(), appended.get());
+    // What was replayed counts from now on; what was not acknowledged and is gone has numbers that are used again.
+    let last = journal.next_sequence() - 1;
+    durable.set(last);
+    appended.set(last);
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..400 {
+        journal.room().await;
+        let sequence = append(&journal);
+        appended.set(sequence);
+        if rng.u8(..4) == 0 || journal.presses() {
+            journal.durable(sequence).await.expect("durable");
+            durable.set(sequence);
+        }
+        if journal.presses() {
+            retired.set(sequence - rng.u64(..5).min(sequence - retired.get()));
+            journal.retire(retired.get());
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
+    let model = model(1);
+    model.run(async |world| {
+        let device = OnDrive::open(&world, "journal");
+        let journal = Journal::create(world.clone(), device, [1; 16]).await.expect("create");
+        for _ in 0..20 {
+            let sequence = append(&journal);
+            journal.durable(sequence).await.expect("durable");
+        }
+    });
+    model.run(async |world| {
+        let device = OnDrive::open(&world, "journal");
+        let mut block = Pieces::new();
+        // The header of the first batch.
+        device.read(8192, 4096, &mut block).await.expect("read");
+        let mut changed = Buf::copy_of(&block.joined());
+        changed[100] ^= 1;
+        device.write(8192, &changed.freeze().into()).await.expect("write");
+        let refused = Journal::open(world.clone(), device).await.err().expect("refused");
+        assert!(matches!(refused, JournalError::Damaged { number: 0, .. }), "{refused}");
+    });
+}
+
+#[test]
+fn a_device_without_a_journal_and_one_that_is_too_small_are_refused() {
+    let model = model(1);
+    model.disk("small", DiskSpec::new(1 << 20));
+    model.run(async |world| {
+        let refused = Journal::open(world.clone(), OnDrive::open(&world, "journal")).await.err();
+        assert_eq!(refused, Some(JournalError::None));
+        let refused = Journal::create(world.clone(), OnDrive::open(&world, "small"), [1; 16]).await.err();
+        assert!(matches!(refused, Some(JournalError::TooSmall { .. })));
+    });
+}
+
+#[test]
+fn a_journal_whose_device_fails_says_so_and_stops() {
+    let model = Model::new(1);
+    let disk = model.disk("journal", DiskSpec::new(LEN));
+    model.run(async |world| {
+        let device = OnDrive::open(&world, "journal");
+        let journal = Journal::create(world.clone(), device, [1; 16]).await.expect("create");
+        disk.kill();
+        let sequence = append(&journal);
+        let text = journal.durable(sequence).await.expect_err("the disk is gone").to_string();
+        assert!(text.contains("journal"), "{text}");
+        let sequence = append(&journal);
+        journal.room().await;
+        assert!(journal.durable(sequence).await.is_err());
+    });
+}

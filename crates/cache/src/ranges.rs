@@ -1,0 +1,116 @@
+//! Who works on which bytes of a unit: writers share a range, a direct operation has it alone.
+//!
+//! Tickets are served in order: one that conflicts with an earlier one waits for it, also when the earlier one itself still waits,
+//! so that a direct operation is not passed by an endless row of writers.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use world::sync::Signal;
+
+/// A range of bytes, held or waited for.
+struct Ticket {
+    number: u64,
+    range: Range<u64>,
+    alone: bool,
+    /// It is held, and waits no more.
+    held: bool,
+}
+
+impl Ticket {
+    fn conflicts(&self, range: &Range<u64>, alone: bool) -> bool {
+        (self.alone || alone) && self.range.start < range.end && range.start < self.range.end
+    }
+}
+
+/// The ranges of one unit that are worked on.
+#[derive(Default)]
+pub(crate) struct Ranges {
+    /// By number.
+    tickets: RefCell<Vec<Ticket>>,
+    next: Cell<u64>,
+    freed: Signal,
+}
+
+/// A range that is held; free again when dropped.
+pub(crate) struct Held<'a> {
+    of: &'a Ranges,
+    number: u64,
+}
+
+impl Ranges {
+    /// Holds a range together with other writers.
+    pub(crate) async fn share(&self, range: Range<u64>) -> Held<'_> {
+        self.hold(range, false).await
+    }
+
+    /// Holds a range alone: waits for who has any of it, and whoever comes later waits.
+    pub(crate) async fn alone(&self, range: Range<u64>) -> Held<'_> {
+        self.hold(range, true).await
+    }
+
+    /// Whether an operation has any of the range alone. (One that waits for it yet does not count: a writer that is in its way
+    /// may wait for a destage.)
+    pub(crate) fn is_held_alone(&self, range: &Range<u64>) -> bool {
+        self.tickets.borrow().iter().any(|t| t.alone && t.held && t.conflicts(range, true))
+    }
+
+    async fn hold(&self, range: Range<u64>, alone: bool) -> Held<'_> {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        self.tickets.borrow_mut().push(Ticket { number, range: range.clone(), alone, held: false });
+        // Dropped while it waits, it gives its ticket back.
+        let held = Held { of: self, number };
+        let blocked = || {
+            let tickets = self.tickets.borrow();
+            tickets.iter().take_while(|t| t.number < number).any(|t| t.conflicts(&range, alone))
+        };
+        if blocked() {
+            self.freed.wait_for(|| (!blocked()).then_some(())).await;
+        }
+        let mut tickets = self.tickets.borrow_mut();
+        let mine = tickets.iter_mut().find(|t| t.number == number);
+        mine.expect("a ticket stays until it is dropped").held = true;
+        drop(tickets);
+        held
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.of.tickets.borrow_mut().retain(|t| t.number != self.number);
+        self.of.freed.wake_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn writers_share_and_a_direct_operation_is_not_passed() {
+        let ranges = Ranges::default();
+        let mut one = std::pin::pin!(ranges.share(0..10));
+        let Poll::Ready(one) = poll(one.as_mut()) else { panic!("free") };
+        assert!(poll(std::pin::pin!(ranges.share(5..15)).as_mut()).is_ready(), "writers share");
+        let mut alone = std::pin::pin!(ranges.alone(8..9));
+        assert!(poll(alone.as_mut()).is_pending(), "a writer has it");
+        assert!(!ranges.is_held_alone(&(0..100)), "it waits");
+        let mut late = std::pin::pin!(ranges.share(8..20));
+        assert!(poll(late.as_mut()).is_pending(), "later than the direct operation");
+        assert!(poll(std::pin::pin!(ranges.share(20..30)).as_mut()).is_ready(), "elsewhere");
+        drop(one);
+        let Poll::Ready(held) = poll(alone.as_mut()) else { panic!("its turn") };
+        assert!(ranges.is_held_alone(&(0..100)) && !ranges.is_held_alone(&(9..100)));
+        assert!(poll(late.as_mut()).is_pending());
+        drop(held);
+        assert!(poll(late.as_mut()).is_ready());
+        assert!(!ranges.is_held_alone(&(0..100)));
+    }
+}

@@ -1,0 +1,108 @@
+//! After a crash: the records of a journal become dirty frames again. And the end of a unit.
+
+use block::{BlockError, Device, Pieces};
+
+use crate::Store;
+use crate::cache::Cache;
+use crate::journal::{Kind, Replay, ReplayRecord};
+use crate::unit::{Unit, WritePolicy, blocks_of};
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records that were applied.
+    pub records: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Records of stores that are not there any more.
+    pub orphans: u64,
+}
+
+impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
+    /// Takes over what a journal holds. Called before anybody else uses the units that share it; service may begin then, what is dirty
+    /// is destaged behind it. May be cut off and done again.
+    pub async fn replay(
+        &self,
+        mut replay: Replay<J>,
+        units: &[Unit<D, J>],
+    ) -> Result<Replayed, BlockError> {
+        let mut done = Replayed::default();
+        self.0.replaying.set(self.0.replaying.get() + 1);
+        let outcome = self.replay_all(&mut replay, units, &mut done).await;
+        self.0.replaying.set(self.0.replaying.get() - 1);
+        self.0.dirtied();
+        outcome.map(|()| done)
+    }
+
+    async fn replay_all(
+        &self,
+        replay: &mut Replay<J>,
+        units: &[Unit<D, J>],
+        done: &mut Replayed,
+    ) -> Result<(), BlockError> {
+        while let Some(record) = replay.next().await? {
+            match units.iter().find(|u| u.state.stable_id == record.unit) {
+                Some(unit) => {
+                    unit.take_over(&record).await?;
+                    done.records += 1;
+                    done.bytes += record.len;
+                }
+                None => done.orphans += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the cache of a unit: everything is on the store and durable, and nothing of it is in frames. For the last unit of a
+    /// journal, close the journal then.
+    pub async fn detach(&self, unit: &Unit<D, J>) -> Result<(), BlockError> {
+        let end = unit.geometry().len_bytes;
+        unit.set_policy(WritePolicy::Off);
+        let settled = unit.settle(0..end).await?;
+        unit.flush_store(unit.state.changes.get()).await?;
+        self.0.frames.borrow_mut().drop_range(unit.state.id, blocks_of(&(0..end)));
+        self.0.units.borrow_mut().remove(&unit.state.id);
+        drop(settled);
+        self.0.cleaned.wake_all();
+        Ok(())
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+    async fn take_over(&self, record: &ReplayRecord) -> Result<(), BlockError> {
+        let range = record.at..record.at + record.len;
+        // A volume that shrank is none of ours; a record is checked like any other input.
+        self.geometry().check(record.at, record.len)?;
+        match record.kind {
+            Kind::Forget => {
+                // Blocks that the range has in part were destaged before, and flushed with it.
+                let blocks = blocks_of(&range);
+                self.wait_for_destages(&blocks).await;
+                self.cache.frames.borrow_mut().drop_range(self.state.id, blocks);
+                self.state.changed(&range);
+                Ok(())
+            }
+            Kind::Write => {
+                if !self.state.store.takes_in_place(record.at, record.len) {
+                    self.state.store.write(record.at, &record.data).await?;
+                }
+                self.put_again(record.at, &record.data, record.sequence).await
+            }
+        }
+    }
+
+    async fn put_again(&self, at: u64, data: &Pieces, sequence: u64) -> Result<(), BlockError> {
+        let mut done = 0;
+        while done < data.len() {
+            let put = self.put_frames(at + done as u64, &data.slice(done, data.len() - done), sequence);
+            self.state.changed(&(at + done as u64..at + (done + put) as u64));
+            done += put;
+            if put == 0 {
+                // More than the memory holds: some of it goes now.
+                self.cache.dirtied();
+                self.cache.wait_for_clean().await;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! One unit at a time: what it gives back, and what it asks of its store.
+
+use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
+use futures::future::join_all;
+
+use super::*;
+
+const LEN: u64 = 8 << 20;
+
+#[test]
+fn every_policy_conforms() {
+    for policy in [WritePolicy::Back, WritePolicy::Through, WritePolicy::Off] {
+        for seed in 0..4 {
+            let (model, ..) = rack(seed, LEN);
+            model.run(async move |world| {
+                let (_cache, unit) = volatile(&world, small(), policy);
+                random_against_shadow(&unit, &mut world.random("test"), 3000).await;
+                refuses_what_is_out_of_range(&unit).await;
+            });
+        }
+    }
+}
+
+/// What a block must read as: the number of its last write. Every task has blocks of its own and reads what it wrote, while others
+/// make the memory short, flush, zero and settle around it.
+#[test]
+fn many_at_once_read_what_they_wrote() {
+    for seed in 0..6 {
+        let (model, ..) = rack(seed, LEN);
+        model.run(async move |world| {
+            let (_cache, unit) = volatile(&world, small(), WritePolicy::Back);
+            let tasks = (0..24_u64).map(|task| one_of_many(world.clone(), unit.clone(), task, 200));
+            join_all(tasks).await;
+        });
+    }
+}
+
+/// Sectors `task`, `task + 24`, … of the unit belong to the task.
+async fn one_of_many(world: World, unit: Unit<OnDrive, OnDrive>, task: u64, steps: usize) {
+    let mut rng = world.random(&format!("task {task}"));
+    let mut known = std::collections::BTreeMap::new();
+    for step in 0..steps {
+        let sector = rng.u64(..(LEN / 512 - 24) / 24) * 24 + task;
+        match rng.u8(..20) {
+            0..=9 => {
+                let mark = rng.u8(..);
+                unit.write(sector * 512, &Pieces::copy_of(&[mark; 512])).await.expect("write");
+                known.insert(sector, mark);
+            }
+            10 => unit.flush().await.expect("flush"),
+            11 => {
+                Device::zero(&unit, sector * 512, 512).await.expect("zero");
+                known.insert(sector, 0);
+            }
+            12 => drop(unit.settle(sector * 512..sector * 512 + 100_000).await.expect("settle")),
+            13 => world.sleep(std::time::Duration::from_millis(rng.u64(..50))).await,
+            14 => unit.sync(sector * 512, 512).await.expect("sync"),
+            _ => {
+                let some = known.iter().nth(rng.usize(..known.len().max(1)));
+                let Some((&sector, &mark)) = some else { continue };
+                let (before, after) = (rng.u64(..8).min(sector), rng.u64(..300));
+                let (from, end) = (sector - before, (sector + 1 + after).min(LEN / 512));
+                let mut out = Pieces::new();
+                unit.read(from * 512, ((end - from) * 512) as usize, &mut out).await.expect("read");
+                let got = out.joined();
+                for (other, mark) in known.range(from..end) {
+                    let at = ((other - from) * 512) as usize;
+                    assert!(got[at..at + 512].iter().all(|b| b == mark), "task {task}, step {step}, sector {other}");
+                }
+                assert_eq!(known[&sector], mark);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flush_leaves_everything_on_the_store_durable() {
+    let (model, data, _) = rack(1, LEN);
+    model.run(async |world| {
+        let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        for i in 0..100_u64 {
+            unit.write((1 << 20) + i * 4096, &Pieces::copy_of(&[i as u8; 4096])).await.expect("write");
+        }
+        assert_eq!(unit.store().drive.counts().writes, 0, "acknowledged from the cache");
+        unit.flush().await.expect("flush");
+        assert_eq!(cache.counts().frames.dirty, 0);
+        assert!(unit.store().drive.counts().writes <= 8, "neighbours go together");
+    });
+    drop(data);
+    model.run(async |world| {
+        let store = OnDrive::open(&world, "data");
+        for i in 0..100_u64 {
+            let mut out = Pieces::new();
+            store.read((1 << 20) + i * 4096, 4096, &mut out).await.expect("read");
+            assert_eq!(out.joined()[..], [i as u8; 4096]);
+        }
+    });
+}
+
+#[test]
+fn a_sequential_reader_is_read_ahead_of_and_a_random_one_is_not() {
+    let (model, ..) = rack(1, 64 << 20);
+    model.run(async |world| {
+        let config = CacheConfig { memory_bytes: 16 << 20, ..CacheConfig::default() };
+        let (_cache, unit) = volatile(&world, config, WritePolicy::Back);
+        for i in 0..512_u64 {
+            let mut out = Pieces::new();
+            unit.read(i * 65536, 65536, &mut out).await.expect("read");
+        }
+        let reads = unit.store().drive.counts().reads;
+        assert!(reads < 80, "{reads} reads of the store for 512 of 64 KiB");
+        let counts = unit.counts();
+        assert!(counts.ahead.used_bytes * 10 > counts.ahead.read_bytes * 7, "{counts:?}");
+        let ahead = counts.ahead.read_bytes;
+        let mut rng = world.random("random");
+        for _ in 0..500 {
+            let mut out = Pieces::new();
+            unit.read(rng.u64(..(64 << 20) / 4096) * 4096, 4096, &mut out).await.expect("read");
+        }
+        assert!(unit.counts().ahead.read_bytes - ahead < 2 << 20, "random reads are not read ahead of");
+    });
+}
+
+#[test]
+fn what_is_dirty_is_destaged_after_a_while_by_itself() {
+    let (model, ..) = rack(1, LEN);
+    model.run(async |world| {
+        let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        unit.write(1 << 20, &Pieces::copy_of(&[7; 4096])).await.expect("write");
+        assert_eq!(cache.counts().frames.dirty, 1);
+        world.sleep(std::time::Duration::from_secs(3)).await;
+        assert_eq!((cache.counts().frames.dirty, cache.counts().frames.clean), (0, 1));
+    });
+}
+
+#[test]
+fn writes_wait_when_too_much_is_pending_and_none_is_lost() {
+    let (model, ..) = rack(1, LEN);
+    model.run(async |world| {
+        let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        let writes = (0..1500_u64).map(|i| {
+            let unit = unit.clone();
+            async move { unit.write((1 << 20) + i * 4096, &Pieces::copy_of(&[i as u8; 4096])).await.expect("write") }
+        });
+        join_all(writes).await;
+        assert!(cache.counts().waits > 0);
+        assert!(cache.counts().pending_percent <= 71);
+        for i in 0..1500_u64 {
+            let mut out = Pieces::new();
+            unit.read((1 << 20) + i * 4096, 4096, &mut out).await.expect("read");
+            assert_eq!(out.joined()[..], [i as u8; 4096], "block {i}");
+        }
+    });
+}

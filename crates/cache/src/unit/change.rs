@@ -1,0 +1,128 @@
+//! Operations on the store itself: zeroing, unmapping, copies, large writes.
+
+use std::ops::Range;
+
+use block::{BlockError, Device, Pieces};
+
+use super::state::{Unit, blocks_of, bytes_of};
+use crate::Store;
+use crate::frames::{FrameState, Key};
+use crate::ranges::Held;
+
+/// A range whose content is on the store, and that nobody writes until this is dropped.
+pub struct Settled<'a> {
+    _held: Held<'a>,
+}
+
+impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+    /// Does `operation`, which changes the range on the store and nothing else of this unit. Writes to the range wait. When it
+    /// fails, the range may have changed in part.
+    pub async fn change<T>(
+        &self,
+        range: Range<u64>,
+        operation: impl Future<Output = Result<T, BlockError>>,
+    ) -> Result<T, BlockError> {
+        self.change_and_keep(range, operation, None).await
+    }
+
+    pub(super) async fn change_and_keep<T>(
+        &self,
+        range: Range<u64>,
+        operation: impl Future<Output = Result<T, BlockError>>,
+        content: Option<&Pieces>,
+    ) -> Result<T, BlockError> {
+        let _held = self.state.ranges.alone(bytes_of(&blocks_of(&range))).await;
+        self.change_held(range, operation, content).await
+    }
+
+    /// Like [`Unit::change`], for an operation that takes its content from `from` of `source`: what is dirty there is destaged first,
+    /// and writes there wait, too.
+    pub async fn change_from<T>(
+        &self,
+        range: Range<u64>,
+        source: &Unit<D, J>,
+        from: Range<u64>,
+        operation: impl Future<Output = Result<T, BlockError>>,
+    ) -> Result<T, BlockError> {
+        let (to, from) = (bytes_of(&blocks_of(&range)), bytes_of(&blocks_of(&from)));
+        // In the order of the units, so that nobody waits in a ring; of one unit everything between, at once.
+        let (_first, _second) = if self.state.id == source.state.id {
+            let hull = to.start.min(from.start)..to.end.max(from.end);
+            (self.state.ranges.alone(hull).await, None)
+        } else if self.state.id < source.state.id {
+            let first = self.state.ranges.alone(to).await;
+            (first, Some(source.state.ranges.alone(from.clone()).await))
+        } else {
+            let first = source.state.ranges.alone(from.clone()).await;
+            (first, Some(self.state.ranges.alone(to).await))
+        };
+        source.destage_range(blocks_of(&from)).await?;
+        self.change_held(range, operation, None).await
+    }
+
+    /// Waits until all content of the range is on the store, and keeps writers out: for what is done to the store as a whole (clones,
+    /// tokens).
+    pub async fn settle(&self, range: Range<u64>) -> Result<Settled<'_>, BlockError> {
+        let blocks = blocks_of(&range);
+        let held = self.state.ranges.alone(bytes_of(&blocks)).await;
+        self.destage_range(blocks).await?;
+        Ok(Settled { _held: held })
+    }
+
+    /// The range is held alone.
+    async fn change_held<T>(
+        &self,
+        range: Range<u64>,
+        operation: impl Future<Output = Result<T, BlockError>>,
+        content: Option<&Pieces>,
+    ) -> Result<T, BlockError> {
+        let (state, blocks) = (&self.state, blocks_of(&range));
+        // Of a block that is changed in part the rest must not be lost with its frame.
+        let bytes = bytes_of(&blocks);
+        if bytes.start != range.start {
+            self.destage_range(blocks.start..blocks.start + 1).await?;
+        }
+        if bytes.end != range.end {
+            self.destage_range(blocks.end - 1..blocks.end).await?;
+        }
+        // From here on no destage of the range begins: it is held alone. One that is under way could arrive after the operation.
+        self.wait_for_destages(&blocks).await;
+        let outcome = operation.await;
+        state.note_change();
+        state.changed(&range);
+        match &outcome {
+            Ok(_) => self.cache.frames.borrow_mut().drop_range(state.id, blocks),
+            Err(_) => self.drop_clean(blocks),
+        }
+        self.cache.cleaned.wake_all();
+        let done = outcome?;
+        if let Some(content) = content {
+            self.keep(range.start, content);
+        }
+        self.forget_in_journal(&range).await?;
+        Ok(done)
+    }
+
+    /// Records of what the range was before must not be replayed over it. The store first: without the records, what they had must not come
+    /// back either.
+    async fn forget_in_journal(&self, range: &Range<u64>) -> Result<(), BlockError> {
+        let Some(journal) = &self.state.journal else { return Ok(()) };
+        if journal.holds(self.state.stable_id, range.clone()) {
+            self.state.store.flush().await?;
+            journal.append_forget(self.state.stable_id, range.start, range.end - range.start);
+        }
+        Ok(())
+    }
+
+    /// What the store has of the range is unknown.
+    fn drop_clean(&self, blocks: Range<u64>) {
+        let mut frames = self.cache.frames.borrow_mut();
+        for block in frames.present(self.state.id, blocks) {
+            let key = Key { unit: self.state.id, block };
+            if frames.peek(key).is_some_and(|f| f.state == FrameState::Clean) {
+                frames.drop_range(self.state.id, block..block + 1);
+            }
+        }
+    }
+}
+

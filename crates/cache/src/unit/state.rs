@@ -1,0 +1,238 @@
+//! What is known of a unit.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use block::{BlockError, Device, Geometry};
+use world::sync::Signal;
+
+use crate::Store;
+use crate::cache::{CacheConfig, Inner};
+use crate::frames::{FRAME_BYTES, PartitionId, UnitFrames, UnitId};
+use crate::generations::Generations;
+use crate::journal::Journal;
+use crate::ranges::Ranges;
+use crate::segments::{SegmentCounts, Segments};
+use crate::streams::Streams;
+
+/// Sequential readers of one unit that are told apart.
+const STREAMS_MAX: usize = 256;
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritePolicy {
+    /// It is acknowledged from the cache, and destaged later.
+    Back,
+    /// It goes to the store before it is acknowledged, and to the cache for readers.
+    Through,
+    /// Reads and writes pass by the cache.
+    Off,
+}
+
+/// What a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitSpec {
+    /// What names the store in the journal, for as long as there is a record of it.
+    pub stable_id: u64,
+    /// What becomes of writes.
+    pub policy: WritePolicy,
+    /// Whose frames it takes.
+    pub partition: PartitionId,
+}
+
+/// Counters of a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Of these, bytes that were in memory.
+    pub read_hit_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Of these, bytes that were acknowledged from the cache.
+    pub write_hit_bytes: u64,
+    /// Writes to the store that destages made.
+    pub destages: u64,
+    /// Bytes of these.
+    pub destaged_bytes: u64,
+    /// Destages that failed.
+    pub destages_failed: u64,
+    /// What was read ahead.
+    pub ahead: SegmentCounts,
+    /// Frames of the unit.
+    pub frames: UnitFrames,
+}
+
+pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
+    pub(crate) id: UnitId,
+    pub(crate) stable_id: u64,
+    pub(crate) store: D,
+    pub(crate) policy: Cell<WritePolicy>,
+    pub(crate) partition: Cell<PartitionId>,
+    pub(crate) journal: Option<Journal<J>>,
+    pub(crate) ranges: Ranges,
+    pub(crate) generations: Generations,
+    pub(crate) streams: RefCell<Streams>,
+    pub(crate) segments: RefCell<Segments>,
+    /// What was read ahead arrived, or will not.
+    pub(crate) arrived: Signal,
+    /// How often the store was changed directly or by a destage.
+    pub(crate) changes: Cell<u64>,
+    /// How many of these changes are durable for certain.
+    pub(crate) flushed: Cell<u64>,
+    /// Why the last destage failed, until one succeeds.
+    pub(crate) failure: RefCell<Option<BlockError>>,
+    counts: Cell<UnitCounts>,
+}
+
+/// A cached store: a handle, cheap to clone.
+pub struct Unit<D: Store, J: Device + Clone + 'static> {
+    pub(crate) cache: Rc<Inner<D, J>>,
+    pub(crate) state: Rc<State<D, J>>,
+}
+
+impl<D: Store, J: Device + Clone + 'static> Clone for Unit<D, J> {
+    fn clone(&self) -> Self {
+        Unit { cache: self.cache.clone(), state: self.state.clone() }
+    }
+}
+
+/// The blocks that a range of bytes touches.
+pub(crate) fn blocks_of(range: &Range<u64>) -> Range<u64> {
+    range.start / FRAME_BYTES as u64..range.end.div_ceil(FRAME_BYTES as u64)
+}
+
+/// The bytes of blocks.
+pub(crate) fn bytes_of(blocks: &Range<u64>) -> Range<u64> {
+    blocks.start * FRAME_BYTES as u64..blocks.end * FRAME_BYTES as u64
+}
+
+impl<D: Store, J: Device + Clone + 'static> State<D, J> {
+    pub(crate) fn new(
+        id: UnitId,
+        store: D,
+        spec: UnitSpec,
+        journal: Option<Journal<J>>,
+        config: &CacheConfig,
+    ) -> State<D, J> {
+        State {
+            id,
+            stable_id: spec.stable_id,
+            store,
+            policy: Cell::new(spec.policy),
+            partition: Cell::new(spec.partition),
+            journal,
+            ranges: Ranges::default(),
+            generations: Generations::new(),
+            streams: RefCell::new(Streams::new(STREAMS_MAX)),
+            segments: RefCell::new(Segments::new(config.read_ahead_bytes())),
+            arrived: Signal::default(),
+            changes: Cell::new(0),
+            flushed: Cell::new(0),
+            failure: RefCell::default(),
+            counts: Cell::default(),
+        }
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut UnitCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// The store was changed.
+    pub(crate) fn note_change(&self) {
+        self.changes.set(self.changes.get() + 1);
+    }
+
+    /// The range has other content than before: what was read of it, and is being read, is not to be kept.
+    pub(crate) fn changed(&self, range: &Range<u64>) {
+        self.generations.touch(range);
+        self.segments.borrow_mut().drop_range(range.start, range.end - range.start);
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+    /// The store.
+    pub fn store(&self) -> &D {
+        &self.state.store
+    }
+
+    /// Size and block length, the store's.
+    pub fn geometry(&self) -> Geometry {
+        self.state.store.geometry()
+    }
+
+    /// What becomes of writes.
+    pub fn policy(&self) -> WritePolicy {
+        self.state.policy.get()
+    }
+
+    /// Changes what becomes of writes, those that come. Dirty frames are destaged as ever.
+    pub fn set_policy(&self, policy: WritePolicy) {
+        self.state.policy.set(policy);
+    }
+
+    /// Changes whose frames it takes.
+    pub fn set_partition(&self, partition: PartitionId) {
+        self.state.partition.set(partition);
+    }
+
+    /// Whether what is acknowledged is durable only after a flush that destages: without a journal.
+    pub fn has_journal(&self) -> bool {
+        self.state.journal.is_some()
+    }
+
+    /// Why destages fail at the moment.
+    pub fn failure(&self) -> Option<BlockError> {
+        self.state.failure.borrow().clone()
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> UnitCounts {
+        UnitCounts {
+            ahead: self.state.segments.borrow().counts(),
+            frames: self.cache.frames.borrow().unit_frames(self.state.id),
+            ..self.state.counts.get()
+        }
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Device for Unit<D, J> {
+    fn geometry(&self) -> Geometry {
+        Unit::geometry(self)
+    }
+
+    async fn read(&self, at: u64, len: usize, out: &mut block::Pieces) -> Result<(), BlockError> {
+        Unit::read(self, at, len, out).await
+    }
+
+    async fn write(&self, at: u64, data: &block::Pieces) -> Result<(), BlockError> {
+        Unit::write(self, at, data).await
+    }
+
+    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.geometry().check(at, len)?;
+        self.change(at..at + len, self.state.store.zero(at, len)).await
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        Unit::flush(self).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_and_bytes() {
+        assert_eq!(blocks_of(&(1..4097)), 0..2);
+        assert_eq!(bytes_of(&(1..2)), 4096..8192);
+    }
+}

@@ -1,0 +1,140 @@
+//! Writing: to the journal's queue and to frames, or past them.
+
+use std::ops::Range;
+
+use block::{BlockError, Buf, Data, Device, Pieces};
+
+use super::state::{Unit, WritePolicy, blocks_of, bytes_of};
+use crate::Store;
+use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
+
+/// One block of a write: its sectors in a buffer of the block's length, and which of them count.
+fn block_of(at: u64, data: &Pieces, block: u64) -> (Data, u8) {
+    let start = block * FRAME_BYTES as u64;
+    let (from, to) = (at.max(start), (at + data.len() as u64).min(start + FRAME_BYTES as u64));
+    let within = (from - start) as usize..(to - start) as usize;
+    let mut buf = Buf::new(FRAME_BYTES);
+    if within.len() < FRAME_BYTES {
+        buf.fill(0);
+    }
+    data.slice((from - at) as usize, within.len()).copy_to(&mut buf[within.clone()]);
+    (buf.freeze(), sectors_of(&within))
+}
+
+/// The mask of the sectors in a range of bytes of one block.
+pub(super) fn sectors_of(within: &Range<usize>) -> u8 {
+    let (first, end) = (within.start / SECTOR_BYTES, within.end.div_ceil(SECTOR_BYTES));
+    ((1_u16 << end) - (1_u16 << first)) as u8
+}
+
+impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+    /// Writes `data` at `at`. Durable after a [`Unit::flush`] that begins later.
+    pub async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        let len = data.len() as u64;
+        self.geometry().check(at, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.state.count(|c| {
+            c.writes += 1;
+            c.write_bytes += len;
+        });
+        match self.state.policy.get() {
+            WritePolicy::Back if len < self.cache.config.direct_bytes => self.write_back(at, data).await,
+            WritePolicy::Through if len < self.cache.config.direct_bytes => {
+                let range = at..at + len;
+                self.change_and_keep(range, self.state.store.write(at, data), Some(data)).await
+            }
+            _ => self.change(at..at + len, self.state.store.write(at, data)).await,
+        }
+    }
+
+    async fn write_back(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        let (state, len) = (&self.state, data.len() as u64);
+        // What cannot be destaged now would only make it worse.
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        // Before the range is held: room may take a destage of what a direct operation, which waits for this one, would hold.
+        if let Some(journal) = &state.journal {
+            if journal.presses() {
+                self.cache.dirtied();
+            }
+            journal.room().await;
+        }
+        let _held = state.ranges.share(bytes_of(&blocks_of(&(at..at + len)))).await;
+        if !state.store.takes_in_place(at, len) {
+            // It takes a page, or fails here. That it is destaged once more keeps one order of all writes: the frames'.
+            state.store.write(at, data).await?;
+        }
+        state.count(|c| c.write_hit_bytes += len);
+        let mut done = 0;
+        while done < data.len() {
+            self.cache.below_high().await;
+            let rest = data.slice(done, data.len() - done);
+            let put = self.put(at + done as u64, &rest);
+            done += put;
+            self.cache.dirtied();
+            if put == 0 {
+                self.cache.wait_for_clean().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts as much as there are frames for into frames, and the same into the journal's queue; gives the number of bytes. What is
+    /// in one frame is in the journal in the same order.
+    fn put(&self, at: u64, data: &Pieces) -> usize {
+        let state = &self.state;
+        let sequence = state.journal.as_ref().map_or(0, |j| j.next_sequence());
+        let put = self.put_frames(at, data, sequence);
+        if put > 0 {
+            state.changed(&(at..at + put as u64));
+            if let Some(journal) = &state.journal {
+                let given = journal.append_write(state.stable_id, at, &data.slice(0, put));
+                assert_eq!(given, sequence, "the frames were told the number of their record");
+            }
+        }
+        put
+    }
+
+    /// Puts as much as there are frames for into frames; gives the number of bytes.
+    pub(crate) fn put_frames(&self, at: u64, data: &Pieces, sequence: u64) -> usize {
+        let mut frames = self.cache.frames.borrow_mut();
+        let (mut put, end) = (0, at + data.len() as u64);
+        for block in blocks_of(&(at..end)) {
+            let (content, sectors) = block_of(at, data, block);
+            let key = Key { unit: self.state.id, block };
+            if frames.write(self.state.partition.get(), key, content, sectors, sequence).is_err() {
+                break;
+            }
+            put = (end.min((block + 1) * FRAME_BYTES as u64) - at) as usize;
+        }
+        put
+    }
+
+    /// Keeps what the store has now for readers. The range is held alone, and nothing of it is in frames.
+    pub(super) fn keep(&self, at: u64, data: &Pieces) {
+        let mut frames = self.cache.frames.borrow_mut();
+        for block in blocks_of(&(at..at + data.len() as u64)) {
+            let (content, sectors) = block_of(at, data, block);
+            let key = Key { unit: self.state.id, block };
+            frames.insert_clean(self.state.partition.get(), key, content, sectors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_blocks_of_a_write_and_their_sectors() {
+        let data = Pieces::copy_of(&[7; 9 * 512]);
+        let at = 6 * 512;
+        let (first, sectors) = block_of(at, &data, 0);
+        assert_eq!((sectors, first[5 * 512], first[6 * 512]), (0b1100_0000, 0, 7));
+        let (second, sectors) = block_of(at, &data, 1);
+        assert_eq!((sectors, second[6 * 512], second[7 * 512]), (0b0111_1111, 7, 0));
+    }
+}
