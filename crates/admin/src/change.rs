@@ -29,6 +29,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
                 provisioning: if *thick { Provisioning::Thick } else { Provisioning::Thin },
                 block_bytes: *block_bytes,
                 physical_block_bytes: 4096,
+                cache: array::config::CachePolicy::WriteBack,
                 read_only: false,
             })
         }
@@ -125,6 +126,7 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
             soft_threshold_percent: *soft_threshold_percent,
             critical_threshold_percent: *critical_threshold_percent,
             leaving: vec![],
+            journal: None,
             controller: next.pools.len() % next.controllers,
         }),
         Change::PoolThreshold { name, soft_threshold_percent, critical_threshold_percent } => {

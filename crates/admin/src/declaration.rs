@@ -18,9 +18,13 @@
 //! drives = ["d0", "d1", "d2", "d3"]
 //! foreground_share = 70    # percent of the time that hosts keep while it is rebuilt or scrubbed
 //!
+//! [cache]                  # of each controller; without it nothing is cached
+//! memory = "1GiB"
+//!
 //! [[pool]]
 //! name = "p0"
 //! groups = ["g0"]
+//! journal = "j0"           # a group of its own: what hosts write is durable on it before it is in place
 //! soft_threshold_percent = 80      # warnings, to hosts, too
 //! critical_threshold_percent = 95
 //!
@@ -28,6 +32,7 @@
 //! name = "v0"
 //! pool = "p0"
 //! size = "10GiB"
+//! cache = "write-back"     # or write-through, or off
 //!
 //! [[host]]
 //! name = "kvm1"
@@ -41,8 +46,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ArrayId, ChapConfig, Config, ConfigError, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig,
-    HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
+    ArrayId, CachePolicy, CacheSettings, ChapConfig, Config, ConfigError, DriveConfig,
+    FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning,
+    READ_AHEAD_BYTES_DEFAULT, VolumeConfig, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 use serde::{Deserialize, Serialize};
@@ -96,6 +102,8 @@ pub struct Declaration {
     /// Drives that any group takes by itself when it loses one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     spares: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache: Option<Cache>,
     #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
     portals: Vec<Portal>,
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
@@ -176,8 +184,59 @@ struct Pool {
     /// Groups that are being emptied, and then leave the pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     leaving: Vec<String>,
+    /// A group in no pool, on which writes are durable before they are in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<String>,
     #[serde(default)]
     controller: usize,
+}
+
+/// The cache of each controller.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cache {
+    memory: Size,
+    #[serde(default = "default_read_ahead")]
+    read_ahead: Size,
+}
+
+/// What becomes of the writes of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheName {
+    /// They are acknowledged from the cache.
+    #[default]
+    WriteBack,
+    /// They are on the drives before they are acknowledged.
+    WriteThrough,
+    /// Nothing is cached.
+    Off,
+}
+
+impl CacheName {
+    fn is_default(&self) -> bool {
+        *self == CacheName::default()
+    }
+}
+
+impl From<CacheName> for CachePolicy {
+    fn from(name: CacheName) -> CachePolicy {
+        match name {
+            CacheName::WriteBack => CachePolicy::WriteBack,
+            CacheName::WriteThrough => CachePolicy::WriteThrough,
+            CacheName::Off => CachePolicy::Off,
+        }
+    }
+}
+
+impl From<CachePolicy> for CacheName {
+    fn from(policy: CachePolicy) -> CacheName {
+        match policy {
+            CachePolicy::WriteBack => CacheName::WriteBack,
+            CachePolicy::WriteThrough => CacheName::WriteThrough,
+            CachePolicy::Off => CacheName::Off,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -200,6 +259,9 @@ struct Volume {
     block: u32,
     #[serde(default = "default_physical_block")]
     physical_block: u32,
+    /// write-back, write-through or off; says nothing where there is no cache.
+    #[serde(default, skip_serializing_if = "CacheName::is_default")]
+    cache: CacheName,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     read_only: bool,
 }
@@ -261,6 +323,9 @@ fn one() -> usize {
 fn default_foreground_share() -> u8 {
     FOREGROUND_SHARE_PERCENT_DEFAULT
 }
+fn default_read_ahead() -> Size {
+    Size(READ_AHEAD_BYTES_DEFAULT)
+}
 fn default_page() -> Size {
     Size(1 << 20)
 }
@@ -305,6 +370,9 @@ impl Declaration {
             target: config.target.clone(),
             controllers: config.controllers,
             spares: config.spares.clone(),
+            cache: config
+                .cache
+                .map(|c| Cache { memory: Size(c.memory_bytes), read_ahead: Size(c.read_ahead_bytes) }),
             portals: config.portals.iter().map(Portal::of).collect(),
             drives: config.drives.iter().map(Drive::of).collect(),
             groups: config.groups.iter().map(Group::of).collect(),
@@ -335,6 +403,9 @@ impl Declaration {
                 .collect(),
             drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
             spares: self.spares.clone(),
+            cache: self
+                .cache
+                .map(|c| CacheSettings { memory_bytes: c.memory.0, read_ahead_bytes: c.read_ahead.0 }),
             groups: self.groups.iter().map(Group::to_config).collect(),
             pools: self.pools.iter().map(Pool::to_config).collect(),
             volumes: self.volumes.iter().map(Volume::to_config).collect(),
@@ -356,7 +427,7 @@ fn line_of(text: &str, place: &str) -> Option<usize> {
         let Some((key, value)) = content.split_once('=') else { continue };
         let found = match name {
             Some(name) => table == kind && key.trim() == "name" && value.split('"').nth(1) == Some(name),
-            None => table.is_empty() && key.trim() == kind,
+            None => table == kind || table.is_empty() && key.trim() == kind,
         };
         // A spare is a name in a list of the top level.
         let spare = kind == "spare" && table.is_empty() && key.trim() == "spares";
@@ -469,6 +540,7 @@ impl Pool {
                 .critical_threshold_percent
                 .unwrap_or(CRITICAL_THRESHOLD_PERCENT_DEFAULT.max(self.soft_threshold_percent)),
             leaving: self.leaving.clone(),
+            journal: self.journal.clone(),
             controller: self.controller,
         }
     }
@@ -481,6 +553,7 @@ impl Pool {
             soft_threshold_percent: p.soft_threshold_percent,
             critical_threshold_percent: Some(p.critical_threshold_percent),
             leaving: p.leaving.clone(),
+            journal: p.journal.clone(),
             controller: p.controller,
         }
     }
@@ -498,6 +571,7 @@ impl Volume {
             },
             block_bytes: self.block,
             physical_block_bytes: self.physical_block,
+            cache: self.cache.into(),
             read_only: self.read_only,
         }
     }
@@ -513,6 +587,7 @@ impl Volume {
             },
             block: v.block_bytes,
             physical_block: v.physical_block_bytes,
+            cache: v.cache.into(),
             read_only: v.read_only,
         }
     }

@@ -56,6 +56,7 @@ mod tests {
             groups: vec!["g0".into()],
             page_bytes: 1 << 20,
             leaving: vec!["g1".into()],
+            journal: None,
             soft_threshold_percent: 80,
             critical_threshold_percent: 95,
             controller: 0,

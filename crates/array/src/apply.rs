@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::cached::{close_journals, let_go, open_cache, open_journal};
 use crate::config::{Config, HostConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
@@ -19,6 +20,7 @@ pub(crate) async fn apply(
 ) -> Result<Vec<String>, ControlError> {
     let mut done = Vec::new();
     check_members(controller, &config)?;
+    open_cache(controller, &config, &mut done);
     for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
         open_group(controller, &config, group, &mut done).await?;
     }
@@ -26,6 +28,7 @@ pub(crate) async fn apply(
     controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
         open_pool(controller, pool, &mut done).await?;
+        open_journal(controller, &config, pool, &mut done).await?;
     }
     for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {
         open_volume(controller, &config, volume, &mut done).await?;
@@ -44,8 +47,10 @@ pub(crate) async fn apply(
             state.lus.remove(name);
         });
     }
-    close_drives(controller, &config);
     controller.update_views();
+    let_go(controller, |volume| config.volume(volume).is_none()).await?;
+    close_journals(controller, |pool| config.pool(pool).is_none()).await?;
+    close_drives(controller, &config);
     close_ports(controller, &config, &mut done);
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
         open_port(controller, portal, i as u16 + 1, &mut done).await?;

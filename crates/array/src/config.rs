@@ -28,6 +28,8 @@ pub struct Config {
     pub drives: Vec<DriveConfig>,
     /// Names of drives in no group: one that fits takes the place of a drive that fails.
     pub spares: Vec<String>,
+    /// The cache of each controller; none: volumes are read and written as they are asked for.
+    pub cache: Option<CacheSettings>,
     /// RAID groups of drives.
     pub groups: Vec<GroupConfig>,
     /// Pools of groups.
@@ -90,8 +92,31 @@ pub struct PoolConfig {
     pub soft_threshold_percent: u8,
     /// Used share at which space is about to run out.
     pub critical_threshold_percent: u8,
+    /// A group in no pool, on which writes are durable before they are in place; none: the write cache is volatile.
+    pub journal: Option<String>,
     /// The controller that owns it and every LU on it.
     pub controller: usize,
+}
+
+/// The cache of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheSettings {
+    /// Memory for content.
+    pub memory_bytes: u64,
+    /// What is read ahead of one sequential reader at most; 0: nothing.
+    pub read_ahead_bytes: u64,
+}
+
+/// What becomes of the writes of a volume, where there is a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// They are acknowledged from the cache.
+    #[default]
+    WriteBack,
+    /// They are on the drives before they are acknowledged; reads are cached.
+    WriteThrough,
+    /// Nothing is cached.
+    Off,
 }
 
 /// A volume.
@@ -109,6 +134,8 @@ pub struct VolumeConfig {
     pub block_bytes: u32,
     /// Physical block length that hosts are told, so that they align: 512 or 4096, no less than the logical one.
     pub physical_block_bytes: u32,
+    /// What becomes of its writes.
+    pub cache: CachePolicy,
     /// Hosts may read it only.
     pub read_only: bool,
 }
@@ -155,6 +182,10 @@ pub struct ConfigError {
 
 /// What hosts keep of the drives' time during a rebuild when nobody says otherwise.
 pub const FOREGROUND_SHARE_PERCENT_DEFAULT: u8 = 70;
+/// What is read ahead of one sequential reader when nobody says otherwise.
+pub const READ_AHEAD_BYTES_DEFAULT: u64 = 8 << 20;
+/// Less is no cache.
+pub const CACHE_BYTES_MIN: u64 = 8 << 20;
 /// The longest name of an object.
 pub const NAME_LEN_MAX: usize = 64;
 /// RFC 3720's recommendation for CHAP secrets is 12 bytes or more (RFC 7143 9.2.1 keeps it); longer than 255 no peer takes.
@@ -172,6 +203,7 @@ impl Config {
             portals: vec![],
             drives: vec![],
             spares: vec![],
+            cache: None,
             groups: vec![],
             pools: vec![],
             volumes: vec![],
@@ -189,6 +221,7 @@ impl Config {
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
             drives: overlay(self.drives, other.drives, |d| &d.name),
             spares: overlay(self.spares, other.spares, |s| s),
+            cache: other.cache.or(self.cache),
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
             volumes: overlay(self.volumes, other.volumes, |v| &v.name),

@@ -244,7 +244,10 @@ impl Controller {
 
     /// Makes everything durable and says so on the drives. What fails does not keep the rest from it.
     async fn close_all(&self) -> Result<(), ControlError> {
-        let mut outcome = Ok(());
+        let mut outcome = crate::cached::let_go(self, |_| true).await;
+        if outcome.is_ok() {
+            outcome = crate::cached::close_journals(self, |_| true).await;
+        }
         let pools: Vec<Pool> = self.state.borrow().pools.values().cloned().collect();
         let in_pools: Vec<_> = pools.iter().flat_map(|p| p.group_spaces()).map(|g| g.id).collect();
         for pool in pools {

@@ -17,7 +17,9 @@ use crate::upkeep::begin_upkeep;
 
 /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
 pub(crate) fn owner_of_group(config: &Config, group: &str) -> usize {
-    let of = |p: &&crate::config::PoolConfig| p.groups.iter().chain(&p.leaving).any(|g| g == group);
+    let of = |p: &&crate::config::PoolConfig| {
+        p.groups.iter().chain(&p.leaving).chain(&p.journal).any(|g| g == group)
+    };
     config.pools.iter().find(of).map_or(0, |p| p.controller)
 }
 

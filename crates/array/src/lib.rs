@@ -13,6 +13,7 @@
 
 mod apply;
 mod array;
+mod cached;
 pub mod check;
 pub mod config;
 mod control;

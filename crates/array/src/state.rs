@@ -10,6 +10,7 @@ use scsi::{LogicalUnit, Lun};
 use world::Drive;
 
 use crate::Disk;
+use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig};
 use crate::hosts::Nexuses;
 use crate::jobs::Jobs;
@@ -25,6 +26,11 @@ pub(crate) struct State {
     pub(crate) drives: BTreeMap<String, Drive>,
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) cache: Option<VolumeCache>,
+    /// Volumes under the cache, by name.
+    pub(crate) units: BTreeMap<String, CachedVolume>,
+    /// By the pool's name.
+    pub(crate) journals: BTreeMap<String, PoolJournal>,
     /// By volume name.
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
     pub(crate) ports: Vec<Rc<Port>>,
@@ -51,6 +57,9 @@ impl State {
             drives: BTreeMap::new(),
             groups: BTreeMap::new(),
             pools: BTreeMap::new(),
+            cache: None,
+            units: BTreeMap::new(),
+            journals: BTreeMap::new(),
             lus: BTreeMap::new(),
             ports: Vec::new(),
             spares: Vec::new(),

@@ -156,6 +156,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             provisioning: v.provisioning(),
             block_bytes: shape.block_bytes,
             physical_block_bytes: shape.physical_block_bytes,
+            cache: crate::config::CachePolicy::WriteBack,
             read_only: shape.read_only,
         }
     });
@@ -167,6 +168,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             groups: pool.groups().iter().map(|g| g.name().to_owned()).collect(),
             page_bytes: space.page_bytes,
             leaving: Vec::new(),
+            journal: None,
             soft_threshold_percent: space.soft_threshold_percent.clamp(1, 100),
             critical_threshold_percent: space.critical_threshold_percent.clamp(1, 100),
             controller: controller.index,

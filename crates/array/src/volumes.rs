@@ -4,6 +4,7 @@ use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
 use crate::Disk;
+use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
@@ -39,7 +40,8 @@ pub(crate) async fn open_volume(
     let lu = controller.state().lus.get(&declared.name).cloned();
     match lu {
         Some(lu) if declared.len_bytes > len => lu.capacity_changed(),
-        Some(_) => {}
+        // Its policy may be another one.
+        Some(_) => drop(cached(controller, config, &volume).await.map_err(|e| place()(&e))?),
         None => {
             let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
             let identity = Identity {
@@ -48,7 +50,8 @@ pub(crate) async fn open_volume(
                 ..Identity::of(array, lu_number(&volume))
             };
             save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
-            let disk = Disk::new(volume, declared.block_bytes);
+            let cached = cached(controller, config, &volume).await.map_err(|e| place()(&e))?;
+            let disk = Disk::new(volume, cached, declared.block_bytes);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
         }
@@ -123,6 +126,7 @@ pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
     let pool =
         pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&"there is none"))?;
+    let_go(controller, |unit| unit == name).await?;
     pool.delete_volume(name).await.map_err(|e| place()(&e))?;
     Ok(vec![format!("volume {name}: deleted")])
 }
@@ -138,6 +142,11 @@ pub(crate) async fn clone_volume(
         let state = controller.state();
         let declared = state.config.volume(from).ok_or_else(|| place()(&"there is none"))?;
         state.pools[&declared.pool].clone()
+    };
+    let unit = controller.state().units.get(from).cloned();
+    let _settled = match &unit {
+        Some(unit) => Some(unit.settle(0..unit.geometry().len_bytes).await.map_err(|e| place()(&e))?),
+        None => None,
     };
     pool.clone_volume(from, to).await.map_err(|e| place()(&e))?;
     Ok(vec![format!("volume {to}: shares the pages of {from}")])

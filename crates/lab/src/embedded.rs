@@ -98,6 +98,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             soft_threshold_percent: pool.threshold_percent,
             critical_threshold_percent: 100,
             leaving: vec![],
+            journal: None,
             controller: 0,
         });
         config.volumes.push(VolumeConfig {
@@ -107,6 +108,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             provisioning: Provisioning::Thin,
             block_bytes: 512,
             physical_block_bytes: 4096,
+            cache: array::config::CachePolicy::WriteBack,
             read_only: false,
         });
         luns.insert(Lun(i as u16), name);

@@ -201,6 +201,7 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
         soft_threshold_percent: 80,
         critical_threshold_percent: 95,
         leaving: vec![],
+        journal: None,
         controller: 0,
     }];
     Ok(config)

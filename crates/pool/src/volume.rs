@@ -150,6 +150,20 @@ impl Volume {
         Extent { len_bytes: (u64::from(index) * page).min(len) - at, mapped }
     }
 
+    /// Whether a write of the range takes no page: all its pages are mapped, and are this volume's alone.
+    pub fn takes_in_place(&self, at: u64, len: u64) -> bool {
+        let page = self.pool.page_bytes;
+        let (first, end) = ((at / page) as u32, (at + len).div_ceil(page) as u32);
+        let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
+        (first..end).all(|index| map.get(index).is_some_and(|page| space.refs(page) == 1))
+    }
+
+    /// Bytes of data in the longest row of the groups below (see [`raid::Group::row_bytes`]): writes of whole rows are the cheapest.
+    pub fn row_bytes(&self) -> u64 {
+        let areas = self.pool.areas();
+        areas.iter().map(|area| area.group.row_bytes()).max().unwrap_or(u64::from(BLOCK_BYTES))
+    }
+
     /// An error when the volume cannot be used any more.
     pub(crate) fn alive(&self) -> Result<(), BlockError> {
         if self.state.deleted.get() {

@@ -62,6 +62,15 @@ pub trait Medium: Clone + 'static {
     fn unmap(&self, at: u64, len: u64) -> impl Future<Output = Result<u64, BlockError>>;
     /// Makes everything that completed before this call durable.
     fn flush(&self) -> impl Future<Output = Result<(), BlockError>>;
+    /// Makes what completed of a range before this call durable: what FUA asks for.
+    fn sync(&self, _at: u64, _len: u64) -> impl Future<Output = Result<(), BlockError>> {
+        self.flush()
+    }
+    /// Whether a write that is not followed by a `flush` may be lost for the sake of speed, unless a host says otherwise: WCE of the
+    /// caching mode page after power on. `false` where flushes are cheap.
+    fn volatile_cache(&self) -> bool {
+        true
+    }
     /// Copies `len` bytes from `source` at `from` to `at`: by sharing pages where both lie in one pool and the
     /// addresses agree modulo the page, by moving bytes elsewhere.
     fn copy_from(

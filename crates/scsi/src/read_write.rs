@@ -73,7 +73,7 @@ pub(crate) async fn write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Com
     let span = cut_to_data(ctx, span)?;
     let _guard = ctx.lock(span, Mode::Shared).await?;
     write_blocks(ctx, span).await?;
-    flush_if_asked(ctx, force_unit_access(&ctx.cdb)).await?;
+    sync_if_asked(ctx, span, force_unit_access(&ctx.cdb)).await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }
@@ -107,7 +107,19 @@ pub(crate) async fn write_blocks<M: Medium>(ctx: &Context<'_, M>, span: Span) ->
     Ok(())
 }
 
-/// Makes a write durable before it ends: FUA, or no write cache.
+/// Makes what was written durable before the command ends: FUA, or no write cache.
+pub(crate) async fn sync_if_asked<M: Medium>(
+    ctx: &Context<'_, M>,
+    span: Span,
+    asked: bool,
+) -> Result<(), CommandError> {
+    if asked || ctx.lu().modes.write_through() {
+        ctx.lu().medium.sync(span.at, span.len).await?;
+    }
+    Ok(())
+}
+
+/// Makes everything durable before the command ends: asked for, or no write cache.
 pub(crate) async fn flush_if_asked<M: Medium>(ctx: &Context<'_, M>, asked: bool) -> Result<(), CommandError> {
     if asked || ctx.lu().modes.write_through() {
         ctx.lu().medium.flush().await?;

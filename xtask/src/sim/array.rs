@@ -64,6 +64,7 @@ fn declaration() -> Config {
         controller,
         critical_threshold_percent: 95,
         leaving: vec![],
+        journal: None,
     };
     let volume = |(name, pool, pages, provisioning): (&str, usize, u64, Provisioning)| VolumeConfig {
         name: name.to_owned(),
@@ -72,6 +73,7 @@ fn declaration() -> Config {
         provisioning,
         block_bytes: 512,
         physical_block_bytes: 512,
+        cache: array::config::CachePolicy::WriteBack,
         read_only: false,
     };
     let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();

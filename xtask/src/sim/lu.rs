@@ -64,7 +64,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
     }));
     let copies = Rc::new(Cell::new(0));
     let map = |(number, (name, volume)): (u16, (&String, &Volume))| {
-        let disk = Disk::new(volume.clone(), BLOCK_BYTES);
+        let disk = Disk::new(volume.clone(), None, BLOCK_BYTES);
         let unit = LogicalUnit::new(world.clone(), Identity::of(1, u64::from(number) + 1), disk);
         let (geometry, naa) = (unit.geometry(), unit.identity().naa);
         let thin = volume.provisioning() == Provisioning::Thin;

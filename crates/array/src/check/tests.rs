@@ -51,6 +51,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         soft_threshold_percent: 80,
         critical_threshold_percent: 95,
         leaving: vec![],
+        journal: None,
         controller: 0,
     }];
     config.volumes = vec![VolumeConfig {
@@ -60,6 +61,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         provisioning: Declared::Thin,
         block_bytes: 512,
         physical_block_bytes: 4096,
+        cache: crate::config::CachePolicy::WriteBack,
         read_only: false,
     }];
     model.run(|world| async move {

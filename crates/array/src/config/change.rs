@@ -37,6 +37,7 @@ mod tests {
             groups: names(groups),
             page_bytes: 1 << 20,
             leaving: names(leaving),
+            journal: None,
             soft_threshold_percent: 80,
             critical_threshold_percent: 95,
             controller,

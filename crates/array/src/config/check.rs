@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use raid::Level;
 
-use super::{Config, ConfigError, LUN_MAX, NAME_LEN_MAX, SECRET_LEN};
+use super::{CACHE_BYTES_MIN, Config, ConfigError, LUN_MAX, NAME_LEN_MAX, SECRET_LEN};
 
 impl Config {
     /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
@@ -20,6 +20,9 @@ impl Config {
         }
         if self.controllers == 0 || self.controllers > 64 {
             return refuse("controllers", "between 1 and 64".into());
+        }
+        if self.cache.is_some_and(|c| c.memory_bytes < CACHE_BYTES_MIN) {
+            return refuse("cache", format!("memory is {CACHE_BYTES_MIN} bytes at least"));
         }
         self.check_portals()?;
         self.check_drives_and_groups()?;
@@ -99,6 +102,18 @@ impl Config {
                         place,
                         format!("group {group:?} is in pool {other:?} already, or leaves it"),
                     );
+                }
+            }
+            if let Some(journal) = &pool.journal {
+                let place = format!("pool {:?}: journal", pool.name);
+                if !self.groups.iter().any(|g| g.name == *journal) {
+                    return refuse(place, format!("no group {journal:?} is declared"));
+                }
+                if let Some(other) = taken.insert(journal, &pool.name) {
+                    return refuse(place, format!("group {journal:?} is pool {other:?}'s already"));
+                }
+                if self.cache.is_none() {
+                    return refuse(place, "needs a cache: [cache] memory = \"256MiB\"".into());
                 }
             }
             if pool.controller >= self.controllers {

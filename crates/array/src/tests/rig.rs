@@ -52,6 +52,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
         groups: groups.iter().map(|g| g.name.clone()).collect(),
         page_bytes: 64 << 10,
         leaving: vec![],
+        journal: None,
         soft_threshold_percent: 80,
         critical_threshold_percent: 95,
         controller: 0,
@@ -63,6 +64,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
         provisioning: Provisioning::Thin,
         block_bytes: 512,
         physical_block_bytes: 512,
+        cache: crate::config::CachePolicy::WriteBack,
         read_only: false,
     };
     Config {

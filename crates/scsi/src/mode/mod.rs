@@ -16,8 +16,10 @@ use page::Which;
 
 /// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared"), and not saved: a reset
 /// brings back the defaults.
-#[derive(Default)]
-pub(crate) struct Modes(Cell<Changeable>);
+pub(crate) struct Modes {
+    now: Cell<Changeable>,
+    default: Changeable,
+}
 
 /// What MODE SELECT can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,29 +31,35 @@ struct Changeable {
 }
 
 impl Modes {
+    /// After power on. `volatile_cache`: WCE.
+    pub(crate) fn new(volatile_cache: bool) -> Modes {
+        let default = Changeable { write_through: !volatile_cache, ..Changeable::default() };
+        Modes { now: Cell::new(default), default }
+    }
+
     /// D_SENSE of the control mode page.
     pub(crate) fn descriptor_sense(&self) -> bool {
-        self.0.get().d_sense
+        self.now.get().d_sense
     }
 
     /// SWP of the control mode page.
     pub(crate) fn software_write_protect(&self) -> bool {
-        self.0.get().swp
+        self.now.get().swp
     }
 
     /// TAS of the control mode page: commands that another nexus aborted end with TASK ABORTED.
     pub(crate) fn task_aborted_status(&self) -> bool {
-        self.0.get().tas
+        self.now.get().tas
     }
 
     /// WCE = 0 in the caching mode page: every write is flushed before it ends.
     pub(crate) fn write_through(&self) -> bool {
-        self.0.get().write_through
+        self.now.get().write_through
     }
 
     /// Back to the defaults, as after power on.
     pub(crate) fn reset(&self) {
-        self.0.set(Changeable::default());
+        self.now.set(self.default);
     }
 }
 

@@ -45,8 +45,8 @@ pub(super) fn pages<M: Medium>(
 /// One page, header included; `None` when this LU has none such.
 pub(super) fn page<M: Medium>(lu: &LogicalUnit<M>, code: u8, subpage: u8, which: Which) -> Option<Vec<u8>> {
     let values = match which {
-        Which::Current => lu.modes.0.get(),
-        Which::Default => Changeable::default(),
+        Which::Current => lu.modes.now.get(),
+        Which::Default => lu.modes.default,
         Which::Changeable => Changeable { d_sense: true, swp: true, tas: true, write_through: false },
     };
     // What cannot be changed is all zeros in the mask.

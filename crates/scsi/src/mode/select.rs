@@ -24,10 +24,10 @@ pub(crate) async fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
     if list.is_empty() {
         return Ok(Pieces::new());
     }
-    let before = lu.modes.0.get();
+    let before = lu.modes.now.get();
     let after = parse(lu, &list, ten, before)?;
     if after != before {
-        lu.modes.0.set(after);
+        lu.modes.now.set(after);
         lu.raise_for_others(ctx.seat.nexus.id, Attention::ModeParametersChanged);
     }
     // Data that was written under WCE = 1 is still volatile.

@@ -1,0 +1,256 @@
+//! Volumes under the controller's cache, and the journals of their pools.
+
+use std::rc::Rc;
+
+use block::{BlockError, Device, Geometry, Pieces};
+use cache::{Cache, CacheConfig, Journal, JournalError, PartitionId, Store, Unit, UnitSpec, WritePolicy};
+use pool::{Pool, Volume};
+use raid::Group;
+
+use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+/// A volume as a cache sees it.
+#[derive(Clone)]
+pub struct Backing(pub(crate) Volume);
+
+impl Device for Backing {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+        self.0.read(at, len, out).await
+    }
+
+    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        self.0.write(at, data).await
+    }
+
+    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.0.zero(at, len).await
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        self.0.flush().await
+    }
+}
+
+impl Store for Backing {
+    fn takes_in_place(&self, at: u64, len: u64) -> bool {
+        self.0.takes_in_place(at, len)
+    }
+
+    fn row_bytes(&self) -> u64 {
+        self.0.row_bytes()
+    }
+}
+
+/// The cache of a controller.
+pub(crate) type VolumeCache = Cache<Backing, Group>;
+/// A volume under it.
+pub(crate) type CachedVolume = Unit<Backing, Group>;
+/// The journal of a pool, on a group of its own.
+pub(crate) type PoolJournal = Journal<Group>;
+
+/// The record of a volume that may have writes in a journal: its identity.
+const JOURNAL_RECORD: &str = "cache.journal";
+/// The front of a journal's identity is the pool's; the rest is random.
+const POOL_PART: usize = 8;
+
+impl CacheSettings {
+    fn to_cache(self) -> CacheConfig {
+        CacheConfig {
+            memory_bytes: self.memory_bytes,
+            read_ahead_bytes_max: self.read_ahead_bytes,
+            ..CacheConfig::default()
+        }
+    }
+}
+
+impl CachePolicy {
+    fn to_cache(self) -> WritePolicy {
+        match self {
+            CachePolicy::WriteBack => WritePolicy::Back,
+            CachePolicy::WriteThrough => WritePolicy::Through,
+            CachePolicy::Off => WritePolicy::Off,
+        }
+    }
+}
+
+/// Makes the cache that is declared, the first time; another size takes effect at the next start.
+pub(crate) fn open_cache(controller: &Controller, config: &Config, done: &mut Vec<String>) {
+    let Some(settings) = config.cache else { return };
+    let known = controller.state().cache.as_ref().map(Cache::config);
+    match known {
+        None => {
+            controller.state.borrow_mut().cache =
+                Some(Cache::new(controller.world.clone(), settings.to_cache()));
+            done.push(format!("controller {}: cache of {} bytes", controller.index, settings.memory_bytes));
+        }
+        Some(known) if known != settings.to_cache() => {
+            done.push(format!(
+                "controller {}: another cache takes effect at the next start",
+                controller.index
+            ));
+        }
+        Some(_) => {}
+    }
+}
+
+fn journal_of(volume: &Volume) -> Option<[u8; 16]> {
+    volume.load_record(JOURNAL_RECORD).and_then(|bytes| bytes.try_into().ok())
+}
+
+async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), BlockError> {
+    match journal_of(volume) == id {
+        true => Ok(()),
+        false => volume.save_record(JOURNAL_RECORD, id.as_ref().map_or(&[], |id| &id[..])).await,
+    }
+}
+
+fn spec_of(config: &Config, volume: &Volume) -> UnitSpec {
+    let declared = config.volume(volume.name()).map_or(CachePolicy::WriteThrough, |v| v.cache);
+    UnitSpec { stable_id: volume.id().0.into(), policy: declared.to_cache(), partition: PartitionId(0) }
+}
+
+/// Opens the journal of a pool, and takes over what it holds. From then on the pool's volumes are under the cache.
+pub(crate) async fn open_journal(
+    controller: &Rc<Controller>,
+    config: &Config,
+    declared: &PoolConfig,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("pool {:?}: journal", declared.name));
+    if controller.state().journals.contains_key(&declared.name) {
+        return Ok(());
+    }
+    let pool = controller.state().pools[&declared.name].clone();
+    let wanted = pool.volumes().iter().find_map(journal_of);
+    let Some(name) = &declared.journal else {
+        return match wanted {
+            None => Ok(()),
+            Some(_) => Err(place()(
+                &"the pool was not closed, and what was acknowledged is in a journal that is not declared",
+            )),
+        };
+    };
+    let served = pool.volumes().iter().any(|v| controller.state().units.contains_key(v.name()));
+    if served {
+        done.push(format!("pool {}: the journal takes effect at the next start", declared.name));
+        return Ok(());
+    }
+    let state = controller.state();
+    let (cache, group) = (state.cache.clone(), state.groups.get(name).cloned());
+    drop(state);
+    let (Some(cache), Some(group)) = (cache, group) else {
+        return Err(place()(&format!("group {name:?} is not open, or there is no cache")));
+    };
+    let opened = match Journal::open(controller.world.clone(), group.clone()).await {
+        Ok((journal, replay)) => Some((journal, replay)),
+        Err(JournalError::None) => None,
+        Err(e) => return Err(place()(&e)),
+    };
+    check_identity(&pool, wanted, opened.as_ref().map(|(journal, _)| journal.id()))
+        .map_err(|e| place()(&e))?;
+    let (journal, replay) = match opened {
+        Some((journal, replay)) => (journal, Some(replay)),
+        None => {
+            let mut id = pool.id().0;
+            controller.world.random("journal").fill(&mut id[POOL_PART..]);
+            let journal =
+                Journal::create(controller.world.clone(), group, id).await.map_err(|e| place()(&e))?;
+            (journal, None)
+        }
+    };
+    // Also those that are not declared: what was acknowledged is theirs.
+    let mut units = Vec::new();
+    for volume in pool.volumes() {
+        note_journal(&volume, Some(journal.id())).await.map_err(|e| place()(&e))?;
+        let spec = spec_of(config, &volume);
+        units.push((volume.name().to_owned(), cache.attach(Backing(volume), spec, Some(journal.clone()))));
+    }
+    if let Some(replay) = replay {
+        let own: Vec<CachedVolume> = units.iter().map(|(_, unit)| unit.clone()).collect();
+        let replayed = cache.replay(replay, &own).await.map_err(|e| place()(&e))?;
+        if replayed.records > 0 {
+            done.push(format!(
+                "pool {}: {} writes of {} bytes taken over from the journal",
+                declared.name, replayed.records, replayed.bytes
+            ));
+        }
+    }
+    let mut state = controller.state.borrow_mut();
+    state.units.extend(units);
+    state.journals.insert(declared.name.clone(), journal);
+    Ok(())
+}
+
+/// Another journal than the one that has acknowledged writes of this pool would lose them, or bring others'.
+fn check_identity(pool: &Pool, wanted: Option<[u8; 16]>, found: Option<[u8; 16]>) -> Result<(), String> {
+    match (wanted, found) {
+        (Some(wanted), found) if found != Some(wanted) => {
+            Err("is not the one that has acknowledged writes of the pool".to_owned())
+        }
+        (_, Some(found)) if found[..POOL_PART] != pool.id().0[..POOL_PART] => {
+            Err("is that of another pool".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The volume under the cache, if the controller has one.
+pub(crate) async fn cached(
+    controller: &Controller,
+    config: &Config,
+    volume: &Volume,
+) -> Result<Option<CachedVolume>, BlockError> {
+    let state = controller.state();
+    let (cache, known) = (state.cache.clone(), state.units.get(volume.name()).cloned());
+    let journal = state.journals.get(volume.pool().name()).cloned();
+    drop(state);
+    let spec = spec_of(config, volume);
+    if let Some(unit) = known {
+        unit.set_policy(spec.policy);
+        return Ok(Some(unit));
+    }
+    let Some(cache) = cache else { return Ok(None) };
+    note_journal(volume, journal.as_ref().map(Journal::id)).await?;
+    let unit = cache.attach(Backing(volume.clone()), spec, journal);
+    controller.state.borrow_mut().units.insert(volume.name().to_owned(), unit.clone());
+    Ok(Some(unit))
+}
+
+/// Puts everything of the volumes that `ends` names in place, and takes them from under the cache.
+pub(crate) async fn let_go(controller: &Controller, ends: impl Fn(&str) -> bool) -> Result<(), ControlError> {
+    let names: Vec<String> = controller.state().units.keys().filter(|name| ends(name)).cloned().collect();
+    for name in names {
+        let place = || ControlError::at(format!("volume {name:?}: cache"));
+        let (unit, cache) = {
+            let state = controller.state();
+            (state.units[&name].clone(), state.cache.clone())
+        };
+        let cache = cache.expect("a unit is under a cache");
+        cache.detach(&unit).await.map_err(|e| place()(&e))?;
+        note_journal(&unit.store().0, None).await.map_err(|e| place()(&e))?;
+        controller.state.borrow_mut().units.remove(&name);
+    }
+    Ok(())
+}
+
+/// Closes the journals of the pools that `ends` names, whose volumes were let go.
+pub(crate) async fn close_journals(
+    controller: &Controller,
+    ends: impl Fn(&str) -> bool,
+) -> Result<(), ControlError> {
+    let names: Vec<String> = controller.state().journals.keys().filter(|name| ends(name)).cloned().collect();
+    for name in names {
+        let place = ControlError::at(format!("pool {name:?}: journal"));
+        let journal = controller.state.borrow_mut().journals.remove(&name).expect("it is there");
+        // All of it is in place: the volumes that wrote it were let go.
+        journal.retire(journal.next_sequence() - 1);
+        journal.close().await.map_err(|e| place(&e))?;
+    }
+    Ok(())
+}
