@@ -6,6 +6,7 @@ mod check;
 mod conformance;
 mod crash;
 mod damage;
+mod in_place;
 mod moving;
 mod offload;
 mod races;
