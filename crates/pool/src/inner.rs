@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, Cataloged};
 use crate::commit::{Commit, Journal};
 use crate::events::{Events, Thresholds};
 use crate::layout::Layout;
+use crate::place::Placement;
 use crate::record::{Pending, Record};
 use crate::rod::RodList;
 use crate::space::{Allocated, Space};
@@ -36,6 +37,7 @@ pub(crate) struct Inner {
     /// The superblock of group 0 as it was last written.
     pub(crate) superblock: RefCell<Superblock>,
     pub(crate) structure: Structure,
+    pub(crate) placement: Placement,
     pub(crate) entries_max: u64,
     pub(crate) records_max: u64,
     pub(crate) volumes_max: usize,
@@ -98,6 +100,7 @@ impl Inner {
             journal: Journal::new(superblock.generation, superblock.sequence),
             superblock: RefCell::new(superblock),
             structure: Structure::default(),
+            placement: Placement::default(),
             space: RefCell::new(space),
             freed: Signal::default(),
             volumes: RefCell::new(volumes.collect()),

@@ -3,6 +3,7 @@
 use block::{BlockError, Pieces};
 
 use crate::inner::Inner;
+use crate::space::heat::Way;
 use crate::volume::Volume;
 
 impl Volume {
@@ -19,6 +20,7 @@ impl Volume {
                 None => self.pool.push_zeros(n, out),
                 Some(page) => {
                     let _reading = self.pool.begin_reading(page, count);
+                    self.pool.space.borrow_mut().touch(page, count, n, Way::Read);
                     self.pool.read_pages(page, within, n, out).await?;
                 }
             }

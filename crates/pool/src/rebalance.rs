@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::evacuate::{PAUSE, PAUSES_MAX};
+use crate::placement::Class;
 use crate::relocate::{Destination, Moved};
 use crate::space::AreaSpace;
 use crate::{Pool, PoolError};
@@ -19,9 +20,14 @@ struct Step {
     pages: u32,
 }
 
-/// From the fullest group to the emptiest, so many pages that their shares are the same; nothing when they are about the same.
+/// From the fullest group to the emptiest of its class, so many pages that their shares are the same; nothing when they are about the
+/// same. What goes from class to class is placement's business.
 fn next_step(areas: &[AreaSpace]) -> Option<Step> {
-    let open = || areas.iter().filter(|a| !a.closed);
+    Class::ALL.into_iter().find_map(|class| next_step_in(areas, class))
+}
+
+fn next_step_in(areas: &[AreaSpace], class: Class) -> Option<Step> {
+    let open = || areas.iter().filter(|a| !a.closed && a.class == class);
     let share = |a: &&AreaSpace| u64::from(a.used) * (1 << 32) / u64::from(a.pages);
     let (from, to) = (open().max_by_key(share)?, open().min_by_key(share)?);
     let (used, pages) = (u64::from(from.used), u64::from(from.pages));
@@ -34,7 +40,7 @@ fn next_step(areas: &[AreaSpace]) -> Option<Step> {
 }
 
 impl Pool {
-    /// Moves pages from the fullest groups to the emptiest, by used share, until they differ by less than 2 %. `pace` is as in
+    /// Moves pages from the fullest groups to the emptiest of their class, by used share, until they differ by less than 2 %. `pace` is as in
     /// [`Pool::evacuate`].
     pub async fn rebalance(
         &self,
@@ -83,7 +89,7 @@ mod tests {
     use super::*;
 
     fn area(first: u32, pages: u32, used: u32) -> AreaSpace {
-        AreaSpace { first, pages, used, free: pages - used, closed: false }
+        AreaSpace { first, pages, used, free: pages - used, closed: false, class: Class::Capacity }
     }
 
     #[test]

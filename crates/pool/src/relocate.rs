@@ -22,12 +22,13 @@ use world::yield_now;
 
 use crate::inner::Inner;
 use crate::map::LEAF_LEN;
+use crate::placement::Class;
 use crate::space::Allocated;
 use crate::volume::{State, Volume};
 
 /// Pages that are looked up in one scan of the maps. With their references they take less than 2 MiB.
 const BATCH_PAGES: usize = 4096;
-const BATCH_REFS_MAX: u64 = 64 << 10;
+pub(crate) const BATCH_REFS_MAX: u64 = 64 << 10;
 /// Pages that are moved behind one set of gates: so many that drives have something to do at once, and so few that a write that
 /// waits for a gate waits for milliseconds.
 const STEP_PAGES: usize = 4;
@@ -56,6 +57,8 @@ pub(crate) enum Destination {
     Anywhere,
     /// To the group that begins with this page.
     Group(u32),
+    /// To any group of this class.
+    Class(Class),
 }
 
 /// What became of a batch.
@@ -108,7 +111,19 @@ impl Inner {
         pace: &mut impl AsyncFnMut(u64) -> ControlFlow<()>,
     ) -> Result<Batch, BlockError> {
         let pages = self.space.borrow().used_from(from, max.min(BATCH_PAGES), BATCH_REFS_MAX);
-        let mut batch = Batch { next: pages.last().map_or(from, |p| p + 1), ..Batch::default() };
+        let next = pages.last().map_or(from, |p| p + 1);
+        Ok(Batch { next, ..self.relocate_pages(pages, to, pace).await? })
+    }
+
+    /// Moves these pages, which are sorted and at most [`BATCH_PAGES`].
+    pub(crate) async fn relocate_pages(
+        self: &Rc<Self>,
+        pages: Vec<u32>,
+        to: Destination,
+        pace: &mut impl AsyncFnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Batch, BlockError> {
+        debug_assert!(pages.is_sorted(), "maps are compared with them in order");
+        let mut batch = Batch::default();
         let mut candidates = self.look_up(pages).await;
         while !candidates.is_empty() && !batch.no_page && !batch.stopped {
             self.alive()?;
@@ -134,6 +149,7 @@ impl Inner {
         match to {
             Destination::Anywhere => space.allocate(),
             Destination::Group(first) => space.allocate_on(first),
+            Destination::Class(class) => space.allocate_in(class),
         }
     }
 
@@ -192,12 +208,19 @@ impl Inner {
             Ok(()) => self.exchange(candidate, new).await,
             Err(error) => Err(error),
         };
+        if matches!(outcome, Ok(true)) {
+            self.space.borrow_mut().carry_heat(candidate.page, new);
+        }
         self.drop_unlogged(candidate.page);
         outcome
     }
 
     /// Whether the entries that were found, RODs and `more` are all that refers to the page.
     fn is_complete(&self, candidate: &Candidate, more: u32) -> bool {
+        if !self.space.borrow().has(candidate.page) {
+            // It became free, and its group left the pool.
+            return false;
+        }
         let refs = self.space.borrow().refs(candidate.page);
         match self.unexplained(candidate, more) {
             0 => refs > more,

@@ -8,6 +8,7 @@ use block::{BlockError, Pieces};
 
 use crate::gates::Span;
 use crate::inner::Inner;
+use crate::space::heat::Way;
 use crate::volume::Volume;
 
 /// Point-in-time data; its pages are held until it is dropped.
@@ -93,6 +94,7 @@ impl Rod {
                 Some(page) => {
                     // The page may be moved and given back meanwhile.
                     let _reading = self.pool.begin_reading(page, 1);
+                    self.pool.space.borrow_mut().touch(page, 1, n, Way::Read);
                     self.pool.read_pages(page, at % page_bytes, n, out).await?;
                 }
                 None => self.pool.push_zeros(n, out),

@@ -6,11 +6,15 @@
 //! ```
 
 mod bulk;
+pub(crate) mod heat;
 mod owners;
 
 use std::collections::BTreeSet;
 
+use heat::Accesses;
 use owners::Exclusive;
+
+use crate::placement::{Class, NEW_PERCENT_MAX};
 
 /// Pages are taken from one area until this many were taken, so that what is written in a row lies in a row; then from
 /// the area with the largest share of free pages.
@@ -42,6 +46,8 @@ struct Area {
     end: u32,
     refs: Vec<Refs>,
     pages: Vec<Page>,
+    heat: Vec<u32>,
+    accesses: Accesses,
     /// One bit per page that may be allocated.
     free: Bits,
     /// One bit per page that is known to hold zeros.
@@ -51,6 +57,7 @@ struct Area {
     cursor: u32,
     /// Nothing is handed out any more.
     closed: bool,
+    class: Class,
 }
 
 /// The pages of one group, counted.
@@ -65,6 +72,7 @@ pub(crate) struct AreaSpace {
     pub(crate) free: u32,
     /// Nothing is handed out any more.
     pub(crate) closed: bool,
+    pub(crate) class: Class,
 }
 
 /// All pages.
@@ -133,12 +141,15 @@ impl Area {
             end,
             refs: vec![Refs::default(); len],
             pages: vec![Page::default(); len],
+            heat: vec![0; len],
+            accesses: Accesses::default(),
             free: Bits::new(len, true),
             clean: Bits::new(len, clean),
             free_count: count,
             used_count: 0,
             cursor: 0,
             closed,
+            class: Class::default(),
         }
     }
 
@@ -178,6 +189,7 @@ impl Area {
         let idle = state.readers == 0 && state.writers == 0;
         // Nobody else has it in the durable map: it was free.
         *state = Page::default();
+        self.heat[(page - self.first) as usize] = 0;
         let refs = self.refs_mut(page);
         assert!(refs.count == 0 && idle, "page {page} was free and in use");
         refs.count = 1;
@@ -193,8 +205,8 @@ impl Area {
     }
 
     fn space(&self) -> AreaSpace {
-        let Area { first, end, used_count: used, free_count: free, closed, .. } = *self;
-        AreaSpace { first, pages: end - first, used, free, closed }
+        let Area { first, end, used_count: used, free_count: free, closed, class, .. } = *self;
+        AreaSpace { first, pages: end - first, used, free, closed, class }
     }
 }
 
@@ -243,12 +255,26 @@ impl Space {
     pub(crate) fn allocate(&mut self) -> Option<Allocated> {
         let usable = |a: &Area| !a.closed && a.free_count > 0;
         if self.burst_left == 0 || !usable(&self.areas[self.current]) {
-            let candidates = (0..self.areas.len()).filter(|i| usable(&self.areas[*i]));
+            let best = |i: &usize| usable(&self.areas[*i]).then(|| self.preference(self.areas[*i].class));
+            let class = (0..self.areas.len()).filter_map(|i| best(&i)).min()?;
+            let candidates = (0..self.areas.len()).filter(|i| best(i) == Some(class));
             self.current = candidates.reduce(|best, i| self.freer(best, i))?;
             self.burst_left = BURST_PAGES;
         }
         self.burst_left -= 1;
         self.areas[self.current].allocate()
+    }
+
+    /// Where new pages are taken from, in this order: the fastest class that has room for them; when none has, the slowest one, which
+    /// leaves the rest of the faster ones to pages that are known to be hot.
+    fn preference(&self, class: Class) -> (bool, u8) {
+        let open = || self.areas.iter().filter(|a| !a.closed && a.class == class);
+        let pages: u64 = open().map(|a| a.pages.len() as u64).sum();
+        let used: u64 = open().map(|a| u64::from(a.used_count)).sum();
+        match used * 100 < pages * NEW_PERCENT_MAX {
+            true => (false, class as u8),
+            false => (true, u8::MAX - class as u8),
+        }
     }
 
     /// Of two areas the one with the larger share of free pages; of equal ones the first.

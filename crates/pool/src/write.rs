@@ -9,6 +9,7 @@ use block::{BlockError, Pieces};
 use crate::area::Area;
 use crate::gates::Span;
 use crate::record::Record;
+use crate::space::heat::Way;
 use crate::volume::Volume;
 
 /// What is written.
@@ -112,7 +113,11 @@ impl Volume {
     ) -> Result<(), BlockError> {
         let (area, base) = self.pool.locate(run.page);
         // Not a guard: should this future be dropped while the drive still writes, the pages must stay counted.
-        self.pool.space.borrow_mut().begin_write(run.page, run.count);
+        {
+            let mut space = self.pool.space.borrow_mut();
+            space.begin_write(run.page, run.count);
+            space.touch(run.page, run.count, run.len, Way::Write);
+        }
         self.state.writers.set(self.state.writers.get() + 1);
         let outcome = area.put(base + within, content, done, run.len).await;
         self.pool.space.borrow_mut().end_write(run.page, run.count);
@@ -142,6 +147,7 @@ impl Volume {
             return self.overwrite_own(page, within, content, (done, n)).await;
         }
         let new = self.pool.allocate().await?;
+        self.pool.space.borrow_mut().touch(new.page, 1, n, Way::Write);
         let composed = self.pool.compose(new, old, within, content, (done, n)).await;
         let ready = match composed {
             Ok(()) => self.pool.room().await,
@@ -173,6 +179,7 @@ impl Volume {
         if within.is_multiple_of(area.block_bytes) && n >= area.block_bytes {
             return Ok(0);
         }
+        self.pool.space.borrow_mut().touch(page, 1, n, Way::Write);
         let (from, data) = self.pool.widen(Some(page), within, content, (done, n), area.block_bytes).await?;
         area.write(base + from, &data).await?;
         Ok(n)

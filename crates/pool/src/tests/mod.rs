@@ -9,6 +9,7 @@ mod damage;
 mod in_place;
 mod moving;
 mod offload;
+mod placement;
 mod races;
 mod reclaim;
 mod reshape;

@@ -1,0 +1,143 @@
+//! The heat of pages: counted by every access, halved once an interval. It is in memory only: after a start it begins anew.
+//!
+//! A page costs four bytes, and an access one addition for each page that it touches and one for the group.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{Area, Space};
+use crate::placement::{ACCESS, ACCESS_BYTES, Class, MOVES_MAX, Tier, Warm};
+
+/// Pages that are looked at between two turns of others: a quarter of a millisecond.
+const STEP_PAGES: u32 = 256 << 10;
+
+/// Accesses of the pages of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Accesses {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+}
+
+/// Which way data went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Read,
+    Write,
+}
+
+/// The warmest and the coldest pages of one class, as they are found one after the other.
+#[derive(Default)]
+pub(crate) struct Survey {
+    pub(crate) pages: u32,
+    pub(crate) used: u32,
+    coldest: BinaryHeap<Warm>,
+    hottest: BinaryHeap<Reverse<Warm>>,
+}
+
+impl Survey {
+    fn note(&mut self, warm: Warm) {
+        if self.coldest.len() < MOVES_MAX {
+            self.coldest.push(warm);
+        } else if let Some(mut worst) = self.coldest.peek_mut()
+            && warm < *worst
+        {
+            *worst = warm;
+        }
+        if warm.heat == 0 {
+            return;
+        }
+        if self.hottest.len() < MOVES_MAX {
+            self.hottest.push(Reverse(warm));
+        } else if let Some(mut worst) = self.hottest.peek_mut()
+            && warm > worst.0
+        {
+            *worst = Reverse(warm);
+        }
+    }
+
+    pub(crate) fn tier(self) -> Tier {
+        Tier {
+            pages: self.pages,
+            used: self.used,
+            coldest: self.coldest.into_sorted_vec(),
+            hottest: self.hottest.into_sorted_vec().into_iter().map(|r| r.0).collect(),
+        }
+    }
+}
+
+impl Area {
+    /// Counts an access of `len` bytes to pages in a row.
+    pub(super) fn touch(&mut self, page: u32, count: u32, len: u64, way: Way) {
+        let each = (len / u64::from(count.max(1))).div_ceil(ACCESS_BYTES).max(1);
+        let heat = u32::try_from(each).unwrap_or(u32::MAX).saturating_mul(ACCESS);
+        for page in &mut self.heat[(page - self.first) as usize..][..count as usize] {
+            *page = page.saturating_add(heat);
+        }
+        match way {
+            Way::Read => self.accesses.reads += each * u64::from(count),
+            Way::Write => self.accesses.writes += each * u64::from(count),
+        }
+    }
+}
+
+impl Space {
+    /// Counts an access of `len` bytes to pages of one group in a row.
+    pub(crate) fn touch(&mut self, page: u32, count: u32, len: u64, way: Way) {
+        self.area_mut(page).touch(page, count, len, way);
+    }
+
+    /// A page was moved: its heat goes with it.
+    pub(crate) fn carry_heat(&mut self, from: u32, to: u32) {
+        let area = self.area(from);
+        let heat = area.heat[(from - area.first) as usize];
+        let area = self.area_mut(to);
+        area.heat[(to - area.first) as usize] = heat;
+    }
+
+    /// From here on the group that begins with this page is of this class.
+    pub(crate) fn set_class(&mut self, first: u32, class: Class) {
+        let i = self.position(first);
+        self.areas[i].class = class;
+        self.burst_left = 0;
+    }
+
+    /// Takes a free page of this class, from the group with the largest share of free ones.
+    pub(crate) fn allocate_in(&mut self, class: Class) -> Option<super::Allocated> {
+        let usable = |a: &Area| !a.closed && a.free_count > 0 && a.class == class;
+        let candidates = (0..self.areas.len()).filter(|i| usable(&self.areas[*i]));
+        let best = candidates.reduce(|best, i| self.freer(best, i))?;
+        self.areas[best].allocate()
+    }
+
+    /// Looks at some used pages from `from` on and halves their heat. Groups that are being left are only cooled. Where it goes on;
+    /// nothing at the end.
+    pub(crate) fn survey(&mut self, from: u32, surveys: &mut [Survey; 3]) -> Option<u32> {
+        let i = self.position(from);
+        let area = self.areas.get_mut(i)?;
+        let start = from.max(area.first);
+        let end = area.end.min(start.saturating_add(STEP_PAGES));
+        let survey = &mut surveys[area.class as usize];
+        for (page, i) in (start..end).zip((start - area.first) as usize..) {
+            if area.refs[i].count > 0 && !area.closed {
+                survey.note(Warm { heat: area.heat[i], page });
+            }
+            area.heat[i] /= 2;
+        }
+        if end == area.end && !area.closed {
+            survey.pages += area.end - area.first;
+            survey.used += area.used_count;
+        }
+        Some(end)
+    }
+
+    /// The accesses since the last call, of each class.
+    pub(crate) fn take_accesses(&mut self) -> [Accesses; 3] {
+        let mut taken = [Accesses::default(); 3];
+        for area in &mut self.areas {
+            let accesses = std::mem::take(&mut area.accesses);
+            let sum = &mut taken[area.class as usize];
+            *sum = Accesses { reads: sum.reads + accesses.reads, writes: sum.writes + accesses.writes };
+        }
+        taken
+    }
+}
