@@ -9,10 +9,10 @@ use block::Device;
 use world::World;
 use world::sync::Signal;
 
+use crate::Store;
 use crate::frames::{FRAME_BYTES, FrameCounts, Frames, PartitionCounts, PartitionId, UnitId};
 use crate::journal::Journal;
 use crate::unit::{State, Unit, UnitSpec};
-use crate::Store;
 
 /// The settings of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

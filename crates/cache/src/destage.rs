@@ -108,12 +108,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         outcome
     }
 
-    async fn write_run(
-        &self,
-        state: &State<D, J>,
-        run: Run,
-        picked: &[Picked],
-    ) -> Result<(), BlockError> {
+    async fn write_run(&self, state: &State<D, J>, run: Run, picked: &[Picked]) -> Result<(), BlockError> {
         let at = run.first * FRAME_BYTES as u64;
         if let [one] = picked
             && one.sectors != ALL_SECTORS
@@ -165,7 +160,8 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
 
     /// How many runs may be under way: the more is pending, the more.
     fn width(&self) -> usize {
-        let (pending, high) = (usize::from(self.pending_percent()), usize::from(self.config.pending_high_percent));
+        let (pending, high) =
+            (usize::from(self.pending_percent()), usize::from(self.config.pending_high_percent));
         (self.config.destages_max * pending / high.max(1)).clamp(4, self.config.destages_max)
     }
 
@@ -220,10 +216,8 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
                 continue;
             }
             done.push(state);
-            let sharing: Vec<_> = units
-                .iter()
-                .filter(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal)))
-                .collect();
+            let sharing: Vec<_> =
+                units.iter().filter(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal))).collect();
             // What is written while the stores are flushed is not covered.
             let last = journal.next_sequence() - 1;
             let oldest = |id: UnitId| self.frames.borrow().oldest_sequence(id);
@@ -260,10 +254,7 @@ async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<
     cache.destaging.set(false);
 }
 
-async fn wait_or_pressed<D: Store, J: Device + Clone + 'static>(
-    cache: &Inner<D, J>,
-    delay: Duration,
-) {
+async fn wait_or_pressed<D: Store, J: Device + Clone + 'static>(cache: &Inner<D, J>, delay: Duration) {
     let pressed = std::pin::pin!(cache.pressed.wait_for(|| cache.is_pressed().then_some(())));
     match select(cache.world.sleep(delay), pressed).await {
         Either::Left(_) | Either::Right(_) => {}

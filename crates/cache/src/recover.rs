@@ -4,7 +4,7 @@ use block::{BlockError, Device, Pieces};
 
 use crate::Store;
 use crate::cache::Cache;
-use crate::journal::{Kind, Replay, ReplayRecord};
+use crate::journal::{Replay, ReplayRecord};
 use crate::unit::{Unit, WritePolicy, blocks_of};
 
 /// What a replay did.
@@ -21,11 +21,7 @@ pub struct Replayed {
 impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
     /// Takes over what a journal holds. Called before anybody else uses the units that share it; service may begin then, what is dirty
     /// is destaged behind it. May be cut off and done again.
-    pub async fn replay(
-        &self,
-        mut replay: Replay<J>,
-        units: &[Unit<D, J>],
-    ) -> Result<Replayed, BlockError> {
+    pub async fn replay(&self, mut replay: Replay<J>, units: &[Unit<D, J>]) -> Result<Replayed, BlockError> {
         let mut done = Replayed::default();
         self.0.replaying.set(self.0.replaying.get() + 1);
         let outcome = self.replay_all(&mut replay, units, &mut done).await;
@@ -70,25 +66,12 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     async fn take_over(&self, record: &ReplayRecord) -> Result<(), BlockError> {
-        let range = record.at..record.at + record.len;
-        // A volume that shrank is none of ours; a record is checked like any other input.
+        // A record is checked like any other input.
         self.geometry().check(record.at, record.len)?;
-        match record.kind {
-            Kind::Forget => {
-                // Blocks that the range has in part were destaged before, and flushed with it.
-                let blocks = blocks_of(&range);
-                self.wait_for_destages(&blocks).await;
-                self.cache.frames.borrow_mut().drop_range(self.state.id, blocks);
-                self.state.changed(&range);
-                Ok(())
-            }
-            Kind::Write => {
-                if !self.state.store.takes_in_place(record.at, record.len) {
-                    self.state.store.write(record.at, &record.data).await?;
-                }
-                self.put_again(record.at, &record.data, record.sequence).await
-            }
+        if !self.state.store.takes_in_place(record.at, record.len) {
+            self.state.store.write(record.at, &record.data).await?;
         }
+        self.put_again(record.at, &record.data, record.sequence).await
     }
 
     async fn put_again(&self, at: u64, data: &Pieces, sequence: u64) -> Result<(), BlockError> {

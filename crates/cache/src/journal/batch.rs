@@ -17,7 +17,7 @@ const SUM_AT: usize = BLOCK as usize - 4;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The range has this content.
     Write,
     /// What earlier records say of the range does not count any more.

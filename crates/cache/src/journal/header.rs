@@ -48,9 +48,8 @@ impl Header {
 
     /// The header in a block of a device of `len` bytes. `Err`: a journal of another version.
     pub(crate) fn decode(block: &[u8], len: u64) -> Result<Option<Header>, u32> {
-        let number = |i: usize| {
-            u64::from_le_bytes(block[32 + 8 * i..40 + 8 * i].try_into().expect("8 bytes"))
-        };
+        let number =
+            |i: usize| u64::from_le_bytes(block[32 + 8 * i..40 + 8 * i].try_into().expect("8 bytes"));
         let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("4 bytes"));
         if block.len() != BLOCK as usize || block[..8] != MAGIC || crc(&block[..SUM_AT]) != word(SUM_AT) {
             return Ok(None);

@@ -18,7 +18,6 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-pub use batch::Kind;
 pub use commit::{Journal, JournalCounts};
 pub use open::JournalError;
 pub use replay::{Replay, ReplayRecord};

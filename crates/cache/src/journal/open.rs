@@ -37,7 +37,9 @@ pub enum JournalError {
         found: u32,
     },
     /// A batch that was durable is missing or changed.
-    #[error("the journal is damaged: batch {number} does not fit, though batch {later} was written after it was durable")]
+    #[error(
+        "the journal is damaged: batch {number} does not fit, though batch {later} was written after it was durable"
+    )]
     Damaged {
         /// The batch that is missing.
         number: u64,
@@ -100,7 +102,11 @@ impl<J: Device + Clone + 'static> Journal<J> {
             let mut regions = inner.regions.borrow_mut();
             for (entry, sequence) in found.entries.iter().zip(first_sequence..) {
                 // A Forget that is replayed clears less than one that is appended: never too few.
-                regions.note(entry.unit, entry.at..entry.at.saturating_add(entry.payload_len() as u64), sequence);
+                regions.note(
+                    entry.unit,
+                    entry.at..entry.at.saturating_add(entry.payload_len() as u64),
+                    sequence,
+                );
             }
         }
         Ok((Journal(inner.into()), Replay::new(device, header.ring_len, batches)))

@@ -1,17 +1,18 @@
 //! What a journal holds, record by record.
 
+use std::ops::Range;
 use std::vec::IntoIter;
 
 use block::{BlockError, Data, Device, Pieces};
 
-use super::batch::Kind;
+use super::batch::{Entry, Kind};
 use super::open::Placed;
 use super::{BLOCK, RING_START};
 
 /// One read of the ring.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// A record of a journal.
+/// A write that a journal holds, or what later records left of it.
 #[derive(Clone, Debug)]
 pub struct ReplayRecord {
     /// The unit, by the number that lasts.
@@ -20,9 +21,7 @@ pub struct ReplayRecord {
     pub at: u64,
     /// The number of bytes.
     pub len: u64,
-    /// What it says.
-    pub kind: Kind,
-    /// The content of a `Write`.
+    /// The content.
     pub data: Pieces,
     /// Its number.
     pub sequence: u64,
@@ -62,9 +61,19 @@ impl Window {
     }
 }
 
-/// The records of a journal that was opened, in the order in which they were appended.
+/// A range of which earlier records do not count.
+struct Forgotten {
+    sequence: u64,
+    unit: u64,
+    range: Range<u64>,
+}
+
+/// The writes of a journal that was opened, in the order in which they were appended, without what was forgotten later: it must not
+/// even pass through a store on which it was changed since.
 pub struct Replay<J> {
     device: J,
+    /// In the order of their numbers.
+    forgotten: Vec<Forgotten>,
     window: Window,
     batches: IntoIter<Placed>,
     records: IntoIter<ReplayRecord>,
@@ -74,11 +83,33 @@ pub struct Replay<J> {
 impl<J: Device> Replay<J> {
     pub(crate) fn new(device: J, ring_len: u64, batches: Vec<Placed>) -> Replay<J> {
         let bytes_left = batches.iter().map(|b| b.found.payload_len as u64).sum();
+        let numbered =
+            batches.iter().flat_map(|b| b.found.entries.iter().zip(b.found.stamp.first_sequence..));
+        let forgotten = numbered.filter(|(entry, _)| entry.kind == Kind::Forget).map(|(entry, sequence)| {
+            let range = entry.at..entry.at.saturating_add(entry.len);
+            Forgotten { sequence, unit: entry.unit, range }
+        });
+        let forgotten = forgotten.collect();
         let (batches, records) = (batches.into_iter(), Vec::new().into_iter());
-        Replay { device, window: Window::new(ring_len), batches, records, bytes_left }
+        Replay { device, forgotten, window: Window::new(ring_len), batches, records, bytes_left }
     }
 
-    /// Bytes of content that are still to come.
+    /// What is left of a write.
+    fn left_of(&self, entry: &Entry, sequence: u64) -> Vec<Range<u64>> {
+        let later = self.forgotten.partition_point(|f| f.sequence <= sequence);
+        let mut left = vec![entry.at..entry.at.saturating_add(entry.len)];
+        for forgotten in self.forgotten[later..].iter().filter(|f| f.unit == entry.unit) {
+            let cut = &forgotten.range;
+            left = left
+                .into_iter()
+                .flat_map(|r| [r.start..r.end.min(cut.start), r.start.max(cut.end)..r.end])
+                .filter(|r| r.start < r.end)
+                .collect();
+        }
+        left
+    }
+
+    /// Bytes of content that are still to come, at most.
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
@@ -87,10 +118,10 @@ impl<J: Device> Replay<J> {
     pub async fn next(&mut self) -> Result<Option<ReplayRecord>, BlockError> {
         loop {
             if let Some(record) = self.records.next() {
-                self.bytes_left -= record.data.len() as u64;
                 return Ok(Some(record));
             }
             let Some(batch) = self.batches.next() else { return Ok(None) };
+            self.bytes_left -= batch.found.payload_len as u64;
             self.records = self.records_of(&batch).await?.into_iter();
         }
     }
@@ -105,11 +136,16 @@ impl<J: Device> Replay<J> {
         let mut from = 0;
         let mut records = Vec::with_capacity(batch.found.entries.len());
         for (entry, sequence) in batch.found.entries.iter().zip(batch.found.stamp.first_sequence..) {
-            let to = from + entry.payload_len();
-            let data = if from == to { Pieces::new() } else { Pieces::from(payload.slice(from..to)) };
-            let (unit, at, len, kind) = (entry.unit, entry.at, entry.len, entry.kind);
-            records.push(ReplayRecord { unit, at, len, kind, data, sequence });
-            from = to;
+            if entry.kind == Kind::Forget {
+                continue;
+            }
+            for range in self.left_of(entry, sequence) {
+                let within = from + (range.start - entry.at) as usize..from + (range.end - entry.at) as usize;
+                let data = Pieces::from(payload.slice(within));
+                let (unit, at, len) = (entry.unit, range.start, range.end - range.start);
+                records.push(ReplayRecord { unit, at, len, data, sequence });
+            }
+            from += entry.payload_len();
         }
         Ok(records)
     }

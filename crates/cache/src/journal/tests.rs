@@ -7,7 +7,8 @@ use block::{Buf, Device, Pieces};
 use world::World;
 use world_model::{DiskSpec, Model, Outcome};
 
-use super::{Journal, JournalError, Kind};
+use super::batch::Kind;
+use super::{Journal, JournalError};
 use crate::tests::OnDrive;
 
 const LEN: u64 = 10 << 20;
@@ -38,7 +39,7 @@ fn shape(sequence: u64) -> (Kind, u64) {
 fn append(journal: &Journal<OnDrive>) -> u64 {
     let sequence = journal.next_sequence();
     let given = match shape(sequence) {
-        (Kind::Forget, len) => journal.append_forget(1, 0, len),
+        (Kind::Forget, len) => journal.append_forget(2, 0, len),
         (Kind::Write, len) => journal.append_write(1, sequence * 512, &content(sequence, len as usize)),
     };
     assert_eq!(given, sequence);
@@ -51,15 +52,14 @@ async fn open(world: &World) -> Result<(Journal<OnDrive>, Vec<u64>), JournalErro
     let mut sequences = Vec::new();
     while let Some(record) = replay.next().await.map_err(JournalError::Device)? {
         let (kind, len) = shape(record.sequence);
-        assert_eq!((record.kind, record.len, record.unit), (kind, len, 1));
-        if kind == Kind::Write {
-            let same = record.data.joined()[..] == content(record.sequence, len as usize).joined()[..];
-            assert!(same, "record {}", record.sequence);
-        }
+        assert_eq!((kind, record.len, record.unit), (Kind::Write, len, 1));
+        let same = record.data.joined()[..] == content(record.sequence, len as usize).joined()[..];
+        assert!(same, "record {}", record.sequence);
         sequences.push(record.sequence);
     }
     assert_eq!(replay.bytes_left(), 0);
-    assert!(sequences.windows(2).all(|w| w[0] + 1 == w[1]), "in order, none missing: {sequences:?}");
+    let all_forgets = |w: &[u64]| (w[0] + 1..w[1]).all(|s| shape(s).0 == Kind::Forget);
+    assert!(sequences.windows(2).all(all_forgets), "in order, none missing: {sequences:?}");
     Ok((journal, sequences))
 }
 
@@ -112,7 +112,8 @@ fn cuts_lose_nothing_that_was_durable() {
             let device = OnDrive::open(&world, "journal");
             drop(Journal::create(world.clone(), device, [1; 16]).await.expect("create"));
         });
-        let (durable, retired, appended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let (durable, retired, appended) =
+            (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let mut rng = fastrand::Rng::with_seed(seed);
         for _life in 0..8 {
             let disks = model.disks();
@@ -125,25 +126,26 @@ fn cuts_lose_nothing_that_was_durable() {
             }
         }
         model.run(async move |world| {
-            let (_, sequences) = open(&world).await.expect("open");
-            check(&sequences, durable.get(), retired.get(), appended.get());
+            let (journal, sequences) = open(&world).await.expect("open");
+            check(&journal, &sequences, (durable.get(), retired.get(), appended.get()));
         });
     }
 }
 
-fn check(sequences: &[u64], durable: u64, retired: u64, appended: u64) {
-    let last = sequences.last().copied().unwrap_or(0);
-    assert!(durable == retired || last >= durable, "{durable} was durable, the last is {last}");
-    assert!(last <= appended);
-    let first = sequences.first().copied().unwrap_or(durable + 1);
-    assert!(first <= retired + 1, "{retired} were retired, the first is {first}");
+fn check(journal: &Journal<OnDrive>, sequences: &[u64], (durable, retired, appended): (u64, u64, u64)) {
+    let last = journal.next_sequence() - 1;
+    assert!((durable..=appended).contains(&last), "{durable} was durable of {appended}, the last is {last}");
+    // Forgets are not given, and there may be nothing but them.
+    let first = sequences.first().copied().unwrap_or(last + 1);
+    let needed = (retired + 1..first).find(|s| shape(*s).0 == Kind::Write);
+    assert_eq!(needed, None, "{retired} were retired, the first is {first}");
 }
 
 type Cells = (Rc<Cell<u64>>, Rc<Cell<u64>>, Rc<Cell<u64>>);
 
 async fn one_life(world: World, (durable, retired, appended): Cells, seed: u64) {
     let (journal, sequences) = open(&world).await.expect("open");
-    check(&sequences, durable.get(), retired.get(), appended.get());
+    check(&journal, &sequences, (durable.get(), retired.get(), appended.get()));
     // What was replayed counts from now on; what was not acknowledged and is gone has numbers that are used again.
     let last = journal.next_sequence() - 1;
     durable.set(last);

@@ -56,7 +56,14 @@ fn note(shadow: &Shadow, sectors: std::ops::Range<u64>, mark: u8, sure: bool) {
 }
 
 /// Works on the sectors of every 64 KiB of which the number modulo the number of tasks is its own.
-async fn task(world: World, unit: Unit<OnDrive, OnDrive>, shadow: Shadow, number: u64, seed: u64, steps: usize) {
+async fn task(
+    world: World,
+    unit: Unit<OnDrive, OnDrive>,
+    shadow: Shadow,
+    number: u64,
+    seed: u64,
+    steps: usize,
+) {
     let mut rng = fastrand::Rng::with_seed(seed ^ number << 32);
     for _ in 0..steps {
         let first = (rng.u64(..SECTORS / 128 / TASKS) * TASKS + number) * 128;
@@ -92,7 +99,12 @@ async fn task(world: World, unit: Unit<OnDrive, OnDrive>, shadow: Shadow, number
 }
 
 /// Every sector is what it may be. After a recovery it is that for good.
-async fn check(unit: &Unit<OnDrive, OnDrive>, shadow: &Shadow, sectors: std::ops::Range<u64>, for_good: bool) {
+async fn check(
+    unit: &Unit<OnDrive, OnDrive>,
+    shadow: &Shadow,
+    sectors: std::ops::Range<u64>,
+    for_good: bool,
+) {
     let mut out = Pieces::new();
     let len = (sectors.end - sectors.start) as usize * 512;
     unit.read(sectors.start * 512, len, &mut out).await.expect("read");

@@ -125,4 +125,3 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         }
     }
 }
-

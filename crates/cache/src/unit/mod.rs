@@ -14,6 +14,6 @@ mod read;
 mod state;
 mod write;
 
-pub use state::{Unit, UnitCounts, UnitSpec, WritePolicy};
-pub(crate) use state::{State, blocks_of, bytes_of};
 pub use change::Settled;
+pub(crate) use state::{State, blocks_of, bytes_of};
+pub use state::{Unit, UnitCounts, UnitSpec, WritePolicy};

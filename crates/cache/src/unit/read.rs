@@ -159,4 +159,3 @@ fn overlay(pieces: Pieces, start: u64, partial: &Partial) -> Pieces {
     out.append(pieces.slice(from + len, pieces.len() - from - len));
     out
 }
-
