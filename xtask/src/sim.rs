@@ -36,7 +36,7 @@ mod shadow;
 mod stamp;
 mod workload;
 
-use array::ArrayLives;
+use array::{ArrayLives, Between};
 use clap::{Args, ValueEnum};
 use forks::Phase;
 use group::{GroupLives, Shape};
@@ -71,6 +71,8 @@ pub(crate) enum Stack {
     Unit,
     /// The whole array: controllers, ports, and a host with iSCSI sessions.
     Array,
+    /// The same with a cache at each controller, and a journal.
+    CachedArray,
 }
 
 /// A fault that no array on such disks can survive: to see that the simulation finds it.
@@ -187,7 +189,8 @@ fn run_stack(stack: Stack, seed: u64, deed: Deed) -> Option<Tally> {
         Stack::ParityVolume => pool(Through::Volumes, PARITY_GROUPS),
         Stack::Volume => pool(Through::Volumes, GROUPS),
         Stack::Unit => pool(Through::Units, GROUPS),
-        Stack::Array => act::<ArrayLives>((), seed, deed),
+        Stack::Array => act::<ArrayLives>(Between::Nothing, seed, deed),
+        Stack::CachedArray => act::<ArrayLives>(Between::Caches, seed, deed),
     }
 }
 

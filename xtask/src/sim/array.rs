@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use array::config::{ArrayId, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig};
+use array::config::{
+    ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig,
+    VolumeConfig,
+};
 use array::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 use iscsi::Digests;
 use iscsi::initiator::Options;
@@ -24,7 +27,7 @@ use super::{Fault, How};
 
 const TARGET: &str = "iqn.2026-11.sim:array";
 const CONTROLLERS: usize = 2;
-const DISKS: usize = 6;
+const DISKS: usize = 8;
 const DISK_BYTES: u64 = 24 << 20;
 const PAGE_BYTES: u64 = 64 << 10;
 /// The volumes: name, pool, pages, provisioning. The pools belong to one controller each.
@@ -45,7 +48,17 @@ fn portal(controller: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], PORT + controller as u16))
 }
 
-fn declaration() -> Config {
+/// What stands between the LUs and their volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Between {
+    /// Nothing.
+    Nothing,
+    /// A cache at each controller, smaller than the volumes; pool 0 has a journal.
+    Caches,
+}
+
+fn declaration(between: Between) -> Config {
+    let caches = between == Between::Caches;
     let drive =
         |i| DriveConfig { name: format!("d{i}"), spec: DriveSpec::Modelled { name: format!("d{i}") } };
     let group = |name: &str, level, disks: std::ops::Range<usize>| GroupConfig {
@@ -55,6 +68,7 @@ fn declaration() -> Config {
         stripe_unit_bytes: raid::STRIPE_UNIT_BYTES_DEFAULT,
         foreground_share_percent: 70,
         start_degraded: false,
+        class: Default::default(),
     };
     let pool = |controller: usize, groups: &[&str]| PoolConfig {
         name: format!("p{controller}"),
@@ -64,7 +78,8 @@ fn declaration() -> Config {
         controller,
         critical_threshold_percent: 95,
         leaving: vec![],
-        journal: None,
+        journal: (caches && controller == 0).then(|| "journal".to_owned()),
+        placement: true,
     };
     let volume = |(name, pool, pages, provisioning): (&str, usize, u64, Provisioning)| VolumeConfig {
         name: name.to_owned(),
@@ -73,7 +88,7 @@ fn declaration() -> Config {
         provisioning,
         block_bytes: 512,
         physical_block_bytes: 512,
-        cache: array::config::CachePolicy::WriteBack,
+        cache: CachePolicy::WriteBack,
         read_only: false,
     };
     let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
@@ -84,10 +99,15 @@ fn declaration() -> Config {
         controllers: CONTROLLERS,
         portals: portals.collect(),
         drives: (0..DISKS).map(drive).collect(),
+        cache: caches.then_some(CacheSettings {
+            memory_bytes: array::config::CACHE_BYTES_MIN,
+            read_ahead_bytes: 1 << 20,
+        }),
         groups: vec![
             group("mirror", Level::Raid1, 0..2),
             group("stripe", Level::Raid0, 2..4),
             group("other", Level::Raid1, 4..6),
+            group("journal", Level::Raid1, 6..8),
         ],
         pools: vec![pool(0, &["mirror", "stripe"]), pool(1, &["other"])],
         volumes: VOLUMES.map(volume).to_vec(),
@@ -132,16 +152,17 @@ async fn break_connections_task(world: World, net: Net, mut rng: Rng) {
 }
 
 pub(crate) struct ArrayLives {
+    between: Between,
     shared: Shared,
     fault: Fault,
 }
 
 impl Living for ArrayLives {
-    type Kind = ();
+    type Kind = Between;
     type Known = Snapshot;
 
-    fn create((): (), seed: u64, how: How) -> (Lives, ArrayLives) {
-        let living = ArrayLives::with((), how, Snapshot::default());
+    fn create(between: Between, seed: u64, how: How) -> (Lives, ArrayLives) {
+        let living = ArrayLives::with(between, how, Snapshot::default());
         for (name, _, pages, _) in VOLUMES {
             let sectors = (pages * PAGE_BYTES) as usize / SECTOR_BYTES;
             living.shared.shadows.borrow_mut().insert(name.to_owned(), Shadow::new(sectors));
@@ -149,12 +170,12 @@ impl Living for ArrayLives {
         (Lives::new(seed, DISKS, DISK_BYTES), living)
     }
 
-    fn with((): (), how: How, known: Snapshot) -> ArrayLives {
+    fn with(between: Between, how: How, known: Snapshot) -> ArrayLives {
         let shared = Shared::from(known);
         if how.verbose {
             shared.tell_all();
         }
-        ArrayLives { shared, fault: how.fault }
+        ArrayLives { between, shared, fault: how.fault }
     }
 
     fn known(&self) -> Snapshot {
@@ -169,7 +190,7 @@ impl Living for ArrayLives {
             }
         }
         let mut array = start(&world);
-        let made = array.apply(declaration()).await.unwrap_or_else(|e| panic!("apply: {e}"));
+        let made = array.apply(declaration(self.between)).await.unwrap_or_else(|e| panic!("apply: {e}"));
         self.shared.tell(|| format!("a life begins: {made:?}"));
         let all = (0..CONTROLLERS).map(options).collect();
         let sessions = Rc::new(Sessions::log_in(&world, all).await.unwrap_or_else(|e| panic!("log in: {e}")));
@@ -196,6 +217,8 @@ impl Living for ArrayLives {
         self.shared.tell(|| format!("the life has ended: {how:?}"));
         self.shared.ended(|shadow| match how {
             Ended::PowerCut => shadow.crash(),
+            // What was not flushed was in the memory of the caches.
+            Ended::Died if self.between == Between::Caches => shadow.crash(),
             Ended::Died => shadow.memory_lost(),
             Ended::Closed => shadow.process_ended(),
         });
@@ -221,7 +244,7 @@ mod tests {
         let lives = Lives::new(1, DISKS, DISK_BYTES);
         lives.model.run(async |world| {
             let mut array = start(&world);
-            array.apply(declaration()).await.expect("apply");
+            array.apply(declaration(Between::Nothing)).await.expect("apply");
             for controller in 0..CONTROLLERS {
                 let session = Sessions::log_in(&world, vec![options(controller)]).await.expect("log in");
                 let session = Rc::new(session);

@@ -13,7 +13,7 @@ use super::{Deed, How, Stack, Tally, run_stack};
 /// How often a stack comes: a group recovers in a millisecond, an array with its sessions takes fifty times as long.
 fn weight(stack: Stack) -> usize {
     match stack {
-        Stack::Array => 1,
+        Stack::Array | Stack::CachedArray => 1,
         Stack::Volume | Stack::Unit | Stack::ParityVolume => 4,
         _ => 12,
     }
