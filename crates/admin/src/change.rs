@@ -14,11 +14,15 @@ use crate::request::Change;
 pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<Config, String> {
     let mut next = config.clone();
     match change {
-        Change::PoolCreate { .. } | Change::PoolThreshold { .. } | Change::PoolAddGroup { .. } => {
+        Change::PoolCreate { .. }
+        | Change::PoolThreshold { .. }
+        | Change::PoolPlacement { .. }
+        | Change::PoolAddGroup { .. } => {
             change_pools(&mut next, change)?;
         }
         Change::GroupCreate { .. }
         | Change::GroupForegroundShare { .. }
+        | Change::GroupClass { .. }
         | Change::SpareAdd { .. }
         | Change::SpareRemove { .. } => change_drives(&mut next, change, data_dir)?,
         Change::VolumeCreate { name, pool, size_bytes, thick, block_bytes } => {
@@ -127,6 +131,7 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
             critical_threshold_percent: *critical_threshold_percent,
             leaving: vec![],
             journal: None,
+            placement: true,
             controller: next.pools.len() % next.controllers,
         }),
         Change::PoolThreshold { name, soft_threshold_percent, critical_threshold_percent } => {
@@ -136,6 +141,7 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
                 pool.critical_threshold_percent = *critical;
             }
         }
+        Change::PoolPlacement { name, on } => pool(next, name)?.placement = *on,
         Change::PoolAddGroup { pool: name, group } => {
             if !next.groups.iter().any(|g| g.name == *group) {
                 return Err(format!("there is no group {group:?}: create it first"));
@@ -171,6 +177,10 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
         Change::GroupForegroundShare { name, percent } => {
             let group = next.groups.iter_mut().find(|g| g.name == *name);
             group.ok_or(format!("there is no group {name:?}"))?.foreground_share_percent = *percent;
+        }
+        Change::GroupClass { name, class } => {
+            let group = next.groups.iter_mut().find(|g| g.name == *name);
+            group.ok_or(format!("there is no group {name:?}"))?.class = (*class).into();
         }
         Change::SpareAdd { name, path, drive_bytes } => {
             next.drives.push(drive_at(name, path, *drive_bytes, data_dir));
@@ -208,6 +218,7 @@ fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<Strin
         stripe_unit_bytes: unit,
         foreground_share_percent: foreground_share_percent.unwrap_or(FOREGROUND_SHARE_PERCENT_DEFAULT),
         start_degraded: false,
+        class: Default::default(),
     });
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! The answer to `GET /v1/status`, made of what the controllers say.
 
 use array::status::{
-    ControllerStatus, DriveStatus, GroupStatus, JobStatus, PoolStatus, PortStatus, SessionStatus,
+    ControllerStatus, DriveStatus, GroupStatus, JobStatus, PoolStatus, PortStatus, Reason, SessionStatus,
     VolumeStatus,
 };
 
 use crate::api::{
-    Drive, Group, Host, HostLun, Job, Mapping, Member, Pool, PoolGroup, Port, Progress, Session, Status,
-    Volume, VolumeCounters,
+    ClassHeat, Decision, Drive, Group, Heat, Host, HostLun, Job, Mapping, Member, Pool, PoolGroup, Port,
+    Progress, Session, Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -153,6 +153,7 @@ impl Group {
             lost_ranges: g.raid.lost_ranges,
             repairs: g.raid.repairs,
             foreground_share_percent: g.foreground_share_percent,
+            class: lower(g.class),
         }
     }
 }
@@ -172,6 +173,7 @@ fn rebuild(group: &Group) -> Option<Job> {
 impl Pool {
     fn of(p: PoolStatus, controller: usize) -> Pool {
         Pool {
+            heat: Heat::of(&p),
             name: p.name,
             groups: p.groups,
             page_bytes: p.page_bytes,
@@ -191,6 +193,49 @@ impl Pool {
                 })
                 .collect(),
             controller,
+        }
+    }
+}
+
+impl Heat {
+    fn of(p: &PoolStatus) -> Heat {
+        let class = |c: &array::status::ClassHeat| ClassHeat {
+            class: lower(c.class),
+            size_bytes: c.pages * p.page_bytes,
+            used_bytes: c.used_pages * p.page_bytes,
+            reads: c.reads,
+            writes: c.writes,
+            share_percent: f64::from(c.share_permille) / 10.0,
+            hottest: c.hottest,
+            coldest: c.coldest,
+            threshold: c.threshold,
+        };
+        let decision = |d: &array::status::Decision| Decision {
+            interval: d.interval,
+            upper: lower(d.upper),
+            lower: lower(d.lower),
+            reason: match d.reason {
+                Reason::Room => "room",
+                Reason::Exchange => "exchange",
+                Reason::TooFull => "too_full",
+                Reason::Settled => "settled",
+                Reason::NoRoomBelow => "no_room_below",
+            }
+            .into(),
+            hottest_below: d.hottest_below,
+            coldest_above: d.coldest_above,
+            threshold: d.threshold,
+            promote: d.promote,
+            demote: d.demote,
+        };
+        Heat {
+            placement: p.placement,
+            intervals: p.heat.intervals,
+            classes: p.heat.classes.iter().map(class).collect(),
+            promoted: p.heat.placed.promoted,
+            demoted: p.heat.placed.demoted,
+            moved_bytes: p.heat.placed.bytes,
+            decisions: p.heat.decisions.iter().map(decision).collect(),
         }
     }
 }

@@ -17,6 +17,7 @@
 //! level = "raid5"          # raid0, raid1, raid10, raid5, raid6
 //! drives = ["d0", "d1", "d2", "d3"]
 //! foreground_share = 70    # percent of the time that hosts keep while it is rebuilt or scrubbed
+//! class = "capacity"       # or fast, or archive: in a pool with groups of several classes hot pages move to the faster ones
 //!
 //! [cache]                  # of each controller; without it nothing is cached
 //! memory = "1GiB"
@@ -46,7 +47,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ArrayId, CachePolicy, CacheSettings, ChapConfig, Config, ConfigError, DriveConfig,
+    ArrayId, CachePolicy, CacheSettings, ChapConfig, Class, Config, ConfigError, DriveConfig,
     FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning,
     READ_AHEAD_BYTES_DEFAULT, VolumeConfig, stripe_unit_bytes_default,
 };
@@ -157,6 +158,48 @@ struct Group {
     /// Somebody vouches that the drives which are missing have nothing later than those that are there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     start_degraded: bool,
+    /// How fast its drives are beside the other groups of its pool.
+    #[serde(default, skip_serializing_if = "ClassName::is_default")]
+    class: ClassName,
+}
+
+/// How fast a group is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassName {
+    /// For what is used most.
+    Fast,
+    /// The usual one.
+    #[default]
+    Capacity,
+    /// For what is hardly used.
+    Archive,
+}
+
+impl ClassName {
+    fn is_default(&self) -> bool {
+        *self == ClassName::default()
+    }
+}
+
+impl From<ClassName> for Class {
+    fn from(name: ClassName) -> Class {
+        match name {
+            ClassName::Fast => Class::Fast,
+            ClassName::Capacity => Class::Capacity,
+            ClassName::Archive => Class::Archive,
+        }
+    }
+}
+
+impl From<Class> for ClassName {
+    fn from(class: Class) -> ClassName {
+        match class {
+            Class::Fast => ClassName::Fast,
+            Class::Capacity => ClassName::Capacity,
+            Class::Archive => ClassName::Archive,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -187,6 +230,9 @@ struct Pool {
     /// A group in no pool, on which writes are durable before they are in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     journal: Option<String>,
+    /// Whether hot pages move to faster groups.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    placement: bool,
     #[serde(default)]
     controller: usize,
 }
@@ -317,6 +363,10 @@ const CRITICAL_THRESHOLD_PERCENT_DEFAULT: u8 = 95;
 fn default_target() -> String {
     "iqn.2026-11.net.masu:array".into()
 }
+fn yes() -> bool {
+    true
+}
+
 fn one() -> usize {
     1
 }
@@ -507,6 +557,7 @@ impl Group {
             },
             foreground_share_percent: self.foreground_share,
             start_degraded: self.start_degraded,
+            class: self.class.into(),
         }
     }
 
@@ -525,6 +576,7 @@ impl Group {
             stripe_unit: Some(Size(g.stripe_unit_bytes.into())),
             foreground_share: g.foreground_share_percent,
             start_degraded: g.start_degraded,
+            class: g.class.into(),
         }
     }
 }
@@ -541,6 +593,7 @@ impl Pool {
                 .unwrap_or(CRITICAL_THRESHOLD_PERCENT_DEFAULT.max(self.soft_threshold_percent)),
             leaving: self.leaving.clone(),
             journal: self.journal.clone(),
+            placement: self.placement,
             controller: self.controller,
         }
     }
@@ -554,6 +607,7 @@ impl Pool {
             critical_threshold_percent: Some(p.critical_threshold_percent),
             leaving: p.leaving.clone(),
             journal: p.journal.clone(),
+            placement: p.placement,
             controller: p.controller,
         }
     }

@@ -49,6 +49,7 @@ mod tests {
             stripe_unit_bytes: 64 << 10,
             foreground_share_percent: 70,
             start_degraded: false,
+            class: Default::default(),
         };
         config.groups = vec![group("g0", ["d0", "d1"]), group("g1", ["e0", "e1"])];
         config.pools = vec![PoolConfig {
@@ -57,6 +58,7 @@ mod tests {
             page_bytes: 1 << 20,
             leaving: vec!["g1".into()],
             journal: None,
+            placement: true,
             soft_threshold_percent: 80,
             critical_threshold_percent: 95,
             controller: 0,
@@ -85,10 +87,12 @@ mod tests {
             lost_ranges: 0,
             repairs: 0,
             foreground_share_percent: 70,
+            class: String::new(),
         }];
         let space =
             |name: &&str| PoolGroup { name: (*name).into(), size_bytes: 0, used_bytes: 0, evacuating: false };
         status.pools = vec![Pool {
+            heat: Default::default(),
             name: "p0".into(),
             groups: vec![],
             page_bytes: 0,

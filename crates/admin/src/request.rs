@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::declaration::ClassName;
+
 /// One change of the array: `POST /v1/change`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
@@ -47,6 +49,13 @@ pub enum Change {
         /// The pool.
         name: String,
     },
+    /// Hot pages move to faster groups, or no longer.
+    PoolPlacement {
+        /// The pool.
+        name: String,
+        /// Whether they do.
+        on: bool,
+    },
     /// A pool leaves this array: its drives can go to another one.
     PoolExport {
         /// The pool.
@@ -80,6 +89,13 @@ pub enum Change {
         name: String,
         /// Percent.
         percent: u8,
+    },
+    /// How fast a group is beside the others of its pool.
+    GroupClass {
+        /// The group.
+        name: String,
+        /// `fast`, `capacity` or `archive`.
+        class: ClassName,
     },
     /// Everything on a group is read and compared. Answered when it has begun.
     GroupScrub {

@@ -9,6 +9,7 @@ use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::drives::{close_drives, free_spares};
 use crate::groups::{check_members, open_group, owner_of_group};
+use crate::placement::set_classes;
 use crate::pools::open_pool;
 use crate::ports::{close_ports, open_port};
 use crate::volumes::open_volume;
@@ -28,6 +29,7 @@ pub(crate) async fn apply(
     controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
         open_pool(controller, pool, &mut done).await?;
+        set_classes(controller, &config, pool)?;
         open_journal(controller, &config, pool, &mut done).await?;
     }
     for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {

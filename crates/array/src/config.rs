@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use scsi::Lun;
 use world::DriveSpec;
 
-pub use pool::Provisioning;
+pub use pool::{Class, Provisioning};
 pub use raid::{ArrayId, Level, stripe_unit_bytes_default};
 
 /// The declared array.
@@ -75,6 +75,8 @@ pub struct GroupConfig {
     pub foreground_share_percent: u8,
     /// Somebody vouches that drives which are missing have nothing later than those that are there.
     pub start_degraded: bool,
+    /// How fast its drives are beside the other groups of its pool.
+    pub class: Class,
 }
 
 /// A thin pool.
@@ -88,6 +90,8 @@ pub struct PoolConfig {
     pub page_bytes: u64,
     /// Groups that it had and that are to leave it: their pages move to the others.
     pub leaving: Vec<String>,
+    /// Whether hot pages move to faster groups, when its groups are of more than one class.
+    pub placement: bool,
     /// Used share at which a warning is raised.
     pub soft_threshold_percent: u8,
     /// Used share at which space is about to run out.

@@ -237,6 +237,7 @@ impl Controller {
             self.world.sleep(Duration::from_millis(10)).await;
         }
         self.state().group_watches.values().for_each(Watch::end);
+        self.state().pool_watches.values().for_each(Watch::end);
         // A scrub ends with the process: it leaves nothing half done.
         jobs::stop(self, |kind, _| kind != JobKind::Scrub).await;
         self.close_all().await.map(|()| Reply::Done(vec![]))

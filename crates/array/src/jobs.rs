@@ -23,6 +23,8 @@ pub enum JobKind {
     Rebalance,
     /// Pages of zeros of a volume are given back.
     Reclaim,
+    /// Pages of a pool move between groups of different classes.
+    Place,
 }
 
 /// A job that runs.
@@ -96,7 +98,7 @@ pub(crate) async fn stop(controller: &Controller, which: impl Fn(JobKind, &str) 
     true
 }
 
-/// Begins a job, unless it runs; `work` says how it ended. Whether it was begun.
+/// Begins a job, unless it runs; `work` says how it ended, or nothing when that is no news. Whether it was begun.
 pub(crate) fn begin(
     controller: &Rc<Controller>,
     (kind, object): (JobKind, &str),
@@ -113,7 +115,9 @@ pub(crate) fn begin(
     let this = controller.clone();
     controller.world.spawn(async move {
         let ended = work(job).await;
-        this.note(ended);
+        if !ended.is_empty() {
+            this.note(ended);
+        }
         this.state.borrow_mut().jobs.0.remove(&key);
     });
     true

@@ -34,6 +34,7 @@ pub(crate) fn groups_status(state: &State) -> Vec<GroupStatus> {
             members: member_names(state, group),
             raid: group.status(),
             foreground_share_percent: declared.foreground_share_percent,
+            class: declared.class,
         })
     };
     state.groups.iter().filter_map(group).collect()
@@ -63,6 +64,8 @@ pub(crate) fn pools_status(state: &State) -> Vec<PoolStatus> {
             soft_threshold_percent: declared.soft_threshold_percent,
             critical_threshold_percent: declared.critical_threshold_percent,
             group_spaces: pool.group_spaces(),
+            placement: declared.placement,
+            heat: pool.heat(),
         })
     };
     state.pools.iter().filter_map(pool).collect()

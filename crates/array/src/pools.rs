@@ -10,6 +10,7 @@ use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::jobs::{JobKind, begin};
+use crate::placement::placement_task;
 use crate::upkeep::foreground_share_percent;
 use crate::watch::Watch;
 
@@ -59,6 +60,7 @@ async fn open_or_create(
     done.push(format!("pool {}: {how}", declared.name));
     let watch = Watch::default();
     controller.world.spawn(watch_pool_task(controller.clone(), pool.clone(), watch.clone()));
+    controller.world.spawn(placement_task(controller.clone(), pool.clone(), watch.clone()));
     let mut state = controller.state.borrow_mut();
     state.pools.insert(declared.name.clone(), pool.clone());
     state.pool_watches.insert(declared.name.clone(), watch);

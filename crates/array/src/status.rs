@@ -3,8 +3,9 @@
 use scsi::{Counters, Lun};
 use world::DriveCounts;
 
-use crate::config::{Level, Provisioning};
+use crate::config::{Class, Level, Provisioning};
 pub use crate::jobs::JobKind;
+pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 
 /// One controller's part of the array.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +62,8 @@ pub struct GroupStatus {
     pub members: Vec<Option<String>>,
     /// What hosts keep of the drives' time while it is rebuilt or scrubbed.
     pub foreground_share_percent: u8,
+    /// How fast it is declared to be.
+    pub class: Class,
 }
 
 /// A job.
@@ -97,6 +100,10 @@ pub struct PoolStatus {
     pub critical_threshold_percent: u8,
     /// The space of each group.
     pub group_spaces: Vec<pool::GroupSpace>,
+    /// Whether hot pages move to faster groups.
+    pub placement: bool,
+    /// How it is used, and what moved because of that.
+    pub heat: pool::HeatReport,
 }
 
 /// A volume and its LU.

@@ -28,7 +28,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
     groups.iter().try_for_each(refuse_busy)?;
     let on_it = |kind: JobKind, object: &str| match kind {
         JobKind::Scrub | JobKind::Evacuate => groups.iter().any(|g| g.name() == object),
-        JobKind::Rebalance => object == name,
+        JobKind::Rebalance | JobKind::Place => object == name,
         JobKind::Reclaim => pool.volume(object).is_some(),
     };
     if !jobs::stop(controller, on_it).await {
@@ -144,6 +144,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             stripe_unit_bytes: f.label.stripe_unit_bytes,
             foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
             start_degraded: false,
+            class: Default::default(),
         }
     });
     let space = pool.space();
@@ -169,6 +170,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             page_bytes: space.page_bytes,
             leaving: Vec::new(),
             journal: None,
+            placement: true,
             soft_threshold_percent: space.soft_threshold_percent.clamp(1, 100),
             critical_threshold_percent: space.critical_threshold_percent.clamp(1, 100),
             controller: controller.index,

@@ -90,6 +90,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             stripe_unit_bytes: STRIPE_UNIT_BYTES,
             foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
             start_degraded: false,
+            class: Default::default(),
         });
         config.pools.push(PoolConfig {
             name: name.clone(),
@@ -99,6 +100,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             critical_threshold_percent: 100,
             leaving: vec![],
             journal: None,
+            placement: true,
             controller: 0,
         });
         config.volumes.push(VolumeConfig {

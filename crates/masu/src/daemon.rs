@@ -193,6 +193,7 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
         stripe_unit_bytes: 64 << 10,
         foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
         start_degraded: false,
+        class: Default::default(),
     }];
     config.pools = vec![PoolConfig {
         name: "pool0".into(),
@@ -202,6 +203,7 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
         critical_threshold_percent: 95,
         leaving: vec![],
         journal: None,
+        placement: true,
         controller: 0,
     }];
     Ok(config)

@@ -43,6 +43,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         stripe_unit_bytes: 64 << 10,
         foreground_share_percent: 70,
         start_degraded: false,
+        class: Default::default(),
     }];
     config.pools = vec![PoolConfig {
         name: "p0".into(),
@@ -52,6 +53,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         critical_threshold_percent: 95,
         leaving: vec![],
         journal: None,
+        placement: true,
         controller: 0,
     }];
     config.volumes = vec![VolumeConfig {

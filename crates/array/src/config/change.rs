@@ -38,6 +38,7 @@ mod tests {
             page_bytes: 1 << 20,
             leaving: names(leaving),
             journal: None,
+            placement: true,
             soft_threshold_percent: 80,
             critical_threshold_percent: 95,
             controller,

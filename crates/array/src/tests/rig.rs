@@ -42,6 +42,7 @@ pub(super) fn group(name: &str, level: Level, drives: std::ops::Range<usize>) ->
         stripe_unit_bytes: 16 << 10,
         foreground_share_percent: 50,
         start_degraded: false,
+        class: Default::default(),
     }
 }
 
@@ -53,6 +54,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
         page_bytes: 64 << 10,
         leaving: vec![],
         journal: None,
+        placement: true,
         soft_threshold_percent: 80,
         critical_threshold_percent: 95,
         controller: 0,

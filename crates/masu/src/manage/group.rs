@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, parse_bytes};
+use admin::{Change, ClassName, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -57,6 +57,14 @@ pub(crate) enum GroupCommand {
         /// 0 (work first) to 99 percent (hosts first)
         percent: u8,
     },
+    /// Say how fast a group is beside the others of its pool: hot pages move to the faster ones (masu pool heat)
+    Class {
+        /// The group
+        name: String,
+        /// fast, capacity or archive
+        #[arg(value_parser = class)]
+        class: ClassName,
+    },
     /// Read everything on the group, compare it, repair what redundancy tells
     Scrub {
         /// The group
@@ -105,6 +113,15 @@ pub(crate) enum DriveCommand {
     },
 }
 
+fn class(text: &str) -> Result<ClassName, String> {
+    match text {
+        "fast" => Ok(ClassName::Fast),
+        "capacity" => Ok(ClassName::Capacity),
+        "archive" => Ok(ClassName::Archive),
+        _ => Err("is fast, capacity or archive".into()),
+    }
+}
+
 /// The level as the API spells it.
 fn level(text: &str) -> Result<String, String> {
     let number = text.to_ascii_lowercase();
@@ -135,6 +152,9 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
         ),
         GroupCommand::ForegroundShare { name, percent } => {
             change(at, &Change::GroupForegroundShare { name: name.clone(), percent: *percent })
+        }
+        GroupCommand::Class { name, class } => {
+            change(at, &Change::GroupClass { name: name.clone(), class: *class })
         }
         GroupCommand::Scrub { name, detach } => {
             begin(at, &Change::GroupScrub { name: name.clone() }, ("scrub", name), *detach)

@@ -2,6 +2,7 @@
 
 mod follow;
 mod group;
+mod heat;
 mod host;
 mod pool;
 mod state;

@@ -6,13 +6,17 @@ use admin::{Change, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, begin, change, show, show_one, tables};
+use super::{Where, begin, change, heat, show, show_one, tables};
 
 pub(super) const HELP: &str = "\
 Groups come and go while hosts work:
   masu pool add-group p0 g1         more space, at once
   masu pool rebalance p0            spread what is there over all groups
   masu pool remove-group p0 g0      move everything away from g0, then give it back
+
+Hot pages on fast drives, cold ones on large drives:
+  masu group class g1 fast          how fast a group is beside the others
+  masu pool heat p0                 what is used how often, what moved, and why
 
 To another machine:
   masu pool export p0               here: the drives belong to nobody then
@@ -79,6 +83,21 @@ pub(crate) enum PoolCommand {
         #[arg(long)]
         detach: bool,
     },
+    /// Show how often pages of each class are used, what moved between classes, and why
+    Heat {
+        /// The pool
+        name: String,
+    },
+    /// Move hot pages to faster groups, or leave them where they are
+    ///
+    /// On by default; it does something when the groups are of more than one class (masu group class).
+    Placement {
+        /// The pool
+        name: String,
+        /// on or off
+        #[arg(value_parser = ["on", "off"])]
+        state: String,
+    },
     /// Take a pool out of this array, so that its drives can go to another machine
     ///
     /// No host may see its volumes any more. Everything is durable when this returns.
@@ -133,6 +152,13 @@ pub(super) fn run(what: &PoolCommand, at: &Where) -> Result<ExitCode> {
         }
         PoolCommand::Rebalance { name, detach } => {
             begin(at, &Change::PoolRebalance { name: name.clone() }, ("rebalance", name), *detach)
+        }
+        PoolCommand::Heat { name } => {
+            let find = |s: &admin::Status| s.pools.iter().find(|p| p.name == *name).map(|p| p.heat.clone());
+            show_one(at, "pool", name, find, |_, heat| heat::print(name, heat))
+        }
+        PoolCommand::Placement { name, state } => {
+            change(at, &Change::PoolPlacement { name: name.clone(), on: state == "on" })
         }
         PoolCommand::Export { name } => change(at, &Change::PoolExport { name: name.clone() }),
         PoolCommand::Import { drives, force } => {

@@ -123,6 +123,7 @@ mod tests {
             lost_ranges,
             repairs: 0,
             foreground_share_percent: 70,
+            class: String::new(),
         }
     }
 

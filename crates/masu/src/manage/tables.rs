@@ -39,7 +39,14 @@ pub(super) fn groups(s: &Status) {
 }
 
 pub(super) fn group(s: &Status, g: &Group) {
-    println!("group {}: {}, {}, {}", g.name, g.level, group_state(g), format_bytes(g.size_bytes));
+    println!(
+        "group {}: {}, {}, {}, class {}",
+        g.name,
+        g.level,
+        group_state(g),
+        format_bytes(g.size_bytes),
+        g.class
+    );
     println!("further drives that may fail: {}", g.tolerates);
     println!("hosts keep {} % of the time while it is rebuilt or scrubbed", g.foreground_share_percent);
     if g.lost_ranges > 0 {

@@ -1,0 +1,63 @@
+//! Hot pages to fast groups: every pool ends an interval of its heat from time to time, and moves what the planner says when it has groups of
+//! more than one class.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use pool::{Pool, PoolError};
+
+use crate::config::{Config, FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+use crate::jobs::{JobKind, begin};
+use crate::watch::Watch;
+
+/// Long enough that a page with an access every twenty seconds is told from one without; short enough that a hot set which comes with the
+/// working day is up before the first coffee is drunk.
+pub(crate) const PLACEMENT_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Tells a pool the classes of its groups, as they are declared now.
+pub(crate) fn set_classes(
+    controller: &Controller,
+    config: &Config,
+    declared: &PoolConfig,
+) -> Result<(), ControlError> {
+    let place = ControlError::at(format!("pool {:?}", declared.name));
+    let state = controller.state();
+    let Some(pool) = state.pools.get(&declared.name) else { return Ok(()) };
+    for space in pool.group_spaces() {
+        let group = config.groups.iter().find(|g| g.name == space.name);
+        if let Err(error) = group.map_or(Ok(()), |g| pool.set_class(space.id, g.class)) {
+            return Err(place(&error));
+        }
+    }
+    Ok(())
+}
+
+/// Ends intervals until the pool is let go. While it is off, or all groups are of one class, heat is counted and nothing moves.
+pub(crate) async fn placement_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
+    let name = pool.name().to_owned();
+    loop {
+        let slept = Box::pin(controller.world.sleep(PLACEMENT_INTERVAL));
+        let Either::Left(_) = select(slept, Box::pin(watch.ended())).await else { return };
+        let is_on = controller.config().pool(&name).is_some_and(|p| p.placement);
+        if !is_on || pool.classes().len() < 2 {
+            pool.end_interval().await;
+            continue;
+        }
+        let (this, placed) = (controller.clone(), pool.clone());
+        begin(&controller, (JobKind::Place, &name), 0, async move |job| {
+            let pace = job.pace(&this, &placed, FOREGROUND_SHARE_PERCENT_DEFAULT);
+            let outcome = placed.place(pace).await;
+            let name = placed.name();
+            match outcome {
+                // Another one moves pages: the next interval will do.
+                Err(PoolError::Busy { .. }) => String::new(),
+                Ok(moved) if moved.bytes == 0 => String::new(),
+                Ok(m) => format!("pool {name}: {} pages promoted, {} demoted", m.promoted, m.demoted),
+                Err(error) => format!("pool {name}: pages stay in their class: {error}"),
+            }
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! `masu pool heat`: how often pages of each class are used, what moved, and why.
+
+use admin::{ClassHeat, Decision, Heat, format_bytes};
+
+use crate::table;
+
+pub(super) fn print(pool: &str, heat: &Heat) {
+    let state = match (heat.placement, heat.classes.len()) {
+        (false, _) => "placement is off",
+        (true, 2..) => "hot pages move to faster groups",
+        (true, _) => "its groups are of one class: nothing moves",
+    };
+    println!("pool {pool}: {state}");
+    if heat.intervals == 0 {
+        println!("no interval has ended since the start: nothing is known yet");
+        return;
+    }
+    println!(
+        "{} intervals since the start; {} pages promoted, {} demoted, {} moved\n",
+        heat.intervals,
+        heat.promoted,
+        heat.demoted,
+        format_bytes(heat.moved_bytes)
+    );
+    let row = |c: &ClassHeat| {
+        vec![
+            c.class.clone(),
+            format_bytes(c.size_bytes),
+            format_bytes(c.used_bytes),
+            c.reads.to_string(),
+            c.writes.to_string(),
+            format!("{:.1} %", c.share_percent),
+            c.hottest.to_string(),
+            c.coldest.to_string(),
+            if c.threshold == 0 { "-".into() } else { c.threshold.to_string() },
+        ]
+    };
+    let header = ["class", "size", "used", "reads", "writes", "share", "hottest", "coldest", "to come up"];
+    table::print(&header, &header[1..], heat.classes.iter().map(row).collect(), "no classes");
+    if heat.decisions.is_empty() {
+        return;
+    }
+    println!();
+    let row = |d: &Decision| vec![d.interval.to_string(), format!("{} / {}", d.upper, d.lower), why(d)];
+    let decisions = heat.decisions.iter().map(row).collect();
+    table::print(&["interval", "between", "decision"], &["interval"], decisions, "no decisions");
+}
+
+/// A decision in words.
+fn why(d: &Decision) -> String {
+    let (hot, cold, needed) = (d.hottest_below, d.coldest_above, d.threshold);
+    match d.reason.as_str() {
+        "room" => format!("{} up: there was room, and they were used", d.promote),
+        "exchange" => {
+            format!("{} up, {} down: used {hot} times below, {cold} times above", d.promote, d.demote)
+        }
+        "too_full" => format!("{} down: the class is fuller than it is to be", d.demote),
+        "no_room_below" => {
+            format!("{} up; more would come, but there is no room for what would go down", d.promote)
+        }
+        _ => format!("nothing: used at most {hot} times below, {needed} are needed"),
+    }
+}
