@@ -3,6 +3,7 @@
 
 mod handing_over;
 mod keeping_whole;
+mod placing;
 mod rig;
 mod thresholds;
 mod travelling;
