@@ -23,6 +23,9 @@ pub struct Status {
     pub pools: Vec<Pool>,
     /// Volumes.
     pub volumes: Vec<Volume>,
+    /// Caches, one for each controller that has one.
+    #[serde(default)]
+    pub caches: Vec<Cache>,
     /// Hosts.
     pub hosts: Vec<Host>,
     /// Sessions.
@@ -275,6 +278,75 @@ pub struct Volume {
     pub mapped_to: Vec<Mapping>,
     /// What was done with it.
     pub counters: VolumeCounters,
+}
+
+/// A controller's cache.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cache {
+    /// The controller.
+    pub controller: usize,
+    /// Memory for content.
+    pub memory_bytes: u64,
+    /// Of it, what holds content.
+    pub used_bytes: u64,
+    /// What is not on the drives yet.
+    pub pending_bytes: u64,
+    /// The same as a share of all frames.
+    pub pending_percent: u8,
+    /// Times a write had to wait because too much was pending.
+    pub waits: u64,
+    /// Frames given up.
+    pub evictions: u64,
+    /// Cached volumes.
+    pub volumes: Vec<CachedVolume>,
+    /// Journals of pools.
+    pub journals: Vec<Journal>,
+}
+
+/// A volume under a cache.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CachedVolume {
+    /// Its name.
+    pub volume: String,
+    /// Bytes in frames.
+    pub cached_bytes: u64,
+    /// Of these, bytes that are not on the drives yet.
+    pub pending_bytes: u64,
+    /// Bytes read by hosts.
+    pub read_bytes: u64,
+    /// Of these, bytes that were in memory.
+    pub read_hit_bytes: u64,
+    /// Bytes written by hosts.
+    pub write_bytes: u64,
+    /// Of these, bytes that were acknowledged from the cache.
+    pub write_hit_bytes: u64,
+    /// Writes to the pool that destages made.
+    pub destages: u64,
+    /// Bytes of these.
+    pub destaged_bytes: u64,
+    /// Bytes read ahead.
+    pub ahead_bytes: u64,
+    /// Of these, bytes that were asked for.
+    pub ahead_used_bytes: u64,
+    /// Of these, bytes that went away unused.
+    pub ahead_unused_bytes: u64,
+}
+
+/// The journal of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Journal {
+    /// The pool.
+    pub pool: String,
+    /// Records taken.
+    pub records: u64,
+    /// Commits: one flush each.
+    pub commits: u64,
+    /// Bytes written to it.
+    pub bytes: u64,
+    /// Bytes that a replay would read.
+    pub live_bytes: u64,
+    /// Its size.
+    pub size_bytes: u64,
 }
 
 /// A LUN mapping.

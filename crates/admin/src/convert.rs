@@ -1,13 +1,13 @@
 //! The answer to `GET /v1/status`, made of what the controllers say.
 
 use array::status::{
-    ControllerStatus, DriveStatus, GroupStatus, JobStatus, PoolStatus, PortStatus, Reason, SessionStatus,
-    VolumeStatus,
+    CacheStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PoolStatus, PortStatus, Reason,
+    SessionStatus, VolumeStatus,
 };
 
 use crate::api::{
-    ClassHeat, Decision, Drive, Group, Heat, Host, HostLun, Job, Mapping, Member, Pool, PoolGroup, Port,
-    Progress, Session, Status, Volume, VolumeCounters,
+    Cache, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host, HostLun, Job, Journal, Mapping,
+    Member, Pool, PoolGroup, Port, Progress, Session, Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -22,6 +22,7 @@ impl Status {
             groups: vec![],
             pools: vec![],
             volumes: vec![],
+            caches: vec![],
             hosts: config.hosts.iter().map(Host::of).collect(),
             sessions: vec![],
             jobs: vec![],
@@ -37,12 +38,58 @@ impl Status {
             status.groups.extend(part.groups.into_iter().map(Group::of));
             status.pools.extend(part.pools.into_iter().map(|p| Pool::of(p, controller)));
             status.volumes.extend(part.volumes.into_iter().map(Volume::of));
+            status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
             status.events.extend(part.events);
         }
         status.jobs.extend(status.groups.iter().filter_map(rebuild));
         place_drives(&mut status, config, &spares);
         status
+    }
+}
+
+/// Frames, in bytes.
+fn frames(count: u32) -> u64 {
+    u64::from(count) * array::FRAME_BYTES
+}
+
+impl Cache {
+    fn of(c: CacheStatus, controller: usize) -> Cache {
+        let f = c.counts.frames;
+        let pending = f.dirty + f.destaging + f.rewritten;
+        let volume = |(volume, u): (String, array::status::UnitCounts)| CachedVolume {
+            volume,
+            cached_bytes: frames(u.frames.frames),
+            pending_bytes: frames(u.frames.dirty + u.frames.in_flight),
+            read_bytes: u.read_bytes,
+            read_hit_bytes: u.read_hit_bytes,
+            write_bytes: u.write_bytes,
+            write_hit_bytes: u.write_hit_bytes,
+            destages: u.destages,
+            destaged_bytes: u.destaged_bytes,
+            ahead_bytes: u.ahead.read_bytes,
+            ahead_used_bytes: u.ahead.used_bytes,
+            ahead_unused_bytes: u.ahead.unused_bytes,
+        };
+        let journal = |(pool, j): (String, array::status::JournalCounts)| Journal {
+            pool,
+            records: j.records,
+            commits: j.commits,
+            bytes: j.bytes,
+            live_bytes: j.live_bytes,
+            size_bytes: j.ring_bytes,
+        };
+        Cache {
+            controller,
+            memory_bytes: c.memory_bytes,
+            used_bytes: frames(f.clean + pending),
+            pending_bytes: frames(pending),
+            pending_percent: c.counts.pending_percent,
+            waits: c.counts.waits,
+            evictions: f.evictions,
+            volumes: c.units.into_iter().map(volume).collect(),
+            journals: c.journals.into_iter().map(journal).collect(),
+        }
     }
 }
 

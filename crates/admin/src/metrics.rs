@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::api::{Status, Volume};
+use crate::api::{Cache, CachedVolume, Journal, Status, Volume};
 
 /// The text of `GET /metrics`.
 pub(crate) fn text(status: &Status) -> String {
@@ -25,6 +25,41 @@ pub(crate) fn text(status: &Status) -> String {
     for (name, help, value) in VOLUME_COUNTERS {
         family(&mut out, name, help, "counter", volumes(*value));
     }
+    let caches = |f: fn(&Cache) -> u64| {
+        status.caches.iter().map(move |c| (format!("controller=\"{}\"", c.controller), f(c)))
+    };
+    gauge(&mut out, "masu_cache_used_bytes", "Bytes in frames of a cache", caches(|c| c.used_bytes));
+    gauge(
+        &mut out,
+        "masu_cache_pending_bytes",
+        "Bytes that are not on the drives yet",
+        caches(|c| c.pending_bytes),
+    );
+    for (name, help, value) in CACHED_COUNTERS {
+        let cached = status.caches.iter().flat_map(|c| &c.volumes);
+        let values = cached.map(|v| (format!("volume={:?}", v.volume), value(v)));
+        family(&mut out, name, help, "counter", values);
+    }
+    let journals = |f: fn(&Journal) -> u64| {
+        let all = status.caches.iter().flat_map(|c| &c.journals);
+        all.map(move |j| (format!("pool={:?}", j.pool), f(j)))
+    };
+    gauge(&mut out, "masu_journal_live_bytes", "Bytes that a replay would read", journals(|j| j.live_bytes));
+    gauge(&mut out, "masu_journal_size_bytes", "Size of a journal", journals(|j| j.size_bytes));
+    family(
+        &mut out,
+        "masu_journal_records_total",
+        "Records of a journal",
+        "counter",
+        journals(|j| j.records),
+    );
+    family(
+        &mut out,
+        "masu_journal_commits_total",
+        "Commits of a journal",
+        "counter",
+        journals(|j| j.commits),
+    );
     let groups = |f: fn(&crate::api::Group) -> u64| {
         status.groups.iter().map(move |g| (format!("group={:?}", g.name), f(g)))
     };
@@ -89,6 +124,18 @@ const VOLUME_COUNTERS: &[VolumeCounter] = &[
     ("masu_volume_compare_misses_total", "COMPARE AND WRITE commands that missed", |v| {
         v.counters.compare_misses
     }),
+];
+
+type CachedCounter = (&'static str, &'static str, fn(&CachedVolume) -> u64);
+
+const CACHED_COUNTERS: &[CachedCounter] = &[
+    ("masu_cache_read_bytes_total", "Bytes read by hosts through a cache", |v| v.read_bytes),
+    ("masu_cache_read_hit_bytes_total", "Of these, bytes that were in memory", |v| v.read_hit_bytes),
+    ("masu_cache_written_bytes_total", "Bytes written by hosts through a cache", |v| v.write_bytes),
+    ("masu_cache_absorbed_bytes_total", "Of these, bytes acknowledged from the cache", |v| v.write_hit_bytes),
+    ("masu_cache_destaged_bytes_total", "Bytes written to pools by destages", |v| v.destaged_bytes),
+    ("masu_cache_ahead_bytes_total", "Bytes read ahead", |v| v.ahead_bytes),
+    ("masu_cache_ahead_used_bytes_total", "Of these, bytes that were asked for", |v| v.ahead_used_bytes),
 ];
 
 fn gauge(out: &mut String, name: &str, help: &str, values: impl IntoIterator<Item = (String, u64)>) {

@@ -19,7 +19,7 @@ use crate::crossing::RemoteNexus;
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::jobs::JobKind;
 use crate::observe::{
-    drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
+    cache_status, drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
 };
 use crate::state::State;
 use crate::status::ControllerStatus;
@@ -271,6 +271,7 @@ impl Controller {
             groups: groups_status(&state),
             pools: pools_status(&state),
             volumes: volumes_status(&state),
+            cache: cache_status(&state),
             sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
             ports: state.ports.iter().map(|port| port_status(port)).collect(),
             jobs: state.jobs.status(),

@@ -46,3 +46,6 @@ pub use controller::run_controller;
 pub use disk::Disk;
 pub use scsi::Lun;
 pub use world::DriveSpec;
+
+/// Bytes of a frame of a cache.
+pub const FRAME_BYTES: u64 = cache::FRAME_BYTES as u64;

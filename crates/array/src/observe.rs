@@ -11,7 +11,9 @@ use crate::Disk;
 use crate::hosts::Seen;
 use crate::port::Port;
 use crate::state::State;
-use crate::status::{DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus};
+use crate::status::{
+    CacheStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+};
 
 pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
     DriveStatus {
@@ -93,6 +95,16 @@ pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
         })
     };
     state.lus.iter().filter_map(volume).collect()
+}
+
+pub(crate) fn cache_status(state: &State) -> Option<CacheStatus> {
+    let cache = state.cache.as_ref()?;
+    Some(CacheStatus {
+        memory_bytes: cache.config().memory_bytes,
+        counts: cache.counts(),
+        units: state.units.iter().map(|(name, unit)| (name.clone(), unit.counts())).collect(),
+        journals: state.journals.iter().map(|(pool, journal)| (pool.clone(), journal.counts())).collect(),
+    })
 }
 
 pub(crate) fn session_status(seen: &Seen) -> SessionStatus {

@@ -5,6 +5,7 @@ use world::DriveCounts;
 
 use crate::config::{Class, Level, Provisioning};
 pub use crate::jobs::JobKind;
+pub use cache::{JournalCounts, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 
 /// One controller's part of the array.
@@ -20,6 +21,8 @@ pub struct ControllerStatus {
     pub pools: Vec<PoolStatus>,
     /// Volumes, each with its LU's counters.
     pub volumes: Vec<VolumeStatus>,
+    /// The cache, if there is one.
+    pub cache: Option<CacheStatus>,
     /// Sessions of hosts at this controller's ports.
     pub sessions: Vec<SessionStatus>,
     /// Ports.
@@ -131,6 +134,19 @@ pub struct VolumeStatus {
     pub mapped_to: Vec<(String, Lun)>,
     /// What was done with it since the start.
     pub counters: Counters,
+}
+
+/// A controller's cache.
+#[derive(Clone, Debug, Default)]
+pub struct CacheStatus {
+    /// Memory for content.
+    pub memory_bytes: u64,
+    /// Frames and what is pending.
+    pub counts: cache::CacheCounts,
+    /// Cached volumes, by name.
+    pub units: Vec<(String, cache::UnitCounts)>,
+    /// Journals, by the name of their pool.
+    pub journals: Vec<(String, cache::JournalCounts)>,
 }
 
 /// A session of a host.

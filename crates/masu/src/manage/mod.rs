@@ -1,5 +1,6 @@
 //! Administration of a running array: every command is a request to its API.
 
+mod cache;
 mod follow;
 mod group;
 mod heat;
@@ -80,6 +81,11 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Caches: hit ratios, what is pending, what is destaged and read ahead, journals
+    Cache {
+        #[command(flatten)]
+        at: Where,
+    },
     /// Snapshots: instant, writable, sharing pages with their volume
     #[command(subcommand_required = true)]
     Snapshot {
@@ -106,6 +112,7 @@ pub(crate) fn socket_in(data: &Path) -> PathBuf {
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
         Manage::Status { at } => show(at, state::print),
+        Manage::Cache { at } => show(at, cache::print),
         Manage::Group { what, at } => group::run(what, at),
         Manage::Drive { what, at } => group::run_drive(what, at),
         Manage::Pool { what, at } => pool::run(what, at),
