@@ -141,3 +141,90 @@ impl Space {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        let mut space = Space::default();
+        space.add(0, 100, false, false);
+        space.add(100, 200, false, false);
+        space.set_class(0, Class::Fast);
+        (0..150).for_each(|_| _ = space.allocate().expect("free"));
+        space
+    }
+
+    fn survey(space: &mut Space) -> [Tier; 3] {
+        let mut surveys: [Survey; 3] = Default::default();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = space.survey(from, &mut surveys);
+        }
+        surveys.map(Survey::tier)
+    }
+
+    #[test]
+    fn accesses_are_counted_by_size_and_halved_exactly() {
+        let mut space = space();
+        space.touch(5, 1, 4096, Way::Read);
+        space.touch(6, 1, 65_537, Way::Write);
+        space.touch(100, 2, 128 << 10, Way::Read);
+        assert_eq!(space.take_accesses()[0], Accesses { reads: 1, writes: 2 });
+        assert_eq!(space.take_accesses(), [Accesses::default(); 3]);
+        for age in 0..6 {
+            let [fast, capacity, archive] = survey(&mut space);
+            let of = |accesses: u32| (accesses * ACCESS) >> age;
+            let expected = |heat, page| Warm { heat, page };
+            let hot = vec![expected(of(2), 6), expected(of(1), 5)];
+            let still: Vec<Warm> = hot.into_iter().filter(|w| w.heat > 0).collect();
+            assert_eq!(fast.hottest, still, "age {age}");
+            assert_eq!((fast.used + capacity.used, archive.pages), (150, 0));
+            assert_eq!(fast.coldest[0], expected(0, 0));
+        }
+        (0..200).for_each(|_| space.touch(7, 1, u64::MAX, Way::Write));
+        assert_eq!(
+            survey(&mut space)[0].hottest[0],
+            Warm { heat: u32::MAX, page: 7 },
+            "it does not overflow"
+        );
+    }
+
+    #[test]
+    fn heat_goes_with_a_page_and_ends_with_it() {
+        let mut space = space();
+        (0..9).for_each(|_| space.touch(3, 1, 512, Way::Read));
+        let new = space.allocate_in(Class::Capacity).expect("free").page;
+        space.carry_heat(3, new);
+        assert_eq!(survey(&mut space)[1].hottest, [Warm { heat: 9 * ACCESS, page: new }]);
+        space.drop_reference(new, None);
+        let released = space.take_releasing();
+        space.released(&released);
+        assert_eq!(survey(&mut space)[1].hottest, [], "what is free is not hot");
+        while space.allocate_in(Class::Capacity).is_some() {}
+        assert_eq!(survey(&mut space)[1].hottest, [], "who gets the page begins anew");
+    }
+
+    /// `cargo test --release -p pool ten_million -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a measurement"]
+    #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement by hand")]
+    fn ten_million_pages_are_looked_at() {
+        let mut space = Space::default();
+        space.add(0, 10 << 20, false, false);
+        while space.allocate().is_some() {}
+        let mut rng = world::Rng::with_seed(1);
+        let begun = std::time::Instant::now();
+        (0..10_000_000).for_each(|_| space.touch(rng.u32(0..10 << 20), 1, 4096, Way::Read));
+        println!("an access: {} ns", begun.elapsed().as_nanos() / 10_000_000);
+        let (begun, mut longest) = (std::time::Instant::now(), std::time::Duration::ZERO);
+        let mut surveys: [Survey; 3] = Default::default();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let step = std::time::Instant::now();
+            next = space.survey(from, &mut surveys);
+            longest = longest.max(step.elapsed());
+        }
+        println!("all pages: {:?}, the longest step {longest:?}", begun.elapsed());
+    }
+}
