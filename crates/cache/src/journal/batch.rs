@@ -3,7 +3,7 @@
 use block::{Buf, Pieces};
 use crc_fast::{CrcAlgorithm, checksum};
 
-use super::BLOCK;
+use super::{BLOCK, COUNTER_END};
 
 const MAGIC: [u8; 8] = *b"MASUJBAT";
 /// Header and payload together: a transfer that every layer below takes as one.
@@ -59,6 +59,8 @@ pub(crate) struct Stamp {
     pub(crate) tail: Place,
     /// The number of its first record.
     pub(crate) first_sequence: u64,
+    /// The number of the first batch of its commit: all before it were durable when this one was written.
+    pub(crate) commit: u64,
 }
 
 /// A batch that gathers records.
@@ -107,7 +109,7 @@ impl Gathering {
         payload[self.payload_len..].fill(0);
         header.fill(0);
         let sum = crc(&payload[..self.payload_len]);
-        let fields: [&[u8]; 11] = [
+        let fields: [&[u8]; 13] = [
             &MAGIC,
             &stamp.id,
             &stamp.epoch.to_le_bytes(),
@@ -119,6 +121,8 @@ impl Gathering {
             &(self.entries.len() as u32).to_le_bytes(),
             &(self.payload_len as u32).to_le_bytes(),
             &sum.to_le_bytes(),
+            &[0; 4],
+            &stamp.commit.to_le_bytes(),
         ];
         let mut at = 0;
         for field in fields {
@@ -180,7 +184,8 @@ pub(crate) fn decode(header: &[u8], id: &[u8; 16]) -> Option<Found> {
             _ => return None,
         };
         let entry = Entry { unit: number(at), at: number(at + 8), len: number(at + 16), kind };
-        if kind == Kind::Write && entry.len > payload_len as u64 {
+        let passes = entry.at.checked_add(entry.len).is_none();
+        if passes || (kind == Kind::Write && entry.len > payload_len as u64) {
             return None;
         }
         entries.push(entry);
@@ -194,7 +199,14 @@ pub(crate) fn decode(header: &[u8], id: &[u8; 16]) -> Option<Found> {
         place: Place { number: number(32), position: number(40) },
         tail: Place { number: number(48), position: number(56) },
         first_sequence: number(64),
+        commit: number(88),
     };
+    let (place, tail) = (stamp.place, stamp.tail);
+    let ordered =
+        tail.number <= place.number && tail.position <= place.position && stamp.commit <= place.number;
+    if !ordered || place.number.max(place.position).max(stamp.first_sequence) >= COUNTER_END {
+        return None;
+    }
     Some(Found { stamp, entries, payload_len, payload_sum: word(80) })
 }
 
@@ -211,7 +223,7 @@ mod tests {
         let id = [3; 16];
         let place = Place { number: 9, position: 40960 };
         let tail = Place { number: 7, position: 8192 };
-        let stamp = Stamp { id, epoch: 4, place, tail, first_sequence: 100 };
+        let stamp = Stamp { id, epoch: 4, place, tail, first_sequence: 100, commit: 8 };
         let mut batch = Gathering::new(100);
         let write = Entry { unit: 5, at: 1024, len: 1536, kind: Kind::Write };
         let forget = Entry { unit: 6, at: 0, len: 1 << 40, kind: Kind::Forget };

@@ -266,6 +266,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
         let mut writes = Vec::new();
         let mut last = Live { place: Place::default(), first_sequence: 0, last_sequence: 0 };
         let mut tail_sequence = 0;
+        let commit = self.head.get().number;
         while writes.len() < COMMIT_BATCHES {
             let Some(len) = self.gathering.borrow().front().map(Gathering::len) else { break };
             let Some(position) = self.room_for(len) else {
@@ -290,8 +291,8 @@ impl<J: Device + Clone + 'static> Inner<J> {
             self.keep_header_within(end).await?;
             tail_sequence = self.tail_sequence(first);
             let header = self.header.get();
-            let stamp =
-                Stamp { id: header.id, epoch: header.epoch, place, tail: self.tail(), first_sequence: first };
+            let (id, epoch, tail) = (header.id, header.epoch, self.tail());
+            let stamp = Stamp { id, epoch, place, tail, first_sequence: first, commit };
             let data = Pieces::from(batch.encode(&stamp).freeze());
             self.count(|c| {
                 c.batches += 1;

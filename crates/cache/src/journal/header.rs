@@ -3,7 +3,7 @@
 use block::Buf;
 
 use super::batch::{Place, crc};
-use super::{BLOCK, RING_START};
+use super::{BLOCK, COUNTER_END, RING_START};
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
 const VERSION: u32 = 1;
@@ -65,7 +65,10 @@ impl Header {
             sequence: number(4),
             ring_len: number(5),
         };
-        let fits = header.ring_len > 0
+        let counters = [header.turn, header.epoch, header.tail.number, header.tail.position, header.sequence];
+        let fits = counters.iter().all(|c| *c < COUNTER_END)
+            && header.sequence > 0
+            && header.ring_len > 0
             && header.ring_len.is_multiple_of(BLOCK)
             && RING_START.checked_add(header.ring_len).is_some_and(|end| end <= len)
             && header.tail.position.is_multiple_of(BLOCK);

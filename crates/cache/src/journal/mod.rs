@@ -26,3 +26,5 @@ pub use replay::{Replay, ReplayRecord};
 pub(crate) const BLOCK: u64 = 4096;
 /// The ring begins behind the two copies of the header.
 pub(crate) const RING_START: u64 = 2 * BLOCK;
+/// Positions and numbers stay below this, 4 EiB: what is read from a device is held to it, so that nothing overflows.
+pub(crate) const COUNTER_END: u64 = 1 << 62;

@@ -173,7 +173,8 @@ async fn batch_at(
     Ok(found.fits(&payload).then_some(Placed { place, found }))
 }
 
-/// A batch of a later commit than the one that is missing was written when the missing one was durable.
+/// A batch of a later commit than the one that is missing was written when the missing one was durable. Also where it says that it is of
+/// a later lap or epoch than the header knows: then the header that was read is not the last one that was durable.
 async fn look_behind(
     device: &impl Device,
     window: &mut Window,
@@ -187,8 +188,8 @@ async fn look_behind(
         let block = window.read(device, position % header.ring_len, BLOCK as usize).await?;
         let later = decode(&block, &header.id).filter(|f| {
             let Place { number, position: at } = f.stamp.place;
-            let in_epoch = (epoch..=header.epoch).contains(&f.stamp.epoch);
-            at == position && in_epoch && number >= missing.number + COMMIT_BATCHES as u64
+            let is_here = at >= position && (at - position).is_multiple_of(header.ring_len);
+            is_here && f.stamp.epoch >= epoch && number > missing.number && f.stamp.commit > missing.number
         });
         if let Some(later) = later {
             let later = later.stamp.place.number;

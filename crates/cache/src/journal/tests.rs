@@ -166,28 +166,39 @@ async fn one_life(world: World, (durable, retired, appended): Cells, seed: u64) 
     }
 }
 
-#[test]
-fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
+/// Twenty commits of one record each, and then bytes of a block changed: what opening says.
+fn changed_block(block_of: impl Fn(u64) -> u64 + 'static) -> Option<JournalError> {
     let model = model(1);
-    model.run(async |world| {
+    model.run(async move |world| {
         let device = OnDrive::open(&world, "journal");
-        let journal = Journal::create(world.clone(), device, [1; 16]).await.expect("create");
-        for _ in 0..20 {
-            let sequence = append(&journal);
+        let journal = Journal::create(world.clone(), device.clone(), [1; 16]).await.expect("create");
+        for sequence in 1..=20 {
+            let sequence = journal.append_write(1, sequence * 512, &content(sequence, 4096));
             journal.durable(sequence).await.expect("durable");
         }
-    });
-    model.run(async |world| {
-        let device = OnDrive::open(&world, "journal");
+        journal.retire(10);
+        journal.close().await.expect("close");
+        let at = block_of(8192);
         let mut block = Pieces::new();
-        // The header of the first batch.
-        device.read(8192, 4096, &mut block).await.expect("read");
+        device.read(at, 4096, &mut block).await.expect("read");
         let mut changed = Buf::copy_of(&block.joined());
-        changed[100] ^= 1;
-        device.write(8192, &changed.freeze().into()).await.expect("write");
-        let refused = Journal::open(world.clone(), device).await.err().expect("refused");
-        assert!(matches!(refused, JournalError::Damaged { number: 0, .. }), "{refused}");
-    });
+        changed[40] ^= 1;
+        device.write(at, &changed.freeze().into()).await.expect("write");
+        Journal::open(world.clone(), device).await.err()
+    })
+}
+
+/// Each batch is a header and one block of payload. A later commit was begun when all but the last one were durable.
+#[test]
+fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
+    for number in 10..19 {
+        for block in 0..2 {
+            let refused = changed_block(move |ring| ring + (2 * number + block) * 4096);
+            let named = matches!(refused, Some(JournalError::Damaged { number: n, .. }) if n == number);
+            assert!(named, "batch {number}, block {block}: {refused:?}");
+        }
+    }
+    assert_eq!(changed_block(|ring| ring + 2 * 9 * 4096), None, "retired");
 }
 
 #[test]
