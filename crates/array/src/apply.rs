@@ -29,7 +29,7 @@ pub(crate) async fn apply(
     controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
         open_pool(controller, pool, &mut done).await?;
-        set_classes(controller, &config, pool)?;
+        set_classes(controller, &config, pool, &mut done)?;
         open_journal(controller, &config, pool, &mut done).await?;
     }
     for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {

@@ -17,18 +17,29 @@ use crate::watch::Watch;
 /// working day is up before the first coffee is drunk.
 pub(crate) const PLACEMENT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Tells a pool the classes of its groups, as they are declared now.
+/// Tells a pool the classes of its groups, as they are declared now; gives a line for what is declared otherwise than before.
 pub(crate) fn set_classes(
     controller: &Controller,
     config: &Config,
     declared: &PoolConfig,
+    done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let place = ControlError::at(format!("pool {:?}", declared.name));
     let state = controller.state();
     let Some(pool) = state.pools.get(&declared.name) else { return Ok(()) };
+    if state.config.pool(&declared.name).is_some_and(|p| p.placement != declared.placement) {
+        let what = if declared.placement { "move to faster groups" } else { "stay where they are" };
+        done.push(format!("pool {}: hot pages {what}", declared.name));
+    }
+    let class_of =
+        |config: &Config, name: &str| config.groups.iter().find(|g| g.name == name).map(|g| g.class);
     for space in pool.group_spaces() {
-        let group = config.groups.iter().find(|g| g.name == space.name);
-        if let Err(error) = group.map_or(Ok(()), |g| pool.set_class(space.id, g.class)) {
+        let Some(class) = class_of(config, &space.name) else { continue };
+        if class_of(&state.config, &space.name).is_some_and(|before| before != class) {
+            let class = format!("{class:?}").to_lowercase();
+            done.push(format!("group {}: class {class}", space.name));
+        }
+        if let Err(error) = pool.set_class(space.id, class) {
             return Err(place(&error));
         }
     }

@@ -5,16 +5,16 @@ use admin::{ClassHeat, Decision, Heat, format_bytes};
 use crate::table;
 
 pub(super) fn print(pool: &str, heat: &Heat) {
+    if heat.intervals == 0 {
+        println!("pool {pool}: no interval has ended since the start, nothing is known yet");
+        return;
+    }
     let state = match (heat.placement, heat.classes.len()) {
         (false, _) => "placement is off",
         (true, 2..) => "hot pages move to faster groups",
         (true, _) => "its groups are of one class: nothing moves",
     };
     println!("pool {pool}: {state}");
-    if heat.intervals == 0 {
-        println!("no interval has ended since the start: nothing is known yet");
-        return;
-    }
     println!(
         "{} intervals since the start; {} pages promoted, {} demoted, {} moved\n",
         heat.intervals,
