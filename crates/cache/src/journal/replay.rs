@@ -97,7 +97,8 @@ impl<J: Device> Replay<J> {
     /// What is left of a write.
     fn left_of(&self, entry: &Entry, sequence: u64) -> Vec<Range<u64>> {
         let later = self.forgotten.partition_point(|f| f.sequence <= sequence);
-        let mut left = vec![entry.at..entry.at.saturating_add(entry.len)];
+        let whole = entry.at..entry.at.saturating_add(entry.len);
+        let mut left = vec![whole];
         for forgotten in self.forgotten[later..].iter().filter(|f| f.unit == entry.unit) {
             let cut = &forgotten.range;
             left = left

@@ -201,6 +201,35 @@ fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
     assert_eq!(changed_block(|ring| ring + 2 * 9 * 4096), None, "retired");
 }
 
+/// The newer copy of the header is lost after some laps, with as many of the last records needed as `needed` says, up to a full ring: damage,
+/// or all is found from the older copy on.
+#[test]
+fn the_older_copy_of_the_header_never_hides_what_was_durable() {
+    let mut refused = 0;
+    let records = 400;
+    for needed in [1, 40, 80, 120, 140, 148, 149] {
+        let model = model(1);
+        let outcome = model.run(async move |world| {
+            let device = OnDrive::open(&world, "journal");
+            let journal = Journal::create(world.clone(), device.clone(), [1; 16]).await.expect("create");
+            for sequence in 1..=records {
+                journal.append_write(1, 0, &content(sequence, 64 << 10));
+                journal.durable(sequence).await.expect("durable");
+                journal.retire(sequence.saturating_sub(needed));
+            }
+            let at = journal.0.header.get().at();
+            device.write(at, &Pieces::copy_of(&[0; 4096])).await.expect("write");
+            Journal::open(world.clone(), device).await.map(|(journal, _)| journal.next_sequence())
+        });
+        match outcome {
+            Ok(next) => assert_eq!(next, records + 1),
+            Err(JournalError::Damaged { .. }) => refused += 1,
+            Err(other) => panic!("{needed} needed: {other}"),
+        }
+    }
+    assert!(refused > 0, "where the ring is full, the older copy names what was written over");
+}
+
 #[test]
 fn a_device_without_a_journal_and_one_that_is_too_small_are_refused() {
     let model = model(1);
