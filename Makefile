@@ -75,6 +75,7 @@ guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system,
 kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load
 	@$(STEP) "kill, build" cargo build --release --locked --quiet --package masu --example kill
 	@$(STEP) "kill -9, $(KILLS) times" target/release/examples/kill --masu $(MASU) --rounds $(KILLS)
+	@$(STEP) "kill -9 with a cache and a journal, $(KILLS) times" target/release/examples/kill --masu $(MASU) --cached --rounds $(KILLS)
 	@$(STEP) "drives removed and replaced under load" target/release/examples/kill --masu $(MASU) --replace
 
 .PHONY: report

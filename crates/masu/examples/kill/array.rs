@@ -16,19 +16,28 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 const DRIVE: &str = "192MiB";
 pub(crate) const VOLUME_LEN: u64 = 48 << 20;
 
-/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1).
-fn declaration(port: u16) -> String {
+/// Two pools, each with one volume: RAID 5 on four drives (LUN 0), RAID 1 on two (LUN 1). With a cache, smaller than the volumes, the first
+/// pool has a journal on two drives of its own.
+fn declaration(port: u16, cached: bool) -> String {
     let mut text = format!("target = \"{TARGET}\"\n[[portal]]\nlisten = \"127.0.0.1:{port}\"\n");
-    for drive in ["a0", "a1", "a2", "a3", "b0", "b1"] {
+    if cached {
+        text += "[cache]\nmemory = \"32MiB\"\n";
+    }
+    for drive in ["a0", "a1", "a2", "a3", "b0", "b1", "j0", "j1"] {
         text += &format!("[[drive]]\nname = \"{drive}\"\nfile = \"{drive}.img\"\nsize = \"{DRIVE}\"\n");
     }
-    for (group, level, drives) in
-        [("ga", "raid5", r#"["a0", "a1", "a2", "a3"]"#), ("gb", "raid1", r#"["b0", "b1"]"#)]
-    {
+    for (group, level, drives) in [
+        ("ga", "raid5", r#"["a0", "a1", "a2", "a3"]"#),
+        ("gb", "raid1", r#"["b0", "b1"]"#),
+        ("gj", "raid1", r#"["j0", "j1"]"#),
+    ] {
         text += &format!("[[group]]\nname = \"{group}\"\nlevel = \"{level}\"\ndrives = {drives}\n");
     }
     for (name, group) in [("pa", "ga"), ("pb", "gb")] {
         text += &format!("[[pool]]\nname = \"{name}\"\ngroups = [\"{group}\"]\n");
+        if cached && name == "pa" {
+            text += "journal = \"gj\"\n";
+        }
         text += &format!("[[volume]]\nname = \"v{name}\"\npool = \"{name}\"\nsize = \"{VOLUME_LEN}\"\n");
     }
     text + "[[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = { 0 = \"vpa\", 1 = \"vpb\" }\n"
@@ -51,10 +60,10 @@ pub(crate) struct Array {
 
 impl Array {
     /// Starts a new array under this directory.
-    pub(crate) fn start(masu: &Path, dir: &Path) -> io::Result<Array> {
+    pub(crate) fn start(masu: &Path, dir: &Path, cached: bool) -> io::Result<Array> {
         let port = free_port()?;
         fs::create_dir_all(dir)?;
-        fs::write(dir.join("array.toml"), declaration(port))?;
+        fs::write(dir.join("array.toml"), declaration(port, cached))?;
         let mut array = Array { masu: masu.into(), dir: dir.into(), port, process: None };
         array.serve(true)?;
         Ok(array)

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --package masu --example kill -- --rounds 50 [--masu target/release/masu] [--seed 1]
+//! cargo run --release --package masu --example kill -- --cached    the same with a cache and a journal
 //! cargo run --release --package masu --example kill -- --replace   a drive's file is removed and replaced under load
 //! ```
 
@@ -43,6 +44,9 @@ struct Options {
     /// Remove a drive's file and replace the drive under load, instead of killing
     #[arg(long)]
     replace: bool,
+    /// With a cache, and a journal for one of the pools
+    #[arg(long)]
+    cached: bool,
     /// The program
     #[arg(long, default_value = "target/release/masu")]
     masu: PathBuf,
@@ -61,7 +65,7 @@ fn main() -> Result<ExitCode> {
     let options = Options::parse();
     let dir =
         tempfile::Builder::new().prefix("kill").tempdir_in("target").context("no directory under target")?;
-    let array = Array::start(&options.masu, dir.path()).context("the array cannot start")?;
+    let array = Array::start(&options.masu, dir.path(), options.cached).context("the array cannot start")?;
     let world_options = world_real::Options { seed: options.seed, ..world_real::Options::default() };
     let outcome = world_real::run(world_options, async |world| {
         host::warm();
