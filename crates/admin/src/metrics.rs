@@ -25,41 +25,7 @@ pub(crate) fn text(status: &Status) -> String {
     for (name, help, value) in VOLUME_COUNTERS {
         family(&mut out, name, help, "counter", volumes(*value));
     }
-    let caches = |f: fn(&Cache) -> u64| {
-        status.caches.iter().map(move |c| (format!("controller=\"{}\"", c.controller), f(c)))
-    };
-    gauge(&mut out, "masu_cache_used_bytes", "Bytes in frames of a cache", caches(|c| c.used_bytes));
-    gauge(
-        &mut out,
-        "masu_cache_pending_bytes",
-        "Bytes that are not on the drives yet",
-        caches(|c| c.pending_bytes),
-    );
-    for (name, help, value) in CACHED_COUNTERS {
-        let cached = status.caches.iter().flat_map(|c| &c.volumes);
-        let values = cached.map(|v| (format!("volume={:?}", v.volume), value(v)));
-        family(&mut out, name, help, "counter", values);
-    }
-    let journals = |f: fn(&Journal) -> u64| {
-        let all = status.caches.iter().flat_map(|c| &c.journals);
-        all.map(move |j| (format!("pool={:?}", j.pool), f(j)))
-    };
-    gauge(&mut out, "masu_journal_live_bytes", "Bytes that a replay would read", journals(|j| j.live_bytes));
-    gauge(&mut out, "masu_journal_size_bytes", "Size of a journal", journals(|j| j.size_bytes));
-    family(
-        &mut out,
-        "masu_journal_records_total",
-        "Records of a journal",
-        "counter",
-        journals(|j| j.records),
-    );
-    family(
-        &mut out,
-        "masu_journal_commits_total",
-        "Commits of a journal",
-        "counter",
-        journals(|j| j.commits),
-    );
+    caches(&mut out, status);
     let groups = |f: fn(&crate::api::Group) -> u64| {
         status.groups.iter().map(move |g| (format!("group={:?}", g.name), f(g)))
     };
@@ -94,6 +60,33 @@ pub(crate) fn text(status: &Status) -> String {
     let ports = status.ports.iter().map(|p| (format!("port={:?}", p.listen), p.sessions as u64));
     gauge(&mut out, "masu_port_sessions", "Sessions logged in", ports);
     out
+}
+
+/// What caches and journals hold and do.
+fn caches(out: &mut String, status: &Status) {
+    let caches = |f: fn(&Cache) -> u64| {
+        status.caches.iter().map(move |c| (format!("controller=\"{}\"", c.controller), f(c)))
+    };
+    gauge(out, "masu_cache_used_bytes", "Bytes in frames of a cache", caches(|c| c.used_bytes));
+    gauge(
+        out,
+        "masu_cache_pending_bytes",
+        "Bytes that are not on the drives yet",
+        caches(|c| c.pending_bytes),
+    );
+    for (name, help, value) in CACHED_COUNTERS {
+        let cached = status.caches.iter().flat_map(|c| &c.volumes);
+        let values = cached.map(|v| (format!("volume={:?}", v.volume), value(v)));
+        family(out, name, help, "counter", values);
+    }
+    let journals = |f: fn(&Journal) -> u64| {
+        let all = status.caches.iter().flat_map(|c| &c.journals);
+        all.map(move |j| (format!("pool={:?}", j.pool), f(j)))
+    };
+    gauge(out, "masu_journal_live_bytes", "Bytes that a replay would read", journals(|j| j.live_bytes));
+    gauge(out, "masu_journal_size_bytes", "Size of a journal", journals(|j| j.size_bytes));
+    family(out, "masu_journal_records_total", "Records of a journal", "counter", journals(|j| j.records));
+    family(out, "masu_journal_commits_total", "Commits of a journal", "counter", journals(|j| j.commits));
 }
 
 type GroupGauge = (&'static str, &'static str, fn(&crate::api::Group) -> u64);

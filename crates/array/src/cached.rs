@@ -141,9 +141,10 @@ pub(crate) async fn open_journal(
         done.push(format!("pool {}: the journal takes effect at the next start", declared.name));
         return Ok(());
     }
-    let state = controller.state();
-    let (cache, group) = (state.cache.clone(), state.groups.get(name).cloned());
-    drop(state);
+    let (cache, group) = {
+        let state = controller.state();
+        (state.cache.clone(), state.groups.get(name).cloned())
+    };
     let (Some(cache), Some(group)) = (cache, group) else {
         return Err(place()(&format!("group {name:?} is not open, or there is no cache")));
     };
@@ -164,27 +165,37 @@ pub(crate) async fn open_journal(
             (journal, None)
         }
     };
-    // Also those that are not declared: what was acknowledged is theirs.
+    let units = take_over(config, &declared.name, (&pool, &cache, &journal), replay, done).await;
+    let mut state = controller.state.borrow_mut();
+    state.units.extend(units.map_err(|e| place()(&e))?);
+    state.journals.insert(declared.name.clone(), journal);
+    Ok(())
+}
+
+/// Puts all volumes of a pool under the cache, with what the journal holds of them: also those that are not declared, for what was
+/// acknowledged is theirs.
+async fn take_over(
+    config: &Config,
+    name: &str,
+    (pool, cache, journal): (&Pool, &VolumeCache, &PoolJournal),
+    replay: Option<cache::Replay<Group>>,
+    done: &mut Vec<String>,
+) -> Result<Vec<(String, CachedVolume)>, BlockError> {
     let mut units = Vec::new();
     for volume in pool.volumes() {
-        note_journal(&volume, Some(journal.id())).await.map_err(|e| place()(&e))?;
+        note_journal(&volume, Some(journal.id())).await?;
         let spec = spec_of(config, &volume);
         units.push((volume.name().to_owned(), cache.attach(Backing(volume), spec, Some(journal.clone()))));
     }
     if let Some(replay) = replay {
         let own: Vec<CachedVolume> = units.iter().map(|(_, unit)| unit.clone()).collect();
-        let replayed = cache.replay(replay, &own).await.map_err(|e| place()(&e))?;
+        let replayed = cache.replay(replay, &own).await?;
         if replayed.records > 0 {
-            done.push(format!(
-                "pool {}: {} writes of {} bytes taken over from the journal",
-                declared.name, replayed.records, replayed.bytes
-            ));
+            let (records, bytes) = (replayed.records, replayed.bytes);
+            done.push(format!("pool {name}: {records} writes of {bytes} bytes taken over from the journal"));
         }
     }
-    let mut state = controller.state.borrow_mut();
-    state.units.extend(units);
-    state.journals.insert(declared.name.clone(), journal);
-    Ok(())
+    Ok(units)
 }
 
 /// Another journal than the one that has acknowledged writes of this pool would lose them, or bring others'.
@@ -206,10 +217,11 @@ pub(crate) async fn cached(
     config: &Config,
     volume: &Volume,
 ) -> Result<Option<CachedVolume>, BlockError> {
-    let state = controller.state();
-    let (cache, known) = (state.cache.clone(), state.units.get(volume.name()).cloned());
-    let journal = state.journals.get(volume.pool().name()).cloned();
-    drop(state);
+    let (cache, known, journal) = {
+        let state = controller.state();
+        let journal = state.journals.get(volume.pool().name()).cloned();
+        (state.cache.clone(), state.units.get(volume.name()).cloned(), journal)
+    };
     let spec = spec_of(config, volume);
     if let Some(unit) = known {
         unit.set_policy(spec.policy);

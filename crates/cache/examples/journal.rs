@@ -102,8 +102,7 @@ fn open(world: &World, dir: &Path, name: &str, len: u64) -> OnDrive {
 }
 
 async fn measure(world: World, dir: &Path) -> Vec<(f64, f64)> {
-    let (data, log) =
-        (open(&world, dir, "data", DRIVE_BYTES), open(&world, dir, "journal", JOURNAL_BYTES));
+    let (data, log) = (open(&world, dir, "data", DRIVE_BYTES), open(&world, dir, "journal", JOURNAL_BYTES));
     let block = Data::copy_of(&[7; BLOCK as usize]);
     // Files get their blocks before anything is measured.
     let large = Pieces::from(Buf::zeroed(1 << 20).freeze());

@@ -284,6 +284,6 @@ mod tests {
     fn runs_of_sectors() {
         assert_eq!(runs_of(0b1100_0110).collect::<Vec<_>>(), [1..3, 6..8]);
         assert_eq!(runs_of(0).count(), 0);
-        assert_eq!(runs_of(0xff).collect::<Vec<_>>(), [0..8]);
+        assert_eq!((runs_of(0xff).next(), runs_of(0xff).count()), (Some(0..8), 1));
     }
 }

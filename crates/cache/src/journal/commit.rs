@@ -335,6 +335,8 @@ impl<J: Device + Clone + 'static> Inner<J> {
         let header = Header { turn: self.header.get().turn + 1, tail, sequence, ..self.header.get() };
         self.device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
         self.device.flush().await?;
+        // Until both copies say so, a replay may begin where the older one does.
+        let sequence = self.header.get().sequence;
         self.header.set(header);
         self.pass(sequence - 1);
         Ok(())

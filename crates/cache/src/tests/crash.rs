@@ -166,8 +166,7 @@ fn check_cut(seed: u64, policy: WritePolicy, cut: u64) -> bool {
 
 fn check_cuts(policy: WritePolicy, seeds: std::ops::Range<u64>, step: usize) {
     for seed in seeds {
-        let mut cuts = (1..).step_by(step);
-        while let Some(cut) = cuts.next() {
+        for cut in (1..).step_by(step) {
             let held = std::panic::catch_unwind(|| check_cut(seed, policy, cut));
             match held {
                 Ok(true) => {}
