@@ -97,6 +97,19 @@ sim: tools ## power cuts at every persistence point and at random, drives lost w
 bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s and ratios
 	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
 	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'judges/bench.sh masu="$$MASU_URL"'
+	@$(MAKE) --no-print-directory bench-layers
+
+.PHONY: bench-layers
+bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, placement
+	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache --examples
+	@mkdir -p target/bench
+	@$(STEP) "parity kernels" target/release/examples/speed
+	@$(STEP) "sequential writes, file drives" target/release/examples/sequential --dir target/bench
+	@$(STEP) "sequential writes, memory drives" target/release/examples/sequential --memory
+	@$(STEP) "opening a pool of 10 TB" target/release/examples/open_ten_tb scattered
+	@$(STEP) "frames of the cache" target/release/examples/frames
+	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
+	@$(STEP) "placement, in virtual time" target/release/examples/placement
 
 .PHONY: soak
 soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges
