@@ -11,7 +11,8 @@ use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 
-/// A volume as a cache sees it.
+/// A volume as a cache sees it. What changes it is boxed: a unit names it in many places, and its future would be as many times as large
+/// as the volume's, in every command. Writes that the cache takes do not come here.
 #[derive(Clone)]
 pub struct Backing(pub(crate) Volume);
 
@@ -25,11 +26,11 @@ impl Device for Backing {
     }
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        self.0.write(at, data).await
+        Box::pin(self.0.write(at, data)).await
     }
 
     async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        self.0.zero(at, len).await
+        Box::pin(self.0.zero(at, len)).await
     }
 
     async fn flush(&self) -> Result<(), BlockError> {

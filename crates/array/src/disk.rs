@@ -32,6 +32,8 @@ impl Disk {
         len: u64,
         operation: impl Future<Output = Result<T, BlockError>>,
     ) -> Result<T, BlockError> {
+        // Boxed: the unit's future holds it several times over.
+        let operation = Box::pin(operation);
         match &self.cached {
             Some(unit) => unit.change(at..at + len, operation).await,
             None => operation.await,
@@ -115,7 +117,7 @@ impl Medium for Disk {
     }
 
     async fn copy_from(&self, source: &Disk, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
-        let copy = self.volume.share_or_copy(&source.volume, from, at, len);
+        let copy = Box::pin(self.volume.share_or_copy(&source.volume, from, at, len));
         let copied = match (&self.cached, &source.cached) {
             (Some(unit), Some(other)) => {
                 unit.change_from(at..at + len, other, from..from + len, copy).await?

@@ -149,10 +149,17 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
     let lu = controller.state().lus.get(volume).cloned();
     let lu = lu.ok_or_else(|| place(&"there is no such volume here"))?;
     let (pool, used_bytes) = (lu.medium().volume().pool(), lu.medium().volume().used_bytes());
+    let unit = controller.state().units.get(volume).cloned();
     let (this, name) = (controller.clone(), volume.to_owned());
     let begun = begin(controller, (JobKind::Reclaim, volume), used_bytes, async move |job| {
         let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
-        match pool.reclaim(&name, pace).await {
+        // A page that is zeros on the drives may be something else in the cache.
+        let unit = unit.as_ref();
+        let settle = async |range| match unit {
+            Some(unit) => unit.settle(range).await.map(Some),
+            None => Ok(None),
+        };
+        match pool.reclaim_behind(&name, settle, pace).await {
             Ok(r) => format!("volume {name}: {} of {} bytes given back", r.released_bytes, r.scanned_bytes),
             Err(e) => format!("volume {name}: nothing more is given back: {e}"),
         }

@@ -39,9 +39,13 @@ pub(crate) async fn open_volume(
     }
     let lu = controller.state().lus.get(&declared.name).cloned();
     match lu {
-        Some(lu) if declared.len_bytes > len => lu.capacity_changed(),
-        // Its policy may be another one.
-        Some(_) => drop(cached(controller, config, &volume).await.map_err(|e| place()(&e))?),
+        Some(lu) => {
+            // Its policy may be another one.
+            cached(controller, config, &volume).await.map_err(|e| place()(&e))?;
+            if declared.len_bytes > len {
+                lu.capacity_changed();
+            }
+        }
         None => {
             let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
             let identity = Identity {

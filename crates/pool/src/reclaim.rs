@@ -4,7 +4,7 @@
 //! its gate, when nobody writes it; and then it is released as an unmap would, with a record in the journal. A page that others refer
 //! to, too, loses only this volume's reference.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use block::{BlockError, Pieces};
 
@@ -47,6 +47,17 @@ impl Pool {
     pub async fn reclaim(
         &self,
         volume: &str,
+        pace: impl AsyncFnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Reclaimed, PoolError> {
+        self.reclaim_behind(volume, async |_| Ok(()), pace).await
+    }
+
+    /// The same below something that has content of its own, which the pages do not show: before a page is released, `hold` brings that
+    /// content for a range of bytes to the volume, and keeps more from coming for as long as what it gives lives.
+    pub async fn reclaim_behind<H>(
+        &self,
+        volume: &str,
+        hold: impl AsyncFn(Range<u64>) -> Result<H, BlockError>,
         mut pace: impl AsyncFnMut(u64) -> ControlFlow<()>,
     ) -> Result<Reclaimed, PoolError> {
         let (pool, name) = (self.name().to_owned(), volume.to_owned());
@@ -57,13 +68,14 @@ impl Pool {
             let cause = "it is thick: its pages are kept, whatever they hold".to_owned();
             return Err(PoolError::Volume { pool, volume: name, cause });
         }
-        Ok(volume.reclaim(&mut pace).await?)
+        Ok(volume.reclaim(&hold, &mut pace).await?)
     }
 }
 
 impl Volume {
-    async fn reclaim(
+    async fn reclaim<H>(
         &self,
+        hold: &impl AsyncFn(Range<u64>) -> Result<H, BlockError>,
         pace: &mut impl AsyncFnMut(u64) -> ControlFlow<()>,
     ) -> Result<Reclaimed, BlockError> {
         let mut found = Reclaimed::default();
@@ -79,6 +91,8 @@ impl Volume {
             found.scanned_bytes += self.pool.page_bytes;
             let (mut read, looks_zero) = self.page_is_zero(index).await?;
             if looks_zero {
+                let (at, len) = (u64::from(index) * self.pool.page_bytes, self.state.len_bytes.get());
+                let _held = hold(at..(at + self.pool.page_bytes).min(len)).await?;
                 read += self.release_if_zero(index, &mut found).await?;
             }
             if pace(read).await.is_break() {

@@ -1,6 +1,7 @@
 //! An array as its operator and its hosts meet it, on modelled disks: drives die, pools grow, shrink and travel, while a host
 //! writes over iSCSI; what the host wrote is held against what it reads.
 
+mod caching;
 mod handing_over;
 mod keeping_whole;
 mod placing;

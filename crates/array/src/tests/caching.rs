@@ -1,0 +1,315 @@
+//! Volumes under a cache as their hosts meet them: what is durable when, what the caching mode page says, what copies have.
+
+use block::{Buf, Pieces};
+use iscsi::initiator::{Options, Session};
+use raid::Level;
+use world::World;
+use world_model::{Model, Outcome};
+
+use super::rig::{Host, VOLUME_BYTES, declaration, group, model, portal, start, wait_until};
+use crate::config::{CACHE_BYTES_MIN, CachePolicy, CacheSettings, VolumeConfig};
+use crate::status::{CacheStatus, ControllerStatus, UnitCounts};
+use crate::{Array, Config, Lun};
+
+const TARGET: &str = "iqn.2026-11.test:array";
+
+/// Pool `p` with volume `v` on the mirror `g`, under a cache; with a journal on the mirror `j` where that is asked for.
+fn cached(id: u8, journal: bool) -> Config {
+    let mut config = declaration(id, 4, vec![group("g", Level::Raid1, 0..2)]);
+    config.cache = Some(CacheSettings { memory_bytes: CACHE_BYTES_MIN, read_ahead_bytes: 1 << 20 });
+    config.groups.push(group("j", Level::Raid1, 2..4));
+    config.pools[0].journal = journal.then(|| "j".to_owned());
+    config
+}
+
+async fn status(array: &Array) -> ControllerStatus {
+    array.status().await.expect("status").remove(0)
+}
+
+async fn cache(array: &Array) -> CacheStatus {
+    status(array).await.cache.expect("there is a cache")
+}
+
+async fn unit(array: &Array) -> UnitCounts {
+    let units = cache(array).await.units;
+    units.iter().find(|(name, _)| name == "v").expect("v is under the cache").1
+}
+
+fn dirty(unit: &UnitCounts) -> u32 {
+    unit.frames.dirty + unit.frames.in_flight
+}
+
+/// A command until it is GOOD: a unit attention is heard once.
+async fn send(session: &Session, lun: u16, cdb: &[u8], out: Pieces, max: u32) -> Vec<u8> {
+    let mut bytes = [0; 16];
+    bytes[..cdb.len()].copy_from_slice(cdb);
+    loop {
+        let done = session.command(Lun(lun), bytes, out.clone(), max).await.expect("the session lives");
+        match (done.is_good(), done.sense_codes()) {
+            (true, _) => return done.data_in.joined().to_vec(),
+            (false, Some((0x06, ..))) => {}
+            (false, sense) => panic!("{cdb:02x?}: {sense:02x?}"),
+        }
+    }
+}
+
+async fn session(world: &World, id: u8) -> Session {
+    let options = Options::new(portal(id), "iqn.2026-11.test:other", TARGET, 2);
+    Session::login(world, &options).await.expect("log in")
+}
+
+/// WCE of the caching mode page, as it is (`0x08`) or by default (`0x88`).
+async fn wce(session: &Session, page: u8) -> bool {
+    let sense = send(session, 0, &[0x1a, 0x08, page, 0, 255, 0], Pieces::new(), 255).await;
+    sense[4 + 2] & 0x04 != 0
+}
+
+async fn set_wce(session: &Session, on: bool) {
+    let mut list = Buf::zeroed(24);
+    (list[4], list[5], list[6]) = (0x08, 0x12, u8::from(on) << 2);
+    send(session, 0, &[0x15, 0x10, 0, 0, 24, 0], list.freeze().into(), 0).await;
+}
+
+async fn synchronize(session: &Session) {
+    send(session, 0, &[0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0], Pieces::new(), 0).await;
+}
+
+/// Runs until `work` ends, cuts the power, and lets it come back.
+fn cut_after(model: &Model, work: impl AsyncFnOnce(World)) {
+    let ended = model.run_until_crash(async |world: World| {
+        work(world.clone()).await;
+        model.disks().cut_power();
+        std::future::pending::<()>().await
+    });
+    assert_eq!(ended, Outcome::PowerCut);
+    model.reboot();
+}
+
+/// The array starts as `config` declares, and the host finds what it wrote last. Gives what was done.
+fn check_content(model: &Model, id: u8, config: Config, number: u8) -> Vec<String> {
+    model.run(async |world| {
+        let mut array = start(&world);
+        let done = array.apply(config).await.expect("apply");
+        let mut host = Host::log_in(&world, id).await;
+        host.number = number;
+        host.verify().await;
+        host.log_out().await;
+        array.stop().await.expect("stop");
+        done
+    })
+}
+
+/// Starts, lets the host fill the volume, and cuts the power while most of it is dirty.
+fn fill_and_cut(model: &Model, id: u8) {
+    cut_after(model, async |world| {
+        let mut array = start(&world);
+        array.apply(cached(id, true)).await.expect("apply");
+        Host::log_in(&world, id).await.fill().await;
+        // The host writes again what has its pages now, so that nothing but the journal and the memory has it.
+        let mut host = Host::log_in(&world, id).await;
+        host.number = 1;
+        host.fill().await;
+        assert!(dirty(&unit(&array).await) > 0, "a cut with nothing dirty proves nothing");
+    });
+}
+
+#[test]
+fn with_a_journal_what_was_acknowledged_is_there_after_a_power_cut() {
+    let model = model(31, 4);
+    fill_and_cut(&model, 31);
+    let done = check_content(&model, 31, cached(31, true), 2);
+    assert!(done.iter().any(|line| line.contains("taken over from the journal")), "{done:?}");
+    // That array was stopped in order: nothing is left to be taken over.
+    let done = check_content(&model, 31, cached(31, true), 2);
+    assert!(!done.iter().any(|line| line.contains("taken over")), "{done:?}");
+}
+
+#[test]
+fn the_mode_page_says_whether_the_cache_is_volatile_and_sets_it() {
+    for journal in [false, true] {
+        let model = model(32, 4);
+        cut_after(&model, async |world| {
+            let mut array = start(&world);
+            array.apply(cached(32, journal)).await.expect("apply");
+            let (host, session) = (Host::log_in(&world, 32).await, session(&world, 32).await);
+            assert_eq!((wce(&session, 0x08).await, wce(&session, 0x88).await), (!journal, !journal));
+            set_wce(&session, journal).await;
+            assert_eq!((wce(&session, 0x08).await, wce(&session, 0x88).await), (journal, !journal));
+            set_wce(&session, false).await;
+            let mut host = host;
+            host.fill().await;
+            host.fill().await;
+        });
+        check_content(&model, 32, cached(32, journal), 2);
+    }
+}
+
+#[test]
+fn without_a_journal_what_was_flushed_is_there_after_a_power_cut() {
+    let model = model(33, 4);
+    cut_after(&model, async |world| {
+        let mut array = start(&world);
+        array.apply(cached(33, false)).await.expect("apply");
+        let mut host = Host::log_in(&world, 33).await;
+        host.fill().await;
+        host.fill().await;
+        assert!(dirty(&unit(&array).await) > 0, "a flush with nothing dirty proves nothing");
+        synchronize(&session(&world, 33).await).await;
+        assert_eq!(dirty(&unit(&array).await), 0);
+    });
+    check_content(&model, 33, cached(33, false), 2);
+}
+
+#[test]
+fn the_policy_of_a_volume_changes_online_also_as_it_grows() {
+    let model = model(34, 4);
+    let config = |policy, len_bytes| {
+        let mut config = cached(34, true);
+        config.volumes[0] = VolumeConfig { cache: policy, len_bytes, ..config.volumes[0].clone() };
+        config
+    };
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(config(CachePolicy::WriteBack, VOLUME_BYTES)).await.expect("apply");
+        let mut host = Host::log_in(&world, 34).await;
+        host.fill().await;
+        let mut absorbed = unit(&array).await.write_hit_bytes;
+        assert_eq!(absorbed, VOLUME_BYTES, "write-back");
+        let through = config(CachePolicy::WriteThrough, VOLUME_BYTES);
+        for next in [through, config(CachePolicy::Off, 2 * VOLUME_BYTES)] {
+            array.apply(next).await.expect("apply");
+            host.fill().await;
+            assert_eq!(
+                unit(&array).await.write_hit_bytes,
+                absorbed,
+                "nothing is acknowledged from the cache"
+            );
+            assert_eq!(dirty(&unit(&array).await), 0, "all of it was written again");
+            host.verify().await;
+        }
+        array.apply(config(CachePolicy::WriteBack, 3 * VOLUME_BYTES)).await.expect("apply");
+        host.fill().await;
+        absorbed += VOLUME_BYTES;
+        assert_eq!(unit(&array).await.write_hit_bytes, absorbed, "write-back again, and larger");
+        host.verify().await;
+        host.log_out().await;
+        array.stop().await.expect("stop");
+    });
+}
+
+#[test]
+fn a_clone_of_a_dirty_volume_has_everything() {
+    let model = model(35, 4);
+    let mut with_clone = None;
+    cut_after(&model, async |world| {
+        let mut array = start(&world);
+        array.apply(cached(35, true)).await.expect("apply");
+        let mut host = Host::log_in(&world, 35).await;
+        host.fill().await;
+        host.fill().await;
+        assert!(dirty(&unit(&array).await) > 0, "a clone of what is clean proves nothing");
+        array.clone_volume("v", "w").await.expect("clone");
+        host.fill().await;
+        let mut config = array.config().clone();
+        config.hosts[0].luns = [(Lun(0), "w".to_owned()), (Lun(1), "v".to_owned())].into();
+        with_clone = Some(config);
+    });
+    let config = with_clone.expect("it came so far");
+    check_content(&model, 35, config.clone(), 2);
+    let mut source = config;
+    source.hosts[0].luns = [(Lun(0), "v".to_owned())].into();
+    check_content(&model, 35, source, 3);
+}
+
+/// A page that was all zeros on the drives was given back under content that was dirty in the cache: hosts heard that it was
+/// unmapped, and the destage needed a page that a full pool does not have.
+#[test]
+fn a_reclaim_leaves_what_is_dirty_its_pages() {
+    let model = model(36, 4);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(cached(36, true)).await.expect("apply");
+        let session = session(&world, 36).await;
+        let write = async |at: u64, byte: u8| {
+            let mut cdb = [0; 16];
+            (cdb[0], cdb[13]) = (0x8a, 64);
+            cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
+            let mut data = Buf::new(32 << 10);
+            data.fill(byte);
+            send(&session, 0, &cdb, data.freeze().into(), 0).await;
+        };
+        // Page by page (64 KiB): zeros, of which the first half gets content that is not destaged yet.
+        for at in (0..VOLUME_BYTES).step_by(32 << 10) {
+            write(at, 0).await;
+        }
+        synchronize(&session).await;
+        let settled =
+            async |s: &ControllerStatus| s.cache.as_ref().is_some_and(|c| c.units[0].1.frames.dirty == 0);
+        while !settled(&status(&array).await).await {
+            world.sleep(std::time::Duration::from_millis(100)).await;
+        }
+        let kept = VOLUME_BYTES / 2;
+        for at in (0..kept).step_by(64 << 10) {
+            write(at, 0x5a).await;
+        }
+        assert!(dirty(&unit(&array).await) > 0, "a reclaim with nothing dirty proves nothing");
+        array.reclaim("v").await.expect("reclaim");
+        wait_until(&world, &array, "the scan's end", |s| s.jobs.is_empty()).await;
+        let after = status(&array).await;
+        assert_eq!(after.volumes[0].used_bytes, kept, "{:?}", after.events);
+        array.stop().await.expect("stop");
+    });
+}
+
+#[test]
+fn a_pool_is_not_served_without_the_journal_that_has_its_writes() {
+    let model = model(37, 6);
+    fill_and_cut(&model, 37);
+    let refused = |config: Config, why: &str| {
+        model.run(async |world| {
+            let refusal = start(&world).apply(config).await.expect_err("it is refused").to_string();
+            assert!(refusal.contains("pool \"p\": journal") && refusal.contains(why), "{refusal}");
+        });
+    };
+    refused(cached(37, false), "is in a journal that is not declared");
+    let mut other = cached(37, true);
+    other.drives.extend([super::rig::drive(4), super::rig::drive(5)]);
+    other.groups.push(group("k", Level::Raid1, 4..6));
+    other.pools[0].journal = Some("k".to_owned());
+    refused(other, "is not the one that has acknowledged writes");
+    check_content(&model, 37, cached(37, true), 2);
+    // Stopped in order, it needs its journal no more.
+    check_content(&model, 37, cached(37, false), 2);
+}
+
+#[test]
+fn a_pool_that_was_dirty_is_exported_whole() {
+    let model = model(38, 4);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(cached(38, true)).await.expect("apply");
+        let mut host = Host::log_in(&world, 38).await;
+        host.fill().await;
+        host.fill().await;
+        host.log_out().await;
+        assert!(dirty(&unit(&array).await) > 0, "an export of what is clean proves nothing");
+        let mut config = array.config().clone();
+        config.hosts.clear();
+        array.apply(config).await.expect("unmap");
+        array.export_pool("p").await.expect("export");
+    });
+    model.run(async |world| {
+        let mut array = start(&world);
+        let empty =
+            Config { drives: vec![], groups: vec![], pools: vec![], volumes: vec![], ..cached(38, false) };
+        array.apply(Config { hosts: vec![], ..empty }).await.expect("apply");
+        let specs = (0..2).map(|i| super::rig::drive(i).spec).collect();
+        array.import_pool(specs, false).await.expect("import");
+        let mut config = array.config().clone();
+        config.hosts.push(super::rig::host());
+        array.apply(config).await.expect("map");
+        let mut host = Host::log_in(&world, 38).await;
+        host.number = 2;
+        host.verify().await;
+    });
+}
