@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::Device;
-use world::World;
 use world::sync::Signal;
+use world::{Drive, World};
 
 use crate::Store;
 use crate::frames::{FRAME_BYTES, FrameCounts, Frames, PartitionCounts, PartitionId, UnitId};
 use crate::journal::Journal;
+use crate::second::{CHUNK_BLOCKS, SecondCounts, SecondLevel};
 use crate::unit::{State, Unit, UnitSpec};
 
 /// The settings of a cache.
@@ -62,6 +63,9 @@ impl CacheConfig {
     }
 }
 
+/// Frames that were given up and wait for the second level.
+const EVICTED_MAX: usize = 2 * CHUNK_BLOCKS;
+
 /// Fewer frames than one write of less than `direct_bytes` may need would not do.
 const FRAMES_MIN: u32 = 256;
 
@@ -90,6 +94,8 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     /// Something presses the background destage.
     pub(crate) pressed: Signal,
     pub(crate) destaging: Cell<bool>,
+    /// What keeps what the memory gives up.
+    pub(crate) second: RefCell<Option<Rc<SecondLevel>>>,
     /// Replays under way: their journals must not retire what was not taken over yet.
     pub(crate) replaying: Cell<usize>,
     pub(crate) waits: Cell<u64>,
@@ -113,6 +119,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
             cleaned: Signal::default(),
             pressed: Signal::default(),
             destaging: Cell::new(false),
+            second: RefCell::default(),
             replaying: Cell::new(0),
             waits: Cell::new(0),
         }))
@@ -130,6 +137,20 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         let state = Rc::new(State::new(id, store, spec, journal, &self.0.config));
         self.0.units.borrow_mut().insert(id, state.clone());
         Unit { cache: self.0.clone(), state }
+    }
+
+    /// Puts an SSD behind the memory, whose content is lost by that. `false`: it is too small.
+    pub fn set_second_level(&self, drive: Drive) -> bool {
+        let second = SecondLevel::new(self.0.world.clone(), drive);
+        let made = second.is_some();
+        self.0.frames.borrow_mut().keep_evicted(if made { EVICTED_MAX } else { 0 });
+        *self.0.second.borrow_mut() = second;
+        made
+    }
+
+    /// Counters of the second level, if there is one.
+    pub fn second_counts(&self) -> Option<SecondCounts> {
+        self.0.second.borrow().as_ref().map(|second| second.counts())
     }
 
     /// Makes a partition, or changes its minimum share of the frames in percent; the caller keeps the sum to 100.
@@ -160,6 +181,14 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
 }
 
 impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
+    /// Hands what the memory gave up to the second level.
+    pub(crate) fn offer_evicted(&self) {
+        let Some(second) = self.second.borrow().clone() else { return };
+        while let Some((key, data)) = self.frames.borrow_mut().evicted() {
+            second.offer(key, data);
+        }
+    }
+
     pub(crate) fn pending_percent(&self) -> u8 {
         let frames = self.frames.borrow();
         (u64::from(frames.dirty_frames()) * 100 / u64::from(frames.counts().capacity)) as u8

@@ -18,6 +18,7 @@ mod journal;
 mod plan;
 mod ranges;
 mod recover;
+mod second;
 mod segments;
 mod store;
 mod streams;
@@ -34,6 +35,7 @@ pub use frames::{
 pub use journal::{Journal, JournalCounts, JournalError, Replay, ReplayRecord};
 pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};
 pub use recover::Replayed;
+pub use second::SecondCounts;
 pub use segments::{Part, SegmentCounts, Segments, Ticket};
 pub use store::Store;
 pub use streams::{Ahead, AheadLimits, Streams};

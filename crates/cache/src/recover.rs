@@ -78,7 +78,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         let mut done = 0;
         while done < data.len() {
             let put = self.put_frames(at + done as u64, &data.slice(done, data.len() - done), sequence);
-            self.state.changed(&(at + done as u64..at + (done + put) as u64));
+            self.changed(&(at + done as u64..at + (done + put) as u64));
             done += put;
             if put == 0 {
                 // More than the memory holds: some of it goes now.

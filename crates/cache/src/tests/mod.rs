@@ -1,6 +1,7 @@
 //! Units over modelled disks.
 
 mod crash;
+mod second;
 mod units;
 
 use block::{BlockError, Device, Geometry, Pieces};

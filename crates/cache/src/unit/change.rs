@@ -89,7 +89,9 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         self.wait_for_destages(&blocks).await;
         let outcome = operation.await;
         state.note_change();
-        state.changed(&range);
+        // What was given up of it is dropped with the rest.
+        self.cache.offer_evicted();
+        self.changed(&range);
         match &outcome {
             Ok(_) => self.cache.frames.borrow_mut().drop_range(state.id, blocks),
             Err(_) => self.drop_clean(blocks),

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::state::{Unit, WritePolicy, blocks_of, bytes_of};
 use crate::Store;
 use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
+use crate::generations::Generation;
 use crate::segments::Part;
 
 /// A part of a read as it is found when the read begins.
@@ -111,7 +112,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
                     }
                     Part::Absent { range } => {
                         next = range.end;
-                        self.read_store(range, &mut pieces).await?;
+                        self.read_below(range, &mut pieces).await?;
                     }
                     Part::Pending { range } => {
                         let segments = &self.state.segments;
@@ -129,15 +130,55 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(())
     }
 
+    /// Reads whole blocks from the second level as far as it has them, and the rest from the store.
+    async fn read_below(&self, range: Range<u64>, out: &mut Pieces) -> Result<(), BlockError> {
+        let second = self.cache.second.borrow().clone();
+        let small = range.end - range.start < self.cache.config.direct_bytes;
+        let Some(second) = second.filter(|_| small) else {
+            return self.read_store(range, out).await;
+        };
+        let mut next = range.start;
+        while next < range.end {
+            let block = Key { unit: self.state.id, block: next / FRAME_BYTES as u64 };
+            // What was read ahead may end within a block.
+            let bytes = bytes_of(&(block.block..block.block + 1));
+            let end = bytes.end.min(range.end);
+            if second.holds(block) {
+                let before = self.state.generations.of(&(next..end));
+                if let Some(data) = second.read(block).await {
+                    let data =
+                        Pieces::from(data.slice((next - bytes.start) as usize..(end - bytes.start) as usize));
+                    self.keep_unchanged(next..end, before, &data);
+                    out.append(data);
+                    next = end;
+                    continue;
+                }
+            }
+            // Up to the next block that it has.
+            let has = |at: &u64| second.is_held(Key { block: at / FRAME_BYTES as u64, ..block });
+            let until = (end..range.end).step_by(FRAME_BYTES).find(has).unwrap_or(range.end);
+            self.read_store(next..until, out).await?;
+            next = until;
+        }
+        Ok(())
+    }
+
+    /// Keeps what was read below, where nothing changed it meanwhile.
+    fn keep_unchanged(&self, range: Range<u64>, before: Generation, data: &Pieces) {
+        let state = &self.state;
+        if state.policy.get() != WritePolicy::Off && state.generations.of(&range) == before {
+            self.keep(range.start, data);
+        }
+    }
+
     /// Reads from the store, and keeps it where that is worth it and nothing changed meanwhile.
     async fn read_store(&self, range: Range<u64>, out: &mut Pieces) -> Result<(), BlockError> {
         let state = &self.state;
         let before = state.generations.of(&range);
         let mut pieces = Pieces::new();
         state.store.read(range.start, (range.end - range.start) as usize, &mut pieces).await?;
-        let small = range.end - range.start < self.cache.config.direct_bytes;
-        if small && state.policy.get() != WritePolicy::Off && state.generations.of(&range) == before {
-            self.keep(range.start, &pieces);
+        if range.end - range.start < self.cache.config.direct_bytes {
+            self.keep_unchanged(range, before, &pieces);
         }
         out.append(pieces);
         Ok(())

@@ -151,13 +151,21 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
     }
 
     /// The range has other content than before: what was read of it, and is being read, is not to be kept.
-    pub(crate) fn changed(&self, range: &Range<u64>) {
+    fn changed(&self, range: &Range<u64>) {
         self.generations.touch(range);
         self.segments.borrow_mut().drop_range(range.start, range.end - range.start);
     }
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+    /// The range has other content than before, wherever it may be kept.
+    pub(crate) fn changed(&self, range: &Range<u64>) {
+        self.state.changed(range);
+        if let Some(second) = &*self.cache.second.borrow() {
+            second.drop_range(self.state.id, blocks_of(range));
+        }
+    }
+
     /// The store.
     pub fn store(&self) -> &D {
         &self.state.store

@@ -89,7 +89,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         let sequence = state.journal.as_ref().map_or(0, |j| j.next_sequence());
         let put = self.put_frames(at, data, sequence);
         if put > 0 {
-            state.changed(&(at..at + put as u64));
+            self.changed(&(at..at + put as u64));
             if let Some(journal) = &state.journal {
                 let given = journal.append_write(state.stable_id, at, &data.slice(0, put));
                 assert_eq!(given, sequence, "the frames were told the number of their record");
@@ -121,6 +121,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             let key = Key { unit: self.state.id, block };
             frames.insert_clean(self.state.partition.get(), key, content, sectors);
         }
+        drop(frames);
+        self.cache.offer_evicted();
     }
 }
 
