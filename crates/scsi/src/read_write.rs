@@ -50,12 +50,15 @@ fn force_unit_access(cdb: &Cdb) -> bool {
     cdb.opcode() >> 5 != 0 && cdb.bit(1, 0x08)
 }
 
-/// READ(6), (10), (12), (16): SBC-4 5.17 and following. What was written is read from the medium or from above it, but
-/// never from something that loses it, so FUA and DPO change nothing.
+/// READ(6), (10), (12), (16): SBC-4 5.17 and following. With FUA nothing is given that could be lost later: what is volatile of the blocks
+/// is made durable first. DPO is a hint, and not heeded.
 pub(crate) async fn read<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let lu = ctx.lu();
     let _guard = ctx.lock(span, Mode::Shared).await?;
+    if force_unit_access(&ctx.cdb) {
+        lu.medium.sync(span.at, span.len).await?;
+    }
     let mut out = Pieces::new();
     let mut done = 0;
     while done < span.len {

@@ -24,6 +24,10 @@ struct Inner {
     len_bytes: Cell<u64>,
     pool: Rc<Pool>,
     flushes: Cell<u64>,
+    /// What was synced last.
+    synced: Cell<Option<(u64, u64)>>,
+    /// Flushes are cheap.
+    has_journal: Cell<bool>,
     /// The next operations that fail, and how.
     fault: RefCell<Option<BlockError>>,
     /// The power fails after so many more records.
@@ -75,6 +79,8 @@ impl ThinMemory {
             len_bytes: Cell::new(len_bytes),
             pool,
             flushes: Cell::new(0),
+            synced: Cell::new(None),
+            has_journal: Cell::new(false),
             fault: RefCell::default(),
             records_left: Cell::new(None),
         }))
@@ -115,6 +121,16 @@ impl ThinMemory {
     /// How often it was flushed.
     pub fn flushes(&self) -> u64 {
         self.0.flushes.get()
+    }
+
+    /// The range that was synced last: address and length.
+    pub fn synced(&self) -> Option<(u64, u64)> {
+        self.0.synced.get()
+    }
+
+    /// From now on it is a medium whose flushes are cheap: WCE = 0 for LUs that are made of it.
+    pub fn gets_journal(&self) {
+        self.0.has_journal.set(true);
     }
 
     /// Every read and write fails with this from now on; `None`: none does.
@@ -275,6 +291,15 @@ impl Medium for ThinMemory {
         world::yield_now().await;
         self.0.flushes.set(self.0.flushes.get() + 1);
         Ok(())
+    }
+
+    async fn sync(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.0.synced.set(Some((at, len)));
+        self.flush().await
+    }
+
+    fn volatile_cache(&self) -> bool {
+        !self.0.has_journal.get()
     }
 
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {

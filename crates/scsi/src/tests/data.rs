@@ -333,6 +333,46 @@ fn data_is_durable_when_the_host_asks() {
     });
 }
 
+/// A READ with FUA was answered with blocks that the next power cut could take back.
+#[test]
+fn fua_makes_its_own_blocks_durable_in_both_directions() {
+    bench(async |b| {
+        let host = b.host(1).await;
+        check(&host, "2a 10 00000010 00 0001 00", &pattern(1, 1), "good").await;
+        check(&host, "28 10 00000010 00 0001 00", &[], "good").await;
+        assert_eq!((b.medium.flushes(), b.medium.synced()), (0, None), "DPO is a hint");
+        check(&host, "28 08 00000010 00 0002 00", &[], "good").await;
+        assert_eq!(b.medium.synced(), Some((0x10 * 512, 2 * 512)), "READ");
+        check(&host, "8a 08 0000000000000020 00000001 00 00", &pattern(1, 1), "good").await;
+        assert_eq!(b.medium.synced(), Some((0x20 * 512, 512)), "WRITE");
+    });
+}
+
+#[test]
+fn a_medium_with_a_journal_has_no_volatile_cache_unless_a_host_wants_one() {
+    Model::new(1).run(async |world| {
+        let medium = ThinMemory::new(1 << 20, BLOCK as u32, PAGE);
+        medium.gets_journal();
+        let b = Bench::on(world, medium);
+        let (host, other) = (b.host(1).await, b.host(2).await);
+        let write = "2a 00 00000000 00 0001 00";
+        let wce = async |page: &str| check(&host, page, &[], "good").await[6] & 0x04 != 0;
+        let (current, changeable, default) = ("1a 08 08 00 ff 00", "1a 08 48 00 ff 00", "1a 08 88 00 ff 00");
+        assert!(!wce(current).await && wce(changeable).await && !wce(default).await);
+        check(&host, write, &pattern(1, 1), "good").await;
+        assert_eq!(b.medium.flushes(), 1, "each write is durable");
+        let on = hex("00000000 0812 04 00 0000 0000 0000 0000 00 00 00 000000 0000");
+        check(&host, "15 10 00 00 18 00", &on, "good").await;
+        check(&other, "00", &[], "6/2a01").await;
+        assert!(wce(current).await && !wce(default).await);
+        check(&host, write, &pattern(1, 1), "good").await;
+        assert_eq!(b.medium.flushes(), 1, "a host asked for it");
+        let off = hex("00000000 0812 00 00 0000 0000 0000 0000 00 00 00 000000 0000");
+        check(&host, "15 10 00 00 18 00", &off, "good").await;
+        assert_eq!(b.medium.flushes(), 2, "what was volatile is durable with the change");
+    });
+}
+
 #[test]
 fn growth_is_told_and_usable() {
     bench(async |b| {
