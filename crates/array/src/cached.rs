@@ -156,7 +156,9 @@ pub(crate) async fn open_journal(
     };
     check_identity(&pool, wanted, opened.as_ref().map(|(journal, _)| journal.id()))
         .map_err(|e| place()(&e))?;
-    let (journal, replay) = match opened {
+    // A journal that no volume refers to holds only what was in place when they were let go, and may be older than what was written
+    // since without it: it is not taken over, but made anew.
+    let (journal, replay) = match opened.filter(|_| wanted.is_some()) {
         Some((journal, replay)) => (journal, Some(replay)),
         None => {
             let mut id = pool.id().0;

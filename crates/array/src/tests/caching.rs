@@ -282,6 +282,60 @@ fn a_pool_is_not_served_without_the_journal_that_has_its_writes() {
     check_content(&model, 37, cached(37, false), 2);
 }
 
+/// A life with a dirty volume that ends with a stop; the power is cut after so many persistence points of the stop. How many it has.
+fn stop_and_cut(model: &Model, id: u8, points: Option<u64>) -> u64 {
+    let mut begun = 0;
+    let ended = model.run_until_crash(async |world| {
+        let mut array = start(&world);
+        array.apply(cached(id, true)).await.expect("apply");
+        let mut host = Host::log_in(&world, id).await;
+        host.fill().await;
+        host.fill().await;
+        host.log_out().await;
+        begun = model.disks().persistence_points();
+        if let Some(points) = points {
+            model.disks().cut_power_after(begun + points);
+        }
+        array.stop().await.expect("stop");
+    });
+    if ended == Outcome::PowerCut {
+        model.reboot();
+    }
+    model.disks().keep_power();
+    model.disks().persistence_points() - begun
+}
+
+/// A stop that was cut off between its two last steps left records in the journal that no volume needed; the pool was used without the
+/// journal for a while, and then with it again.
+#[test]
+fn a_journal_that_was_left_behind_brings_nothing_old_back() {
+    let points = stop_and_cut(&model(39, 4), 39, None);
+    let mut used = 0;
+    for cut in (1..=points).rev() {
+        let model = model(39, 4);
+        stop_and_cut(&model, 39, Some(cut));
+        let without = model.run(async |world| {
+            let mut array = start(&world);
+            if array.apply(cached(39, false)).await.is_err() {
+                return false;
+            }
+            let mut host = Host::log_in(&world, 39).await;
+            host.number = 2;
+            host.verify().await;
+            host.fill().await;
+            host.log_out().await;
+            array.stop().await.expect("stop");
+            true
+        });
+        if !without {
+            break;
+        }
+        used += 1;
+        check_content(&model, 39, cached(39, true), 3);
+    }
+    assert!(used > 1 && used < points, "{used} of {points} points lie behind the last record");
+}
+
 #[test]
 fn a_pool_that_was_dirty_is_exported_whole() {
     let model = model(38, 4);
