@@ -164,3 +164,44 @@ fn a_declaration_is_applied_again_without_a_change() {
     let list = array.ok(&["volume", "list"]);
     assert!(list.contains("v0") && list.contains("by-hand"), "{list}");
 }
+
+#[test]
+fn a_cache_and_its_journal_are_shown_counted_and_survive_kill_9() {
+    let journal = "[[drive]]\nname = \"d1\"\nfile = \"d1.img\"\nsize = \"64MiB\"\n\
+        [[group]]\nname = \"j0\"\nlevel = \"raid0\"\ndrives = [\"d1\"]\n";
+    let pool = POOL.replace("groups = [\"g0\"]", "groups = [\"g0\"]\njournal = \"j0\"");
+    let mut array = Running::start(&format!(
+        "[cache]\nmemory = \"16MiB\"\n{journal}{pool}\
+         [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
+    ));
+    qemu_io(&array.url(0), &["write -P 0xab 1M 64k", "read -P 0xab 1M 64k", "flush"])
+        .expect("write and read");
+    let shown = array.ok(&["cache"]);
+    for part in ["controller 0: 16 MiB of memory", "write pending", "v0", "JOURNAL OF", "p0"] {
+        assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&array.ok(&["cache", "--output", "json"])).expect("JSON");
+    let cache = &json["caches"][0];
+    assert!(cache["volumes"][0]["write_hit_bytes"].as_u64() >= Some(64 << 10), "{cache}");
+    assert!(cache["volumes"][0]["read_hit_bytes"].as_u64() >= Some(64 << 10), "{cache}");
+    assert!(cache["journals"][0]["bytes"].as_u64() >= Some(64 << 10), "{cache}");
+    qemu_io(&array.url(0), &["write -P 0xcd 1M 64k"]).expect("acknowledged is durable");
+    array.kill_and_restart();
+    qemu_io(&array.url(0), &["read -P 0xcd 1M 64k"]).expect("what was acknowledged is there");
+    array.stop();
+}
+
+#[test]
+fn caches_that_cannot_be_are_refused_with_cause_and_place() {
+    let with = |cache: &str, journal: &str| {
+        format!("{cache}{}", POOL.replace("groups = [\"g0\"]", &format!("groups = [\"g0\"]\n{journal}")))
+    };
+    check_serve_refuses(
+        &with("[cache]\nmemory = \"1MiB\"\n", ""),
+        &["array.toml:2", "cache", "8388608 bytes"],
+    );
+    check_serve_refuses(&with("", "journal = \"g0\""), &["pool \"p0\": journal", "pool \"p0\"'s already"]);
+    check_serve_refuses(&with("", "journal = \"j9\""), &["pool \"p0\": journal", "no group \"j9\""]);
+}
