@@ -297,10 +297,30 @@ pub struct Cache {
     pub waits: u64,
     /// Frames given up.
     pub evictions: u64,
+    /// The SSD behind the memory, if there is one.
+    #[serde(default)]
+    pub second: Option<SecondLevel>,
     /// Cached volumes.
     pub volumes: Vec<CachedVolume>,
     /// Journals of pools.
     pub journals: Vec<Journal>,
+}
+
+/// The SSD behind a cache's memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SecondLevel {
+    /// Room for content.
+    pub size_bytes: u64,
+    /// Content.
+    pub used_bytes: u64,
+    /// Blocks that were found.
+    pub hits: u64,
+    /// Blocks that were not.
+    pub misses: u64,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+    /// It is off, because its drive failed.
+    pub failed: bool,
 }
 
 /// A volume under a cache.

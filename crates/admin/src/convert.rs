@@ -7,7 +7,7 @@ use array::status::{
 
 use crate::api::{
     Cache, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host, HostLun, Job, Journal, Mapping,
-    Member, Pool, PoolGroup, Port, Progress, Session, Status, Volume, VolumeCounters,
+    Member, Pool, PoolGroup, Port, Progress, SecondLevel, Session, Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -87,8 +87,22 @@ impl Cache {
             pending_percent: c.counts.pending_percent,
             waits: c.counts.waits,
             evictions: f.evictions,
+            second: c.second.map(SecondLevel::of),
             volumes: c.units.into_iter().map(volume).collect(),
             journals: c.journals.into_iter().map(journal).collect(),
+        }
+    }
+}
+
+impl SecondLevel {
+    fn of(s: array::status::SecondCounts) -> SecondLevel {
+        SecondLevel {
+            size_bytes: s.capacity * array::FRAME_BYTES,
+            used_bytes: s.blocks * array::FRAME_BYTES,
+            hits: s.hits,
+            misses: s.misses,
+            written_bytes: s.written * array::FRAME_BYTES,
+            failed: s.failed,
         }
     }
 }

@@ -21,6 +21,7 @@
 //!
 //! [cache]                  # of each controller; without it nothing is cached
 //! memory = "1GiB"
+//! ssds = ["s1"]            # keeps what the memory gives up; its content is lost
 //!
 //! [[pool]]
 //! name = "p0"
@@ -238,12 +239,15 @@ struct Pool {
 }
 
 /// The cache of each controller.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cache {
     memory: Size,
     #[serde(default = "default_read_ahead")]
     read_ahead: Size,
+    /// Drives in no group that keep what the memory gives up, one for each controller; their content is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ssds: Vec<String>,
 }
 
 /// What becomes of the writes of a volume.
@@ -420,9 +424,7 @@ impl Declaration {
             target: config.target.clone(),
             controllers: config.controllers,
             spares: config.spares.clone(),
-            cache: config
-                .cache
-                .map(|c| Cache { memory: Size(c.memory_bytes), read_ahead: Size(c.read_ahead_bytes) }),
+            cache: config.cache.as_ref().map(Cache::of),
             portals: config.portals.iter().map(Portal::of).collect(),
             drives: config.drives.iter().map(Drive::of).collect(),
             groups: config.groups.iter().map(Group::of).collect(),
@@ -453,9 +455,7 @@ impl Declaration {
                 .collect(),
             drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
             spares: self.spares.clone(),
-            cache: self
-                .cache
-                .map(|c| CacheSettings { memory_bytes: c.memory.0, read_ahead_bytes: c.read_ahead.0 }),
+            cache: self.cache.as_ref().map(Cache::to_config),
             groups: self.groups.iter().map(Group::to_config).collect(),
             pools: self.pools.iter().map(Pool::to_config).collect(),
             volumes: self.volumes.iter().map(Volume::to_config).collect(),
@@ -494,6 +494,18 @@ fn parse_id(text: &str) -> Result<ArrayId, ConfigError> {
     let value =
         value.ok_or(ConfigError { place: "id".into(), cause: "32 hexadecimal digits are needed".into() })?;
     Ok(ArrayId(value.to_be_bytes()))
+}
+
+impl Cache {
+    fn to_config(&self) -> CacheSettings {
+        let (memory_bytes, read_ahead_bytes) = (self.memory.0, self.read_ahead.0);
+        CacheSettings { memory_bytes, read_ahead_bytes, ssds: self.ssds.clone() }
+    }
+
+    fn of(c: &CacheSettings) -> Cache {
+        let (memory, read_ahead) = (Size(c.memory_bytes), Size(c.read_ahead_bytes));
+        Cache { memory, read_ahead, ssds: c.ssds.clone() }
+    }
 }
 
 impl Portal {

@@ -21,7 +21,7 @@ pub(crate) async fn apply(
 ) -> Result<Vec<String>, ControlError> {
     let mut done = Vec::new();
     check_members(controller, &config)?;
-    open_cache(controller, &config, &mut done);
+    open_cache(controller, &config, &mut done).await?;
     for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
         open_group(controller, &config, group, &mut done).await?;
     }

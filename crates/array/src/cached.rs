@@ -5,11 +5,12 @@ use std::rc::Rc;
 use block::{BlockError, Device, Geometry, Pieces};
 use cache::{Cache, CacheConfig, Journal, JournalError, PartitionId, Store, Unit, UnitSpec, WritePolicy};
 use pool::{Pool, Volume};
-use raid::Group;
+use raid::{Group, identify};
 
 use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::drives::open_drive;
 
 /// A volume as a cache sees it. What changes it is boxed: a unit names it in many places, and its future would be as many times as large
 /// as the volume's, in every command. Writes that the cache takes do not come here.
@@ -61,7 +62,7 @@ const JOURNAL_RECORD: &str = "cache.journal";
 const POOL_PART: usize = 8;
 
 impl CacheSettings {
-    fn to_cache(self) -> CacheConfig {
+    fn to_cache(&self) -> CacheConfig {
         CacheConfig {
             memory_bytes: self.memory_bytes,
             read_ahead_bytes_max: self.read_ahead_bytes,
@@ -81,23 +82,37 @@ impl CachePolicy {
 }
 
 /// Makes the cache that is declared, the first time; another size takes effect at the next start.
-pub(crate) fn open_cache(controller: &Controller, config: &Config, done: &mut Vec<String>) {
-    let Some(settings) = config.cache else { return };
+pub(crate) async fn open_cache(
+    controller: &Controller,
+    config: &Config,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let Some(settings) = &config.cache else { return Ok(()) };
+    let index = controller.index;
     let known = controller.state().cache.as_ref().map(Cache::config);
-    match known {
-        None => {
-            controller.state.borrow_mut().cache =
-                Some(Cache::new(controller.world.clone(), settings.to_cache()));
-            done.push(format!("controller {}: cache of {} bytes", controller.index, settings.memory_bytes));
+    if let Some(known) = known {
+        if known != settings.to_cache() {
+            done.push(format!("controller {index}: another cache takes effect at the next start"));
         }
-        Some(known) if known != settings.to_cache() => {
-            done.push(format!(
-                "controller {}: another cache takes effect at the next start",
-                controller.index
-            ));
-        }
-        Some(_) => {}
+        return Ok(());
     }
+    let cache = Cache::new(controller.world.clone(), settings.to_cache());
+    done.push(format!("controller {index}: cache of {} bytes", settings.memory_bytes));
+    if let Some(ssd) = settings.ssds.get(index) {
+        let place = || ControlError::at(format!("drive {ssd:?}: cache"));
+        let drive = open_drive(controller, config, ssd)?;
+        let labelled = identify(std::slice::from_ref(&drive)).await.map_err(|e| place()(&e))?;
+        if let Some(found) = labelled.first() {
+            let cause = format!("it carries a label, {}: its content would be lost", found.label);
+            return Err(place()(&cause));
+        }
+        if !cache.set_second_level(drive) {
+            return Err(place()(&"2 MiB at least are needed"));
+        }
+        done.push(format!("controller {index}: {ssd} keeps what the memory gives up"));
+    }
+    controller.state.borrow_mut().cache = Some(cache);
+    Ok(())
 }
 
 fn journal_of(volume: &Volume) -> Option<[u8; 16]> {

@@ -103,12 +103,14 @@ pub struct PoolConfig {
 }
 
 /// The cache of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheSettings {
     /// Memory for content.
     pub memory_bytes: u64,
     /// What is read ahead of one sequential reader at most; 0: nothing.
     pub read_ahead_bytes: u64,
+    /// Drives in no group that keep what the memory gives up: the first one that of controller 0, and so on. Their content is lost.
+    pub ssds: Vec<String>,
 }
 
 /// What becomes of the writes of a volume, where there is a cache.

@@ -102,6 +102,7 @@ pub(crate) fn cache_status(state: &State) -> Option<CacheStatus> {
     Some(CacheStatus {
         memory_bytes: cache.config().memory_bytes,
         counts: cache.counts(),
+        second: cache.second_counts(),
         units: state.units.iter().map(|(name, unit)| (name.clone(), unit.counts())).collect(),
         journals: state.journals.iter().map(|(pool, journal)| (pool.clone(), journal.counts())).collect(),
     })

@@ -5,7 +5,7 @@ use world::DriveCounts;
 
 use crate::config::{Class, Level, Provisioning};
 pub use crate::jobs::JobKind;
-pub use cache::{JournalCounts, UnitCounts};
+pub use cache::{JournalCounts, SecondCounts, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 
 /// One controller's part of the array.
@@ -143,6 +143,8 @@ pub struct CacheStatus {
     pub memory_bytes: u64,
     /// Frames and what is pending.
     pub counts: cache::CacheCounts,
+    /// The second level, if there is one.
+    pub second: Option<cache::SecondCounts>,
     /// Cached volumes, by name.
     pub units: Vec<(String, cache::UnitCounts)>,
     /// Journals, by the name of their pool.

@@ -27,7 +27,7 @@ use super::{Fault, How};
 
 const TARGET: &str = "iqn.2026-11.sim:array";
 const CONTROLLERS: usize = 2;
-const DISKS: usize = 8;
+const DISKS: usize = 9;
 const DISK_BYTES: u64 = 24 << 20;
 const PAGE_BYTES: u64 = 64 << 10;
 /// The volumes: name, pool, pages, provisioning. The pools belong to one controller each.
@@ -61,6 +61,9 @@ fn declaration(between: Between) -> Config {
     let caches = between == Between::Caches;
     let drive =
         |i| DriveConfig { name: format!("d{i}"), spec: DriveSpec::Modelled { name: format!("d{i}") } };
+    // Controller 0's.
+    let ssd =
+        DriveConfig { name: "ssd".to_owned(), spec: DriveSpec::Modelled { name: format!("d{}", DISKS - 1) } };
     let group = |name: &str, level, disks: std::ops::Range<usize>| GroupConfig {
         name: name.to_owned(),
         level,
@@ -98,10 +101,11 @@ fn declaration(between: Between) -> Config {
         id: ArrayId([7; 16]),
         controllers: CONTROLLERS,
         portals: portals.collect(),
-        drives: (0..DISKS).map(drive).collect(),
+        drives: (0..DISKS - 1).map(drive).chain(caches.then_some(ssd)).collect(),
         cache: caches.then_some(CacheSettings {
             memory_bytes: array::config::CACHE_BYTES_MIN,
             read_ahead_bytes: 1 << 20,
+            ssds: vec!["ssd".to_owned()],
         }),
         groups: vec![
             group("mirror", Level::Raid1, 0..2),

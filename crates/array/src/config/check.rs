@@ -21,7 +21,7 @@ impl Config {
         if self.controllers == 0 || self.controllers > 64 {
             return refuse("controllers", "between 1 and 64".into());
         }
-        if self.cache.is_some_and(|c| c.memory_bytes < CACHE_BYTES_MIN) {
+        if self.cache.as_ref().is_some_and(|c| c.memory_bytes < CACHE_BYTES_MIN) {
             return refuse("cache", format!("memory is {CACHE_BYTES_MIN} bytes at least"));
         }
         self.check_portals()?;
@@ -80,6 +80,20 @@ impl Config {
             }
             if let Some(group) = taken.get(spare.as_str()) {
                 return refuse(place, format!("the drive is in group {group:?}"));
+            }
+        }
+        let ssds = self.cache.iter().flat_map(|c| &c.ssds);
+        check_names("ssd", ssds.clone())?;
+        for ssd in ssds {
+            let place = "cache: ssds";
+            if !self.drives.iter().any(|d| d.name == *ssd) {
+                return refuse(place, format!("no drive {ssd:?} is declared"));
+            }
+            if let Some(group) = taken.get(ssd.as_str()) {
+                return refuse(place, format!("drive {ssd:?} is in group {group:?}"));
+            }
+            if self.spares.contains(ssd) {
+                return refuse(place, format!("drive {ssd:?} is a spare"));
             }
         }
         Ok(())

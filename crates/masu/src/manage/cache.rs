@@ -33,6 +33,16 @@ fn print_one(cache: &Cache) {
     if cache.waits > 0 {
         println!("writes waited {} times because too much was pending", cache.waits);
     }
+    if let Some(s) = &cache.second {
+        let state = if s.failed { "off: its drive failed" } else { "serves" };
+        println!(
+            "SSD behind it: {state}, {} of {} used, {} of what was asked for found, {} written",
+            format_bytes(s.used_bytes),
+            format_bytes(s.size_bytes),
+            share(s.hits, s.hits + s.misses),
+            format_bytes(s.written_bytes)
+        );
+    }
     println!();
     let row = |v: &admin::CachedVolume| {
         vec![
