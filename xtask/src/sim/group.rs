@@ -87,7 +87,12 @@ impl GroupLives {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
             disk.set_slow(if i == which && rng.bool() { SLOW_FACTOR } else { 1 });
             if self.fault == Fault::LostWrite {
-                disk.lose_writes(1);
+                // Not its first: that one goes to the journal of a group with parity, where it does no harm unless the power is cut next.
+                let (world, disk, after) = (world.clone(), disk.clone(), rng.u64(..DEATH_AFTER_NS_MAX));
+                world.clone().spawn(async move {
+                    world.sleep(Duration::from_nanos(after)).await;
+                    disk.lose_writes(1);
+                });
             }
         }
         self.shared.tell(|| format!("faults: disk {which} of {}", disks.len()));
