@@ -19,6 +19,7 @@
 
 pub mod cli;
 mod datastore;
+pub mod drives;
 mod embedded;
 mod hosts;
 mod interrupt;

@@ -37,7 +37,9 @@ use std::time::Duration;
 
 use world::Rng;
 
+use crate::clockwork::Clockwork;
 use crate::core::Core;
+use crate::drives::{DriveParameters, FlashParameters, HardDiskParameters, ParameterError, Prepared, Usage};
 use crate::modelled_drive::Ops;
 use crate::rack::Power;
 use crate::store::{Doubtful, Store};
@@ -47,19 +49,33 @@ pub(crate) const SECTOR_BYTES: u64 = 512;
 /// The physical sector of most disks of today: they tear a write only here.
 pub(crate) const PHYSICAL_BYTES: u64 = 4096;
 
+/// How long a disk takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Every operation takes as long, and does not wait for others.
+    Fixed {
+        /// How long.
+        latency: Duration,
+        /// Up to this much is added, drawn from the stream `latency`: operations overtake each other.
+        jitter: Duration,
+    },
+    /// As a drive of this kind takes: operations queue in it and are served as it chooses.
+    Drive(Prepared),
+}
+
 /// What a disk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
     /// Size in bytes.
     pub len_bytes: u64,
     /// The unit of addresses and lengths: 512 or 4096.
     pub block_bytes: u32,
-    /// How long every operation takes.
-    pub latency: Duration,
-    /// Up to this much is added to the latency, drawn from the stream `latency`: operations overtake each other.
-    pub jitter: Duration,
+    /// How long operations take.
+    pub timing: Timing,
     /// The size of the volatile write cache; 0: none.
     pub cache_bytes: u64,
+    /// Whether what is written is kept; if not, reads give zeros, and terabytes cost no memory. (Zeros cost none anyway.)
+    pub keeps_content: bool,
 }
 
 impl DiskSpec {
@@ -69,20 +85,50 @@ impl DiskSpec {
         DiskSpec {
             len_bytes,
             block_bytes: 512,
-            latency: Duration::from_micros(100),
-            jitter: Duration::ZERO,
+            timing: Timing::Fixed { latency: Duration::from_micros(100), jitter: Duration::ZERO },
             cache_bytes: 16 << 20,
+            keeps_content: true,
         }
+    }
+
+    /// A drive as its parameters describe it, in its whole size. It has a volatile cache if it acknowledges writes that a loss of power takes.
+    pub fn drive(parameters: &DriveParameters) -> Result<DiskSpec, ParameterError> {
+        let prepared = Prepared::new(parameters)?;
+        Ok(DiskSpec {
+            len_bytes: prepared.len_bytes(),
+            block_bytes: 512,
+            cache_bytes: prepared.volatile_bytes(),
+            timing: Timing::Drive(prepared),
+            keeps_content: true,
+        })
+    }
+
+    /// A drive with platters ([`crate::drives::catalogue`] has some). Panics on parameters that no drive can have;
+    /// [`DiskSpec::drive`] says what is wrong with them.
+    pub fn mechanical(parameters: &HardDiskParameters) -> DiskSpec {
+        DiskSpec::drive(&DriveParameters::HardDisk(parameters.clone())).expect("a drive can be like this")
+    }
+
+    /// A drive with flash. Panics like [`DiskSpec::mechanical`].
+    pub fn flash(parameters: &FlashParameters) -> DiskSpec {
+        DiskSpec::drive(&DriveParameters::Flash(parameters.clone())).expect("a drive can be like this")
     }
 
     /// With this constant latency.
     pub fn with_latency(self, latency: Duration) -> DiskSpec {
-        DiskSpec { latency, ..self }
+        let jitter = match self.timing {
+            Timing::Fixed { jitter, .. } => jitter,
+            Timing::Drive(_) => Duration::ZERO,
+        };
+        DiskSpec { timing: Timing::Fixed { latency, jitter }, ..self }
     }
 
-    /// With up to this much more latency, drawn.
+    /// With up to this much more latency, drawn. Panics for a drive whose timing is modelled: nothing in it is drawn.
     pub fn with_jitter(self, jitter: Duration) -> DiskSpec {
-        DiskSpec { jitter, ..self }
+        let Timing::Fixed { latency, .. } = self.timing else {
+            panic!("a drive with modelled timing has no jitter");
+        };
+        DiskSpec { timing: Timing::Fixed { latency, jitter }, ..self }
     }
 
     /// With a volatile cache of this size.
@@ -93,6 +139,16 @@ impl DiskSpec {
     /// With blocks of this size.
     pub fn with_block_bytes(self, block_bytes: u32) -> DiskSpec {
         DiskSpec { block_bytes, ..self }
+    }
+
+    /// Only so much of it, from the outermost track of a drive with platters.
+    pub fn with_len_bytes(self, len_bytes: u64) -> DiskSpec {
+        DiskSpec { len_bytes, ..self }
+    }
+
+    /// Keeping nothing of what is written.
+    pub fn without_content(self) -> DiskSpec {
+        DiskSpec { keeps_content: false, ..self }
     }
 }
 
@@ -137,6 +193,8 @@ pub(crate) struct Shared {
     pub(crate) store: RefCell<Store>,
     pub(crate) faults: RefCell<Faults>,
     pub(crate) ops: RefCell<Ops>,
+    /// How long operations take, in the run that has the disk open.
+    pub(crate) clockwork: RefCell<Clockwork>,
     /// The run that has the disk open.
     pub(crate) line: RefCell<Weak<Core>>,
 }
@@ -147,14 +205,18 @@ impl Shared {
             spec.len_bytes.is_multiple_of(spec.block_bytes.into()),
             "disk {name}: its size is not whole blocks"
         );
+        if let Timing::Drive(prepared) = &spec.timing {
+            assert!(spec.len_bytes <= prepared.len_bytes(), "disk {name}: its drive is smaller");
+        }
         Shared {
             name: name.to_owned(),
             number,
-            spec,
             power,
-            store: RefCell::new(Store::new(spec.cache_bytes)),
+            store: RefCell::new(Store::new(spec.cache_bytes, spec.keeps_content)),
             faults: RefCell::default(),
             ops: RefCell::default(),
+            clockwork: RefCell::new(Clockwork::new(&spec.timing)),
+            spec,
             line: RefCell::default(),
         }
     }
@@ -188,7 +250,12 @@ impl Disk {
 
     /// What it is.
     pub fn spec(&self) -> DiskSpec {
-        self.0.spec
+        self.0.spec.clone()
+    }
+
+    /// What its drive did in the present or last run; `None` for a disk of fixed latency.
+    pub fn usage(&self) -> Option<Usage> {
+        self.0.clockwork.borrow().usage()
     }
 
     /// The content that a read would see now; latent errors do not hinder it.

@@ -33,7 +33,7 @@ impl DiskImage {
     pub(crate) fn of(disk: &Shared) -> DiskImage {
         DiskImage {
             name: disk.name.clone(),
-            spec: disk.spec,
+            spec: disk.spec.clone(),
             store: disk.store.borrow().clone(),
             faults: disk.faults.borrow().clone(),
             in_flight: disk.ops.borrow().writes(),

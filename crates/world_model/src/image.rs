@@ -1,4 +1,4 @@
-//! The content of a disk, kept sparsely: what was never written, or was zeroed, takes no memory. A copy shares everything with its
+//! The content of a disk, kept sparsely: what was never written, or was zeroed or written with zeros, takes no memory. A copy shares everything with its
 //! original until either writes: an image of all disks at every persistence point of a run costs a few pointers each.
 
 use std::collections::BTreeMap;
@@ -47,6 +47,10 @@ impl Image {
 
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
         for_each_chunk(at, bytes.len(), |chunk, from, range| {
+            if is_zero(&bytes[range.clone()]) {
+                self.zero(at + range.start as u64, range.len() as u64);
+                return;
+            }
             let (leaf, i) = place(chunk);
             let leaf = Arc::make_mut(self.leaves.entry(leaf).or_default());
             let to = Arc::make_mut(leaf.0[i].get_or_insert_with(|| Arc::new([0; CHUNK])));
@@ -97,6 +101,12 @@ impl Image {
     }
 }
 
+/// Whether nothing need be kept of it. Ends at the first word that is not zero.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<64>();
+    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+}
+
 /// Calls `f` with the chunk's number, the offset in it, and the range of the transfer.
 fn for_each_chunk(at: u64, len: usize, mut f: impl FnMut(u64, usize, std::ops::Range<usize>)) {
     let mut done = 0;
@@ -133,6 +143,17 @@ mod tests {
             assert_eq!(*byte, if written { 7 } else { 0 }, "byte {i}");
         }
         assert_eq!(chunks(&image), 3);
+    }
+
+    #[test]
+    fn zeros_that_are_written_take_no_memory() {
+        let mut image = Image::default();
+        image.write(CHUNK as u64, &[7; CHUNK]);
+        image.write(0, &vec![0; 3 * CHUNK]);
+        assert_eq!((chunks(&image), read(&image, CHUNK as u64, CHUNK)), (0, vec![0; CHUNK]));
+        image.write(0, &[7; CHUNK]);
+        image.write(512, &[0; 512]);
+        assert_eq!(read(&image, 0, 1536), [[7; 512], [0; 512], [7; 512]].concat());
     }
 
     #[test]

@@ -48,8 +48,10 @@
 
 #![forbid(unsafe_code)]
 
+mod clockwork;
 mod core;
 pub mod disk;
+pub mod drives;
 mod fork;
 mod image;
 mod model;
@@ -62,7 +64,7 @@ mod store;
 mod timers;
 mod trace;
 
-pub use disk::{Disk, DiskSpec};
+pub use disk::{Disk, DiskSpec, Timing};
 pub use fork::{DisksImage, Loss};
 pub use model::{Model, Outcome};
 pub use net::{Net, NetSpec};

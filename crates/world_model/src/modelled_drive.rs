@@ -6,8 +6,10 @@ use std::time::Duration;
 use world::io::{Completer, Completions};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, OpenError};
 
+use crate::clockwork::{Clockwork, MECHANISM};
 use crate::core::Core;
-use crate::disk::{DiskSpec, Health, SECTOR_BYTES, Shared};
+use crate::disk::{DiskSpec, Health, SECTOR_BYTES, Shared, Timing};
+use crate::drives::{Kind, Prepared};
 use crate::store::{Content, Doubtful};
 use crate::timers::Fire;
 use crate::trace::digest_of;
@@ -22,6 +24,19 @@ enum Op {
     Write { at: u64, content: Content, done: Completer<Result<(), DriveError>> },
     Flush { before: u64, done: Completer<Result<(), DriveError>> },
     Probe { done: Completer<Result<(), DriveError>> },
+}
+
+impl Op {
+    /// What it asks of the drive: kind, address and length in bytes.
+    fn request(&self) -> (Kind, u64, u64) {
+        match self {
+            Op::Read { at, buf, .. } => (Kind::Read, *at, buf.len() as u64),
+            Op::Write { at, content: Content::Bytes(data), .. } => (Kind::Write, *at, data.len() as u64),
+            Op::Write { at, content: Content::Zeros(len), .. } => (Kind::Zero, *at, *len),
+            Op::Flush { .. } => (Kind::Flush, 0, 0),
+            Op::Probe { .. } => (Kind::Probe, 0, 0),
+        }
+    }
 }
 
 /// The operations in flight on one disk; an operation's place is its token.
@@ -89,6 +104,10 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
             return refuse(path.display().to_string(), "the model world has no files and devices");
         }
     };
+    if disk.line.borrow().as_ptr() != Rc::as_ptr(core) {
+        // Another run: its time begins anew, and the drive is at rest.
+        *disk.clockwork.borrow_mut() = Clockwork::new(&disk.spec.timing);
+    }
     *disk.line.borrow_mut() = Rc::downgrade(core);
     core.record("open", disk.number, disk.spec.len_bytes);
     let info = DriveInfo {
@@ -96,7 +115,7 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
         len_bytes: disk.spec.len_bytes,
         block_bytes: disk.spec.block_bytes,
         volatile_cache: disk.spec.cache_bytes > 0,
-        cheap_zero: true,
+        cheap_zero: !matches!(disk.spec.timing, Timing::Drive(Prepared::HardDisk(_))),
     };
     let drive = ModelledDrive {
         disk,
@@ -120,17 +139,9 @@ impl ModelledDrive {
             // The caller is dead already; its last step just does not know.
             return;
         }
-        let spec = &self.disk.spec;
-        let jitter_ns = match u64::try_from(spec.jitter.as_nanos()).unwrap_or(u64::MAX) {
-            0 => 0,
-            max => self.core.latency.borrow_mut().u64(..=max),
-        };
-        let latency_ns = u64::try_from(spec.latency.as_nanos()).unwrap_or(u64::MAX);
-        let slow = u64::from(self.disk.faults.borrow().slow);
-        let at_ns =
-            self.core.now_ns().saturating_add(latency_ns.saturating_add(jitter_ns).saturating_mul(slow));
+        let (kind, at, len) = op.request();
         let token = self.disk.ops.borrow_mut().insert(op);
-        self.core.arm(at_ns, self.disk.clone(), token);
+        self.disk.schedule(&self.core, token, kind, at, len);
     }
 
     fn write_content(&self, at: u64, content: Content) -> Io<Result<(), DriveError>> {
@@ -150,7 +161,8 @@ impl DriveBackend for ModelledDrive {
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
         self.core.record("write", self.disk.number, at);
-        self.core.record("bytes", data.len() as u64, digest_of(&data));
+        let digest = if self.disk.spec.keeps_content { digest_of(&data) } else { 0 };
+        self.core.record("bytes", data.len() as u64, digest);
         self.write_content(at, Content::Bytes(data))
     }
 
@@ -177,10 +189,14 @@ impl DriveBackend for ModelledDrive {
 }
 
 impl Fire for Shared {
-    fn fire(&self, core: &Core, token: u64) {
+    fn fire(self: Rc<Self>, core: &Core, token: u64) {
         let health = self.faults.borrow().health;
         if health == Health::Hung {
             self.ops.borrow_mut().parked.push(token);
+            return;
+        }
+        if token == MECHANISM {
+            self.go_on(core);
             return;
         }
         let Some(op) = self.ops.borrow_mut().remove(token) else { return };

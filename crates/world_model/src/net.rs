@@ -209,9 +209,8 @@ struct Dialling {
 }
 
 impl Fire for Dialling {
-    fn fire(&self, _: &Core, number: u64) {
-        let again = Rc::new(Dialling { net: self.net.clone(), core: self.core.clone() });
-        self.net.dialled(&self.core, number, again);
+    fn fire(self: Rc<Self>, _: &Core, number: u64) {
+        self.net.dialled(&self.core, number, self.clone());
     }
 }
 

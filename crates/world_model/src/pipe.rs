@@ -318,7 +318,7 @@ impl State {
 }
 
 impl Fire for Pipe {
-    fn fire(&self, _: &Core, _: u64) {
+    fn fire(self: Rc<Self>, _: &Core, _: u64) {
         let state = &mut *self.state.borrow_mut();
         if state.silent {
             return;

@@ -146,7 +146,7 @@ impl Disks {
     pub(crate) fn clear(&self) {
         self.unwatch();
         for disk in self.0.list.take() {
-            *disk.0.store.borrow_mut() = Store::new(0);
+            *disk.0.store.borrow_mut() = Store::new(0, true);
         }
     }
 

@@ -63,10 +63,12 @@ pub(crate) struct Store {
     cache_first: u64,
     cache_used_bytes: u64,
     cache_max_bytes: u64,
+    /// Nothing is kept, and zeros are read.
+    keeps: bool,
 }
 
 impl Store {
-    pub(crate) fn new(cache_max_bytes: u64) -> Store {
+    pub(crate) fn new(cache_max_bytes: u64, keeps: bool) -> Store {
         Store {
             current: Image::default(),
             durable: Image::default(),
@@ -74,6 +76,7 @@ impl Store {
             cache_first: 0,
             cache_used_bytes: 0,
             cache_max_bytes,
+            keeps,
         }
     }
 
@@ -94,6 +97,9 @@ impl Store {
 
     /// A write completes.
     pub(crate) fn put(&mut self, at: u64, content: Content) {
+        if !self.keeps {
+            return;
+        }
         content.put(&mut self.current, at);
         if self.cache_max_bytes == 0 {
             return;

@@ -10,7 +10,7 @@ use crate::core::Core;
 
 /// Something of the model that is told when its time has come: a disk, a pipe.
 pub(crate) trait Fire {
-    fn fire(&self, core: &Core, token: u64);
+    fn fire(self: Rc<Self>, core: &Core, token: u64);
 }
 
 pub(crate) enum Event {

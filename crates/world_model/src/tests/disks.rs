@@ -111,7 +111,11 @@ fn crash_run(seed: u64, spec: DiskSpec) -> u64 {
 fn flushed_writes_survive_and_the_others_are_old_or_new_by_sector() {
     for seed in 0..100 {
         let spec = DiskSpec::new((BLOCKS * BLOCK) as u64);
-        assert_eq!(crash_run(seed, spec), crash_run(seed, spec), "seed {seed}: the same digest twice");
+        assert_eq!(
+            crash_run(seed, spec.clone()),
+            crash_run(seed, spec.clone()),
+            "seed {seed}: the same digest twice"
+        );
         crash_run(seed, spec.with_cache_bytes(4096));
     }
 }

@@ -38,7 +38,7 @@ struct Rig {
 fn rig(width: usize, seed: u64) -> Rig {
     let model = Model::new(seed);
     let spec = DiskSpec::new(2 << 20).with_jitter(Duration::from_micros(120)).with_cache_bytes(64 << 10);
-    let disks = (0..width).map(|i| model.disk(&format!("d{i}"), spec)).collect();
+    let disks = (0..width).map(|i| model.disk(&format!("d{i}"), spec.clone())).collect();
     Rig { model, disks, shadow: Shadow::default(), overwritten: RefCell::default() }
 }
 

@@ -1,0 +1,35 @@
+//! The built-in drives, by name.
+
+use std::path::Path;
+
+use world_model::drives::DriveParameters;
+
+use super::file::{DriveFileError, parse};
+
+/// Name and file of every built-in drive.
+pub const CATALOGUE: [(&str, &str); 9] = [
+    ("cheetah-15k5", include_str!("../../../world_model/catalogue/cheetah-15k5.toml")),
+    ("cheetah-15k6", include_str!("../../../world_model/catalogue/cheetah-15k6.toml")),
+    ("savvio-10k4", include_str!("../../../world_model/catalogue/savvio-10k4.toml")),
+    ("savvio-10k1", include_str!("../../../world_model/catalogue/savvio-10k1.toml")),
+    ("constellation-2", include_str!("../../../world_model/catalogue/constellation-2.toml")),
+    ("cheetah-9lp", include_str!("../../../world_model/catalogue/cheetah-9lp.toml")),
+    ("atlas-10k", include_str!("../../../world_model/catalogue/atlas-10k.toml")),
+    ("sata-ssd", include_str!("../../../world_model/catalogue/sata-ssd.toml")),
+    ("nvme-ssd", include_str!("../../../world_model/catalogue/nvme-ssd.toml")),
+];
+
+/// A drive of the catalogue, or the one that a file describes.
+pub fn load(name_or_path: &str) -> Result<DriveParameters, DriveFileError> {
+    if let Some((name, text)) = CATALOGUE.iter().find(|(name, _)| *name == name_or_path) {
+        return parse(text, &format!("{name}.toml"));
+    }
+    let text = std::fs::read_to_string(Path::new(name_or_path)).map_err(|e| {
+        let names: Vec<&str> = CATALOGUE.iter().map(|(name, _)| *name).collect();
+        DriveFileError::Read {
+            path: name_or_path.into(),
+            cause: format!("{e}; the catalogue has {}", names.join(", ")),
+        }
+    })?;
+    parse(&text, name_or_path)
+}

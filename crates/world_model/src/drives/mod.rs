@@ -1,0 +1,39 @@
+//! Drives as hardware: what a request costs in time. Pure: no clock, no world; the caller says what time it is.
+//!
+//! ```text
+//!             submit(now, request)                    wake(now), at due_ns
+//!                    │                                       │
+//!   HardDisk:  segments ──hit──> bus ──> done at      queue ──choose──> arm, rotation ──> done at
+//!              (on-drive cache)                        FCFS, LOOK, SPTF    Mechanics: Geometry, SeekCurve
+//!   Flash:     units ──> link ──> done at
+//! ```
+//!
+//! A drive is described by [`DriveParameters`] (a file of the catalogue, a constant of [`catalogue`]); [`DriveModel`] is one in operation.
+//! A request that is given to it is answered with the time of its completion, now or when the mechanism comes to it: the mechanism serves
+//! one request at a time and is never interrupted, except in reading ahead.
+//!
+//! Time is in integer nanoseconds, the angle of the platters is time modulo one revolution, and nothing is drawn: the same requests at the
+//! same times give the same completions.
+
+pub mod catalogue;
+mod curve;
+mod flash;
+mod geometry;
+mod hard_disk;
+mod mechanics;
+mod model;
+mod parameters;
+mod queue;
+mod reading;
+mod segments;
+
+pub use curve::SeekCurve;
+pub use flash::Flash;
+pub use geometry::{Geometry, Place};
+pub use hard_disk::HardDisk;
+pub use mechanics::Mechanics;
+pub use model::{Completion, DriveModel, Kind, Prepared, Request, Usage};
+pub use parameters::{
+    AfterReadOrWrite, BLOCK_BYTES, DriveParameters, FlashParameters, HardDiskParameters, Overheads,
+    ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
+};

@@ -1,0 +1,181 @@
+//! A drive in operation, of either kind, and what is asked of it.
+
+use std::sync::Arc;
+
+use super::flash::Flash;
+use super::hard_disk::HardDisk;
+use super::mechanics::Mechanics;
+use super::parameters::{BLOCK_BYTES, DriveParameters, FlashParameters, ParameterError};
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads blocks.
+    Read,
+    /// Writes blocks.
+    Write,
+    /// Makes blocks zero; no data crosses the bus.
+    Zero,
+    /// Makes every write that was acknowledged durable.
+    Flush,
+    /// Asks whether the drive is there.
+    Probe,
+}
+
+/// A request to a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The caller's name for it.
+    pub token: u64,
+    /// What it does.
+    pub kind: Kind,
+    /// The first block.
+    pub block: u64,
+    /// How many.
+    pub blocks: u64,
+}
+
+impl Request {
+    pub(super) fn is_read(&self) -> bool {
+        self.kind == Kind::Read
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.block + self.blocks
+    }
+}
+
+/// A request is done at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Its name.
+    pub token: u64,
+    /// When.
+    pub at_ns: u64,
+}
+
+/// What a drive did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How long the mechanism, or the flash units on average, worked for requests. Reading ahead does not count: it hinders nobody.
+    pub busy_ns: u64,
+    /// Requests that the mechanism or a unit served.
+    pub served: u64,
+    /// Reads that the cache on the drive served, and writes that it took.
+    pub hits: u64,
+    /// Cylinders that the arm crossed for requests.
+    pub cylinders: u64,
+}
+
+/// A drive in operation.
+#[derive(Clone, Debug)]
+pub enum DriveModel {
+    /// With platters and an arm.
+    HardDisk(Box<HardDisk>),
+    /// With flash.
+    Flash(Flash),
+}
+
+/// Checked parameters, prepared for many drives of one model: a copy shares them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// With platters and an arm.
+    HardDisk(Arc<Mechanics>),
+    /// With flash.
+    Flash(Arc<FlashParameters>),
+}
+
+impl Prepared {
+    /// Checks and prepares them.
+    pub fn new(parameters: &DriveParameters) -> Result<Prepared, ParameterError> {
+        parameters.check()?;
+        Ok(match parameters {
+            DriveParameters::HardDisk(disk) => Prepared::HardDisk(Arc::new(Mechanics::new(disk.clone())?)),
+            DriveParameters::Flash(flash) => Prepared::Flash(Arc::new(flash.clone())),
+        })
+    }
+
+    /// The size of a drive.
+    pub fn len_bytes(&self) -> u64 {
+        let len_blocks = match self {
+            Prepared::HardDisk(mechanics) => mechanics.geometry().len_blocks(),
+            Prepared::Flash(flash) => flash.len_blocks,
+        };
+        len_blocks * BLOCK_BYTES
+    }
+
+    /// How much a loss of power may take of what was acknowledged.
+    pub(crate) fn volatile_bytes(&self) -> u64 {
+        match self {
+            Prepared::HardDisk(mechanics) => {
+                let segments = mechanics.parameters().segments;
+                segments.write_segments as u64 * segments.blocks * BLOCK_BYTES
+            }
+            Prepared::Flash(flash) if flash.protected_buffer => 0,
+            Prepared::Flash(flash) => flash.buffer_bytes,
+        }
+    }
+
+    /// A new drive, its arm at the first cylinder and its cache empty.
+    pub fn drive(&self) -> DriveModel {
+        match self {
+            Prepared::HardDisk(mechanics) => DriveModel::HardDisk(Box::new(HardDisk::new(mechanics.clone()))),
+            Prepared::Flash(flash) => DriveModel::Flash(Flash::new(flash.clone())),
+        }
+    }
+}
+
+impl DriveModel {
+    /// A new drive, its arm at the first cylinder and its cache empty.
+    pub fn new(parameters: &DriveParameters) -> Result<DriveModel, ParameterError> {
+        Ok(Prepared::new(parameters)?.drive())
+    }
+
+    /// How many blocks it shows.
+    pub fn len_blocks(&self) -> u64 {
+        match self {
+            DriveModel::HardDisk(disk) => disk.mechanics().geometry().len_blocks(),
+            DriveModel::Flash(flash) => flash.len_blocks(),
+        }
+    }
+
+    /// Gives it a request; the blocks must lie on the drive. The completions that are certain now are added to `done`.
+    pub fn submit(&mut self, now_ns: u64, request: Request, done: &mut Vec<Completion>) {
+        match self {
+            DriveModel::HardDisk(disk) => disk.submit(now_ns, request, done),
+            DriveModel::Flash(flash) => flash.submit(now_ns, request, done),
+        }
+    }
+
+    /// When [`DriveModel::wake`] must be called, if nothing is submitted before.
+    pub fn due_ns(&self) -> Option<u64> {
+        match self {
+            DriveModel::HardDisk(disk) => disk.due_ns(),
+            DriveModel::Flash(_) => None,
+        }
+    }
+
+    /// The mechanism may be free now: it begins the next request.
+    pub fn wake(&mut self, now_ns: u64, done: &mut Vec<Completion>) {
+        match self {
+            DriveModel::HardDisk(disk) => disk.wake(now_ns, done),
+            DriveModel::Flash(_) => {}
+        }
+    }
+
+    /// From now on everything takes `factor` times as long; 1: healthy.
+    pub fn set_slow(&mut self, factor: u32) {
+        match self {
+            DriveModel::HardDisk(disk) => disk.set_slow(factor),
+            DriveModel::Flash(flash) => flash.set_slow(factor),
+        }
+    }
+
+    /// What it did since it was made.
+    pub fn usage(&self) -> Usage {
+        match self {
+            DriveModel::HardDisk(disk) => disk.usage(),
+            DriveModel::Flash(flash) => flash.usage(),
+        }
+    }
+}

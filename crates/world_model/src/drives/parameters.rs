@@ -1,0 +1,379 @@
+//! What a drive is: the parameters of its file, and what they must keep to.
+
+use std::borrow::Cow;
+
+/// The unit of addresses within a drive.
+pub const BLOCK_BYTES: u64 = 512;
+
+/// Cylinders of a surface: ten times what the densest drive of today has, and what fits the arithmetic of [`super::SeekCurve`].
+const CYLINDERS_MAX: u32 = 1 << 22;
+/// Sectors of a track: drives of today have 4,000.
+const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
+/// Heads: helium drives have 22.
+const HEADS_MAX: u32 = 64;
+/// The longest time that a parameter may name: a second.
+const TIME_MAX_NS: u32 = 1_000_000_000;
+/// Requests among which a drive chooses: the most that any protocol numbers for one drive.
+const QUEUE_DEPTH_MAX: usize = 65_536;
+/// Segments of a drive's cache.
+const SEGMENTS_MAX: usize = 1024;
+/// Units of a flash drive: dies, seen through the controller.
+const UNITS_MAX: usize = 4096;
+
+/// A drive of either kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveParameters {
+    /// With platters and an arm.
+    HardDisk(HardDiskParameters),
+    /// With flash.
+    Flash(FlashParameters),
+}
+
+impl DriveParameters {
+    /// The name of its model.
+    pub fn name(&self) -> &str {
+        match self {
+            DriveParameters::HardDisk(disk) => &disk.name,
+            DriveParameters::Flash(flash) => &flash.name,
+        }
+    }
+
+    /// Whether a drive can be like this.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        match self {
+            DriveParameters::HardDisk(disk) => disk.check(),
+            DriveParameters::Flash(flash) => flash.check(),
+        }
+    }
+}
+
+/// A drive with platters and an arm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HardDiskParameters {
+    /// The name of its model.
+    pub name: Cow<'static, str>,
+    /// One turn of the platters.
+    pub revolution_ns: u32,
+    /// Surfaces with a head each.
+    pub heads: u32,
+    /// From the outermost inwards, without a cylinder in two zones.
+    pub zones: Cow<'static, [Zone]>,
+    /// The order of the heads is reversed on every other cylinder, so that the step to the next cylinder stays on its surface.
+    pub serpentine: bool,
+    /// Blocks that the drive shows; `None`: all that its zones hold.
+    pub len_blocks: Option<u64>,
+    /// From one head to another of the same cylinder.
+    pub head_switch_ns: u32,
+    /// What a seek or head switch before a write takes more, where [`HardDiskParameters::seek_write`] does not have it yet.
+    pub write_settle_ns: u32,
+    /// Seeks before a read.
+    pub seek_read: Seek,
+    /// Seeks before a write; `None`: like those before a read.
+    pub seek_write: Option<Seek>,
+    /// What the electronics need for a command.
+    pub overheads: Overheads,
+    /// One block over the bus to the host.
+    pub bus_ns_per_block: u32,
+    /// The cache on the drive.
+    pub segments: SegmentParameters,
+    /// In which order the queue is served.
+    pub scheduling: Scheduling,
+    /// Among how many requests the drive chooses; more wait in the order of their arrival.
+    pub queue_depth: usize,
+}
+
+/// Cylinders with the same number of sectors on each track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// The first cylinder.
+    pub first_cylinder: u32,
+    /// The last cylinder.
+    pub last_cylinder: u32,
+    /// Sectors of a track.
+    pub sectors_per_track: u32,
+    /// How many sectors later the next track of a cylinder begins.
+    pub track_skew_sectors: u32,
+    /// How many sectors later the first track of the next cylinder begins.
+    pub cylinder_skew_sectors: u32,
+    /// Sectors at the end of the zone that hold no blocks.
+    pub spare_sectors: u32,
+}
+
+/// How long seeks take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// Three numbers of a data sheet.
+    Datasheet {
+        /// To the next cylinder.
+        single_ns: u32,
+        /// The average over all pairs of cylinders.
+        average_ns: u32,
+        /// From the first cylinder to the last.
+        full_ns: u32,
+    },
+    /// Measured: distances in cylinders, ascending from 1, and their times; between them a straight line.
+    Measured(Cow<'static, [(u32, u32)]>),
+}
+
+/// A time that depends on what the drive did before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AfterReadOrWrite {
+    /// The previous command was a read.
+    pub after_read_ns: u32,
+    /// The previous command was a write.
+    pub after_write_ns: u32,
+}
+
+impl AfterReadOrWrite {
+    /// The same after both.
+    pub const fn same(ns: u32) -> AfterReadOrWrite {
+        AfterReadOrWrite { after_read_ns: ns, after_write_ns: ns }
+    }
+}
+
+/// What the electronics need for a command before anything else happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overheads {
+    /// A read that the cache serves.
+    pub read_hit: AfterReadOrWrite,
+    /// A read that the medium serves.
+    pub read_miss: AfterReadOrWrite,
+    /// A write that the cache takes.
+    pub write_hit: AfterReadOrWrite,
+    /// A write that waits for the medium.
+    pub write_miss: AfterReadOrWrite,
+}
+
+impl Overheads {
+    /// The same for all.
+    pub const fn same(ns: u32) -> Overheads {
+        let all = AfterReadOrWrite::same(ns);
+        Overheads { read_hit: all, read_miss: all, write_hit: all, write_miss: all }
+    }
+}
+
+/// The cache on the drive: segments, each with one run of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentParameters {
+    /// How many.
+    pub count: usize,
+    /// The size of each.
+    pub blocks: u64,
+    /// How far a drive that has nothing else to do reads on after a read.
+    pub read_ahead: ReadAhead,
+    /// What is read ahead in any case, before the next request is begun.
+    pub read_ahead_min_blocks: u64,
+    /// What passes under the head on the track of a read is kept, too: reading begins where the head lands.
+    pub keeps_whole_track: bool,
+    /// How many segments may hold writes that are acknowledged and not yet on the medium; 0: the write cache is off, as arrays have it.
+    pub write_segments: usize,
+}
+
+/// How far reading ahead goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// Nowhere.
+    None,
+    /// To the end of the track; of the next track, when the segment began before this one.
+    Track,
+    /// Until the segment is full.
+    Segment,
+}
+
+/// In which order a queue is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// In the order of arrival.
+    Fcfs,
+    /// The arm goes on in its direction as long as requests lie there.
+    Look,
+    /// The request that the head can begin soonest.
+    Sptf {
+        /// For each nanosecond of waiting, so many thousandths of one are taken off a request's positioning time.
+        ageing_permille: u32,
+    },
+}
+
+/// A drive with flash: units of a fixed service time behind one link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlashParameters {
+    /// The name of its model.
+    pub name: Cow<'static, str>,
+    /// Its size.
+    pub len_blocks: u64,
+    /// How many reads are under way at once.
+    pub units: usize,
+    /// A read in its unit.
+    pub read_ns: u32,
+    /// A write into the buffer.
+    pub write_ns: u32,
+    /// The link, reading.
+    pub link_read_bytes_per_s: u64,
+    /// The link, writing.
+    pub link_write_bytes_per_s: u64,
+    /// The write buffer.
+    pub buffer_bytes: u64,
+    /// How fast the buffer is emptied into flash, before amplification.
+    pub program_bytes_per_s: u64,
+    /// How many bytes are programmed for 100 that the host writes.
+    pub amplification_percent: u32,
+    /// The buffer survives a loss of power: a flush need not empty it.
+    pub protected_buffer: bool,
+}
+
+/// What is wrong with parameters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// A number out of its range.
+    #[error("{what} is {value}: it must be {min} to {max}")]
+    Range {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least that it may be.
+        min: u64,
+        /// The most that it may be.
+        max: u64,
+    },
+    /// Zones that do not follow each other, or have spare sectors only.
+    #[error("zone {number} is wrong: {why}")]
+    Zone {
+        /// Which, from 0.
+        number: usize,
+        /// Why.
+        why: &'static str,
+    },
+    /// A seek curve that goes down, or does not begin at 1.
+    #[error("the seek times are wrong: {0}")]
+    Seek(&'static str),
+    /// More blocks than the zones hold.
+    #[error("{len_blocks} blocks are declared and the zones hold {held_blocks}")]
+    TooLong {
+        /// Declared.
+        len_blocks: u64,
+        /// Held.
+        held_blocks: u64,
+    },
+}
+
+fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), ParameterError> {
+    match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(ParameterError::Range { what, value, min, max }),
+    }
+}
+
+impl HardDiskParameters {
+    /// With this order of serving.
+    pub fn with_scheduling(self, scheduling: Scheduling) -> HardDiskParameters {
+        HardDiskParameters { scheduling, ..self }
+    }
+
+    /// Cylinders, from 0 to the last of the last zone.
+    pub fn cylinders(&self) -> u32 {
+        self.zones.last().map_or(0, |zone| zone.last_cylinder + 1)
+    }
+
+    /// Whether a drive can be like this.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        let (time, count) = (u64::from(TIME_MAX_NS), |n: usize| n as u64);
+        range("the time of a revolution in ns", self.revolution_ns.into(), 1000, time)?;
+        range("the number of heads", self.heads.into(), 1, HEADS_MAX.into())?;
+        range("the head switch in ns", self.head_switch_ns.into(), 0, time)?;
+        range("the write settle in ns", self.write_settle_ns.into(), 0, time)?;
+        range("the bus time of a block in ns", self.bus_ns_per_block.into(), 0, time)?;
+        range("the queue depth", count(self.queue_depth), 1, count(QUEUE_DEPTH_MAX))?;
+        range("the number of segments", count(self.segments.count), 0, count(SEGMENTS_MAX))?;
+        range("the blocks of a segment", self.segments.blocks, 1, 1 << 32)?;
+        let write_segments = count(self.segments.write_segments);
+        range("the number of write segments", write_segments, 0, count(self.segments.count))?;
+        for (what, overhead) in [
+            ("the overhead of a read hit in ns", self.overheads.read_hit),
+            ("the overhead of a read miss in ns", self.overheads.read_miss),
+            ("the overhead of a write hit in ns", self.overheads.write_hit),
+            ("the overhead of a write miss in ns", self.overheads.write_miss),
+        ] {
+            range(what, overhead.after_read_ns.max(overhead.after_write_ns).into(), 0, time)?;
+        }
+        self.check_zones()?;
+        self.seek_read.check()?;
+        self.seek_write.as_ref().map_or(Ok(()), Seek::check)
+    }
+
+    fn check_zones(&self) -> Result<(), ParameterError> {
+        range("the number of zones", self.zones.len() as u64, 1, 4096)?;
+        let mut next = 0;
+        let mut held_blocks = 0;
+        for (number, zone) in self.zones.iter().enumerate() {
+            let wrong = |why| Err(ParameterError::Zone { number, why });
+            if zone.first_cylinder < next || zone.last_cylinder < zone.first_cylinder {
+                return wrong("its cylinders do not follow those before");
+            }
+            range("the last cylinder of a zone", zone.last_cylinder.into(), 0, (CYLINDERS_MAX - 1).into())?;
+            range("the sectors of a track", zone.sectors_per_track.into(), 1, SECTORS_PER_TRACK_MAX.into())?;
+            if zone.track_skew_sectors.max(zone.cylinder_skew_sectors) > SECTORS_PER_TRACK_MAX {
+                return wrong("its skew is beyond any track");
+            }
+            let sectors = u64::from(zone.last_cylinder - zone.first_cylinder + 1)
+                * u64::from(self.heads)
+                * u64::from(zone.sectors_per_track);
+            if sectors > u32::MAX.into() {
+                return wrong("it has more than 2^32 sectors: divide it");
+            }
+            if sectors <= zone.spare_sectors.into() {
+                return wrong("it has spare sectors only");
+            }
+            held_blocks += sectors - u64::from(zone.spare_sectors);
+            next = zone.last_cylinder + 1;
+        }
+        match self.len_blocks {
+            Some(len_blocks) if len_blocks > held_blocks => {
+                Err(ParameterError::TooLong { len_blocks, held_blocks })
+            }
+            Some(len_blocks) => range("the number of blocks", len_blocks, 1, u64::MAX),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Seek {
+    fn check(&self) -> Result<(), ParameterError> {
+        match self {
+            Seek::Datasheet { single_ns, average_ns, full_ns } => {
+                range("the full seek in ns", (*full_ns).into(), 1, TIME_MAX_NS.into())?;
+                match single_ns <= average_ns && average_ns <= full_ns {
+                    true => Ok(()),
+                    false => Err(ParameterError::Seek("single, average and full do not ascend")),
+                }
+            }
+            Seek::Measured(points) => {
+                if points.first().is_none_or(|first| first.0 != 1) {
+                    return Err(ParameterError::Seek("the first distance is not 1"));
+                }
+                if !points.is_sorted_by(|a, b| a.0 < b.0) {
+                    return Err(ParameterError::Seek("the distances do not ascend"));
+                }
+                match points.iter().all(|point| point.1 <= TIME_MAX_NS) {
+                    true => Ok(()),
+                    false => Err(ParameterError::Seek("one is longer than a second")),
+                }
+            }
+        }
+    }
+}
+
+impl FlashParameters {
+    /// Whether a drive can be like this.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        let rate = |what, value| range(what, value, 1000, 1 << 50);
+        range("the number of units", self.units as u64, 1, UNITS_MAX as u64)?;
+        range("the read time in ns", self.read_ns.into(), 0, TIME_MAX_NS.into())?;
+        range("the write time in ns", self.write_ns.into(), 0, TIME_MAX_NS.into())?;
+        range("the number of blocks", self.len_blocks, 1, 1 << 54)?;
+        range("the write amplification in percent", self.amplification_percent.into(), 1, 100_000)?;
+        rate("the read rate of the link in bytes per second", self.link_read_bytes_per_s)?;
+        rate("the write rate of the link in bytes per second", self.link_write_bytes_per_s)?;
+        rate("the program rate in bytes per second", self.program_bytes_per_s)
+    }
+}
