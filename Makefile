@@ -96,7 +96,8 @@ sim: tools ## power cuts at every persistence point and at random, drives lost w
 .PHONY: bench
 bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s and ratios
 	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
-	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'judges/bench.sh masu="$$MASU_URL"'
+	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'MASU_PLAIN=$$MASU_URL \
+	  $(WITH) --memory --cache 1GiB --pin 0 bash -c '\''judges/bench.sh masu="$$MASU_PLAIN" masu-cached="$$MASU_URL"'\'''
 	@$(MAKE) --no-print-directory bench-layers
 
 .PHONY: bench-layers
@@ -109,6 +110,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "opening a pool of 10 TB" target/release/examples/open_ten_tb scattered
 	@$(STEP) "frames of the cache" target/release/examples/frames
 	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
+	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams
 	@$(STEP) "placement, in virtual time" target/release/examples/placement
 
 .PHONY: soak

@@ -112,7 +112,7 @@ show() {
   for name in "${names[@]}"; do
     [ "$name" != bare ] || [ "$workload" = random_read ] || continue
     read -r m lo hi < <(spread "$workload" "$name")
-    printf '  %-10s %8.0f  (%.0f to %.0f)   %5s x tgt-rdwr  %5s x tgt-aio' "$name" "$m" "$lo" "$hi" \
+    printf '  %-12s %8.0f  (%.0f to %.0f)   %5s x tgt-rdwr  %5s x tgt-aio' "$name" "$m" "$lo" "$hi" \
       "$(ratio "$m" "$(median "$workload" tgt-rdwr)")" "$(ratio "$m" "$(median "$workload" tgt-aio)")"
     [ "$workload" != random_read ] || printf '  %5s x bare' "$(ratio "$m" "$(median "$workload" bare)")"
     echo

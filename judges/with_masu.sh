@@ -2,10 +2,11 @@
 # Runs a command against an array of its own: starts the release binary on free ports with a fresh data directory,
 # and stops and removes it afterwards, also on Ctrl-C. This is the only judge that knows how masu is started.
 #
-#   judges/with_masu.sh [--chap] [--memory] [--pin CORE] [--size SIZE] COMMAND...
+#   judges/with_masu.sh [--chap] [--memory] [--cache SIZE] [--pin CORE] [--size SIZE] COMMAND...
 #
 #   --chap      every host must authenticate, and the array proves itself in turn
 #   --memory    the drive is memory (default: a file under target/judges)
+#   --cache     so much memory as a cache (default: none)
 #   --pin CORE  the whole array runs on one processor
 #   --size      of the volume (default 512MiB)
 #
@@ -22,18 +23,19 @@ readonly START_TIMEOUT_S=20 STOP_TIMEOUT_S=10
 readonly TARGET=iqn.2026-11.example.masu:judged
 readonly USER_NAME=judge PASSWORD=secret-of-the-judge USER_IN=masu PASSWORD_IN=secret-of-the-array
 
-chap=""; drive="file"; pin=(); size=512MiB
+chap=""; drive="file"; cache=""; pin=(); size=512MiB
 while [ $# -gt 0 ]; do
   case $1 in
     --chap) chap=yes; shift ;;
     --memory) drive="memory"; shift ;;
+    --cache) cache=${2:?}; shift 2 ;;
     --pin) pin=(taskset -c "${2:?}"); shift 2 ;;
     --size) size=${2:?}; shift 2 ;;
-    -*) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) break ;;
   esac
 done
-[ $# -gt 0 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2; }
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "with_masu: $masu is missing; run make build" >&2; exit 2; }
 
@@ -68,6 +70,7 @@ while [ "$port_2" = "$port" ]; do port_2=$(free_port); done
 {
   echo "target = \"$TARGET\""
   printf '[[portal]]\nlisten = "127.0.0.1:%s"\n' "$port" "$port_2"
+  [ -z "$cache" ] || printf '[cache]\nmemory = "%s"\n' "$cache"
   echo '[[drive]]'
   echo 'name = "d0"'
   case $drive in memory) echo 'memory = true' ;; file) echo 'file = "d0.img"' ;; esac
