@@ -13,6 +13,7 @@ use crate::Store;
 use crate::frames::{FRAME_BYTES, FrameCounts, Frames, PartitionCounts, PartitionId, UnitId};
 use crate::journal::Journal;
 use crate::second::{CHUNK_BLOCKS, SecondCounts, SecondLevel};
+use crate::traffic::Traffic;
 use crate::unit::{State, Unit, UnitSpec};
 
 /// The settings of a cache.
@@ -57,6 +58,11 @@ impl CacheConfig {
         self.memory_bytes / 100 * u64::from(self.read_ahead_percent)
     }
 
+    /// Memory for frames, in bytes: what partitions can have as their minimums together.
+    pub fn frames_bytes(&self) -> u64 {
+        u64::from(self.frames()) * FRAME_BYTES as u64
+    }
+
     fn frames(&self) -> u32 {
         let bytes = self.memory_bytes - self.read_ahead_bytes();
         u32::try_from(bytes / FRAME_BYTES as u64).unwrap_or(u32::MAX).max(FRAMES_MIN)
@@ -80,6 +86,15 @@ pub struct CacheCounts {
     pub waits: u64,
 }
 
+/// How a partition stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStatus {
+    /// Its frames.
+    pub frames: PartitionCounts,
+    /// What units did while they were in it.
+    pub traffic: Traffic,
+}
+
 /// The cache of one controller: a handle, cheap to clone.
 pub struct Cache<D: Store, J: Device + Clone + 'static>(pub(crate) Rc<Inner<D, J>>);
 
@@ -89,6 +104,8 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     pub(crate) frames: RefCell<Frames>,
     pub(crate) units: RefCell<BTreeMap<UnitId, Rc<State<D, J>>>>,
     next_unit: Cell<UnitId>,
+    /// What units did in partitions that they have left.
+    left: RefCell<BTreeMap<PartitionId, Traffic>>,
     /// Frames became clean, or a destage ended.
     pub(crate) cleaned: Signal,
     /// Something presses the background destage.
@@ -116,6 +133,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
             config,
             units: RefCell::default(),
             next_unit: Cell::new(UnitId(0)),
+            left: RefCell::default(),
             cleaned: Signal::default(),
             pressed: Signal::default(),
             destaging: Cell::new(false),
@@ -153,21 +171,29 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         self.0.second.borrow().as_ref().map(|second| second.counts())
     }
 
-    /// Makes a partition, or changes its minimum share of the frames in percent; the caller keeps the sum to 100.
-    pub fn set_partition(&self, id: PartitionId, min_share_percent: u8) {
-        self.0.frames.borrow_mut().partition(id, min_share_percent);
+    /// Makes a partition, or changes its minimum, which is rounded down to whole frames. The caller keeps the sum of the
+    /// minimums to [`CacheConfig::frames_bytes`].
+    pub fn set_partition(&self, id: PartitionId, minimum_bytes: u64) {
+        let frames_min = u32::try_from(minimum_bytes / FRAME_BYTES as u64).unwrap_or(u32::MAX);
+        self.0.frames.borrow_mut().partition(id, frames_min);
     }
 
     /// Removes a partition; its frames become partition 0's, and its units, too.
     pub fn remove_partition(&self, id: PartitionId) {
+        for unit in self.0.units.borrow().values().filter(|u| u.partition.get() == id) {
+            self.0.move_unit(unit, PartitionId(0));
+        }
+        self.0.left.borrow_mut().remove(&id);
         self.0.frames.borrow_mut().remove_partition(id);
-        let units = self.0.units.borrow();
-        units.values().filter(|u| u.partition.get() == id).for_each(|u| u.partition.set(PartitionId(0)));
     }
 
-    /// Counters of a partition.
-    pub fn partition_counts(&self, id: PartitionId) -> Option<PartitionCounts> {
-        self.0.frames.borrow().partition_counts(id)
+    /// How a partition stands; `None`: there is none of this number.
+    pub fn partition(&self, id: PartitionId) -> Option<PartitionStatus> {
+        let frames = self.0.frames.borrow().partition_counts(id)?;
+        let left = self.0.left.borrow().get(&id).copied().unwrap_or_default();
+        let units = self.0.units.borrow();
+        let present = units.values().filter(|u| u.partition.get() == id).map(|u| u.traffic_in_partition());
+        Some(PartitionStatus { frames, traffic: present.fold(left, Traffic::plus) })
     }
 
     /// Counters.
@@ -181,6 +207,23 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
 }
 
 impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
+    /// A unit takes frames of another partition from now on. Those that it has go with it as they are used.
+    pub(crate) fn move_unit(&self, unit: &State<D, J>, to: PartitionId) {
+        let from = unit.partition.replace(to);
+        if from != to {
+            self.note_left(unit, from);
+        }
+    }
+
+    /// A unit leaves a partition: what it did there stays.
+    pub(crate) fn note_left(&self, unit: &State<D, J>, from: PartitionId) {
+        let traffic = unit.traffic_in_partition();
+        unit.joined.set(unit.traffic());
+        let mut left = self.left.borrow_mut();
+        let left = left.entry(from).or_default();
+        *left = left.plus(traffic);
+    }
+
     /// Hands what the memory gave up to the second level.
     pub(crate) fn offer_evicted(&self) {
         let Some(second) = self.second.borrow().clone() else { return };

@@ -22,12 +22,13 @@ mod second;
 mod segments;
 mod store;
 mod streams;
+mod traffic;
 mod unit;
 
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Cache, CacheConfig, CacheCounts};
+pub use cache::{Cache, CacheConfig, CacheCounts, PartitionStatus};
 pub use frames::{
     ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, NoFrame, PARTITIONS_MAX,
     PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
@@ -39,4 +40,5 @@ pub use second::SecondCounts;
 pub use segments::{Part, SegmentCounts, Segments, Ticket};
 pub use store::Store;
 pub use streams::{Ahead, AheadLimits, Streams};
+pub use traffic::Traffic;
 pub use unit::{Settled, Unit, UnitCounts, UnitSpec, WritePolicy};

@@ -58,6 +58,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         unit.flush_store(unit.state.changes.get()).await?;
         self.0.frames.borrow_mut().drop_range(unit.state.id, blocks_of(&(0..end)));
         self.0.units.borrow_mut().remove(&unit.state.id);
+        self.0.note_left(&unit.state, unit.partition());
         drop(settled);
         self.0.cleaned.wake_all();
         Ok(())

@@ -33,7 +33,7 @@ pub struct PartitionCounts {
 #[derive(Default)]
 pub(super) struct Partition {
     pub(super) exists: bool,
-    pub(super) min_percent: u8,
+    pub(super) frames_min: u32,
     pub(super) small: Queue,
     pub(super) main: Queue,
     pub(super) ghosts: Queue,
@@ -60,11 +60,11 @@ impl Partition {
 /// but for the few without which a partition that claims nothing could not work at all.
 pub(super) fn giver(partitions: &[Partition], asking: usize, capacity: u32) -> Option<usize> {
     let existing = partitions.iter().filter(|p| p.exists).count() as u64;
-    let claimed: u64 = partitions.iter().map(|p| u64::from(p.min_percent)).sum();
-    let unclaimed = 100u64.saturating_sub(claimed);
-    let min = |p: &Partition| u64::from(capacity) * u64::from(p.min_percent) / 100;
+    let claimed: u64 = partitions.iter().map(|p| u64::from(p.frames_min)).sum();
+    let unclaimed = u64::from(capacity).saturating_sub(claimed);
+    let min = |p: &Partition| u64::from(p.frames_min);
     let fair = |p: &Partition| match p.exists {
-        true => min(p) + u64::from(capacity) * unclaimed / 100 / existing.max(1),
+        true => min(p) + unclaimed / existing.max(1),
         false => 0,
     };
     let most_above = |entitled: &dyn Fn(&Partition) -> u64| {

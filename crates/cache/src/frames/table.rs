@@ -143,18 +143,18 @@ impl Frames {
         frames
     }
 
-    /// Makes a partition or changes its minimum share of the frames. It takes effect as frames are asked for. The caller
-    /// sees to it that the minimums are at most 100 together, and the number below [`PARTITIONS_MAX`].
-    pub fn partition(&mut self, id: PartitionId, min_share_percent: u8) {
+    /// Makes a partition or changes its minimum of frames. It takes effect as frames are asked for. The caller sees to it
+    /// that the minimums are at most all frames together, and the number below [`PARTITIONS_MAX`].
+    pub fn partition(&mut self, id: PartitionId, frames_min: u32) {
         assert!(id.0 < PARTITIONS_MAX, "partition {} is over the limit of {PARTITIONS_MAX}", id.0);
         while self.partitions.len() <= usize::from(id.0) {
             self.partitions.push(Partition::default());
         }
         let partition = &mut self.partitions[usize::from(id.0)];
         partition.exists = true;
-        partition.min_percent = min_share_percent;
-        let claimed: u32 = self.partitions.iter().map(|p| u32::from(p.min_percent)).sum();
-        assert!(claimed <= 100, "partitions claim {claimed} percent of the frames");
+        partition.frames_min = frames_min;
+        let claimed: u64 = self.partitions.iter().map(|p| u64::from(p.frames_min)).sum();
+        assert!(claimed <= self.capacity.into(), "partitions claim {claimed} of {} frames", self.capacity);
     }
 
     /// The index of a partition; that of partition 0 for one that was removed.
@@ -179,6 +179,7 @@ impl Frames {
             return None;
         };
         counts.hits += 1;
+        self.adopt(partition, slot);
         let frame = &mut self.list[slot as usize];
         frame.used();
         Some(frame.view())
@@ -218,6 +219,7 @@ impl Frames {
         assert!(sectors != 0, "a write has a sector");
         let slot = match self.find(key) {
             Some(slot) => {
+                self.adopt(self.partition_index(partition), slot);
                 let frame = &mut self.list[slot as usize];
                 frame.take_over(data, sectors);
                 frame.used();
@@ -352,7 +354,6 @@ impl Frames {
     /// Counters of one partition; `None`: there is none of this number.
     pub fn partition_counts(&self, id: PartitionId) -> Option<PartitionCounts> {
         let partition = self.partitions.get(usize::from(id.0)).filter(|p| p.exists)?;
-        let frames_min = (u64::from(self.capacity) * u64::from(partition.min_percent) / 100) as u32;
-        Some(PartitionCounts { frames_min, ..partition.counts })
+        Some(PartitionCounts { frames_min: partition.frames_min, ..partition.counts })
     }
 }

@@ -250,6 +250,32 @@ impl Frames {
         }
     }
 
+    /// A frame that is used goes with the unit into the partition that this is in now.
+    #[inline]
+    pub(super) fn adopt(&mut self, partition: usize, slot: u32) {
+        if usize::from(self.list[slot as usize].partition) != partition {
+            self.move_frame(partition, slot);
+        }
+    }
+
+    fn move_frame(&mut self, to: usize, slot: u32) {
+        let frame = &mut self.list[slot as usize];
+        let from = usize::from(std::mem::replace(&mut frame.partition, to as u16));
+        let (home, is_clean) = (frame.home, frame.state == FrameState::Clean);
+        let giver = &mut self.partitions[from];
+        giver.counts.frames -= 1;
+        giver.counts.dirty -= u32::from(!is_clean);
+        if is_clean {
+            giver.leave(&mut self.links, slot, home);
+        }
+        let taker = &mut self.partitions[to];
+        taker.counts.frames += 1;
+        taker.counts.dirty += u32::from(!is_clean);
+        if is_clean {
+            taker.enter(&mut self.links, slot, home);
+        }
+    }
+
     /// Removes a partition; its frames become partition 0's. Not for partition 0. Costs a walk over all frames.
     pub fn remove_partition(&mut self, id: PartitionId) {
         assert!(id != PartitionId(0), "partition 0 stays");

@@ -1,6 +1,8 @@
 //! Units over modelled disks.
 
+mod allocations;
 mod crash;
+mod partitions;
 mod second;
 mod units;
 

@@ -15,6 +15,7 @@ use crate::journal::Journal;
 use crate::ranges::Ranges;
 use crate::segments::{SegmentCounts, Segments};
 use crate::streams::Streams;
+use crate::traffic::Traffic;
 
 /// Sequential readers of one unit that are told apart.
 const STREAMS_MAX: usize = 256;
@@ -74,6 +75,8 @@ pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
     pub(crate) store: D,
     pub(crate) policy: Cell<WritePolicy>,
     pub(crate) partition: Cell<PartitionId>,
+    /// What it had done when it came to its partition.
+    pub(crate) joined: Cell<Traffic>,
     pub(crate) journal: Option<Journal<J>>,
     pub(crate) ranges: Ranges,
     pub(crate) generations: Generations,
@@ -126,6 +129,7 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
             store,
             policy: Cell::new(spec.policy),
             partition: Cell::new(spec.partition),
+            joined: Cell::default(),
             journal,
             ranges: Ranges::default(),
             generations: Generations::new(),
@@ -143,6 +147,19 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
         let mut counts = self.counts.get();
         change(&mut counts);
         self.counts.set(counts);
+    }
+
+    fn counts(&self) -> UnitCounts {
+        UnitCounts { ahead: self.segments.borrow().counts(), ..self.counts.get() }
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.counts().into()
+    }
+
+    /// What it has done since it came to its partition.
+    pub(crate) fn traffic_in_partition(&self) -> Traffic {
+        self.traffic().since(self.joined.get())
     }
 
     /// The store was changed.
@@ -186,9 +203,14 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         self.state.policy.set(policy);
     }
 
-    /// Changes whose frames it takes.
+    /// Whose frames it takes.
+    pub fn partition(&self) -> PartitionId {
+        self.state.partition.get()
+    }
+
+    /// Changes whose frames it takes. Those that it has go with it as they are used.
     pub fn set_partition(&self, partition: PartitionId) {
-        self.state.partition.set(partition);
+        self.cache.move_unit(&self.state, partition);
     }
 
     /// Whether what is acknowledged is durable only after a flush that destages: without a journal.
@@ -203,11 +225,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
 
     /// Counters.
     pub fn counts(&self) -> UnitCounts {
-        UnitCounts {
-            ahead: self.state.segments.borrow().counts(),
-            frames: self.cache.frames.borrow().unit_frames(self.state.id),
-            ..self.state.counts.get()
-        }
+        UnitCounts { frames: self.cache.frames.borrow().unit_frames(self.state.id), ..self.state.counts() }
     }
 }
 

@@ -49,7 +49,7 @@ impl Model {
         let device: BTreeMap<Key, Block> =
             keys.map(|key| (key, [Sector { byte: key.block as u8, sequence: 0 }; 8])).collect();
         let mut frames = Frames::new(capacity);
-        frames.partition(PartitionId(1), 30);
+        frames.partition(PartitionId(1), capacity * 3 / 10);
         frames.keep_evicted(4);
         let newest = device.clone();
         let rng = Rng::with_seed(seed);

@@ -12,11 +12,11 @@ fn frames_of(frames: &Frames, id: PartitionId) -> u32 {
     frames.partition_counts(id).unwrap().frames
 }
 
-/// A thousand frames, a partition A with at least 50 % and B with 30 %; nobody claims 20 %.
+/// A thousand frames, a partition A with at least 500 and B with 300; nobody claims 200.
 fn two() -> Frames {
     let mut frames = Frames::new(1000);
-    frames.partition(A, 50);
-    frames.partition(B, 30);
+    frames.partition(A, 500);
+    frames.partition(B, 300);
     frames
 }
 
@@ -49,7 +49,7 @@ fn what_others_do_not_use_is_borrowed_and_given_back() {
 #[test]
 fn who_claims_nothing_where_all_is_claimed_still_works() {
     let mut frames = two();
-    frames.partition(B, 50);
+    frames.partition(B, 500);
     fill(&mut frames, A, 0, 1000);
     fill(&mut frames, B, 0, 1000);
     assert_eq!((frames_of(&frames, A), frames_of(&frames, B)), (500, 500));
@@ -66,8 +66,8 @@ fn shares_are_changed_as_frames_are_asked_for() {
     let mut frames = two();
     fill(&mut frames, A, 0, 1000);
     fill(&mut frames, B, 0, 300);
-    frames.partition(A, 20);
-    frames.partition(B, 70);
+    frames.partition(A, 200);
+    frames.partition(B, 700);
     assert_eq!((frames_of(&frames, A), frames_of(&frames, B)), (700, 300), "not by itself");
     fill(&mut frames, B, 300, 1000);
     assert!(frames_of(&frames, B) >= 700, "{}", frames_of(&frames, B));
@@ -139,5 +139,27 @@ fn a_partition_that_is_removed_leaves_its_frames_to_partition_0() {
     fill(&mut frames, A, 20_000, 22_000);
     settle(&mut frames);
     assert_eq!(frames_of(&frames, B), 300);
+    audit(&frames);
+}
+
+/// A unit that is in another partition from now on takes what it uses with it; what it uses no more stays, and goes.
+#[test]
+fn frames_that_are_used_go_with_their_unit() {
+    let mut frames = two();
+    for block in 0..100 {
+        assert!(!read(&mut frames, P0, key(1, block), &filled(1)));
+    }
+    for block in 0..20 {
+        frames.write(P0, key(1, block), filled(2), ALL_SECTORS, 0).unwrap();
+    }
+    for block in 10..50 {
+        assert!(read(&mut frames, A, key(1, block), &filled(1)), "block {block} is there");
+    }
+    for block in 50..60 {
+        frames.write(A, key(1, block), filled(2), ALL_SECTORS, 0).unwrap();
+    }
+    let counts = |id| frames.partition_counts(id).unwrap();
+    assert_eq!((counts(P0).frames, counts(P0).dirty), (50, 10));
+    assert_eq!((counts(A).frames, counts(A).dirty), (50, 20));
     audit(&frames);
 }
