@@ -13,6 +13,8 @@ use crate::{Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, S
 pub trait WorldBackend {
     /// The clock.
     fn now(&self) -> Instant;
+    /// Processor time that the thread has used.
+    fn cpu_time(&self) -> Duration;
     /// The seed of the run.
     fn seed(&self) -> u64;
     /// Completes at `deadline`, or at once when it has passed.
@@ -40,6 +42,11 @@ impl World {
     /// Now.
     pub fn now(&self) -> Instant {
         self.0.now()
+    }
+
+    /// Processor time that the thread of this world has used; in the model world zero: code takes no time there.
+    pub fn cpu_time(&self) -> Duration {
+        self.0.cpu_time()
     }
 
     /// Completes at `deadline`.

@@ -1,8 +1,9 @@
 //! The clock: monotonic, one origin for the whole process.
 
 use std::sync::OnceLock;
-use std::time::Instant as System;
+use std::time::{Duration, Instant as System};
 
+use rustix::time::{ClockId, clock_gettime};
 use world::Instant;
 
 /// All worlds of a process count from the same origin, so that a time stamp may cross from one thread to another.
@@ -13,4 +14,10 @@ static ORIGIN: OnceLock<System> = OnceLock::new();
 pub(crate) fn now() -> Instant {
     let passed = ORIGIN.get_or_init(System::now).elapsed();
     Instant(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Processor time of this thread.
+pub(crate) fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
 }

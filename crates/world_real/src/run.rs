@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -155,6 +156,10 @@ struct RealWorld {
 impl WorldBackend for RealWorld {
     fn now(&self) -> Instant {
         clock::now()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        clock::cpu_time()
     }
 
     fn seed(&self) -> u64 {
