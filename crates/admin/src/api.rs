@@ -300,10 +300,50 @@ pub struct Cache {
     /// The SSD behind the memory, if there is one.
     #[serde(default)]
     pub second: Option<SecondLevel>,
+    /// Partitions; the first one is that of all volumes which are in no other.
+    #[serde(default)]
+    pub partitions: Vec<CachePartition>,
     /// Cached volumes.
     pub volumes: Vec<CachedVolume>,
     /// Journals of pools.
     pub journals: Vec<Journal>,
+}
+
+/// A partition of a cache.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CachePartition {
+    /// Its name.
+    pub name: String,
+    /// What others leave to its volumes when they need it.
+    pub minimum_bytes: u64,
+    /// Bytes in its frames.
+    pub used_bytes: u64,
+    /// Of these, bytes that are not on the drives yet.
+    pub pending_bytes: u64,
+    /// Frames it gave up.
+    pub evictions: u64,
+    /// What volumes did while they were in it.
+    #[serde(flatten)]
+    pub traffic: CacheTraffic,
+}
+
+/// What one volume, or the volumes of a partition, did with a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheTraffic {
+    /// Bytes read by hosts.
+    pub read_bytes: u64,
+    /// Of these, bytes that were in memory.
+    pub read_hit_bytes: u64,
+    /// Bytes written by hosts.
+    pub write_bytes: u64,
+    /// Of these, bytes that were acknowledged from the cache.
+    pub write_hit_bytes: u64,
+    /// Bytes written to the pool by destages.
+    pub destaged_bytes: u64,
+    /// Bytes read ahead.
+    pub ahead_bytes: u64,
+    /// Of these, bytes that were asked for.
+    pub ahead_used_bytes: u64,
 }
 
 /// The SSD behind a cache's memory.
@@ -328,27 +368,22 @@ pub struct SecondLevel {
 pub struct CachedVolume {
     /// Its name.
     pub volume: String,
+    /// `write-back`, `write-through` or `off`.
+    #[serde(default)]
+    pub policy: String,
+    /// The partition it is in.
+    #[serde(default)]
+    pub partition: String,
     /// Bytes in frames.
     pub cached_bytes: u64,
     /// Of these, bytes that are not on the drives yet.
     pub pending_bytes: u64,
-    /// Bytes read by hosts.
-    pub read_bytes: u64,
-    /// Of these, bytes that were in memory.
-    pub read_hit_bytes: u64,
-    /// Bytes written by hosts.
-    pub write_bytes: u64,
-    /// Of these, bytes that were acknowledged from the cache.
-    pub write_hit_bytes: u64,
+    /// What hosts did, and what became of it.
+    #[serde(flatten)]
+    pub traffic: CacheTraffic,
     /// Writes to the pool that destages made.
     pub destages: u64,
-    /// Bytes of these.
-    pub destaged_bytes: u64,
-    /// Bytes read ahead.
-    pub ahead_bytes: u64,
-    /// Of these, bytes that were asked for.
-    pub ahead_used_bytes: u64,
-    /// Of these, bytes that went away unused.
+    /// Bytes that were read ahead and went away unused.
     pub ahead_unused_bytes: u64,
 }
 

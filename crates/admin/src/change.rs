@@ -1,10 +1,12 @@
 //! What a change means for the declaration: pure, from one [`Config`] to the next.
 
+mod caching;
+
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ChapConfig, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX,
-    Level, PoolConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
+    CachePolicy, ChapConfig, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig,
+    LUN_MAX, Level, PoolConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 
@@ -33,7 +35,8 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
                 provisioning: if *thick { Provisioning::Thick } else { Provisioning::Thin },
                 block_bytes: *block_bytes,
                 physical_block_bytes: 4096,
-                cache: array::config::CachePolicy::WriteBack,
+                cache: CachePolicy::WriteBack,
+                partition: None,
                 read_only: false,
             })
         }
@@ -47,6 +50,9 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
                 ));
             }
             volume.len_bytes = *size_bytes;
+        }
+        Change::VolumeSet { .. } | Change::CachePartitionSet { .. } | Change::CachePartitionRemove { .. } => {
+            caching::change(&mut next, change)?;
         }
         Change::HostSet { .. } | Change::HostDelete { .. } | Change::Map { .. } | Change::Unmap { .. } => {
             change_hosts(&mut next, change)?;

@@ -1,13 +1,14 @@
 //! The answer to `GET /v1/status`, made of what the controllers say.
 
 use array::status::{
-    CacheStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PoolStatus, PortStatus, Reason,
-    SessionStatus, VolumeStatus,
+    CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PartitionStatus,
+    PoolStatus, PortStatus, Reason, SessionStatus, Traffic, VolumeStatus,
 };
 
 use crate::api::{
-    Cache, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host, HostLun, Job, Journal, Mapping,
-    Member, Pool, PoolGroup, Port, Progress, SecondLevel, Session, Status, Volume, VolumeCounters,
+    Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host,
+    HostLun, Job, Journal, Mapping, Member, Pool, PoolGroup, Port, Progress, SecondLevel, Session, Status,
+    Volume, VolumeCounters,
 };
 
 impl Status {
@@ -57,20 +58,6 @@ impl Cache {
     fn of(c: CacheStatus, controller: usize) -> Cache {
         let f = c.counts.frames;
         let pending = f.dirty + f.destaging + f.rewritten;
-        let volume = |(volume, u): (String, array::status::UnitCounts)| CachedVolume {
-            volume,
-            cached_bytes: frames(u.frames.frames),
-            pending_bytes: frames(u.frames.dirty + u.frames.in_flight),
-            read_bytes: u.read_bytes,
-            read_hit_bytes: u.read_hit_bytes,
-            write_bytes: u.write_bytes,
-            write_hit_bytes: u.write_hit_bytes,
-            destages: u.destages,
-            destaged_bytes: u.destaged_bytes,
-            ahead_bytes: u.ahead.read_bytes,
-            ahead_used_bytes: u.ahead.used_bytes,
-            ahead_unused_bytes: u.ahead.unused_bytes,
-        };
         let journal = |(pool, j): (String, array::status::JournalCounts)| Journal {
             pool,
             records: j.records,
@@ -88,8 +75,52 @@ impl Cache {
             waits: c.counts.waits,
             evictions: f.evictions,
             second: c.second.map(SecondLevel::of),
-            volumes: c.units.into_iter().map(volume).collect(),
+            partitions: c.partitions.into_iter().map(CachePartition::of).collect(),
+            volumes: c.units.into_iter().map(CachedVolume::of).collect(),
             journals: c.journals.into_iter().map(journal).collect(),
+        }
+    }
+}
+
+impl CachePartition {
+    fn of(p: PartitionStatus) -> CachePartition {
+        CachePartition {
+            name: p.name,
+            minimum_bytes: frames(p.frames.frames_min),
+            used_bytes: frames(p.frames.frames),
+            pending_bytes: frames(p.frames.dirty),
+            evictions: p.frames.evictions,
+            traffic: CacheTraffic::of(p.traffic),
+        }
+    }
+}
+
+impl CachedVolume {
+    fn of(c: CachedStatus) -> CachedVolume {
+        let u = c.counts;
+        CachedVolume {
+            volume: c.volume,
+            policy: c.policy.to_string(),
+            partition: c.partition,
+            cached_bytes: frames(u.frames.frames),
+            pending_bytes: frames(u.frames.dirty + u.frames.in_flight),
+            traffic: CacheTraffic::of(u.into()),
+            destages: u.destages,
+            ahead_unused_bytes: u.ahead.unused_bytes,
+        }
+    }
+}
+
+impl CacheTraffic {
+    fn of(t: Traffic) -> CacheTraffic {
+        CacheTraffic {
+            read_bytes: t.read_bytes,
+            read_hit_bytes: t.read_hit_bytes,
+            write_bytes: t.write_bytes,
+            write_hit_bytes: t.write_hit_bytes,
+            destaged_bytes: t.destaged_bytes,
+            ahead_bytes: t.ahead_bytes,
+            ahead_used_bytes: t.ahead_used_bytes,
         }
     }
 }

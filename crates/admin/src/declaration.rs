@@ -23,6 +23,10 @@
 //! memory = "1GiB"
 //! ssds = ["s1"]            # keeps what the memory gives up; its content is lost
 //!
+//! [[cache.partition]]
+//! name = "gold"
+//! minimum = "256MiB"       # that others leave to its volumes when they need it
+//!
 //! [[pool]]
 //! name = "p0"
 //! groups = ["g0"]
@@ -35,6 +39,7 @@
 //! pool = "p0"
 //! size = "10GiB"
 //! cache = "write-back"     # or write-through, or off
+//! partition = "gold"       # of the cache
 //!
 //! [[host]]
 //! name = "kvm1"
@@ -43,19 +48,23 @@
 //! luns = { 0 = "v0" }
 //! ```
 
+mod caching;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ArrayId, CachePolicy, CacheSettings, ChapConfig, Class, Config, ConfigError, DriveConfig,
-    FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning,
-    READ_AHEAD_BYTES_DEFAULT, VolumeConfig, stripe_unit_bytes_default,
+    ArrayId, ChapConfig, Class, Config, ConfigError, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT,
+    GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig,
+    stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 use serde::{Deserialize, Serialize};
 
 use crate::size::parse_bytes;
+use caching::Cache;
+pub use caching::CacheName;
 
 /// What is wrong with a declaration, with file, line and key.
 #[derive(Debug, thiserror::Error)]
@@ -238,57 +247,6 @@ struct Pool {
     controller: usize,
 }
 
-/// The cache of each controller.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Cache {
-    memory: Size,
-    #[serde(default = "default_read_ahead")]
-    read_ahead: Size,
-    /// Drives in no group that keep what the memory gives up, one for each controller; their content is lost.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    ssds: Vec<String>,
-}
-
-/// What becomes of the writes of a volume.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheName {
-    /// They are acknowledged from the cache.
-    #[default]
-    WriteBack,
-    /// They are on the drives before they are acknowledged.
-    WriteThrough,
-    /// Nothing is cached.
-    Off,
-}
-
-impl CacheName {
-    fn is_default(&self) -> bool {
-        *self == CacheName::default()
-    }
-}
-
-impl From<CacheName> for CachePolicy {
-    fn from(name: CacheName) -> CachePolicy {
-        match name {
-            CacheName::WriteBack => CachePolicy::WriteBack,
-            CacheName::WriteThrough => CachePolicy::WriteThrough,
-            CacheName::Off => CachePolicy::Off,
-        }
-    }
-}
-
-impl From<CachePolicy> for CacheName {
-    fn from(policy: CachePolicy) -> CacheName {
-        match policy {
-            CachePolicy::WriteBack => CacheName::WriteBack,
-            CachePolicy::WriteThrough => CacheName::WriteThrough,
-            CachePolicy::Off => CacheName::Off,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ProvisioningName {
@@ -312,6 +270,9 @@ struct Volume {
     /// write-back, write-through or off; says nothing where there is no cache.
     #[serde(default, skip_serializing_if = "CacheName::is_default")]
     cache: CacheName,
+    /// The partition of the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    partition: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     read_only: bool,
 }
@@ -376,9 +337,6 @@ fn one() -> usize {
 }
 fn default_foreground_share() -> u8 {
     FOREGROUND_SHARE_PERCENT_DEFAULT
-}
-fn default_read_ahead() -> Size {
-    Size(READ_AHEAD_BYTES_DEFAULT)
 }
 fn default_page() -> Size {
     Size(1 << 20)
@@ -467,11 +425,13 @@ impl Declaration {
 /// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has the name g0.
 fn line_of(text: &str, place: &str) -> Option<usize> {
     let (kind, rest) = place.split_once(' ').unwrap_or((place, ""));
+    let kind = kind.trim_end_matches(':');
     let name = rest.split('"').nth(1);
     let mut table = "";
     for (line, content) in (1..).zip(text.lines().map(str::trim)) {
         if content.starts_with('[') {
-            table = content.trim_matches(['[', ']']);
+            // A partition is a `[[cache.partition]]`.
+            table = content.trim_matches(['[', ']']).rsplit('.').next().unwrap_or_default();
             continue;
         }
         let Some((key, value)) = content.split_once('=') else { continue };
@@ -494,18 +454,6 @@ fn parse_id(text: &str) -> Result<ArrayId, ConfigError> {
     let value =
         value.ok_or(ConfigError { place: "id".into(), cause: "32 hexadecimal digits are needed".into() })?;
     Ok(ArrayId(value.to_be_bytes()))
-}
-
-impl Cache {
-    fn to_config(&self) -> CacheSettings {
-        let (memory_bytes, read_ahead_bytes) = (self.memory.0, self.read_ahead.0);
-        CacheSettings { memory_bytes, read_ahead_bytes, ssds: self.ssds.clone() }
-    }
-
-    fn of(c: &CacheSettings) -> Cache {
-        let (memory, read_ahead) = (Size(c.memory_bytes), Size(c.read_ahead_bytes));
-        Cache { memory, read_ahead, ssds: c.ssds.clone() }
-    }
 }
 
 impl Portal {
@@ -638,6 +586,7 @@ impl Volume {
             block_bytes: self.block,
             physical_block_bytes: self.physical_block,
             cache: self.cache.into(),
+            partition: self.partition.clone(),
             read_only: self.read_only,
         }
     }
@@ -654,6 +603,7 @@ impl Volume {
             block: v.block_bytes,
             physical_block: v.physical_block_bytes,
             cache: v.cache.into(),
+            partition: v.partition.clone(),
             read_only: v.read_only,
         }
     }

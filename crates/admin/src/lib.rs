@@ -22,7 +22,7 @@ mod store;
 
 pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
-pub use declaration::{ClassName, Declaration, DeclarationError};
+pub use declaration::{CacheName, ClassName, Declaration, DeclarationError};
 pub use request::{Change, Done, Refused};
 pub use server::{ArrayOwner, Server, ServerError, ServerOptions, serve};
 pub use size::{format_bytes, parse_bytes};

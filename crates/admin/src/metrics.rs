@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::api::{Cache, CachedVolume, Journal, Status, Volume};
+use crate::api::{Cache, CachePartition, CacheTraffic, Journal, Status, Volume};
 
 /// The text of `GET /metrics`.
 pub(crate) fn text(status: &Status) -> String {
@@ -76,9 +76,16 @@ fn caches(out: &mut String, status: &Status) {
     );
     for (name, help, value) in CACHED_COUNTERS {
         let cached = status.caches.iter().flat_map(|c| &c.volumes);
-        let values = cached.map(|v| (format!("volume={:?}", v.volume), value(v)));
-        family(out, name, help, "counter", values);
+        let values = cached.map(|v| (format!("volume={:?}", v.volume), value(&v.traffic)));
+        family(out, &format!("masu_cache_{name}"), help, "counter", values);
     }
+    let volumes = status
+        .caches
+        .iter()
+        .flat_map(|c| &c.volumes)
+        .map(|v| (format!("volume={:?},policy={:?},partition={:?}", v.volume, v.policy, v.partition), 1));
+    gauge(out, "masu_cache_volume_info", "How a volume is cached: 1", volumes);
+    partitions(out, status);
     let journals = |f: fn(&Journal) -> u64| {
         let all = status.caches.iter().flat_map(|c| &c.journals);
         all.map(move |j| (format!("pool={:?}", j.pool), f(j)))
@@ -87,6 +94,22 @@ fn caches(out: &mut String, status: &Status) {
     gauge(out, "masu_journal_size_bytes", "Size of a journal", journals(|j| j.size_bytes));
     family(out, "masu_journal_records_total", "Records of a journal", "counter", journals(|j| j.records));
     family(out, "masu_journal_commits_total", "Commits of a journal", "counter", journals(|j| j.commits));
+}
+
+/// What the partitions of caches have and do.
+fn partitions(out: &mut String, status: &Status) {
+    let partitions = || {
+        let all = status.caches.iter().flat_map(|c| c.partitions.iter().map(move |p| (c.controller, p)));
+        all.map(|(controller, p)| (format!("controller=\"{controller}\",partition={:?}", p.name), p))
+    };
+    for (name, help, value) in PARTITION_GAUGES {
+        let values = partitions().map(|(label, p)| (label, value(p)));
+        gauge(out, &format!("masu_cache_partition_{name}"), help, values);
+    }
+    for (name, help, value) in CACHED_COUNTERS {
+        let values = partitions().map(|(label, p)| (label, value(&p.traffic)));
+        family(out, &format!("masu_cache_partition_{name}"), help, "counter", values);
+    }
 }
 
 type GroupGauge = (&'static str, &'static str, fn(&crate::api::Group) -> u64);
@@ -119,16 +142,25 @@ const VOLUME_COUNTERS: &[VolumeCounter] = &[
     }),
 ];
 
-type CachedCounter = (&'static str, &'static str, fn(&CachedVolume) -> u64);
+/// Of a volume under a cache, and of a partition: the end of the name, what it is, the value.
+type CachedCounter = (&'static str, &'static str, fn(&CacheTraffic) -> u64);
 
 const CACHED_COUNTERS: &[CachedCounter] = &[
-    ("masu_cache_read_bytes_total", "Bytes read by hosts through a cache", |v| v.read_bytes),
-    ("masu_cache_read_hit_bytes_total", "Of these, bytes that were in memory", |v| v.read_hit_bytes),
-    ("masu_cache_written_bytes_total", "Bytes written by hosts through a cache", |v| v.write_bytes),
-    ("masu_cache_absorbed_bytes_total", "Of these, bytes acknowledged from the cache", |v| v.write_hit_bytes),
-    ("masu_cache_destaged_bytes_total", "Bytes written to pools by destages", |v| v.destaged_bytes),
-    ("masu_cache_ahead_bytes_total", "Bytes read ahead", |v| v.ahead_bytes),
-    ("masu_cache_ahead_used_bytes_total", "Of these, bytes that were asked for", |v| v.ahead_used_bytes),
+    ("read_bytes_total", "Bytes read by hosts through a cache", |t| t.read_bytes),
+    ("read_hit_bytes_total", "Of these, bytes that were in memory", |t| t.read_hit_bytes),
+    ("written_bytes_total", "Bytes written by hosts through a cache", |t| t.write_bytes),
+    ("absorbed_bytes_total", "Of these, bytes acknowledged from the cache", |t| t.write_hit_bytes),
+    ("destaged_bytes_total", "Bytes written to pools by destages", |t| t.destaged_bytes),
+    ("ahead_bytes_total", "Bytes read ahead", |t| t.ahead_bytes),
+    ("ahead_used_bytes_total", "Of these, bytes that were asked for", |t| t.ahead_used_bytes),
+];
+
+type PartitionGauge = (&'static str, &'static str, fn(&CachePartition) -> u64);
+
+const PARTITION_GAUGES: &[PartitionGauge] = &[
+    ("minimum_bytes", "What others leave to a partition of a cache", |p| p.minimum_bytes),
+    ("used_bytes", "Bytes in frames of a partition", |p| p.used_bytes),
+    ("pending_bytes", "Of these, bytes that are not on the drives yet", |p| p.pending_bytes),
 ];
 
 fn gauge(out: &mut String, name: &str, help: &str, values: impl IntoIterator<Item = (String, u64)>) {

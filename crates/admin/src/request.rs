@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::declaration::ClassName;
+use crate::declaration::{CacheName, ClassName};
 
 /// One change of the array: `POST /v1/change`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -147,6 +147,15 @@ pub enum Change {
         /// The new size.
         size_bytes: u64,
     },
+    /// How a volume is cached. What is not given stays.
+    VolumeSet {
+        /// The volume.
+        name: String,
+        /// What becomes of its writes.
+        cache: Option<CacheName>,
+        /// The partition of the cache; `none`: the one of all volumes that are in no other.
+        partition: Option<String>,
+    },
     /// A volume and its data are deleted.
     VolumeDelete {
         /// The volume.
@@ -162,6 +171,18 @@ pub enum Change {
         /// The volume.
         volume: String,
         /// The new one.
+        name: String,
+    },
+    /// A new partition of the cache, or another minimum for it.
+    CachePartitionSet {
+        /// Its name.
+        name: String,
+        /// What others leave to its volumes when they need it, on each controller.
+        minimum_bytes: u64,
+    },
+    /// A partition of the cache is removed.
+    CachePartitionRemove {
+        /// The partition; no volume may be in it any more.
         name: String,
     },
     /// A new host, or other secrets for it.

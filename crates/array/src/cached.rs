@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use block::{BlockError, Device, Geometry, Pieces};
-use cache::{Cache, CacheConfig, Journal, JournalError, PartitionId, Store, Unit, UnitSpec, WritePolicy};
+use cache::{Cache, CacheConfig, Journal, JournalError, Store, Unit, UnitSpec, WritePolicy};
 use pool::{Pool, Volume};
 use raid::{Group, identify};
 
@@ -11,6 +11,7 @@ use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::drives::open_drive;
+use crate::partitions::{Partitions, set_partitions};
 
 /// A volume as a cache sees it. What changes it is boxed: a unit names it in many places, and its future would be as many times as large
 /// as the volume's, in every command. Writes that the cache takes do not come here.
@@ -62,7 +63,8 @@ const JOURNAL_RECORD: &str = "cache.journal";
 const POOL_PART: usize = 8;
 
 impl CacheSettings {
-    fn to_cache(&self) -> CacheConfig {
+    /// As the cache takes them.
+    pub(crate) fn to_cache(&self) -> CacheConfig {
         CacheConfig {
             memory_bytes: self.memory_bytes,
             read_ahead_bytes_max: self.read_ahead_bytes,
@@ -79,9 +81,17 @@ impl CachePolicy {
             CachePolicy::Off => WritePolicy::Off,
         }
     }
+
+    pub(crate) fn of_cache(policy: WritePolicy) -> CachePolicy {
+        match policy {
+            WritePolicy::Back => CachePolicy::WriteBack,
+            WritePolicy::Through => CachePolicy::WriteThrough,
+            WritePolicy::Off => CachePolicy::Off,
+        }
+    }
 }
 
-/// Makes the cache that is declared, the first time; another size takes effect at the next start.
+/// Makes the cache that is declared, the first time, and its partitions; another size takes effect at the next start.
 pub(crate) async fn open_cache(
     controller: &Controller,
     config: &Config,
@@ -89,10 +99,11 @@ pub(crate) async fn open_cache(
 ) -> Result<(), ControlError> {
     let Some(settings) = &config.cache else { return Ok(()) };
     let index = controller.index;
-    let known = controller.state().cache.as_ref().map(Cache::config);
+    let known = controller.state().cache.clone();
     if let Some(known) = known {
-        if known != settings.to_cache() {
-            done.push(format!("controller {index}: another cache takes effect at the next start"));
+        match known.config() == settings.to_cache() {
+            true => set_partitions(controller, &known, settings, done),
+            false => done.push(format!("controller {index}: another cache takes effect at the next start")),
         }
         return Ok(());
     }
@@ -111,6 +122,7 @@ pub(crate) async fn open_cache(
         }
         done.push(format!("controller {index}: {ssd} keeps what the memory gives up"));
     }
+    set_partitions(controller, &cache, settings, done);
     controller.state.borrow_mut().cache = Some(cache);
     Ok(())
 }
@@ -126,9 +138,13 @@ async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), Block
     }
 }
 
-fn spec_of(config: &Config, volume: &Volume) -> UnitSpec {
-    let declared = config.volume(volume.name()).map_or(CachePolicy::WriteThrough, |v| v.cache);
-    UnitSpec { stable_id: volume.id().0.into(), policy: declared.to_cache(), partition: PartitionId(0) }
+fn spec_of(config: &Config, partitions: &Partitions, volume: &Volume) -> UnitSpec {
+    let declared = config.volume(volume.name());
+    UnitSpec {
+        stable_id: volume.id().0.into(),
+        policy: declared.map_or(CachePolicy::WriteThrough, |v| v.cache).to_cache(),
+        partition: partitions.id_of(declared.and_then(|v| v.partition.as_ref())),
+    }
 }
 
 /// Opens the journal of a pool, and takes over what it holds. From then on the pool's volumes are under the cache.
@@ -183,7 +199,9 @@ pub(crate) async fn open_journal(
             (journal, None)
         }
     };
-    let units = take_over(config, &declared.name, (&pool, &cache, &journal), replay, done).await;
+    let partitions = controller.state().partitions.clone();
+    let spec = |volume: &Volume| spec_of(config, &partitions, volume);
+    let units = take_over(spec, &declared.name, (&pool, &cache, &journal), replay, done).await;
     let mut state = controller.state.borrow_mut();
     state.units.extend(units.map_err(|e| place()(&e))?);
     state.journals.insert(declared.name.clone(), journal);
@@ -193,7 +211,7 @@ pub(crate) async fn open_journal(
 /// Puts all volumes of a pool under the cache, with what the journal holds of them: also those that are not declared, for what was
 /// acknowledged is theirs.
 async fn take_over(
-    config: &Config,
+    spec: impl Fn(&Volume) -> UnitSpec,
     name: &str,
     (pool, cache, journal): (&Pool, &VolumeCache, &PoolJournal),
     replay: Option<cache::Replay<Group>>,
@@ -202,7 +220,7 @@ async fn take_over(
     let mut units = Vec::new();
     for volume in pool.volumes() {
         note_journal(&volume, Some(journal.id())).await?;
-        let spec = spec_of(config, &volume);
+        let spec = spec(&volume);
         units.push((volume.name().to_owned(), cache.attach(Backing(volume), spec, Some(journal.clone()))));
     }
     if let Some(replay) = replay {
@@ -234,15 +252,24 @@ pub(crate) async fn cached(
     controller: &Controller,
     config: &Config,
     volume: &Volume,
+    done: &mut Vec<String>,
 ) -> Result<Option<CachedVolume>, BlockError> {
-    let (cache, known, journal) = {
+    let (cache, known, journal, partitions) = {
         let state = controller.state();
         let journal = state.journals.get(volume.pool().name()).cloned();
-        (state.cache.clone(), state.units.get(volume.name()).cloned(), journal)
+        (state.cache.clone(), state.units.get(volume.name()).cloned(), journal, state.partitions.clone())
     };
-    let spec = spec_of(config, volume);
+    let spec = spec_of(config, &partitions, volume);
     if let Some(unit) = known {
-        unit.set_policy(spec.policy);
+        let name = volume.name();
+        if unit.policy() != spec.policy {
+            done.push(format!("volume {name}: cache {}", CachePolicy::of_cache(spec.policy)));
+            unit.set_policy(spec.policy);
+        }
+        if unit.partition() != spec.partition {
+            done.push(format!("volume {name}: cache partition {}", partitions.name_of(spec.partition)));
+            unit.set_partition(spec.partition);
+        }
         return Ok(Some(unit));
     }
     let Some(cache) = cache else { return Ok(None) };

@@ -111,6 +111,17 @@ pub struct CacheSettings {
     pub read_ahead_bytes: u64,
     /// Drives in no group that keep what the memory gives up: the first one that of controller 0, and so on. Their content is lost.
     pub ssds: Vec<String>,
+    /// Parts of the memory that belong to some volumes. What is not claimed by a minimum is shared.
+    pub partitions: Vec<PartitionConfig>,
+}
+
+/// A partition of the cache of each controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionConfig {
+    /// Its name; [`PARTITION_DEFAULT`] and [`PARTITION_NONE`] are taken.
+    pub name: String,
+    /// Memory that others leave to it when its volumes need it.
+    pub minimum_bytes: u64,
 }
 
 /// What becomes of the writes of a volume, where there is a cache.
@@ -123,6 +134,16 @@ pub enum CachePolicy {
     WriteThrough,
     /// Nothing is cached.
     Off,
+}
+
+impl std::fmt::Display for CachePolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            CachePolicy::WriteBack => "write-back",
+            CachePolicy::WriteThrough => "write-through",
+            CachePolicy::Off => "off",
+        })
+    }
 }
 
 /// A volume.
@@ -142,6 +163,8 @@ pub struct VolumeConfig {
     pub physical_block_bytes: u32,
     /// What becomes of its writes.
     pub cache: CachePolicy,
+    /// The partition of the cache that it is in; none: the one of all that are in no other.
+    pub partition: Option<String>,
     /// Hosts may read it only.
     pub read_only: bool,
 }
@@ -192,6 +215,10 @@ pub const FOREGROUND_SHARE_PERCENT_DEFAULT: u8 = 70;
 pub const READ_AHEAD_BYTES_DEFAULT: u64 = 8 << 20;
 /// Less is no cache.
 pub const CACHE_BYTES_MIN: u64 = 8 << 20;
+/// What the partition of volumes that are in no other is called.
+pub const PARTITION_DEFAULT: &str = "default";
+/// What is said instead of a partition to have a volume in the default one.
+pub const PARTITION_NONE: &str = "none";
 /// The longest name of an object.
 pub const NAME_LEN_MAX: usize = 64;
 /// RFC 3720's recommendation for CHAP secrets is 12 bytes or more (RFC 7143 9.2.1 keeps it); longer than 255 no peer takes.
@@ -227,7 +254,7 @@ impl Config {
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
             drives: overlay(self.drives, other.drives, |d| &d.name),
             spares: overlay(self.spares, other.spares, |s| s),
-            cache: other.cache.or(self.cache),
+            cache: overlay_cache(self.cache, other.cache),
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
             volumes: overlay(self.volumes, other.volumes, |v| &v.name),
@@ -255,6 +282,13 @@ impl Config {
     pub fn owner_of(&self, volume: &str) -> Option<usize> {
         Some(self.pool(&self.volume(volume)?.pool)?.controller)
     }
+}
+
+fn overlay_cache(kept: Option<CacheSettings>, declared: Option<CacheSettings>) -> Option<CacheSettings> {
+    let Some(mut declared) = declared else { return kept };
+    let kept = kept.map(|c| c.partitions).unwrap_or_default();
+    declared.partitions = overlay(kept, declared.partitions, |p| &p.name);
+    Some(declared)
 }
 
 fn overlay<T>(mut kept: Vec<T>, declared: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {

@@ -25,6 +25,7 @@ mod groups;
 mod hosts;
 mod jobs;
 mod observe;
+mod partitions;
 mod placement;
 mod pools;
 mod port;

@@ -8,11 +8,13 @@ use scsi::LogicalUnit;
 use world::Drive;
 
 use crate::Disk;
+use crate::cached::CachedVolume;
+use crate::config::CachePolicy;
 use crate::hosts::Seen;
 use crate::port::Port;
 use crate::state::State;
 use crate::status::{
-    CacheStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+    CacheStatus, CachedStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
 };
 
 pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
@@ -99,11 +101,18 @@ pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
 
 pub(crate) fn cache_status(state: &State) -> Option<CacheStatus> {
     let cache = state.cache.as_ref()?;
+    let unit = |(name, unit): (&String, &CachedVolume)| CachedStatus {
+        volume: name.clone(),
+        policy: CachePolicy::of_cache(unit.policy()),
+        partition: state.partitions.name_of(unit.partition()).into(),
+        counts: unit.counts(),
+    };
     Some(CacheStatus {
         memory_bytes: cache.config().memory_bytes,
         counts: cache.counts(),
         second: cache.second_counts(),
-        units: state.units.iter().map(|(name, unit)| (name.clone(), unit.counts())).collect(),
+        partitions: state.partitions.status(cache),
+        units: state.units.iter().map(unit).collect(),
         journals: state.journals.iter().map(|(pool, journal)| (pool.clone(), journal.counts())).collect(),
     })
 }

@@ -14,6 +14,7 @@ use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig};
 use crate::hosts::Nexuses;
 use crate::jobs::Jobs;
+use crate::partitions::Partitions;
 use crate::port::Port;
 use crate::watch::Watch;
 
@@ -27,6 +28,7 @@ pub(crate) struct State {
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) cache: Option<VolumeCache>,
+    pub(crate) partitions: Partitions,
     /// Volumes under the cache, by name.
     pub(crate) units: BTreeMap<String, CachedVolume>,
     /// By the pool's name.
@@ -58,6 +60,7 @@ impl State {
             groups: BTreeMap::new(),
             pools: BTreeMap::new(),
             cache: None,
+            partitions: Partitions::default(),
             units: BTreeMap::new(),
             journals: BTreeMap::new(),
             lus: BTreeMap::new(),

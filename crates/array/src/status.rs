@@ -3,9 +3,9 @@
 use scsi::{Counters, Lun};
 use world::DriveCounts;
 
-use crate::config::{Class, Level, Provisioning};
+use crate::config::{CachePolicy, Class, Level, Provisioning};
 pub use crate::jobs::JobKind;
-pub use cache::{JournalCounts, SecondCounts, UnitCounts};
+pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 
 /// One controller's part of the array.
@@ -145,10 +145,36 @@ pub struct CacheStatus {
     pub counts: cache::CacheCounts,
     /// The second level, if there is one.
     pub second: Option<cache::SecondCounts>,
-    /// Cached volumes, by name.
-    pub units: Vec<(String, cache::UnitCounts)>,
+    /// Partitions; the first one is that of volumes which are in no other.
+    pub partitions: Vec<PartitionStatus>,
+    /// Cached volumes.
+    pub units: Vec<CachedStatus>,
     /// Journals, by the name of their pool.
     pub journals: Vec<(String, cache::JournalCounts)>,
+}
+
+/// A partition of a cache.
+#[derive(Clone, Debug)]
+pub struct PartitionStatus {
+    /// Its name.
+    pub name: String,
+    /// Its frames.
+    pub frames: PartitionCounts,
+    /// What volumes did while they were in it.
+    pub traffic: Traffic,
+}
+
+/// A volume under a cache.
+#[derive(Clone, Debug)]
+pub struct CachedStatus {
+    /// Its name.
+    pub volume: String,
+    /// What becomes of its writes.
+    pub policy: CachePolicy,
+    /// The partition it is in.
+    pub partition: String,
+    /// What it has and did.
+    pub counts: UnitCounts,
 }
 
 /// A session of a host.

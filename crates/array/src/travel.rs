@@ -158,6 +158,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             block_bytes: shape.block_bytes,
             physical_block_bytes: shape.physical_block_bytes,
             cache: crate::config::CachePolicy::WriteBack,
+            partition: None,
             read_only: shape.read_only,
         }
     });

@@ -40,8 +40,8 @@ pub(crate) async fn open_volume(
     let lu = controller.state().lus.get(&declared.name).cloned();
     match lu {
         Some(lu) => {
-            // Its policy may be another one.
-            cached(controller, config, &volume).await.map_err(|e| place()(&e))?;
+            // Its policy or partition may be another one.
+            cached(controller, config, &volume, done).await.map_err(|e| place()(&e))?;
             if declared.len_bytes > len {
                 lu.capacity_changed();
             }
@@ -54,7 +54,7 @@ pub(crate) async fn open_volume(
                 ..Identity::of(array, lu_number(&volume))
             };
             save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
-            let cached = cached(controller, config, &volume).await.map_err(|e| place()(&e))?;
+            let cached = cached(controller, config, &volume, done).await.map_err(|e| place()(&e))?;
             let disk = Disk::new(volume, cached, declared.block_bytes);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);

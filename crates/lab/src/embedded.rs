@@ -111,6 +111,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             block_bytes: 512,
             physical_block_bytes: 4096,
             cache: array::config::CachePolicy::WriteBack,
+            partition: None,
             read_only: false,
         });
         luns.insert(Lun(i as u16), name);

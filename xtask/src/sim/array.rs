@@ -92,6 +92,7 @@ fn declaration(between: Between) -> Config {
         block_bytes: 512,
         physical_block_bytes: 512,
         cache: CachePolicy::WriteBack,
+        partition: None,
         read_only: false,
     };
     let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
@@ -106,6 +107,7 @@ fn declaration(between: Between) -> Config {
             memory_bytes: array::config::CACHE_BYTES_MIN,
             read_ahead_bytes: 1 << 20,
             ssds: vec!["ssd".to_owned()],
+            partitions: vec![],
         }),
         groups: vec![
             group("mirror", Level::Raid1, 0..2),

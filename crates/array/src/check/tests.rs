@@ -64,6 +64,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         block_bytes: 512,
         physical_block_bytes: 4096,
         cache: crate::config::CachePolicy::WriteBack,
+        partition: None,
         read_only: false,
     }];
     model.run(|world| async move {

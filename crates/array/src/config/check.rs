@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use cache::PARTITIONS_MAX;
 use raid::Level;
 
-use super::{CACHE_BYTES_MIN, Config, ConfigError, LUN_MAX, NAME_LEN_MAX, SECRET_LEN};
+use super::{
+    CACHE_BYTES_MIN, Config, ConfigError, LUN_MAX, NAME_LEN_MAX, PARTITION_DEFAULT, PARTITION_NONE,
+    SECRET_LEN,
+};
 
 impl Config {
     /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
@@ -21,14 +25,42 @@ impl Config {
         if self.controllers == 0 || self.controllers > 64 {
             return refuse("controllers", "between 1 and 64".into());
         }
-        if self.cache.as_ref().is_some_and(|c| c.memory_bytes < CACHE_BYTES_MIN) {
-            return refuse("cache", format!("memory is {CACHE_BYTES_MIN} bytes at least"));
-        }
+        self.check_cache()?;
         self.check_portals()?;
         self.check_drives_and_groups()?;
         self.check_pools()?;
         self.check_volumes()?;
         self.check_hosts()
+    }
+
+    fn check_cache(&self) -> Result<(), ConfigError> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        if cache.memory_bytes < CACHE_BYTES_MIN {
+            return refuse("cache", format!("memory is {CACHE_BYTES_MIN} bytes at least"));
+        }
+        check_names("partition", cache.partitions.iter().map(|p| &p.name))?;
+        let room = cache.to_cache().frames_bytes();
+        let mut claimed = 0_u64;
+        for (i, partition) in cache.partitions.iter().enumerate() {
+            let place = format!("partition {:?}", partition.name);
+            if [PARTITION_DEFAULT, PARTITION_NONE].contains(&partition.name.as_str()) {
+                return refuse(
+                    place,
+                    "is what volumes are in that are in no other: it is always there".into(),
+                );
+            }
+            if i + 1 >= usize::from(PARTITIONS_MAX) {
+                return refuse(place, format!("there are {} partitions at most", PARTITIONS_MAX - 1));
+            }
+            claimed = claimed.saturating_add(partition.minimum_bytes);
+            if claimed > room {
+                let cause = format!(
+                    "with it the minimums are {claimed} bytes together; the cache has {room}, the rest is for read-ahead"
+                );
+                return refuse(place, cause);
+            }
+        }
+        Ok(())
     }
 
     fn check_portals(&self) -> Result<(), ConfigError> {
@@ -163,6 +195,12 @@ impl Config {
                 || volume.physical_block_bytes < volume.block_bytes
             {
                 return refuse(place, "physical_block is 512 or 4096, and no less than block".into());
+            }
+            if let Some(partition) = &volume.partition {
+                let declared = self.cache.iter().flat_map(|c| &c.partitions);
+                if !declared.into_iter().any(|p| p.name == *partition) {
+                    return refuse(place, format!("no cache partition {partition:?} is declared"));
+                }
             }
             if volume.len_bytes == 0 || !volume.len_bytes.is_multiple_of(4096) {
                 return refuse(

@@ -16,8 +16,12 @@ const TARGET: &str = "iqn.2026-11.test:array";
 /// Pool `p` with volume `v` on the mirror `g`, under a cache; with a journal on the mirror `j` where that is asked for.
 fn cached(id: u8, journal: bool) -> Config {
     let mut config = declaration(id, 4, vec![group("g", Level::Raid1, 0..2)]);
-    config.cache =
-        Some(CacheSettings { memory_bytes: CACHE_BYTES_MIN, read_ahead_bytes: 1 << 20, ssds: vec![] });
+    config.cache = Some(CacheSettings {
+        memory_bytes: CACHE_BYTES_MIN,
+        read_ahead_bytes: 1 << 20,
+        ssds: vec![],
+        partitions: vec![],
+    });
     config.groups.push(group("j", Level::Raid1, 2..4));
     config.pools[0].journal = journal.then(|| "j".to_owned());
     config
@@ -33,7 +37,7 @@ async fn cache(array: &Array) -> CacheStatus {
 
 async fn unit(array: &Array) -> UnitCounts {
     let units = cache(array).await.units;
-    units.iter().find(|(name, _)| name == "v").expect("v is under the cache").1
+    units.iter().find(|u| u.volume == "v").expect("v is under the cache").counts
 }
 
 fn dirty(unit: &UnitCounts) -> u32 {
@@ -244,8 +248,9 @@ fn a_reclaim_leaves_what_is_dirty_its_pages() {
             write(at, 0).await;
         }
         synchronize(&session).await;
-        let settled =
-            async |s: &ControllerStatus| s.cache.as_ref().is_some_and(|c| c.units[0].1.frames.dirty == 0);
+        let settled = async |s: &ControllerStatus| {
+            s.cache.as_ref().is_some_and(|c| c.units[0].counts.frames.dirty == 0)
+        };
         while !settled(&status(&array).await).await {
             world.sleep(std::time::Duration::from_millis(100)).await;
         }

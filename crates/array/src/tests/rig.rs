@@ -67,6 +67,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
         block_bytes: 512,
         physical_block_bytes: 512,
         cache: crate::config::CachePolicy::WriteBack,
+        partition: None,
         read_only: false,
     };
     Config {

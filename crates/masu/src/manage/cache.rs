@@ -1,15 +1,68 @@
-//! `masu cache`: what the caches hold and do.
+//! `masu cache`: what the caches hold and do, and their partitions.
 
-use admin::{Cache, Status, format_bytes};
+use std::process::ExitCode;
 
+use admin::{Cache, CacheTraffic, Change, Status, format_bytes, parse_bytes};
+use anyhow::Result;
+use clap::Subcommand;
+
+use super::{Where, change, show};
 use crate::table;
+
+pub(super) const HELP: &str = "\
+Example: memory that the databases' volume keeps whatever others read
+  masu cache partition set gold --minimum 2GiB
+  masu volume set db0 --partition gold";
+
+#[derive(Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Partitions: parts of the memory for some volumes
+    #[command(subcommand_required = true, after_help = HELP)]
+    Partition {
+        #[command(subcommand)]
+        what: PartitionCommand,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PartitionCommand {
+    /// Create a partition, or change its minimum
+    ///
+    /// What its volumes do not use others borrow. What no minimum claims is shared by all partitions alike. The minimum holds on
+    /// each controller.
+    Set {
+        /// The partition
+        name: String,
+        /// Memory that others leave to its volumes when they need it, as in 2GiB
+        #[arg(long, value_parser = parse_bytes)]
+        minimum: u64,
+    },
+    /// Remove a partition
+    Remove {
+        /// The partition; no volume may be in it any more (masu volume set VOLUME --partition none)
+        name: String,
+    },
+}
+
+/// `masu cache`, with or without a command.
+pub(super) fn run(what: Option<&CacheCommand>, at: &Where) -> Result<ExitCode> {
+    match what {
+        None => show(at, print),
+        Some(CacheCommand::Partition { what: PartitionCommand::Set { name, minimum } }) => {
+            change(at, &Change::CachePartitionSet { name: name.clone(), minimum_bytes: *minimum })
+        }
+        Some(CacheCommand::Partition { what: PartitionCommand::Remove { name } }) => {
+            change(at, &Change::CachePartitionRemove { name: name.clone() })
+        }
+    }
+}
 
 /// A share in percent; nothing of nothing is `-`.
 fn share(part: u64, of: u64) -> String {
     if of == 0 { "-".into() } else { format!("{:.1} %", 100.0 * part as f64 / of as f64) }
 }
 
-pub(super) fn print(status: &Status) {
+fn print(status: &Status) {
     if status.caches.is_empty() {
         println!("no caches: array.toml declares one with [cache] memory = \"256MiB\"");
     }
@@ -44,33 +97,42 @@ fn print_one(cache: &Cache) {
         );
     }
     println!();
+    print_partitions(cache);
+    println!();
     let row = |v: &admin::CachedVolume| {
-        vec![
-            v.volume.clone(),
-            format_bytes(v.cached_bytes),
-            format_bytes(v.pending_bytes),
-            format_bytes(v.read_bytes),
-            share(v.read_hit_bytes, v.read_bytes),
-            format_bytes(v.write_bytes),
-            share(v.write_hit_bytes, v.write_bytes),
-            format_bytes(v.destaged_bytes),
-            format_bytes(v.ahead_bytes),
-            share(v.ahead_used_bytes, v.ahead_bytes),
-        ]
+        let known = [v.volume.clone(), v.policy.clone(), v.partition.clone()];
+        let sizes = [format_bytes(v.cached_bytes), format_bytes(v.pending_bytes)];
+        known.into_iter().chain(sizes).chain(traffic(&v.traffic)).collect()
     };
-    let header = [
-        "volume",
-        "cached",
-        "pending",
-        "read",
-        "hits",
-        "written",
-        "absorbed",
-        "destaged",
-        "read ahead",
-        "used",
-    ];
-    table::print(&header, &header[1..], cache.volumes.iter().map(row).collect(), "no volumes");
+    let header = [&["volume", "policy", "partition", "cached", "pending"], &TRAFFIC[..]].concat();
+    table::print(&header, &header[3..], cache.volumes.iter().map(row).collect(), "no volumes");
+    print_journals(cache);
+}
+
+const TRAFFIC: [&str; 7] = ["read", "hits", "written", "absorbed", "destaged", "read ahead", "used"];
+
+fn traffic(t: &CacheTraffic) -> [String; 7] {
+    [
+        format_bytes(t.read_bytes),
+        share(t.read_hit_bytes, t.read_bytes),
+        format_bytes(t.write_bytes),
+        share(t.write_hit_bytes, t.write_bytes),
+        format_bytes(t.destaged_bytes),
+        format_bytes(t.ahead_bytes),
+        share(t.ahead_used_bytes, t.ahead_bytes),
+    ]
+}
+
+fn print_partitions(cache: &Cache) {
+    let row = |p: &admin::CachePartition| {
+        let sizes = [p.minimum_bytes, p.used_bytes, p.pending_bytes].map(format_bytes);
+        [p.name.clone()].into_iter().chain(sizes).chain(traffic(&p.traffic)).collect()
+    };
+    let header = [&["partition", "minimum", "cached", "pending"], &TRAFFIC[..]].concat();
+    table::print(&header, &header[1..], cache.partitions.iter().map(row).collect(), "no partitions");
+}
+
+fn print_journals(cache: &Cache) {
     if cache.journals.is_empty() {
         return;
     }

@@ -81,8 +81,11 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Caches: hit ratios, what is pending, what is destaged and read ahead, journals
+    /// Caches: hit ratios, what is pending, what is destaged and read ahead, journals; partitions
+    #[command(after_help = cache::HELP)]
     Cache {
+        #[command(subcommand)]
+        what: Option<cache::CacheCommand>,
         #[command(flatten)]
         at: Where,
     },
@@ -112,7 +115,7 @@ pub(crate) fn socket_in(data: &Path) -> PathBuf {
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
         Manage::Status { at } => show(at, state::print),
-        Manage::Cache { at } => show(at, cache::print),
+        Manage::Cache { what, at } => cache::run(what.as_ref(), at),
         Manage::Group { what, at } => group::run(what, at),
         Manage::Drive { what, at } => group::run_drive(what, at),
         Manage::Pool { what, at } => pool::run(what, at),

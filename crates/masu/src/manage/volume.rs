@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, parse_bytes};
+use admin::{CacheName, Change, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -39,6 +39,18 @@ pub(crate) enum VolumeCommand {
         #[arg(long, value_parser = parse_bytes)]
         size: u64,
     },
+    /// Set how a volume is cached, while hosts use it; what is not given stays (masu cache shows it)
+    #[group(id = "setting", required = true, multiple = true, args = ["cache", "partition"])]
+    Set {
+        /// The volume
+        name: String,
+        /// write-back: writes are acknowledged from the cache; write-through: from the drives; off: nothing is cached
+        #[arg(long, value_parser = policy)]
+        cache: Option<CacheName>,
+        /// The partition of the cache that it is in; none: that of all volumes which are in no other
+        #[arg(long)]
+        partition: Option<String>,
+    },
     /// Give back the pages of a volume that hold only zeros, while hosts use it
     Reclaim {
         /// The volume
@@ -70,6 +82,15 @@ pub(crate) enum SnapshotCommand {
     },
 }
 
+fn policy(text: &str) -> Result<CacheName, String> {
+    match text {
+        "write-back" => Ok(CacheName::WriteBack),
+        "write-through" => Ok(CacheName::WriteThrough),
+        "off" => Ok(CacheName::Off),
+        _ => Err("is write-back, write-through or off".into()),
+    }
+}
+
 pub(super) fn run(what: &VolumeCommand, at: &Where) -> Result<ExitCode> {
     match what {
         VolumeCommand::List => show(at, tables::volumes),
@@ -85,6 +106,9 @@ pub(super) fn run(what: &VolumeCommand, at: &Where) -> Result<ExitCode> {
         ),
         VolumeCommand::Grow { name, size } => {
             change(at, &Change::VolumeGrow { name: name.clone(), size_bytes: *size })
+        }
+        VolumeCommand::Set { name, cache, partition } => {
+            change(at, &Change::VolumeSet { name: name.clone(), cache: *cache, partition: partition.clone() })
         }
         VolumeCommand::Reclaim { name, detach } => {
             begin(at, &Change::VolumeReclaim { name: name.clone() }, ("reclaim", name), *detach)
