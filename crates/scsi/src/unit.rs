@@ -82,7 +82,7 @@ impl<M: Medium> LogicalUnit<M> {
             ranges: Ranges::default(),
             tasks: TaskSet::default(),
             counting: Counting::default(),
-            modes: Modes::new(medium.volatile_cache()),
+            modes: Modes::load(&medium),
             reservations: Reservations::load(&medium),
             sanitizing: Sanitizing::load(&medium),
             atomics: Atomics::load(&medium),

@@ -5,7 +5,7 @@ mod select;
 
 use std::cell::Cell;
 
-use block::Pieces;
+use block::{BlockError, Pieces};
 pub(crate) use select::select;
 
 use crate::dispatch::{Context, cut};
@@ -14,10 +14,14 @@ use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 use page::Which;
 
-/// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared"), and not saved: a reset
-/// brings back the defaults.
+/// The record of a medium with WCE, 0 or 1 in one byte, when a host has saved it.
+const RECORD: &str = "modes";
+
+/// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared"). WCE can be saved (PS of its
+/// page) and is then what power on and a reset bring back; of the rest that is the default.
 pub(crate) struct Modes {
     now: Cell<Changeable>,
+    saved: Cell<Changeable>,
     default: Changeable,
 }
 
@@ -31,10 +35,23 @@ struct Changeable {
 }
 
 impl Modes {
-    /// After power on. `volatile_cache`: WCE.
-    pub(crate) fn new(volatile_cache: bool) -> Modes {
-        let default = Changeable { write_through: !volatile_cache, ..Changeable::default() };
-        Modes { now: Cell::new(default), default }
+    /// After power on: what was saved with the medium.
+    pub(crate) fn load<M: Medium>(medium: &M) -> Modes {
+        let default = Changeable { write_through: !medium.volatile_cache(), ..Changeable::default() };
+        let write_through = match medium.load_record(RECORD).as_deref() {
+            Some([wce]) => *wce == 0,
+            _ => default.write_through,
+        };
+        let saved = Changeable { write_through, ..default };
+        Modes { now: Cell::new(saved), saved: Cell::new(saved), default }
+    }
+
+    /// Saves what can be saved of the present values.
+    async fn save<M: Medium>(&self, medium: &M) -> Result<(), BlockError> {
+        let saved = Changeable { write_through: self.now.get().write_through, ..self.default };
+        medium.save_record(RECORD, &[u8::from(!saved.write_through)]).await?;
+        self.saved.set(saved);
+        Ok(())
     }
 
     /// D_SENSE of the control mode page.
@@ -57,9 +74,9 @@ impl Modes {
         self.now.get().write_through
     }
 
-    /// Back to the defaults, as after power on.
+    /// Back to what was saved, as after power on.
     pub(crate) fn reset(&self) {
-        self.now.set(self.default);
+        self.now.set(self.saved.get());
     }
 }
 
@@ -91,7 +108,7 @@ pub(crate) fn sense<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandEr
         0 => Which::Current,
         1 => Which::Changeable,
         2 => Which::Default,
-        _ => return Err(CommandError::SavingNotSupported),
+        _ => Which::Saved,
     };
     let pages = page::pages(lu, cdb.u8(2) & 0x3f, cdb.u8(3), which)?;
     let long = ten && cdb.bit(1, 0x10);

@@ -13,10 +13,14 @@ pub(super) enum Which {
     /// Ones where MODE SELECT may change a bit.
     Changeable,
     Default,
+    /// Of what cannot be saved: the defaults.
+    Saved,
 }
 
 /// Page and subpage of every page, in the order of MODE SENSE.
 const PAGES: [(u8, u8); 6] = [(0x01, 0), (0x08, 0), (0x0a, 0), (0x0a, 0x01), (0x1c, 0), (0x1c, 0x02)];
+/// The page that MODE SELECT saves when it is asked to (PS).
+const SAVABLE: (u8, u8) = (0x08, 0);
 /// All pages.
 const ALL: u8 = 0x3f;
 /// All subpages.
@@ -39,6 +43,9 @@ pub(super) fn pages<M: Medium>(
         let known = PAGES.iter().any(|p| p.0 == code);
         return Err(if known { CommandError::field(3) } else { CommandError::field_bit(2, 5) });
     }
+    if which == Which::Saved && code != ALL && code != SAVABLE.0 {
+        return Err(CommandError::SavingNotSupported);
+    }
     Ok(found.concat())
 }
 
@@ -47,8 +54,10 @@ pub(super) fn page<M: Medium>(lu: &LogicalUnit<M>, code: u8, subpage: u8, which:
     let values = match which {
         Which::Current => lu.modes.now.get(),
         Which::Default => lu.modes.default,
+        Which::Saved => lu.modes.saved.get(),
         Which::Changeable => Changeable { d_sense: true, swp: true, tas: true, write_through: false },
     };
+    let ps = u8::from((code, subpage) == SAVABLE) << 7;
     // What cannot be changed is all zeros in the mask.
     let fixed = |byte: u8| if which == Which::Changeable { 0 } else { byte };
     let body = match (code, subpage) {
@@ -63,10 +72,10 @@ pub(super) fn page<M: Medium>(lu: &LogicalUnit<M>, code: u8, subpage: u8, which:
     };
     let mut out = Vec::with_capacity(body.len() + 4);
     if subpage == 0 {
-        out.extend([code, body.len() as u8]);
+        out.extend([ps | code, body.len() as u8]);
     } else {
         // SPF.
-        out.extend([0x40 | code, subpage]);
+        out.extend([ps | 0x40 | code, subpage]);
         out.extend((body.len() as u16).to_be_bytes());
     }
     out.extend(body);

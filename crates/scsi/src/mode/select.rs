@@ -13,19 +13,13 @@ use crate::unit::LogicalUnit;
 /// MODE SELECT(6) and (10), SPC-5 6.13 and 6.14.
 pub(crate) async fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     let (lu, ten) = (ctx.lu(), ctx.cdb.opcode() == 0x55);
-    // PF = 0 is vendor specific; SP asks for saving.
+    // PF = 0 is vendor specific.
     if !ctx.cdb.bit(1, 0x10) {
         return Err(CommandError::field_bit(1, 4));
     }
-    if ctx.cdb.bit(1, 0x01) {
-        return Err(CommandError::field_bit(1, 0));
-    }
     let list = ctx.list()?;
-    if list.is_empty() {
-        return Ok(Pieces::new());
-    }
     let before = lu.modes.now.get();
-    let after = parse(lu, &list, ten, before)?;
+    let after = if list.is_empty() { before } else { parse(lu, &list, ten, before)? };
     if after != before {
         lu.modes.now.set(after);
         lu.raise_for_others(ctx.seat.nexus.id, Attention::ModeParametersChanged);
@@ -33,6 +27,10 @@ pub(crate) async fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
     // Data that was written under WCE = 1 is still volatile.
     if after.write_through && !before.write_through {
         lu.medium.flush().await?;
+    }
+    // SP.
+    if ctx.cdb.bit(1, 0x01) {
+        lu.modes.save(&lu.medium).await?;
     }
     Ok(Pieces::new())
 }

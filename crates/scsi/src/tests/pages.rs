@@ -112,7 +112,6 @@ fn mode_pages_are_read_changed_and_told_to_the_others() {
 
         swp[7] = 0x20;
         check(&host, "15 10 00 00 10 00", &swp, "5/2600 list 7.5").await;
-        check(&host, "15 11 00 00 10 00", &swp, "5/2400 cdb 1.0").await;
         check(&host, "15 00 00 00 10 00", &swp, "5/2400 cdb 1.4").await;
         check(&host, "15 10 00 00 03 00", &swp[..3], "5/1a00").await;
         check(&host, "15 10 00 00 0f 00", &swp[..15], "5/1a00").await;
@@ -124,6 +123,48 @@ fn mode_pages_are_read_changed_and_told_to_the_others() {
         check(&host, "88 00 ffffffffffffffff 00000001 00 00", &[], "5/2100 descriptor").await;
         let wrong_block = hex("00000008 00010000 00001000");
         check(&host, "15 10 00 00 0c 00", &wrong_block, "5/2600 descriptor").await;
+    });
+}
+
+/// WCE of the caching mode page: current, default, saved. A unit attention is heard first.
+async fn wce(host: &View<ThinMemory>) -> (bool, bool, bool) {
+    let page = async |control: &str| {
+        let page = check(host, &format!("1a 08 {control} 00 ff 00"), &[], "good").await;
+        assert_eq!(page[4..6], hex("8812")[..], "it says that it can be saved");
+        page[6] & 0x04 != 0
+    };
+    (page("08").await, page("88").await, page("c8").await)
+}
+
+#[test]
+fn what_a_host_saves_of_the_write_cache_is_there_after_a_reset_and_a_restart() {
+    Model::new(1).run(async |world| {
+        let caching = |wce: bool| {
+            hex(&format!("00000000 0812 0{} 00 0000 0000 0000 0000 00 00 00 000000 0000", u8::from(wce) * 4))
+        };
+        let b = Bench::on(world.clone(), ThinMemory::new(1 << 20, BLOCK as u32, PAGE));
+        let host = b.host(1).await;
+        assert_eq!(wce(&host).await, (true, true, true), "nothing was saved: the default");
+        check(&host, "15 10 00 00 18 00", &caching(false), "good").await;
+        assert_eq!(wce(&host).await, (false, true, true), "not asked to save");
+        check(&host, "15 11 00 00 18 00", &caching(false), "good").await;
+        assert_eq!(wce(&host).await, (false, true, false));
+        check(&host, "15 10 00 00 18 00", &caching(true), "good").await;
+        host.manage(crate::TaskFunction::LunReset(Lun(0))).await;
+        check(&host, "00", &[], "6/2903").await;
+        assert_eq!(wce(&host).await, (false, true, false), "a reset");
+        check(&host, "15 10 00 00 18 00", &caching(true), "good").await;
+
+        let b = Bench::on(world, b.medium.after_power_on());
+        let host = b.host(1).await;
+        assert_eq!(wce(&host).await, (false, true, false), "a restart");
+        check(&host, "2a 00 00000000 00 0001 00", &pattern(1, 1), "good").await;
+        assert_eq!(b.medium.flushes(), 1, "each write is durable");
+        check(&host, "15 10 00 00 18 00", &caching(true), "good").await;
+        check(&host, "15 11 00 00 00 00", &[], "good").await;
+        assert_eq!(wce(&host).await, (true, true, true), "an empty list saves what is");
+        let all = check(&host, "1a 08 ff 00 ff 00", &[], "good").await;
+        assert_eq!(all, check(&host, "1a 08 bf 00 ff 00", &[], "good").await, "of the rest the default");
     });
 }
 
