@@ -14,7 +14,7 @@ use crate::{Array, Config, Lun};
 const TARGET: &str = "iqn.2026-11.test:array";
 
 /// Pool `p` with volume `v` on the mirror `g`, under a cache; with a journal on the mirror `j` where that is asked for.
-fn cached(id: u8, journal: bool) -> Config {
+pub(super) fn cached(id: u8, journal: bool) -> Config {
     let mut config = declaration(id, 4, vec![group("g", Level::Raid1, 0..2)]);
     config.cache = Some(CacheSettings {
         memory_bytes: CACHE_BYTES_MIN,
@@ -31,7 +31,7 @@ async fn status(array: &Array) -> ControllerStatus {
     array.status().await.expect("status").remove(0)
 }
 
-async fn cache(array: &Array) -> CacheStatus {
+pub(super) async fn cache(array: &Array) -> CacheStatus {
     status(array).await.cache.expect("there is a cache")
 }
 
@@ -40,12 +40,12 @@ async fn unit(array: &Array) -> UnitCounts {
     units.iter().find(|u| u.volume == "v").expect("v is under the cache").counts
 }
 
-fn dirty(unit: &UnitCounts) -> u32 {
+pub(super) fn dirty(unit: &UnitCounts) -> u32 {
     unit.frames.dirty + unit.frames.in_flight
 }
 
 /// A command until it is GOOD: a unit attention is heard once.
-async fn send(session: &Session, lun: u16, cdb: &[u8], out: Pieces, max: u32) -> Vec<u8> {
+pub(super) async fn send(session: &Session, lun: u16, cdb: &[u8], out: Pieces, max: u32) -> Vec<u8> {
     let mut bytes = [0; 16];
     bytes[..cdb.len()].copy_from_slice(cdb);
     loop {
@@ -58,13 +58,13 @@ async fn send(session: &Session, lun: u16, cdb: &[u8], out: Pieces, max: u32) ->
     }
 }
 
-async fn session(world: &World, id: u8) -> Session {
+pub(super) async fn session(world: &World, id: u8) -> Session {
     let options = Options::new(portal(id), "iqn.2026-11.test:other", TARGET, 2);
     Session::login(world, &options).await.expect("log in")
 }
 
 /// WCE of the caching mode page, as it is (`0x08`) or by default (`0x88`).
-async fn wce(session: &Session, page: u8) -> bool {
+pub(super) async fn wce(session: &Session, page: u8) -> bool {
     let sense = send(session, 0, &[0x1a, 0x08, page, 0, 255, 0], Pieces::new(), 255).await;
     sense[4 + 2] & 0x04 != 0
 }
@@ -80,7 +80,7 @@ async fn synchronize(session: &Session) {
 }
 
 /// Runs until `work` ends, cuts the power, and lets it come back.
-fn cut_after(model: &Model, work: impl AsyncFnOnce(World)) {
+pub(super) fn cut_after(model: &Model, work: impl AsyncFnOnce(World)) {
     let ended = model.run_until_crash(async |world: World| {
         work(world.clone()).await;
         model.disks().cut_power();
@@ -91,7 +91,7 @@ fn cut_after(model: &Model, work: impl AsyncFnOnce(World)) {
 }
 
 /// The array starts as `config` declares, and the host finds what it wrote last. Gives what was done.
-fn check_content(model: &Model, id: u8, config: Config, number: u8) -> Vec<String> {
+pub(super) fn check_content(model: &Model, id: u8, config: Config, number: u8) -> Vec<String> {
     model.run(async |world| {
         let mut array = start(&world);
         let done = array.apply(config).await.expect("apply");

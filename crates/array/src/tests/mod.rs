@@ -2,6 +2,7 @@
 //! writes over iSCSI; what the host wrote is held against what it reads.
 
 mod caching;
+mod caching_online;
 mod handing_over;
 mod keeping_whole;
 mod placing;
