@@ -101,8 +101,8 @@ bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s
 	@$(MAKE) --no-print-directory bench-layers
 
 .PHONY: bench-layers
-bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, placement
-	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache --examples
+bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, placement, modelled drives
+	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p lab --examples
 	@mkdir -p target/bench
 	@$(STEP) "parity kernels" target/release/examples/speed
 	@$(STEP) "sequential writes, file drives" target/release/examples/sequential --dir target/bench
@@ -112,6 +112,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
 	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams
 	@$(STEP) "placement, in virtual time" target/release/examples/placement
+	@$(STEP) "modelled drives beside measured ones" target/release/examples/drives
 
 .PHONY: soak
 soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges

@@ -1,10 +1,14 @@
 //! The built-in drives, by name.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use world_model::drives::DriveParameters;
 
 use super::file::{DriveFileError, parse};
+
+/// The longest drive file: 4,096 zones of 50 bytes, and as much again.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Name and file of every built-in drive.
 pub const CATALOGUE: [(&str, &str); 9] = [
@@ -24,7 +28,7 @@ pub fn load(name_or_path: &str) -> Result<DriveParameters, DriveFileError> {
     if let Some((name, text)) = CATALOGUE.iter().find(|(name, _)| *name == name_or_path) {
         return parse(text, &format!("{name}.toml"));
     }
-    let text = std::fs::read_to_string(Path::new(name_or_path)).map_err(|e| {
+    let text = read(Path::new(name_or_path)).map_err(|e| {
         let names: Vec<&str> = CATALOGUE.iter().map(|(name, _)| *name).collect();
         DriveFileError::Read {
             path: name_or_path.into(),
@@ -32,4 +36,14 @@ pub fn load(name_or_path: &str) -> Result<DriveParameters, DriveFileError> {
         }
     })?;
     parse(&text, name_or_path)
+}
+
+#[expect(clippy::disallowed_types, reason = "a text file, of which no more is read than it may have")]
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes"))),
+        false => Ok(text),
+    }
 }

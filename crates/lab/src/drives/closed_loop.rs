@@ -25,6 +25,18 @@ pub struct Load {
     pub from_share: f64,
 }
 
+impl Load {
+    /// 4 KiB anywhere on the drive.
+    pub fn random_4k(kind: Kind, queue_depth: u64, requests: u64) -> Load {
+        Load { kind, blocks: 8, queue_depth, requests, random: true, from_share: 0.0 }
+    }
+
+    /// 64 KiB after 64 KiB, four at once, so that the drive always knows the next one.
+    pub fn stream(kind: Kind, from_share: f64) -> Load {
+        Load { kind, blocks: 128, queue_depth: 4, requests: 4000, random: false, from_share }
+    }
+}
+
 /// What the drive made of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {

@@ -33,11 +33,19 @@ pub enum DriveFileError {
         /// The file.
         path: String,
     },
+    /// Of two keys that say the same there must be one.
+    #[error("{path}: either bus_mb_per_s or bus_us_per_block is needed, and not both")]
+    Bus {
+        /// The file.
+        path: String,
+    },
     /// A number that no time or rate can have.
-    #[error("{path}: {key} is {value}: it must be a number from {min} to {max}")]
+    #[error("{path}:{line}: {key} is {value}: it must be a number from {min} to {max}")]
     Number {
         /// The file.
         path: String,
+        /// From 1.
+        line: usize,
         /// The key.
         key: &'static str,
         /// What it says.
@@ -189,7 +197,7 @@ pub fn parse(text: &str, path: &str) -> Result<DriveParameters, DriveFileError> 
             cause: e.message().lines().collect::<Vec<_>>().join(" "),
         }
     })?;
-    let convert = Convert { path };
+    let convert = Convert { text, path };
     let parameters = match (file.hard_disk, file.flash) {
         (Some(disk), None) => DriveParameters::HardDisk(convert.hard_disk(disk)?),
         (None, Some(flash)) => DriveParameters::Flash(convert.flash(flash)?),
@@ -203,6 +211,7 @@ pub fn parse(text: &str, path: &str) -> Result<DriveParameters, DriveFileError> 
 
 /// Turns the file's units into those of the model.
 struct Convert<'a> {
+    text: &'a str,
     path: &'a str,
 }
 
@@ -210,8 +219,23 @@ impl Convert<'_> {
     fn number(&self, key: &'static str, value: f64, [min, max]: [f64; 2]) -> Result<f64, DriveFileError> {
         match (min..=max).contains(&value) {
             true => Ok(value),
-            false => Err(DriveFileError::Number { path: self.path.into(), key, value, min, max }),
+            false => {
+                let line = self.line_of(key, value);
+                Err(DriveFileError::Number { path: self.path.into(), line, key, value, min, max })
+            }
         }
+    }
+
+    /// The line on which the key has this value; of a key with a list, the first one.
+    fn line_of(&self, key: &str, value: f64) -> usize {
+        let has_key = |line: &str| {
+            let (name, rest) = line.split_once('=')?;
+            let number = rest.split('#').next()?.trim().replace('_', "").parse::<f64>().ok();
+            (name.trim() == key).then_some(number)
+        };
+        let mut lines = self.text.lines().map(has_key);
+        let exact = lines.clone().position(|found| found == Some(Some(value)));
+        exact.or_else(|| lines.position(|found| found.is_some())).map_or(1, |line| line + 1)
     }
 
     /// At most a second.
@@ -228,11 +252,12 @@ impl Convert<'_> {
         let rpm = self.number("rpm", disk.rpm, [60.0, 1e6])?;
         let bus_ns_per_block = match (disk.bus_mb_per_s, disk.bus_us_per_block) {
             (None, Some(us)) => self.ns("bus_us_per_block", us)?,
-            (mb_per_s, _) => {
-                let rate = self.bytes_per_s("bus_mb_per_s", mb_per_s.unwrap_or_default())?;
+            (Some(mb_per_s), None) => {
+                let rate = self.bytes_per_s("bus_mb_per_s", mb_per_s)?;
                 (BLOCK_BYTES * 1_000_000_000 / rate
                     + u64::from(BLOCK_BYTES * 1_000_000_000 % rate * 2 >= rate)) as u32
             }
+            _ => return Err(DriveFileError::Bus { path: self.path.into() }),
         };
         Ok(HardDiskParameters {
             name: disk.name.into(),

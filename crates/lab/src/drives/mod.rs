@@ -7,11 +7,13 @@ mod catalogue;
 mod closed_loop;
 mod file;
 mod replay;
+mod sheets;
 
 pub use catalogue::{CATALOGUE, load};
 pub use closed_loop::{Load, Measured, measure};
 pub use file::{DriveFileError, parse};
 pub use replay::{Replay, TraceRequest, parse_trace, replay, traces};
+pub use sheets::sheet;
 
 #[cfg(test)]
 mod tests;

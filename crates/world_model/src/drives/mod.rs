@@ -17,6 +17,7 @@
 
 pub mod catalogue;
 mod curve;
+mod datasheet;
 mod flash;
 mod geometry;
 mod hard_disk;
@@ -28,6 +29,7 @@ mod reading;
 mod segments;
 
 pub use curve::SeekCurve;
+pub use datasheet::Datasheet;
 pub use flash::Flash;
 pub use geometry::{Geometry, Place};
 pub use hard_disk::HardDisk;
@@ -37,3 +39,6 @@ pub use parameters::{
     AfterReadOrWrite, BLOCK_BYTES, DriveParameters, FlashParameters, HardDiskParameters, Overheads,
     ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
 };
+
+#[cfg(test)]
+mod tests;

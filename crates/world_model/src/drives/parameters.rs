@@ -19,6 +19,10 @@ const QUEUE_DEPTH_MAX: usize = 65_536;
 const SEGMENTS_MAX: usize = 1024;
 /// Units of a flash drive: dies, seen through the controller.
 const UNITS_MAX: usize = 4096;
+/// The slowest link and flash: with the largest buffer and amplification, emptying it takes 10^9 s, which fits in nanoseconds.
+const RATE_MIN_BYTES_PER_S: u64 = 1_000_000;
+/// The largest write buffer: a tebibyte.
+const BUFFER_BYTES_MAX: u64 = 1 << 40;
 
 /// A drive of either kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,6 +290,8 @@ impl HardDiskParameters {
         range("the queue depth", count(self.queue_depth), 1, count(QUEUE_DEPTH_MAX))?;
         range("the number of segments", count(self.segments.count), 0, count(SEGMENTS_MAX))?;
         range("the blocks of a segment", self.segments.blocks, 1, 1 << 32)?;
+        let ahead = self.segments.read_ahead_min_blocks;
+        range("the blocks that are always read ahead", ahead, 0, self.segments.blocks)?;
         let write_segments = count(self.segments.write_segments);
         range("the number of write segments", write_segments, 0, count(self.segments.count))?;
         for (what, overhead) in [
@@ -366,12 +372,13 @@ impl Seek {
 impl FlashParameters {
     /// Whether a drive can be like this.
     pub fn check(&self) -> Result<(), ParameterError> {
-        let rate = |what, value| range(what, value, 1000, 1 << 50);
+        let rate = |what, value| range(what, value, RATE_MIN_BYTES_PER_S, 1 << 50);
         range("the number of units", self.units as u64, 1, UNITS_MAX as u64)?;
         range("the read time in ns", self.read_ns.into(), 0, TIME_MAX_NS.into())?;
         range("the write time in ns", self.write_ns.into(), 0, TIME_MAX_NS.into())?;
         range("the number of blocks", self.len_blocks, 1, 1 << 54)?;
         range("the write amplification in percent", self.amplification_percent.into(), 1, 100_000)?;
+        range("the bytes of the write buffer", self.buffer_bytes, 0, BUFFER_BYTES_MAX)?;
         rate("the read rate of the link in bytes per second", self.link_read_bytes_per_s)?;
         rate("the write rate of the link in bytes per second", self.link_write_bytes_per_s)?;
         rate("the program rate in bytes per second", self.program_bytes_per_s)

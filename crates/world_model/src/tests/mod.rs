@@ -1,6 +1,7 @@
 //! The model, tested against its own promises.
 
 mod disks;
+mod drives;
 mod forks;
 mod runs;
 mod sockets;
