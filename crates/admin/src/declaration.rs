@@ -682,6 +682,43 @@ mod tests {
         assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
     }
 
+    const CACHE: &str = "
+        [cache]
+        memory = \"16MiB\"
+        [[cache.partition]]
+        name = \"gold\"
+        minimum = \"8MiB\"
+    ";
+
+    #[test]
+    fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() {
+        let good = format!("{GOOD}{CACHE}").replace("\"10GiB\"", "\"10GiB\"\npartition = \"gold\"");
+        let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
+        assert_eq!(config.cache.as_ref().map(|c| c.partitions[0].minimum_bytes), Some(8 << 20));
+        assert_eq!(config.volumes[0].partition.as_deref(), Some("gold"));
+        let kept = Declaration::of(&config).to_text();
+        assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
+        check(
+            &good.replace("8MiB", "13MiB"),
+            "array.toml:26: partition \"gold\": with it the minimums are 13631488",
+        );
+        check(&good.replace("minimum", "share"), "array.toml:27: unknown field `share`");
+        check(
+            &good.replace("partition = \"gold\"", "partition = \"silver\""),
+            "array.toml:14: volume \"v0\": no cache partition \"silver\" is declared",
+        );
+        check(
+            &good.replace(CACHE, ""),
+            "array.toml:14: volume \"v0\": no cache partition \"gold\" is declared",
+        );
+        let twice = "[[cache.partition]]\nname = \"gold\"\nminimum = 0\n";
+        check(&format!("{good}{twice}"), "array.toml:26: partition \"gold\": declared twice");
+        check(
+            &good.replace("16MiB", "16MiB\"\nssds = [\"d0\"]\n#\""),
+            "array.toml:24: cache: ssds: drive \"d0\" is in group",
+        );
+    }
+
     #[test]
     fn what_nobody_chose_suits_the_rest() {
         let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data")).expect("good");

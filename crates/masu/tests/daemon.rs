@@ -204,4 +204,63 @@ fn caches_that_cannot_be_are_refused_with_cause_and_place() {
     );
     check_serve_refuses(&with("", "journal = \"g0\""), &["pool \"p0\": journal", "pool \"p0\"'s already"]);
     check_serve_refuses(&with("", "journal = \"j9\""), &["pool \"p0\": journal", "no group \"j9\""]);
+    let partitions =
+        "[cache]\nmemory = \"16MiB\"\n[[cache.partition]]\nname = \"gold\"\nminimum = \"1GiB\"\n";
+    check_serve_refuses(&with(partitions, ""), &["array.toml:4", "partition \"gold\"", "1073741824 bytes"]);
+}
+
+/// The one cache, of `masu cache --output json`.
+fn cache_of(array: &Running) -> serde_json::Value {
+    let json: serde_json::Value =
+        serde_json::from_str(&array.ok(&["cache", "--output", "json"])).expect("JSON");
+    json["caches"][0].clone()
+}
+
+#[test]
+fn partitions_and_policies_change_online_and_are_kept() {
+    let mut array = Running::start(&format!(
+        "[cache]\nmemory = \"16MiB\"\n[[cache.partition]]\nname = \"gold\"\nminimum = \"2MiB\"\n{POOL}\
+         [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"16MiB\"\npartition = \"gold\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\", 1 = \"v1\" }}\n\
+         [[volume]]\nname = \"v1\"\npool = \"p0\"\nsize = \"16MiB\"\n"
+    ));
+    let done = array.ok(&["cache", "partition", "set", "silver", "--minimum", "4MiB"]);
+    assert!(done.contains("cache partition silver: 4194304 bytes at least"), "{done}");
+    array.ok(&["volume", "create", "v2", "--size", "8MiB"]);
+    let done = array.ok(&["volume", "set", "v2", "--cache", "write-through", "--partition", "silver"]);
+    assert!(done.contains("cache write-through") && done.contains("cache partition silver"), "{done}");
+    array.ok(&["host", "map", "any", "v2", "--lun", "2"]);
+    for lun in 0..3 {
+        qemu_io(&array.url(lun), &["write -P 0xab 1M 64k", "read -P 0xab 1M 64k"]).expect("write and read");
+    }
+    let shown = array.ok(&["cache"]);
+    for part in ["PARTITION", "default", "gold", "silver", "4 MiB", "write-through", "write-back"] {
+        assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+    }
+    let refused = array.command(&["cache", "partition", "remove", "silver"]);
+    check_refused(&refused, &["partition \"silver\"", "volume \"v2\" is in it"]);
+    let refused = array.command(&["cache", "partition", "set", "silver", "--minimum", "11MiB"]);
+    check_refused(&refused, &["partition \"silver\"", "the cache has 12582"]);
+    check_refused(&array.command(&["volume", "set", "v2", "--partition", "bronze"]), &["v2", "\"bronze\""]);
+    check_refused(&array.command(&["volume", "set", "v2"]), &["v2", "nothing is to be set"]);
+    array.ok(&["volume", "set", "v2", "--cache", "write-through"]);
+    array.kill_and_restart();
+    let cache = cache_of(&array);
+    let partition =
+        |i: usize| (&cache["partitions"][i]["name"], cache["partitions"][i]["minimum_bytes"].as_u64());
+    assert_eq!(partition(0).0, "default");
+    assert_eq!((partition(1).0.as_str(), partition(1).1), (Some("gold"), Some(2 << 20)));
+    assert_eq!((partition(2).0.as_str(), partition(2).1), (Some("silver"), Some(4 << 20)));
+    let volume = |i: usize| [&cache["volumes"][i]["policy"], &cache["volumes"][i]["partition"]];
+    assert_eq!(volume(0), ["write-back", "gold"]);
+    assert_eq!(volume(1), ["write-back", "default"]);
+    assert_eq!(volume(2), ["write-through", "silver"]);
+    // The host is declared without it.
+    array.ok(&["host", "map", "any", "v2", "--lun", "2"]);
+    qemu_io(&array.url(2), &["write -P 0xcd 1M 64k", "read -P 0xcd 1M 64k"]).expect("it serves");
+    assert!(cache_of(&array)["partitions"][2]["read_hit_bytes"].as_u64() >= Some(64 << 10));
+    array.ok(&["volume", "set", "v2", "--partition", "none"]);
+    array.ok(&["cache", "partition", "remove", "silver"]);
+    assert!(!array.ok(&["cache"]).contains("silver"));
+    array.stop();
 }

@@ -32,7 +32,9 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
         }
         Change::VolumeSet { name, cache, partition } => {
             if cache.is_none() && partition.is_none() {
-                return Err(format!("volume {name:?}: nothing is to be set"));
+                return Err(format!(
+                    "volume {name:?}: nothing is to be set: give --cache, --partition or both"
+                ));
             }
             let volume = next.volumes.iter_mut().find(|v| v.name == *name);
             let volume = volume.ok_or(format!("there is no volume {name:?}"))?;

@@ -40,7 +40,6 @@ pub(crate) enum VolumeCommand {
         size: u64,
     },
     /// Set how a volume is cached, while hosts use it; what is not given stays (masu cache shows it)
-    #[group(id = "setting", required = true, multiple = true, args = ["cache", "partition"])]
     Set {
         /// The volume
         name: String,
