@@ -54,6 +54,7 @@ pub mod disk;
 pub mod drives;
 mod fork;
 mod image;
+pub mod links;
 mod model;
 mod modelled_drive;
 pub mod net;
@@ -63,13 +64,16 @@ mod ready;
 mod store;
 mod timers;
 mod trace;
+mod wire;
 
 pub use disk::{Disk, DiskSpec, Timing};
 pub use fork::{DisksImage, Loss};
+pub use links::{FibreChannel, Link};
 pub use model::{Model, Outcome};
-pub use net::{Net, NetSpec};
+pub use net::{Net, NetSpec, PortUsage};
 pub use rack::Disks;
 pub use trace::TraceEntry;
+pub use wire::Carried;
 
 #[cfg(test)]
 mod tests;

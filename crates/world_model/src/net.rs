@@ -2,7 +2,8 @@
 //!
 //! # The fault model
 //!
-//! A connection is two pipes. Each carries its bytes in order, at the link's speed, and holds a bounded number of bytes; a
+//! A connection is two pipes. Each carries its bytes in order, at the link's speed (its own link, or the one of the [`Port`] that it is
+//! made to, which it shares), and holds a bounded number of bytes; a
 //! sender that is faster waits. A receive gives what has arrived, cut at points drawn from the stream `segments`, so that
 //! a message comes in any number of pieces. A connection may be *reset* (both ends learn at once, what is under way
 //! is lost) or go *silent* (nothing arrives any more and nobody learns). A power cut takes all connections with it.
@@ -19,21 +20,21 @@ use world::{
 };
 
 use crate::core::Core;
+use crate::links::Link;
 use crate::pipe::Pipe;
 use crate::timers::Fire;
+use crate::wire::{Carried, Wire};
 
 /// The first port that the system chooses (RFC 6335, 6: dynamic ports).
 const PORT_FIRST: u16 = 49_152;
 /// Connections that wait to be accepted: as Linux' `net.core.somaxconn` was for long.
 const BACKLOG_MAX: usize = 128;
 
-/// What all links are.
+/// What connections are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetSpec {
-    /// The time of a bit from end to end.
-    pub latency: Duration,
-    /// The speed of each direction of each connection.
-    pub bytes_per_s: u64,
+    /// The link of each connection, unless it shares that of a port.
+    pub link: Link,
     /// How many bytes one direction holds, sent and not yet received.
     pub window_bytes: usize,
     /// Whether receives are cut at drawn points.
@@ -44,8 +45,7 @@ impl Default for NetSpec {
     /// A local 10 Gbit/s Ethernet (1.25 GB/s less 5 % for headers), 20 µs away, with windows of 1 MiB.
     fn default() -> NetSpec {
         NetSpec {
-            latency: Duration::from_micros(20),
-            bytes_per_s: 1_187_500_000,
+            link: Link::plain(1_187_500_000, Duration::from_micros(20)),
             window_bytes: 1 << 20,
             cut_receives: true,
         }
@@ -64,6 +64,23 @@ struct State {
     port_next: Cell<u16>,
     dials: RefCell<BTreeMap<u64, Dial>>,
     dial_next: Cell<u64>,
+    ports: RefCell<BTreeMap<SocketAddr, Port>>,
+}
+
+/// A port of the array (or of whoever listens): all connections to its address share its link, in turns.
+struct Port {
+    link: Link,
+    /// What arrives at it, and what leaves it.
+    wires: [Rc<Wire>; 2],
+}
+
+/// What a port has carried, in all runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortUsage {
+    /// To the listener.
+    pub arrived: Carried,
+    /// From it.
+    pub left: Carried,
 }
 
 struct Connection {
@@ -85,6 +102,28 @@ impl Net {
     /// Changes the links: for connections that are made from now on.
     pub fn set_spec(&self, spec: NetSpec) {
         self.0.spec.set(spec);
+    }
+
+    /// From now on all connections that are made to this address share one link; those that share one already share this one.
+    pub fn set_port(&self, addr: SocketAddr, link: Link) {
+        let mut ports = self.0.ports.borrow_mut();
+        let new = || Port { link, wires: [Rc::new(Wire::new(link)), Rc::new(Wire::new(link))] };
+        let port = ports.entry(addr).or_insert_with(new);
+        port.link = link;
+        port.wires.iter().for_each(|wire| wire.set_link(link));
+    }
+
+    /// What the port at this address has carried; `None` if it has no link of its own.
+    pub fn port_usage(&self, addr: SocketAddr) -> Option<PortUsage> {
+        let ports = self.0.ports.borrow();
+        let [arrived, left] = &ports.get(&addr)?.wires;
+        Some(PortUsage { arrived: arrived.carried(), left: left.carried() })
+    }
+
+    /// The time of a bit to this address.
+    fn latency_ns(&self, server: SocketAddr) -> u64 {
+        let port = self.0.ports.borrow().get(&server).map(|port| port.link);
+        port.unwrap_or(self.0.spec.get().link).latency_ns()
     }
 
     /// The connections that stand: client and server address, in the order of their making.
@@ -119,6 +158,7 @@ impl Net {
         let listeners = std::mem::take(&mut *self.0.listeners.borrow_mut());
         let dials = std::mem::take(&mut *self.0.dials.borrow_mut());
         self.0.connections.borrow_mut().clear();
+        self.0.ports.borrow().values().flat_map(|port| &port.wires).for_each(|wire| wire.end());
         drop((listeners, dials));
     }
 
@@ -145,9 +185,8 @@ impl Net {
         let number = self.0.dial_next.get();
         self.0.dial_next.set(number + 1);
         self.0.dials.borrow_mut().insert(number, Dial { client, server, stream: None, done });
-        let spec = self.0.spec.get();
         core.arm(
-            core.now_ns() + latency_ns(&spec),
+            core.now_ns() + self.latency_ns(server),
             Rc::new(Dialling { net: self.clone(), core: core.clone() }),
             number,
         );
@@ -164,8 +203,8 @@ impl Net {
         match self.answer(core, dial.client, dial.server) {
             Some(stream) => {
                 dial.stream = Some(stream);
+                core.arm(core.now_ns() + self.latency_ns(dial.server), armed, number);
                 self.0.dials.borrow_mut().insert(number, dial);
-                core.arm(core.now_ns() + latency_ns(&self.0.spec.get()), armed, number);
             }
             None => {
                 let cause = "nobody listens there".to_owned();
@@ -181,7 +220,10 @@ impl Net {
             return None;
         }
         let spec = self.0.spec.get();
-        let (there, back) = (Pipe::new(core, spec, client.port()), Pipe::new(core, spec, client.port()));
+        let wires = self.0.ports.borrow().get(&server).map(|port| port.wires.clone());
+        let [to, from] = wires.map_or([None, None], |wires| wires.map(Some));
+        let there = Pipe::new(core, spec, to, client.port());
+        let back = Pipe::new(core, spec, from, client.port());
         there.set_opposite(&back);
         back.set_opposite(&there);
         let pipes = [Rc::downgrade(&there), Rc::downgrade(&back)];
@@ -197,10 +239,6 @@ impl Connection {
     fn is_up(&self) -> bool {
         self.pipes.iter().filter_map(Weak::upgrade).any(|p| p.is_up())
     }
-}
-
-fn latency_ns(spec: &NetSpec) -> u64 {
-    u64::try_from(spec.latency.as_nanos()).unwrap_or(u64::MAX)
 }
 
 struct Dialling {

@@ -1,7 +1,7 @@
 //! One direction of a connection: bytes under way, bytes that have arrived, and who waits at either end.
 //!
 //! ```text
-//!   send ──window──> flying (in order, at the link's speed) ──> arrived ──cut──> receive
+//!   send ──window──> flying (in order, at the link's speed, or when a shared wire comes to it) ──> arrived ──cut──> receive
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::net::NetSpec;
 use crate::timers::Fire;
 use crate::trace::digest_of;
+use crate::wire::Wire;
 
 /// The most that one flight carries: what network cards take at once (Linux' GSO_MAX_SIZE).
 const FLIGHT_BYTES_MAX: usize = 65_536;
@@ -24,6 +25,8 @@ pub(crate) struct Pipe {
     me: Weak<Pipe>,
     opposite: RefCell<Weak<Pipe>>,
     spec: NetSpec,
+    /// The wire that it shares with others; `None`: it has one of its own.
+    shared: Option<Rc<Wire>>,
     /// The client's port, as the trace names connections.
     number: u64,
     carried: Cell<u64>,
@@ -39,6 +42,8 @@ struct State {
     held: usize,
     arrived: usize,
     flights: VecDeque<Flight>,
+    /// How many of them, the last ones, wait for the shared wire.
+    grounded: usize,
     /// When the link has carried what it was given.
     free_at_ns: u64,
     /// The writer has closed, and the reader knows.
@@ -64,9 +69,26 @@ struct Receiving {
     done: Completer<Received>,
 }
 
+#[derive(Clone, Copy)]
 enum Flight {
     Bytes(usize),
     End,
+}
+
+impl Flight {
+    fn bytes(self) -> u64 {
+        match self {
+            Flight::Bytes(n) => n as u64,
+            Flight::End => 0,
+        }
+    }
+}
+
+/// A flight that a shared wire carries.
+pub(crate) struct Turn {
+    pub(crate) bytes: u64,
+    /// Others wait behind it.
+    pub(crate) more: bool,
 }
 
 fn closed(cause: &str) -> NetError {
@@ -110,12 +132,13 @@ impl Receiving {
 }
 
 impl Pipe {
-    pub(crate) fn new(core: &Rc<Core>, spec: NetSpec, port: u16) -> Rc<Pipe> {
+    pub(crate) fn new(core: &Rc<Core>, spec: NetSpec, shared: Option<Rc<Wire>>, port: u16) -> Rc<Pipe> {
         Rc::new_cyclic(|me| Pipe {
             core: Rc::downgrade(core),
             me: me.clone(),
             opposite: RefCell::default(),
             spec,
+            shared,
             number: u64::from(port),
             carried: Cell::new(0),
             state: RefCell::default(),
@@ -197,17 +220,32 @@ impl Pipe {
     }
 
     fn fly(&self, core: &Core, me: Rc<Pipe>, state: &mut State, flight: Flight) {
-        let bytes = match flight {
-            Flight::Bytes(n) => n as u64,
-            Flight::End => 0,
-        };
+        let bytes = flight.bytes();
         self.carried.set(self.carried.get() + bytes);
-        let wire_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.spec.bytes_per_s.max(1));
-        let start_ns = state.free_at_ns.max(core.now_ns());
-        state.free_at_ns = start_ns.saturating_add(u64::try_from(wire_ns).unwrap_or(u64::MAX));
-        let latency_ns = u64::try_from(self.spec.latency.as_nanos()).unwrap_or(u64::MAX);
         state.flights.push_back(flight);
-        core.arm(state.free_at_ns.saturating_add(latency_ns), me, 0);
+        match &self.shared {
+            None => {}
+            Some(wire) if wire.is_free() => return wire.carry(core, me, bytes),
+            Some(wire) => {
+                state.grounded += 1;
+                if state.grounded == 1 {
+                    wire.queue(me);
+                }
+                return;
+            }
+        }
+        let link = &self.spec.link;
+        let start_ns = state.free_at_ns.max(core.now_ns());
+        state.free_at_ns = start_ns.saturating_add(link.wire_ns(bytes));
+        core.arm(state.free_at_ns.saturating_add(link.latency_ns()), me, 0);
+    }
+
+    /// The shared wire is free for the first flight that waits for it; `None` if none does any more.
+    pub(crate) fn take_turn(&self) -> Option<Turn> {
+        let state = &mut *self.state.borrow_mut();
+        let flight = *state.flights.get(state.flights.len() - state.grounded)?;
+        state.grounded -= 1;
+        Some(Turn { bytes: flight.bytes(), more: state.grounded > 0 })
     }
 
     /// Gives a waiting receive what has arrived.
@@ -274,7 +312,7 @@ impl Pipe {
         state.broken = Some(cause);
         state.bytes.clear();
         state.flights.clear();
-        (state.held, state.arrived) = (0, 0);
+        (state.held, state.arrived, state.grounded) = (0, 0, 0);
         if let Some(sending) = state.sending.take() {
             sending.fail(cause);
         }

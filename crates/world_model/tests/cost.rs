@@ -118,7 +118,7 @@ const MEASUREMENTS: usize = 5;
 
 /// What a longer run costs more than a shorter one is the steady state: it may not allocate. Its nanoseconds for each I/O.
 fn check_steady_state(spec: &DiskSpec, kind: Kind, layers: u32) -> u128 {
-    let (few, many) = (10_000, 60_000);
+    let (few, many) = (5_000, 25_000);
     // The first run fills the thread's shelf of buffers.
     cost_of_run(spec, kind, layers, few);
     let measured = (0..MEASUREMENTS).map(|_| {

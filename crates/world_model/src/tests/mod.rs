@@ -3,5 +3,6 @@
 mod disks;
 mod drives;
 mod forks;
+mod ports;
 mod runs;
 mod sockets;

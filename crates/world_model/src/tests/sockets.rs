@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use world::{Batch, Buf, Data, NetError, Rng, Stream, StreamOptions, World};
 
-use crate::{Model, NetSpec};
+use crate::{Link, Model, NetSpec};
 
 fn addr() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 3260))
@@ -106,8 +106,8 @@ fn a_slow_reader_holds_the_sender_back() {
 #[test]
 fn time_on_the_wire_is_latency_and_bandwidth() {
     let model = Model::new(1);
-    let (latency, bytes_per_s) = (Duration::from_micros(500), 1_000_000_000);
-    model.net().set_spec(NetSpec { latency, bytes_per_s, window_bytes: 1 << 20, cut_receives: false });
+    let link = Link::plain(1_000_000_000, Duration::from_micros(500));
+    model.net().set_spec(NetSpec { link, window_bytes: 1 << 20, cut_receives: false });
     let time = model.run(async |world| {
         let (client, server) = pair(&world).await;
         let start = world.now();
