@@ -25,6 +25,7 @@ mod hosts;
 mod interrupt;
 pub mod load;
 mod machine;
+pub mod mva;
 mod progress;
 pub mod report;
 pub mod results;
