@@ -16,8 +16,11 @@ FUZZ_SECONDS ?= 10
 SIM_SEED ?= 1
 # About two minutes on two cores.
 SIM_CRASHES ?= 4000
-# A workload of so many operations is struck at each of its persistence points.
+# A workload of so many operations is struck at its persistence points.
 SIM_STEPS ?= 100
+# At one of so many persistence points; the soak strikes at all.
+SIM_ONE_IN ?= 8
+GROUPS := stripe mirror mirrors3 mirrors10 parity5x3 parity5x4 parity5x9 parity6x6
 SIM := cargo run --quiet --locked --profile sim --package xtask -- sim
 
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
@@ -52,7 +55,7 @@ check: tools web/dist/report.html ## format, lints, the repository's own rules
 
 .PHONY: unit
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
-	@$(STEP) "cargo test" cargo test --workspace --locked --quiet
+	@$(STEP) "cargo test" cargo test --workspace --exclude xtask --locked --quiet
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
@@ -87,10 +90,10 @@ fuzz: tools ## every fuzz target for FUZZ_SECONDS (10)
 	@$(STEP) "fuzz" judges/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: sim
-sim: tools ## power cuts at every persistence point and at random, drives lost with them, on every stack, from SIM_SEED (1) on
-	@$(STEP) "sim, optimised build" cargo build --quiet --locked --profile sim --package xtask
+sim: tools ## power cuts at persistence points and at random, drives lost with them, on every stack, from SIM_SEED (1) on
+	@$(STEP) "sim, its own tests" cargo test --quiet --locked --profile sim --package xtask
 	@$(STEP) "sim, lives of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --steps 2000
-	@$(STEP) "sim, every persistence point of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS)
+	@$(STEP) "sim, one in $(SIM_ONE_IN) persistence points of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS) --one-in $(SIM_ONE_IN)
 	@$(STEP) "sim, $(SIM_CRASHES) crashes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --crashes $(SIM_CRASHES)
 
 .PHONY: bench
@@ -102,7 +105,7 @@ bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s
 
 .PHONY: bench-layers
 bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, placement, modelled drives
-	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p lab --examples
+	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p array -p lab --examples
 	@mkdir -p target/bench
 	@$(STEP) "parity kernels" target/release/examples/speed
 	@$(STEP) "sequential writes, file drives" target/release/examples/sequential --dir target/bench
@@ -116,7 +119,8 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 
 .PHONY: soak
 soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges
-	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=2000 SIM_CRASHES=100000
+	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=200 SIM_ONE_IN=1 SIM_CRASHES=100000
+	@for stack in $(GROUPS); do $(STEP) "sim, every persistence point of $$stack" $(SIM) --stack $$stack --seed $$RANDOM --every-point --steps 2000; done
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))

@@ -3,6 +3,7 @@
 //! once for each of its points.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,13 +134,41 @@ fn begin<L: Living>(kind: L::Kind, seed: u64, how: How, phase: Phase) -> Option<
     Some((lives, Rc::new(living)))
 }
 
-/// Strikes at every persistence point of a workload, in every way that must be borne. With `only`, at that point alone.
+/// At which of the persistence points of a workload to strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Points {
+    /// At one in so many: 1 is every one.
+    OneIn(u64),
+    /// At this one.
+    Only(u64),
+}
+
+impl Points {
+    fn has(self, point: u64) -> bool {
+        match self {
+            Points::OneIn(n) => point.is_multiple_of(n.max(1)),
+            Points::Only(only) => only == point,
+        }
+    }
+}
+
+impl fmt::Display for Points {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Points::OneIn(1) => f.write_str("all"),
+            Points::OneIn(n) => write!(f, "one in {n}"),
+            Points::Only(point) => write!(f, "number {point} alone"),
+        }
+    }
+}
+
+/// Strikes at the persistence points of a workload, in every way that must be borne.
 pub(crate) fn every_point<L: Living>(
     kind: L::Kind,
     seed: u64,
     steps: u64,
     phase: Phase,
-    only: Option<u64>,
+    points: Points,
 ) -> Option<Tally> {
     let (send, receive) = sync_channel::<Fork<L::Known>>(QUEUE);
     let (receive, failed) = (Mutex::new(receive), AtomicBool::new(false));
@@ -150,7 +179,7 @@ pub(crate) fn every_point<L: Living>(
         let (mut lives, living) = begin::<L>(kind, seed, How::default(), phase)?;
         let (disks, watched) = (lives.model.disks().clone(), living.clone());
         lives.model.disks().watch_points(move |point| {
-            if only.is_none_or(|only| only == point) {
+            if points.has(point) {
                 // Nobody receives any more when all have failed, and then they say why.
                 let _ = send.send(Fork::of(&disks, &*watched, point, seed));
             }

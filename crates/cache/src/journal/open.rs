@@ -1,6 +1,7 @@
 //! Making a journal, and finding what is in one.
 
 use block::{BlockError, Buf, Device, Pieces};
+use futures::{StreamExt, TryStreamExt, stream};
 use thiserror::Error;
 use world::World;
 
@@ -12,6 +13,12 @@ use super::{BLOCK, RING_START};
 
 /// A ring has room for so many of the largest batches at least.
 const RING_BATCHES_MIN: u64 = 8;
+/// A longer ring would take longer to replay than hosts wait for a LU (about ten seconds for this one, measured), and more than the
+/// memory may have pending is not needed anyway.
+const RING_BYTES_MAX: u64 = 4 << 30;
+/// One write of zeros, and how many at once.
+const ZEROS_BYTES: u64 = 1 << 20;
+const ZEROS_AT_ONCE: usize = 8;
 /// How far behind the last batch that fits one is looked for that proves that something is missing between: what two
 /// commits can have written.
 const LOOK_BYTES: u64 = 2 * (COMMIT_BATCHES * BATCH_LEN_MAX) as u64;
@@ -59,14 +66,18 @@ pub(crate) struct Placed {
 }
 
 impl<J: Device + Clone + 'static> Journal<J> {
-    /// Makes an empty journal over the whole device. `id` is random: it tells its batches from those of an earlier journal there.
+    /// Makes an empty journal on the device. `id` is random: it tells its batches from those of an earlier journal there.
+    ///
+    /// The ring is written with zeros once, which takes a second for each GB or so: in a file that was never written every commit would
+    /// otherwise wait for the file system to record where the blocks are (measured: a quarter of the commits per second).
     pub async fn create(world: World, device: J, id: [u8; 16]) -> Result<Journal<J>, JournalError> {
         let found = device.geometry().len_bytes;
         let needed = RING_START + RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
         if found < needed {
             return Err(JournalError::TooSmall { needed, found });
         }
-        let ring_len = (found - RING_START) / BLOCK * BLOCK;
+        let ring_len = ((found - RING_START) / BLOCK * BLOCK).min(RING_BYTES_MAX);
+        write_zeros(&device, RING_START, ring_len).await?;
         let header = Header { id, turn: 0, epoch: 1, tail: Place::default(), sequence: 1, ring_len };
         let mut blocks = Pieces::from(header.encode().freeze());
         blocks.push(Buf::zeroed(BLOCK as usize).freeze());
@@ -111,6 +122,16 @@ impl<J: Device + Clone + 'static> Journal<J> {
         }
         Ok((Journal(inner.into()), Replay::new(device, header.ring_len, batches)))
     }
+}
+
+async fn write_zeros(device: &impl Device, at: u64, len: u64) -> Result<(), BlockError> {
+    let zeros = Buf::zeroed(ZEROS_BYTES as usize).freeze();
+    let write = |from: u64| {
+        let data = Pieces::from(zeros.slice(0..ZEROS_BYTES.min(at + len - from) as usize));
+        async move { device.write(from, &data).await }
+    };
+    let writes = stream::iter((at..at + len).step_by(ZEROS_BYTES as usize)).map(write);
+    writes.buffer_unordered(ZEROS_AT_ONCE).try_collect().await
 }
 
 async fn read_header(device: &impl Device) -> Result<Header, JournalError> {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use world_model::Outcome;
@@ -27,8 +28,12 @@ type Shadow = Rc<RefCell<BTreeMap<u64, Sector>>>;
 type Cached = (Cache<OnDrive, OnDrive>, Unit<OnDrive, OnDrive>, Journal<OnDrive>);
 
 async fn open(world: &World, policy: WritePolicy, fresh: bool) -> Cached {
+    open_with(world, small(), policy, fresh).await
+}
+
+async fn open_with(world: &World, config: CacheConfig, policy: WritePolicy, fresh: bool) -> Cached {
     let device = OnDrive::open(world, "journal");
-    let cache = Cache::new(world.clone(), small());
+    let cache = Cache::new(world.clone(), config);
     let attach = |journal: &Journal<OnDrive>| {
         cache.attach(OnDrive::open(world, "data"), spec(7, policy), Some(journal.clone()))
     };
@@ -92,7 +97,7 @@ async fn task(
                 note(&shadow, from..end, 0, true);
             }
             7 => drop(unit.settle(bytes).await.expect("settle")),
-            8 => world.sleep(std::time::Duration::from_millis(rng.u64(..400))).await,
+            8 => world.sleep(Duration::from_millis(rng.u64(..400))).await,
             _ => check(&unit, &shadow, from..end, false).await,
         }
     }
@@ -213,6 +218,41 @@ fn lives_with_cuts_at_random_also_while_recovering() {
         }
         model.run(async |world| {
             let (_cache, unit, _journal) = open(&world, WritePolicy::Back, false).await;
+            check_all(&unit, &shadow).await;
+        });
+    }
+}
+
+/// The store is slow and its operations overtake each other, and destages begin at once: they are under way while direct operations
+/// want their blocks.
+#[test]
+fn lives_on_a_slow_store_with_destages_under_way() {
+    for seed in 0..10 {
+        let model = Model::new(seed);
+        let slow =
+            DiskSpec::new(LEN).with_latency(Duration::from_micros(200)).with_jitter(Duration::from_millis(8));
+        let _data = model.disk("data", slow);
+        let _journal = model.disk("journal", DiskSpec::new(9 << 20));
+        let shadow = Shadow::default();
+        let config = CacheConfig { destage_delay: Duration::from_millis(1), ..small() };
+        let open = |world, fresh| async move { open_with(&world, config, WritePolicy::Back, fresh).await };
+        model.run(async |world| drop(open(world, true).await));
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for life in 0..8 {
+            let disks = model.disks();
+            disks.cut_power_after(disks.persistence_points() + rng.u64(1..900));
+            let outcome = model.run_until_crash(async |world| {
+                let (_cache, unit, _journal) = open(world.clone(), false).await;
+                check_all(&unit, &shadow).await;
+                work(&world, &unit, &shadow, seed * 100 + life, 60).await;
+            });
+            model.disks().keep_power();
+            if outcome == Outcome::PowerCut {
+                model.reboot();
+            }
+        }
+        model.run(async |world| {
+            let (_cache, unit, _journal) = open(world.clone(), false).await;
             check_all(&unit, &shadow).await;
         });
     }
