@@ -58,7 +58,8 @@ impl Rig {
         let model = Model::new(seed);
         let spec = DiskSpec::new(setup.disk_len).with_block_bytes(setup.block_bytes);
         let spec = spec.with_jitter(jitter);
-        let disks = (0..setup.groups * setup.width).map(|i| model.disk(&format!("d{i}"), spec.clone())).collect();
+        let disks =
+            (0..setup.groups * setup.width).map(|i| model.disk(&format!("d{i}"), spec.clone())).collect();
         Rig { model, disks, setup }
     }
 }
