@@ -29,6 +29,7 @@ pub mod mva;
 mod progress;
 pub mod report;
 pub mod results;
+pub mod sanboot;
 pub mod scenario;
 pub mod stats;
 mod vaai;

@@ -1,0 +1,227 @@
+//! What the points of a run found: `results.json`. The same seed gives the same bytes; nothing here tells real time.
+
+use serde::{Deserialize, Serialize};
+
+/// What a server does with its file, 4 KiB at a time. A mix is 75 % reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Random reads.
+    RandomRead,
+    /// Random writes.
+    RandomWrite,
+    /// Random, 75 % reads.
+    RandomMix,
+    /// Walks the file, reading.
+    SequentialRead,
+    /// Walks the file, writing.
+    SequentialWrite,
+    /// Walks the file, 75 % reads.
+    SequentialMix,
+}
+
+/// Where the servers' system disks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Four groups RAID5 (2D+1P), two LUs on each.
+    Raid5x4,
+    /// Eight groups RAID1, one LU on each.
+    Raid1x8,
+    /// A disk of its own in each server.
+    Internal,
+}
+
+/// One pattern on one layout with so many servers, once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// What the servers do.
+    pub pattern: Pattern,
+    /// Where.
+    pub layout: Layout,
+    /// How many of them.
+    pub servers: u32,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// The seed of this point.
+    pub seed: u64,
+    /// What each server got in all windows, server 0 first.
+    pub per_server: Vec<ServerRate>,
+    /// What was measured, window by window, after the warm-up.
+    pub windows: Vec<Window>,
+    /// Everything that can be the end of it, over all windows.
+    pub resources: Vec<Resource>,
+    /// Share of the reads that the controller's cache had; 0 where nothing was read.
+    pub hit_share: f64,
+    /// Virtual time that was cut off in front.
+    pub warm_up_s: f64,
+    /// Whether the warm-up ended by the rule, and not by its bound.
+    pub settled: bool,
+    /// Virtual time in all, warm-up and windows.
+    pub virtual_s: f64,
+    /// I/Os that the servers did in it.
+    pub array_ios: u64,
+}
+
+/// What one server got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerRate {
+    /// I/Os per second.
+    pub iops: f64,
+    /// 10^6 bytes per second.
+    pub mb_per_s: f64,
+    /// Response time, mean.
+    pub response_ms_mean: f64,
+    /// Response time, 99th percentile.
+    pub response_ms_p99: f64,
+}
+
+/// A slice of the measured time. The vectors are in the order of the resources of their kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its length.
+    pub seconds: f64,
+    /// I/Os per second of all servers.
+    pub iops: f64,
+    /// Of each server.
+    pub server_iops: Vec<f64>,
+    /// Share of its cores' time that each controller worked.
+    pub controller_busy: Vec<f64>,
+    /// Share of the time that each port's busier direction carried something.
+    pub port_busy: Vec<f64>,
+    /// Data through all ports, both directions, 10^6 bytes per second.
+    pub port_mb_per_s: f64,
+    /// Share of the time that each drive worked.
+    pub drive_busy: Vec<f64>,
+    /// Requests at a drive, mean over time and drives.
+    pub drive_queue_mean: f64,
+    /// Share of the reads that the cache had.
+    pub hit_share: f64,
+    /// Share of the cache that is not on the drives yet, at the window's end.
+    pub write_pending: f64,
+}
+
+/// What a resource is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceKind {
+    /// A controller: its cores.
+    Controller,
+    /// A direction of a port.
+    Port,
+    /// A drive.
+    Drive,
+    /// A RAID group: its drives together.
+    Group,
+}
+
+/// Something that serves, over the measured time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    /// As the scenario names it.
+    pub name: String,
+    /// What it is.
+    pub kind: ResourceKind,
+    /// How many serve in it: cores, drives.
+    pub units: u32,
+    /// Share of their time that they worked.
+    pub utilisation: f64,
+    /// The running servers whose requests come here, from 0.
+    pub used_by: Vec<u32>,
+}
+
+/// All points of a run, and under which conditions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The product's version.
+    pub version: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// `model` or `real`.
+    pub world: String,
+    /// The seed of the run; each point's is drawn from it.
+    pub seed: u64,
+    /// Whether it was the quick form.
+    pub quick: bool,
+    /// Whether somebody stopped it before all points were done.
+    pub stopped: bool,
+    /// Inputs that the published experiment does not state, or that were calibrated: name, value, why.
+    pub conditions: Vec<Condition>,
+    /// In a fixed order: pattern, layout, servers, repeat.
+    pub points: Vec<Point>,
+}
+
+/// An input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Condition {
+    /// Its key in the scenario.
+    pub name: String,
+    /// Its value, with unit.
+    pub value: String,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where an input comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The published experiment states it.
+    Published,
+    /// It was chosen; a sensible range is tried.
+    Chosen,
+    /// It was set so that a published absolute value comes out.
+    Calibrated,
+}
+
+impl Pattern {
+    /// All, in the order of the figures.
+    pub const ALL: [Pattern; 6] = [
+        Pattern::RandomRead,
+        Pattern::RandomWrite,
+        Pattern::RandomMix,
+        Pattern::SequentialRead,
+        Pattern::SequentialWrite,
+        Pattern::SequentialMix,
+    ];
+
+    /// Whether it jumps.
+    pub fn is_random(self) -> bool {
+        matches!(self, Pattern::RandomRead | Pattern::RandomWrite | Pattern::RandomMix)
+    }
+
+    /// Of 100 requests, how many read.
+    pub fn read_percent(self) -> u32 {
+        match self {
+            Pattern::RandomRead | Pattern::SequentialRead => 100,
+            Pattern::RandomMix | Pattern::SequentialMix => 75,
+            Pattern::RandomWrite | Pattern::SequentialWrite => 0,
+        }
+    }
+
+    /// As it is called in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pattern::RandomRead => "random_read",
+            Pattern::RandomWrite => "random_write",
+            Pattern::RandomMix => "random_mix",
+            Pattern::SequentialRead => "sequential_read",
+            Pattern::SequentialWrite => "sequential_write",
+            Pattern::SequentialMix => "sequential_mix",
+        }
+    }
+}
+
+impl Layout {
+    /// All, in the order of the figures.
+    pub const ALL: [Layout; 3] = [Layout::Raid5x4, Layout::Raid1x8, Layout::Internal];
+
+    /// As it is called in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::Raid5x4 => "raid5x4",
+            Layout::Raid1x8 => "raid1x8",
+            Layout::Internal => "internal",
+        }
+    }
+}
