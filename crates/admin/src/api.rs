@@ -13,6 +13,9 @@ pub struct Status {
     pub uptime_s: u64,
     /// Controllers.
     pub controllers: usize,
+    /// How busy each of them is.
+    #[serde(default)]
+    pub loads: Vec<Load>,
     /// Ports.
     pub ports: Vec<Port>,
     /// Drives.
@@ -34,6 +37,17 @@ pub struct Status {
     pub jobs: Vec<Job>,
     /// Events since the start, oldest first.
     pub events: Vec<String>,
+}
+
+/// How busy a controller is: two answers tell what it was between them.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Load {
+    /// The controller.
+    pub controller: usize,
+    /// Milliseconds of processor time that it used since it started.
+    pub busy_ms: u64,
+    /// Milliseconds since it started.
+    pub up_ms: u64,
 }
 
 /// A port.

@@ -7,8 +7,8 @@ use array::status::{
 
 use crate::api::{
     Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host,
-    HostLun, Job, Journal, Mapping, Member, Pool, PoolGroup, Port, Progress, SecondLevel, Session, Status,
-    Volume, VolumeCounters,
+    HostLun, Job, Journal, Load, Mapping, Member, Pool, PoolGroup, Port, Progress, SecondLevel, Session,
+    Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -18,6 +18,7 @@ impl Status {
             target: config.target.clone(),
             uptime_s,
             controllers: config.controllers,
+            loads: vec![],
             ports: vec![],
             drives: vec![],
             groups: vec![],
@@ -32,6 +33,8 @@ impl Status {
         let mut spares = Vec::new();
         for part in parts {
             let controller = part.index;
+            let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            status.loads.push(Load { controller, busy_ms: ms(part.busy), up_ms: ms(part.age) });
             spares.extend(part.spares);
             status.jobs.extend(part.jobs.into_iter().map(Job::of));
             status.ports.extend(part.ports.into_iter().map(|p| Port::of(p, controller)));

@@ -48,6 +48,8 @@
 //! luns = { 0 = "v0" }
 //! ```
 
+// The fuzz target takes this file by its path, and looks for its modules beside it.
+#[path = "declaration/caching.rs"]
 mod caching;
 
 use std::collections::BTreeMap;

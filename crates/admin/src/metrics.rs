@@ -8,6 +8,9 @@ use crate::api::{Cache, CachePartition, CacheTraffic, Journal, Status, Volume};
 pub(crate) fn text(status: &Status) -> String {
     let mut out = String::new();
     gauge(&mut out, "masu_uptime_seconds", "Seconds since the start", [(String::new(), status.uptime_s)]);
+    let busy = status.loads.iter().map(|l| (format!("controller=\"{}\"", l.controller), l.busy_ms));
+    let help = "Processor time that a controller used; a second of it in a second is all there is";
+    family(&mut out, "masu_controller_busy_milliseconds_total", help, "counter", busy);
     let pools = |f: fn(&crate::api::Pool) -> u64| {
         status.pools.iter().map(move |p| (format!("pool={:?}", p.name), f(p)))
     };

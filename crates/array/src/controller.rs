@@ -10,7 +10,7 @@ use iscsi::target::LoginRefusal;
 use pool::Pool;
 use raid::Group;
 use scsi::{TargetPort, Tokens, View, ViewSpec};
-use world::World;
+use world::{Instant, World};
 
 use crate::Disk;
 use crate::config::Config;
@@ -33,17 +33,21 @@ pub(crate) struct Controller {
     handles: Vec<ControllerHandle>,
     tokens: Rc<Tokens<Disk>>,
     pub(crate) state: RefCell<State>,
+    /// When it started, and the processor time that its thread had used then.
+    started: (Instant, Duration),
     stopping: Cell<bool>,
 }
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
 pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
+    let started = (world.now(), world.cpu_time());
     let controller = Rc::new(Controller {
         tokens: Rc::new(Tokens::new(world.clone())),
         world,
         index,
         handles,
         state: RefCell::new(State::new()),
+        started,
         stopping: Cell::new(false),
     });
     while let Ok(message) = mailbox.0.recv().await {
@@ -267,6 +271,8 @@ impl Controller {
         let state = self.state.borrow();
         ControllerStatus {
             index: self.index,
+            busy: self.world.cpu_time().saturating_sub(self.started.1),
+            age: self.world.now() - self.started.0,
             drives: state.drives.iter().map(|(name, drive)| drive_status(name, drive)).collect(),
             groups: groups_status(&state),
             pools: pools_status(&state),

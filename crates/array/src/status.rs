@@ -1,5 +1,7 @@
 //! How things stand: plain values for the API, the terminal and the laboratory.
 
+use std::time::Duration;
+
 use scsi::{Counters, Lun};
 use world::DriveCounts;
 
@@ -13,6 +15,10 @@ pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 pub struct ControllerStatus {
     /// Its number.
     pub index: usize,
+    /// Processor time that it used since it started.
+    pub busy: Duration,
+    /// How long ago that was: `busy` of `age` is its utilisation.
+    pub age: Duration,
     /// Drives.
     pub drives: Vec<DriveStatus>,
     /// RAID groups.

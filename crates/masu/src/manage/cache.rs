@@ -83,6 +83,13 @@ fn print_one(cache: &Cache) {
         format_bytes(cache.pending_bytes),
         cache.pending_percent
     );
+    let all = |f: fn(&CacheTraffic) -> u64| cache.partitions.iter().map(|p| f(&p.traffic)).sum::<u64>();
+    println!(
+        "{} of what was read was in memory, {} of what was written was acknowledged from it, {} destaged",
+        share(all(|t| t.read_hit_bytes), all(|t| t.read_bytes)),
+        share(all(|t| t.write_hit_bytes), all(|t| t.write_bytes)),
+        format_bytes(all(|t| t.destaged_bytes))
+    );
     if cache.waits > 0 {
         println!("writes waited {} times because too much was pending", cache.waits);
     }

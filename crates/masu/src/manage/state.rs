@@ -59,7 +59,10 @@ fn trouble_of_pool(pool: &Pool, lines: &mut Vec<String>) {
 }
 
 pub(super) fn print(s: &Status) {
-    println!("{}  masu {}, up {}, {} controller(s)\n", s.target, s.version, time(s.uptime_s), s.controllers);
+    let busy = |l: &admin::Load| format!("{:.0} %", 100.0 * l.busy_ms as f64 / l.up_ms.max(1) as f64);
+    let busy = s.loads.iter().map(busy).collect::<Vec<_>>().join(", ");
+    let up = time(s.uptime_s);
+    println!("{}  masu {}, up {up}, {} controller(s), busy {busy}\n", s.target, s.version, s.controllers);
     let trouble = trouble(s);
     match trouble.is_empty() {
         true => println!("All is well.\n"),
