@@ -9,11 +9,13 @@
 #   --cache     so much memory as a cache (default: none)
 #   --pin CORE  the whole array runs on one processor
 #   --size      of the volume (default 512MiB)
+#   --empty     no volumes and no hosts: two controllers, each with a portal and a pool (`system`, `data`)
 #
 # The command finds in its environment
 #   MASU_URL, MASU_URL_2     the volume at the first and at the second portal (with user and password under --chap)
 #   MASU_URL_512, MASU_URL_RO  a volume with 512-byte physical blocks, and one that hosts may only read
-#   MASU_PORT, MASU_TARGET   the first portal on 127.0.0.1, and the target's name
+#   MASU_PORT, MASU_PORT_2, MASU_TARGET   the portals on 127.0.0.1, and the target's name
+#   MASU_DATA                the data directory, where `masu` finds the running array
 #   MASU_CHAP                under --chap: USER PASSWORD USER_IN PASSWORD_IN
 # MASU names another binary than target/release/masu.
 # shellcheck disable=SC2317 # stop is reached through the trap
@@ -23,7 +25,7 @@ readonly START_TIMEOUT_S=20 STOP_TIMEOUT_S=10
 readonly TARGET=iqn.2026-11.example.masu:judged
 readonly USER_NAME=judge PASSWORD=secret-of-the-judge USER_IN=masu PASSWORD_IN=secret-of-the-array
 
-chap=""; drive="file"; cache=""; pin=(); size=512MiB
+chap=""; drive="file"; cache=""; pin=(); size=512MiB; empty=""
 while [ $# -gt 0 ]; do
   case $1 in
     --chap) chap=yes; shift ;;
@@ -31,11 +33,12 @@ while [ $# -gt 0 ]; do
     --cache) cache=${2:?}; shift 2 ;;
     --pin) pin=(taskset -c "${2:?}"); shift 2 ;;
     --size) size=${2:?}; shift 2 ;;
-    -*) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    --empty) empty=yes; shift ;;
+    -*) sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) break ;;
   esac
 done
-[ $# -gt 0 ] || { sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2; }
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "with_masu: $masu is missing; run make build" >&2; exit 2; }
 
@@ -67,8 +70,18 @@ trap 'exit 130' INT TERM
 port=$(free_port); port_2=$(free_port)
 while [ "$port_2" = "$port" ]; do port_2=$(free_port); done
 
-{
-  echo "target = \"$TARGET\""
+declare_empty() {
+  echo 'controllers = 2'
+  local controller=0 pool
+  for pool in system data; do
+    printf '[[portal]]\nlisten = "127.0.0.1:%s"\ncontroller = %s\n' "$([ "$controller" = 0 ] && echo "$port" || echo "$port_2")" "$controller"
+    printf '[[drive]]\nname = "d%s"\nfile = "d%s.img"\nsize = "4GiB"\n' "$controller" "$controller"
+    printf '[[group]]\nname = "g%s"\nlevel = "raid0"\ndrives = ["d%s"]\n' "$controller" "$controller"
+    printf '[[pool]]\nname = "%s"\ngroups = ["g%s"]\ncontroller = %s\n' "$pool" "$controller" "$controller"
+    controller=$((controller + 1))
+  done
+}
+declare_volumes() {
   printf '[[portal]]\nlisten = "127.0.0.1:%s"\n' "$port" "$port_2"
   [ -z "$cache" ] || printf '[cache]\nmemory = "%s"\n' "$cache"
   echo '[[drive]]'
@@ -85,6 +98,10 @@ while [ "$port_2" = "$port" ]; do port_2=$(free_port); done
     echo "chap = { name = \"$USER_NAME\", secret = \"$PASSWORD\" }"
     echo "mutual_chap = { name = \"$USER_IN\", secret = \"$PASSWORD_IN\" }"
   fi
+}
+{
+  echo "target = \"$TARGET\""
+  if [ -n "$empty" ]; then declare_empty; else declare_volumes; fi
 } >"$dir/array.toml"
 
 "${pin[@]+"${pin[@]}"}" "$masu" serve --data "$dir/data" --config "$dir/array.toml" >"$dir/log" 2>&1 &
@@ -97,7 +114,7 @@ until listens "$port" && listens "$port_2"; do
 done
 
 prefix="${chap:+$USER_NAME%$PASSWORD@}"
-export MASU_PORT=$port MASU_TARGET=$TARGET
+export MASU_PORT=$port MASU_PORT_2=$port_2 MASU_TARGET=$TARGET MASU_DATA=$dir/data
 export MASU_URL="iscsi://${prefix}127.0.0.1:$port/$TARGET/0" MASU_URL_2="iscsi://${prefix}127.0.0.1:$port_2/$TARGET/0"
 export MASU_URL_512="${MASU_URL%0}1" MASU_URL_RO="${MASU_URL%0}2"
 export MASU_CHAP="${chap:+$USER_NAME $PASSWORD $USER_IN $PASSWORD_IN}"
