@@ -18,6 +18,7 @@ use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, 
 use crate::crossing::RemoteNexus;
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::jobs::JobKind;
+use crate::local::LocalPort;
 use crate::observe::{
     cache_status, drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
 };
@@ -40,6 +41,16 @@ pub(crate) struct Controller {
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
 pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
+    run_with_local_port(world, index, mailbox, handles).1.await;
+}
+
+/// Like [`run_controller`], with a port for hosts on the controller's own thread.
+pub fn run_with_local_port(
+    world: World,
+    index: usize,
+    mailbox: Mailbox,
+    handles: Vec<ControllerHandle>,
+) -> (LocalPort, impl Future<Output = ()>) {
     let started = (world.now(), world.cpu_time());
     let controller = Rc::new(Controller {
         tokens: Rc::new(Tokens::new(world.clone())),
@@ -50,40 +61,44 @@ pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handle
         started,
         stopping: Cell::new(false),
     });
-    while let Ok(message) = mailbox.0.recv().await {
-        match message {
-            Message::Control(Control::Stop { grace }, reply) => {
-                let stopped = controller.stop(grace).await;
-                mailbox.0.close();
-                let _ = reply.send(stopped);
-                break;
-            }
-            Message::Control(control, reply) => {
-                let controller = controller.clone();
-                controller.world.clone().spawn(async move {
-                    let _ = reply.send(controller.perform(control).await);
-                });
-            }
-            Message::Execute { nexus, lun, request, reply } => {
-                let seen = controller.remote_nexus(&nexus);
-                controller.world.spawn(async move {
-                    let _ = reply.send(seen.view.execute(lun, request).await);
-                });
-            }
-            Message::Manage { nexus, function, reply } => {
-                let seen = controller.remote_nexus(&nexus);
-                controller.world.spawn(async move {
-                    let _ = reply.send(seen.view.manage(function).await);
-                });
-            }
-            Message::Close { nexus } => {
-                controller.state.borrow_mut().nexuses.remove(nexus.id);
-            }
-        }
-    }
+    (LocalPort(controller.clone()), controller.run(mailbox))
 }
 
 impl Controller {
+    async fn run(self: Rc<Self>, mailbox: Mailbox) {
+        while let Ok(message) = mailbox.0.recv().await {
+            match message {
+                Message::Control(Control::Stop { grace }, reply) => {
+                    let stopped = self.stop(grace).await;
+                    mailbox.0.close();
+                    let _ = reply.send(stopped);
+                    break;
+                }
+                Message::Control(control, reply) => {
+                    let controller = self.clone();
+                    self.world.spawn(async move {
+                        let _ = reply.send(controller.perform(control).await);
+                    });
+                }
+                Message::Execute { nexus, lun, request, reply } => {
+                    let seen = self.remote_nexus(&nexus);
+                    self.world.spawn(async move {
+                        let _ = reply.send(seen.view.execute(lun, request).await);
+                    });
+                }
+                Message::Manage { nexus, function, reply } => {
+                    let seen = self.remote_nexus(&nexus);
+                    self.world.spawn(async move {
+                        let _ = reply.send(seen.view.manage(function).await);
+                    });
+                }
+                Message::Close { nexus } => {
+                    self.state.borrow_mut().nexuses.remove(nexus.id);
+                }
+            }
+        }
+    }
+
     pub(crate) fn config(&self) -> Arc<Config> {
         self.state.borrow().config.clone()
     }

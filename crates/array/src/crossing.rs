@@ -7,6 +7,8 @@ use futures::channel::oneshot;
 use scsi::{InitiatorPort, Lun, NexusId, Request, Response, Status, TargetPort, TaskFunction, TaskOutcome};
 
 use crate::control::{ControllerHandle, Message};
+use crate::controller::Controller;
+use crate::hosts::Seen;
 
 /// A nexus as another controller knows it: enough to build a view for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,19 @@ pub(crate) struct RemoteNexus {
     pub(crate) initiator: InitiatorPort,
     /// The array's end.
     pub(crate) port: TargetPort,
+}
+
+/// Executes a command here, or at the controller that owns the LU.
+pub(crate) async fn route(
+    controller: &Controller,
+    seen: &Seen,
+    lun: Option<Lun>,
+    request: Request,
+) -> Response {
+    match seen.owner_elsewhere(lun) {
+        None => seen.view.execute(lun, request).await,
+        Some(owner) => execute(controller.handle(owner), seen.nexus.clone(), lun, request).await,
+    }
 }
 
 /// Executes a command at its owner. When the owner has stopped, the host is told to try again.

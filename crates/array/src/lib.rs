@@ -24,6 +24,7 @@ mod drives;
 mod groups;
 mod hosts;
 mod jobs;
+mod local;
 mod observe;
 mod partitions;
 mod placement;
@@ -43,8 +44,9 @@ mod tests;
 pub use array::Array;
 pub use config::Config;
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply};
-pub use controller::run_controller;
+pub use controller::{run_controller, run_with_local_port};
 pub use disk::Disk;
+pub use local::{LocalPort, LocalSession};
 pub use scsi::Lun;
 pub use world::DriveSpec;
 

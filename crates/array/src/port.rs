@@ -115,13 +115,7 @@ impl Target for PortTarget {
     async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {
         let bytes_in = request.data_out.len() as u64;
         let seen = &nexus.seen;
-        let response = match seen.owner_elsewhere(lun) {
-            None => seen.view.execute(lun, request).await,
-            Some(owner) => {
-                let owner = self.0.controller.handle(owner);
-                crossing::execute(owner, seen.nexus.clone(), lun, request).await
-            }
-        };
+        let response = crossing::route(&self.0.controller, seen, lun, request).await;
         let counts = &self.0.counts;
         let bytes_out = response.data_in.len() as u64;
         counts.commands.set(counts.commands.get() + 1);

@@ -44,6 +44,13 @@ impl Buf {
         buf
     }
 
+    /// A buffer of `len` zero bytes (at most [`BUF_LEN_MAX`]) in memory that all such buffers of this thread share, until it is written: it
+    /// costs neither memory nor time.
+    pub fn shared_zeros(len: usize) -> Buf {
+        assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is over the limit of {BUF_LEN_MAX}");
+        Buf { memory: Some(shelf::zeros()), len }
+    }
+
     /// A buffer with a copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Buf {
         let mut buf = Buf::new(bytes.len());
@@ -81,6 +88,11 @@ impl Deref for Buf {
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
         let m = self.memory.as_mut().expect("memory is only taken by freeze and drop");
+        if m.is_zeros() {
+            *m = shelf::take(class_of(self.len));
+            let own = Arc::get_mut(m).expect("what is taken has no other holder");
+            own.bytes_mut()[..self.len].fill(0);
+        }
         let m = Arc::get_mut(m).expect("a Buf is the only holder of its memory");
         &mut m.bytes_mut()[..self.len]
     }
@@ -130,6 +142,16 @@ impl Data {
         Data { memory: self.memory.clone(), from: self.from + from, len: to - from }
     }
 
+    /// Whether these are shared zeros ([`Buf::shared_zeros`]), known without a look at them.
+    pub fn is_shared_zeros(&self) -> bool {
+        self.memory.as_ref().is_some_and(|m| m.is_zeros())
+    }
+
+    /// Whether whoever keeps this keeps no more memory than its bytes: it is all of its buffer, or shared zeros.
+    pub fn keeps_only_itself(&self) -> bool {
+        self.memory.as_ref().is_some_and(|m| m.is_zeros() || m.bytes().len() == self.len)
+    }
+
     /// Whether the first byte lies on a multiple of `align` in memory.
     pub fn is_aligned_to(&self, align: usize) -> bool {
         self.from.is_multiple_of(align)
@@ -177,6 +199,20 @@ mod tests {
             drop(part);
             assert_eq!(Buf::new(len).as_ptr(), address, "the same memory is used again");
         }
+    }
+
+    #[test]
+    fn shared_zeros_are_one_block_until_one_is_written() {
+        let (kept, mut written) = (Buf::shared_zeros(4096).freeze(), Buf::shared_zeros(1 << 20));
+        assert_eq!((written.as_ptr(), written.len()), (kept.as_ptr(), 1 << 20));
+        written[5] = 7;
+        assert_eq!((kept[5], written[4], written[5]), (0, 0, 7));
+        let written = written.freeze();
+        assert!(kept.slice(7..9).is_shared_zeros() && kept.slice(7..9).keeps_only_itself());
+        assert!(!written.is_shared_zeros() && written.keeps_only_itself());
+        assert!(!written.slice(..4096).keeps_only_itself());
+        drop((kept, written));
+        assert_ne!(Buf::new(BUF_LEN_MAX).as_ptr(), Buf::shared_zeros(1).as_ptr());
     }
 
     #[test]

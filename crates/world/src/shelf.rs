@@ -37,6 +37,8 @@ enum Pages {
     /// A part of a slab.
     Cut(&'static mut [Page]),
     Own(Box<[Page]>),
+    /// Zeros for ever, of which there may be many holders.
+    Zeros(Box<[Page]>),
 }
 
 /// One block.
@@ -53,7 +55,7 @@ impl Memory {
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.pages {
             Pages::Cut(pages) => pages.as_bytes(),
-            Pages::Own(pages) => pages.as_bytes(),
+            Pages::Own(pages) | Pages::Zeros(pages) => pages.as_bytes(),
         }
     }
 
@@ -61,7 +63,12 @@ impl Memory {
         match &mut self.pages {
             Pages::Cut(pages) => pages.as_mut_bytes(),
             Pages::Own(pages) => pages.as_mut_bytes(),
+            Pages::Zeros(_) => panic!("shared zeros are not written"),
         }
+    }
+
+    pub(crate) fn is_zeros(&self) -> bool {
+        matches!(self.pages, Pages::Zeros(_))
     }
 
     fn len(&self) -> usize {
@@ -80,6 +87,8 @@ struct Shelf {
     classes: [Blocks; CLASSES],
     /// Bytes in the large classes.
     large: usize,
+    /// As long as the largest buffer; the system gives no memory to pages that nobody writes.
+    zeros: Option<Arc<Memory>>,
 }
 
 thread_local! {
@@ -92,6 +101,13 @@ static DEPOT: [Mutex<Blocks>; SLAB_CLASSES] = [const { Mutex::new(Vec::new()) };
 pub(crate) fn take(class: usize) -> Arc<Memory> {
     // During the thread's end the shelf is gone.
     SHELF.try_with(|shelf| shelf.borrow_mut().take(class)).unwrap_or_else(|_| Memory::own(class))
+}
+
+/// The zeros of this thread.
+pub(crate) fn zeros() -> Arc<Memory> {
+    let class = CLASSES - 1;
+    let new = || Arc::new(Memory { pages: Pages::Zeros(pages(CLASS_LEN_MIN << class)), class });
+    SHELF.try_with(|shelf| shelf.borrow_mut().zeros.get_or_insert_with(new).clone()).unwrap_or_else(|_| new())
 }
 
 /// Puts the memory back when nobody else holds it.
@@ -137,6 +153,9 @@ impl Shelf {
 
     fn give_back(&mut self, memory: Arc<Memory>) {
         let class = memory.class;
+        if memory.is_zeros() {
+            return;
+        }
         if class >= SLAB_CLASSES {
             if self.large + memory.len() <= LARGE_BYTES_MAX || self.give_up_other(class) {
                 self.large += memory.len();

@@ -24,6 +24,31 @@ pub(crate) struct Running {
     done: Vec<Completion>,
     /// For when the mechanism's event is armed.
     armed_ns: Option<u64>,
+    held: Held,
+}
+
+/// How many requests were in a drive, over time.
+#[derive(Default)]
+struct Held {
+    inside: i128,
+    /// When those that have gone went, less when all came: with the present time for each one inside, the time that they all spent.
+    went_less_came_ns: i128,
+}
+
+impl Held {
+    fn came(&mut self, now_ns: u64) {
+        self.inside += 1;
+        self.went_less_came_ns -= i128::from(now_ns);
+    }
+
+    fn goes(&mut self, at_ns: u64) {
+        self.inside -= 1;
+        self.went_less_came_ns += i128::from(at_ns);
+    }
+
+    fn at(&self, now_ns: u64) -> u64 {
+        u64::try_from(self.went_less_came_ns + self.inside * i128::from(now_ns)).unwrap_or(0)
+    }
 }
 
 impl Clockwork {
@@ -36,15 +61,23 @@ impl Clockwork {
             },
             Timing::Drive(prepared) => {
                 let model = prepared.drive();
-                Clockwork::Drive(Box::new(Running { model, done: Vec::new(), armed_ns: None }))
+                Clockwork::Drive(Box::new(Running {
+                    model,
+                    done: Vec::new(),
+                    armed_ns: None,
+                    held: Held::default(),
+                }))
             }
         }
     }
 
-    pub(crate) fn usage(&self) -> Option<Usage> {
+    /// At `now_ns` of the run.
+    pub(crate) fn usage(&self, now_ns: u64) -> Option<Usage> {
         match self {
             Clockwork::Fixed { .. } => None,
-            Clockwork::Drive(running) => Some(running.model.usage()),
+            Clockwork::Drive(running) => {
+                Some(Usage { held_ns: running.held.at(now_ns), ..running.model.usage() })
+            }
         }
     }
 }
@@ -65,6 +98,7 @@ impl Shared {
             Clockwork::Drive(running) => {
                 let request = Request { token, kind, block: at / BLOCK_BYTES, blocks: len / BLOCK_BYTES };
                 running.model.set_slow(slow);
+                running.held.came(core.now_ns());
                 running.model.submit(core.now_ns(), request, &mut running.done);
                 self.arm_all(core, running);
             }
@@ -82,6 +116,7 @@ impl Shared {
 
     fn arm_all(self: &Rc<Shared>, core: &Core, running: &mut Running) {
         for completion in running.done.drain(..) {
+            running.held.goes(completion.at_ns);
             core.arm(completion.at_ns, self.clone(), completion.token);
         }
         let due_ns = running.model.due_ns();

@@ -255,7 +255,8 @@ impl Disk {
 
     /// What its drive did in the present or last run; `None` for a disk of fixed latency.
     pub fn usage(&self) -> Option<Usage> {
-        self.0.clockwork.borrow().usage()
+        let now_ns = self.0.line.borrow().upgrade().map_or(0, |core| core.now_ns());
+        self.0.clockwork.borrow().usage(now_ns)
     }
 
     /// The content that a read would see now; latent errors do not hinder it.

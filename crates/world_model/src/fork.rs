@@ -20,6 +20,24 @@ pub struct DisksImage {
     pub(crate) points: u64,
 }
 
+impl DisksImage {
+    /// Puts the content of each disk on one that `spec` says, by its name: what was made ready on disks that cost no time is then used on
+    /// drives that do. Panics where the new one is of another length.
+    pub fn moved_to(mut self, spec: impl Fn(&str) -> DiskSpec) -> DisksImage {
+        for disk in &mut self.disks {
+            let new = spec(&disk.name);
+            assert_eq!(
+                new.len_bytes, disk.spec.len_bytes,
+                "disk {} is moved to one of its length",
+                disk.name
+            );
+            disk.store.move_to(new.cache_bytes, new.keeps_content);
+            disk.spec = new;
+        }
+        self
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct DiskImage {
     pub(crate) name: String,

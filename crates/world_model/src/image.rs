@@ -32,6 +32,11 @@ fn place(chunk: u64) -> (u64, usize) {
 }
 
 impl Image {
+    /// Whether all of the range lies in leaves that were never written: it reads as zeros.
+    pub(crate) fn has_nothing(&self, at: u64, len: u64) -> bool {
+        self.leaves.range(at / LEAF_BYTES..(at + len).div_ceil(LEAF_BYTES)).next().is_none()
+    }
+
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) {
         for_each_chunk(at, to.len(), |chunk, from, range| {
             let (leaf, i) = place(chunk);

@@ -61,6 +61,7 @@ pub mod net;
 mod pipe;
 mod rack;
 mod ready;
+pub mod station;
 mod store;
 mod timers;
 mod trace;

@@ -24,8 +24,8 @@ impl Content {
 
     fn put(&self, image: &mut Image, at: u64) {
         match self {
-            Content::Bytes(data) => image.write(at, data),
-            Content::Zeros(len) => image.zero(at, *len),
+            Content::Bytes(data) if !data.is_shared_zeros() => image.write(at, data),
+            Content::Bytes(_) | Content::Zeros(_) => image.zero(at, self.len()),
         }
     }
 
@@ -80,6 +80,12 @@ impl Store {
         }
     }
 
+    /// The content goes to a disk with this cache, where all of it is durable.
+    pub(crate) fn move_to(&mut self, cache_max_bytes: u64, keeps: bool) {
+        let current = std::mem::take(&mut self.current);
+        *self = Store { durable: current.clone(), current, ..Store::new(cache_max_bytes, keeps) };
+    }
+
     /// Changes what is on the medium and what is read.
     pub(crate) fn poke(&mut self, at: u64, bytes: &[u8]) {
         self.current.write(at, bytes);
@@ -93,6 +99,11 @@ impl Store {
 
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) {
         self.current.read(at, to);
+    }
+
+    /// Whether the range has never been written: it reads as zeros.
+    pub(crate) fn has_nothing(&self, at: u64, len: u64) -> bool {
+        self.current.has_nothing(at, len)
     }
 
     /// A write completes.

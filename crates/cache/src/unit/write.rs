@@ -13,12 +13,22 @@ fn block_of(at: u64, data: &Pieces, block: u64) -> (Data, u8) {
     let start = block * FRAME_BYTES as u64;
     let (from, to) = (at.max(start), (at + data.len() as u64).min(start + FRAME_BYTES as u64));
     let within = (from - start) as usize..(to - start) as usize;
+    if let Some(whole) = whole_block(&data.slice((from - at) as usize, within.len())) {
+        return (whole, sectors_of(&within));
+    }
     let mut buf = Buf::new(FRAME_BYTES);
     if within.len() < FRAME_BYTES {
         buf.fill(0);
     }
     data.slice((from - at) as usize, within.len()).copy_to(&mut buf[within.clone()]);
     (buf.freeze(), sectors_of(&within))
+}
+
+/// The block itself, where it lies in one buffer and keeps no more memory than a copy would.
+fn whole_block(data: &Pieces) -> Option<Data> {
+    let mut pieces = data.iter();
+    let one = pieces.next().filter(|one| one.len() == FRAME_BYTES && one.keeps_only_itself());
+    one.filter(|_| pieces.next().is_none()).cloned()
 }
 
 /// The mask of the sectors in a range of bytes of one block.
@@ -129,6 +139,17 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_block_in_a_buffer_of_its_own_is_not_copied() {
+        let own = Pieces::copy_of(&[7; FRAME_BYTES]);
+        let address = |data: &Data| data.as_ptr();
+        let first = own.iter().next().map(address).expect("a piece");
+        assert_eq!((address(&block_of(0, &own, 0).0), block_of(0, &own, 0).1), (first, 0xff));
+        let part = Pieces::copy_of(&[7; 2 * FRAME_BYTES]);
+        let first = part.iter().next().map(address).expect("a piece");
+        assert_ne!(address(&block_of(0, &part, 0).0), first, "it would keep the other half");
+    }
 
     #[test]
     fn the_blocks_of_a_write_and_their_sectors() {

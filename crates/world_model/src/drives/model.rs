@@ -65,6 +65,9 @@ pub struct Usage {
     pub hits: u64,
     /// Cylinders that the arm crossed for requests.
     pub cylinders: u64,
+    /// How long requests were in the drive, added up: of so many nanoseconds, this many were in it on average. Kept by the disk that the
+    /// drive is in.
+    pub held_ns: u64,
 }
 
 /// A drive in operation.

@@ -1,0 +1,44 @@
+//! Hosts without a network: commands that reach a controller on its own thread, as values. The array in the model world is driven by these,
+//! with whatever path between host and controller the model puts there.
+
+use std::rc::Rc;
+
+use iscsi::target::LoginRefusal;
+use scsi::{Lun, Request, Response};
+
+use crate::controller::Controller;
+use crate::crossing;
+use crate::hosts::Seen;
+
+/// The place of a port at a controller, for hosts on its thread.
+#[derive(Clone)]
+pub struct LocalPort(pub(crate) Rc<Controller>);
+
+/// A session of a host at a [`LocalPort`]. Dropping it ends the nexus at every controller.
+pub struct LocalSession {
+    controller: Rc<Controller>,
+    seen: Rc<Seen>,
+}
+
+impl LocalPort {
+    /// Opens a session for the initiator of this name: it sees what its host is declared to see. `isid` tells the sessions of one initiator apart.
+    pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, LoginRefusal> {
+        let controller = self.0.clone();
+        let portal_group = controller.index as u16 + 1;
+        let seen = controller.open_nexus(initiator, isid, portal_group)?;
+        Ok(LocalSession { controller, seen })
+    }
+}
+
+impl LocalSession {
+    /// Executes a command, here or at the controller that owns the LU.
+    pub async fn execute(&self, lun: Lun, request: Request) -> Response {
+        crossing::route(&self.controller, &self.seen, Some(lun), request).await
+    }
+}
+
+impl Drop for LocalSession {
+    fn drop(&mut self) {
+        self.controller.close_nexus(&self.seen.nexus);
+    }
+}
