@@ -159,3 +159,41 @@ fn writes_wait_when_too_much_is_pending_and_none_is_lost() {
         }
     });
 }
+
+/// Bytes of the hot set's reads that were in memory, of 1000 of them; with `scan`, a reader of 64 KiB goes on between them.
+async fn hot_reads(
+    unit: &Unit<OnDrive, OnDrive>,
+    rng: &mut world::Rng,
+    mut scan: Option<std::ops::Range<u64>>,
+) -> u64 {
+    let mut hits = 0;
+    for _ in 0..1000 {
+        let before = unit.counts().read_hit_bytes;
+        let mut out = Pieces::new();
+        unit.read(rng.u64(..256) * 4096, 4096, &mut out).await.expect("read");
+        hits += unit.counts().read_hit_bytes - before;
+        if let Some(scan) = scan.as_mut().filter(|scan| !scan.is_empty()) {
+            unit.read(scan.start, 65536, &mut Pieces::new()).await.expect("scan");
+            scan.start += 65536;
+        }
+    }
+    hits
+}
+
+#[test]
+fn a_scan_of_four_times_the_cache_leaves_the_hot_set() {
+    let (model, ..) = rack(1, 64 << 20);
+    model.run(async |world| {
+        let config = CacheConfig { memory_bytes: 6 << 20, read_ahead_bytes_max: 512 << 10, ..small() };
+        let (_cache, unit) = volatile(&world, config, WritePolicy::Back);
+        let mut rng = world.random("hot");
+        hot_reads(&unit, &mut rng, None).await;
+        let alone = hot_reads(&unit, &mut rng, None).await;
+        assert!(alone > 990 * 4096, "{alone} of 1000 blocks: the hot set fits");
+        let scan = (2 << 20)..(2 << 20) + 4 * config.memory_bytes;
+        let during = hot_reads(&unit, &mut rng, Some(scan)).await;
+        let after = hot_reads(&unit, &mut rng, None).await;
+        assert!(during * 10 >= alone * 9, "{during} during the scan, {alone} before");
+        assert!(after * 10 >= alone * 9, "{after} after the scan, {alone} before");
+    });
+}
