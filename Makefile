@@ -12,6 +12,8 @@ SOAK_MINUTES ?= 60
 # How often the array is killed under load; the soak does it 50 times.
 KILLS ?= 5
 FUZZ_SECONDS ?= 10
+# So many servers boot from the array at once; the judges' run has two of them.
+SERVERS ?= 8
 # The first seed of every run; a failure names its own, and is then repeated with it.
 SIM_SEED ?= 1
 # About two minutes on two cores.
@@ -51,7 +53,7 @@ check: tools web/dist/report.html ## format, lints, the repository's own rules
 	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked -- --deny warnings
 	@$(STEP) "tidy" cargo xtask tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init
+	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init
 
 .PHONY: unit
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
@@ -59,7 +61,8 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
-judges: conformance qemu guest kill ## other people's clients against the array, and its sudden end
+judges: conformance qemu guest kill ## other people's clients against the array, servers that boot from it, and its sudden end
+	@$(MAKE) --no-print-directory sanboot SERVERS=2
 
 .PHONY: conformance
 conformance: build ## iscsi-test-cu, test by test, skips counted as skips
@@ -73,6 +76,10 @@ qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck
 	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_CHAP'
+
+.PHONY: sanboot
+sanboot: build ## SERVERS (8) servers without disks boot Linux from the array at once; a disk goes to another server and boots there
+	@$(STEP) "$(SERVERS) servers boot" $(WITH) --empty judges/sanboot.sh $(SERVERS)
 
 .PHONY: kill
 kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 readonly OUT=target/judges/sanboot
 readonly NAMES=iqn.2026-11.example.judge # each server is NAMES:serverN
 servers=${1:-8}
-[[ $servers =~ ^[0-9]+$ ]] && [ "$servers" -ge 2 ] && [ "$servers" -le 16 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
+if ! [[ $servers =~ ^([2-9]|1[0-6])$ ]]; then sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; fi
 : "${MASU_PORT:?run it by judges/with_masu.sh --empty}" "${MASU_TARGET:?}" "${MASU_DATA:?}"
 # Whose disk is given to whom: the third's to the fifth where there are so many.
 from=$((servers >= 5 ? 3 : servers - 1)); to=$((servers >= 5 ? 5 : servers))
@@ -25,8 +25,9 @@ fail() { echo "sanboot: FAIL $*" >&2; exit 1; }
 for tool in qemu-system-x86_64 qemu-img iscsi-ls; do
   command -v "$tool" >/dev/null || { echo "sanboot: $tool is missing; run judges/setup.sh" >&2; exit 2; }
 done
-[ -e /usr/share/seabios ] && [ -e /usr/lib/ipxe/qemu/pxe-virtio.rom ] ||
-  { echo "sanboot: the firmware is missing (Debian packages seabios, ipxe-qemu); run judges/setup.sh" >&2; exit 2; }
+for firmware in /usr/share/seabios /usr/lib/ipxe/qemu/pxe-virtio.rom; do
+  [ -e "$firmware" ] || { echo "sanboot: $firmware is missing (Debian packages seabios, ipxe-qemu); run judges/setup.sh" >&2; exit 2; }
+done
 
 declare -A machine=() # run -> process
 # shellcheck disable=SC2317 # reached through the trap
@@ -57,7 +58,7 @@ says() { sed 's/^[0-9.]* //' "$OUT/$1/console" | grep -aqxE -- "$2"; }
 at() { grep -aE -m 1 -- "$2" "$OUT/$1/console" | cut -d ' ' -f 1; }
 explain() {
   echo "sanboot: $1 $2; its console is $OUT/$1/console and ends so:" >&2
-  grep -a . "$OUT/$1/console" | tail -n 12 | cut -c 1-200 | tr -dc '[:print:]\n' | sed 's/^/  /' >&2
+  { grep -a -A 11 -m 1 'guest: FAIL' "$OUT/$1/console" || tail -n 12 "$OUT/$1/console"; } | cut -c 1-200 | tr -dc '[:print:]\n' | sed 's/^/  /' >&2
 }
 
 # judge RUN SERVER: it was the server, on LUN 0 alone, and every step passed.
@@ -133,8 +134,9 @@ for run in "server$from-without" stranger; do
   says "$run" '.*firmware: nothing to boot from.*' || { explain "$run" "did not say that there is nothing to boot from"; fail "$run"; }
   ! grep -aqE 'guest:|SYSLINUX|Linux version' "$OUT/$run/console" || { explain "$run" "booted"; fail "$run has no disk and booted"; }
 done
-luns() { iscsi-ls --initiator "$1" --show-luns "iscsi://127.0.0.1:$MASU_PORT/" 2>&1; }
-luns "$NAMES:server$to" >"$OUT/luns_server"; luns "$NAMES:server$from" >"$OUT/luns_without"
+luns() { iscsi-ls --initiator-name "$1" --show-luns "iscsi://127.0.0.1:$MASU_PORT/" 2>&1; }
+luns "$NAMES:server$to" >"$OUT/luns_server" || fail "server$to cannot log in: see $OUT/luns_server"
+luns "$NAMES:server$from" >"$OUT/luns_without" || fail "server$from cannot log in: see $OUT/luns_without"
 ! luns "$NAMES:stranger" >"$OUT/luns_stranger" || fail "a stranger logs in: see $OUT/luns_stranger"
 [ "$(sort -u "$OUT/luns_server" | grep -c '^Lun:')" = 1 ] || fail "server$to does not see one LUN: see $OUT/luns_server"
 ! grep -q '^Lun:' "$OUT/luns_without" || fail "server$from sees LUNs: see $OUT/luns_without"

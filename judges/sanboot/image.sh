@@ -14,8 +14,8 @@ readonly MBR=/usr/lib/SYSLINUX/mbr.bin
 readonly MIB=1048576 BOOT_AT_MIB=1 BOOT_MIB=63 ROOT_AT_MIB=64 ROOT_MIB=64
 
 package=$(guest_package)
-guest_needs busybox cpio dpkg modprobe depmod iscsistart iscsiadm sg_luns syslinux mformat mcopy sfdisk mkfs.ext4
-[ -s "$MBR" ] || { echo "sanboot: $MBR is missing (Debian package syslinux-common); run judges/setup.sh" >&2; exit 2; }
+guest_needs busybox cpio dpkg modprobe depmod iscsistart iscsid iscsiadm sg_luns syslinux mformat mcopy sfdisk mkfs.ext4
+[ -s "$MBR" ] || { echo "sanboot: $MBR is missing (Debian package syslinux); run judges/setup.sh" >&2; exit 2; }
 ! guest_fresh "$OUT/disk.img" judges/guest/parts.sh judges/sanboot/{image.sh,initramfs_init,system_init} "$package" || exit 0
 
 rm -rf "$OUT"; mkdir -p "$OUT/kernel" "$OUT/initramfs" "$OUT/system"
@@ -31,7 +31,7 @@ guest_initramfs "$OUT/initramfs" "$OUT/initrd.gz"
 guest_tree "$OUT/system"
 mkdir -p "$OUT/system/srv"
 cp judges/sanboot/system_init "$OUT/system/sbin/init"; chmod 755 "$OUT/system/sbin/init"
-guest_tools "$OUT/system" sg_luns iscsiadm iscsistart
+guest_tools "$OUT/system" sg_luns iscsid iscsiadm
 
 image=$OUT/disk.new boot=$OUT/disk.new@@${BOOT_AT_MIB}M
 truncate -s $(((ROOT_AT_MIB + ROOT_MIB) * MIB)) "$image"
