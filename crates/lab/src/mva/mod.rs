@@ -9,9 +9,11 @@
 //! mean values are those of exact mean value analysis; they are computed from the normalisation constant (Buzen, 1973), because
 //! the recursion over marginal probabilities loses all digits at a station whose rate depends on its queue and which is nearly saturated.
 
+mod chains;
 mod network;
 mod solve;
 
+pub use chains::{Chain, solve_chains};
 pub use network::{Bounds, Network, NetworkError, Rate, Station};
 pub use solve::{Point, StationPoint, solve};
 

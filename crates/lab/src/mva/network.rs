@@ -1,7 +1,7 @@
 //! What a closed network is made of, and what can be said of it without solving it.
 
 /// Customers at most: sixteen servers with 256 I/Os outstanding each.
-const CUSTOMERS_MAX: usize = 4096;
+pub(super) const CUSTOMERS_MAX: usize = 4096;
 /// Stations at most; more than the drives, ports and cores of any array here.
 const STATIONS_MAX: usize = 256;
 

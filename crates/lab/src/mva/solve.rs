@@ -82,7 +82,7 @@ fn solve_upto(network: &Network, upto: usize, points: &mut Vec<Point>) {
 }
 
 /// The products of `step(1)` to `step(n)`, for n from 0 on, scaled to a maximum of 1.
-fn factors(upto: usize, step: impl Fn(usize) -> f64) -> Vec<f64> {
+pub(super) fn factors(upto: usize, step: impl Fn(usize) -> f64) -> Vec<f64> {
     let steps = (1..=upto).scan(0.0, |log, n| {
         *log += step(n).ln();
         Some(*log)
@@ -93,7 +93,7 @@ fn factors(upto: usize, step: impl Fn(usize) -> f64) -> Vec<f64> {
 }
 
 /// The convolution of both, as far as they go, scaled to a maximum of 1.
-fn convolved(a: &[f64], b: &[f64]) -> Vec<f64> {
+pub(super) fn convolved(a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut out: Vec<f64> = (0..a.len()).map(|n| weights(a, b, n).sum()).collect();
     let most = out.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     out.iter_mut().for_each(|value| *value /= most);
