@@ -1,0 +1,74 @@
+//! Why nothing is predicted.
+
+/// Why a ramp allows no prediction, or none beyond some number of servers.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// Too little was measured.
+    #[error("measured with {servers} numbers of servers: a prediction needs {least} and more")]
+    TooFew {
+        /// Different numbers of servers.
+        servers: usize,
+        /// How many it takes.
+        least: usize,
+    },
+    /// A number that is none.
+    #[error("the measurement with {servers} servers has {what}, which is no measured value")]
+    NoValue {
+        /// With how many servers.
+        servers: u32,
+        /// What is wrong.
+        what: String,
+    },
+    /// A resource's utilisation does not follow the throughput.
+    #[error(
+        "{resource}: its utilisation is no line over the throughput: {least_us:.1} to {most_us:.1} µs per I/O, {off_percent:.0} % off \
+         every line, at a utilisation of {utilisation_percent:.0} %"
+    )]
+    NotALine {
+        /// Which.
+        resource: String,
+        /// The smallest demand measured.
+        least_us: f64,
+        /// The largest.
+        most_us: f64,
+        /// Root mean square of the distance to the best line.
+        off_percent: f64,
+        /// How busy it was at most.
+        utilisation_percent: f64,
+    },
+    /// Something that was not measured holds the servers up.
+    #[error(
+        "something that was not measured ends it: from {from} to {to} servers each gets {fall_percent:.0} % less, {unexplained_percent:.0} % \
+         more than {resource}, the busiest that was measured at {utilisation_percent:.0} %, explains"
+    )]
+    Unmeasured {
+        /// First number of servers.
+        from: u32,
+        /// Last.
+        to: u32,
+        /// How much less a server gets.
+        fall_percent: f64,
+        /// How far the best model with all measured resources is above.
+        unexplained_percent: f64,
+        /// The busiest.
+        resource: String,
+        /// How busy.
+        utilisation_percent: f64,
+    },
+    /// Drives would have deeper queues than they ever had, and how they sort them is not known.
+    #[error(
+        "with {servers} servers a group serves {requests} I/Os at once; it was measured with {measured} at most, and how its drives sort a \
+         deeper queue is not known"
+    )]
+    Deeper {
+        /// From how many servers on.
+        servers: u32,
+        /// I/Os of the servers that share a group.
+        requests: u32,
+        /// The most that were measured.
+        measured: u32,
+    },
+    /// The network has no solution.
+    #[error("the model has no solution: {0}")]
+    Network(#[from] crate::mva::NetworkError),
+}
