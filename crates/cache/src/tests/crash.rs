@@ -60,18 +60,28 @@ fn note(shadow: &Shadow, sectors: std::ops::Range<u64>, mark: u8, sure: bool) {
     }
 }
 
-/// Works on the sectors of every 64 KiB of which the number modulo the number of tasks is its own.
-async fn task(
-    world: World,
-    unit: Unit<OnDrive, OnDrive>,
-    shadow: Shadow,
-    number: u64,
+/// What a test does with a unit.
+#[derive(Clone, Copy)]
+struct Work {
     seed: u64,
+    /// Operations of each task.
     steps: usize,
-) {
-    let mut rng = fastrand::Rng::with_seed(seed ^ number << 32);
-    for _ in 0..steps {
-        let first = (rng.u64(..SECTORS / 128 / TASKS) * TASKS + number) * 128;
+    /// How many times 64 KiB belong to each task.
+    regions: u64,
+}
+
+impl Work {
+    /// All over the unit.
+    fn of(seed: u64, steps: usize) -> Work {
+        Work { seed, steps, regions: SECTORS / 128 / TASKS }
+    }
+}
+
+/// Works on the sectors of every 64 KiB of which the number modulo the number of tasks is its own.
+async fn task(world: World, unit: Unit<OnDrive, OnDrive>, shadow: Shadow, number: u64, work: Work) {
+    let mut rng = fastrand::Rng::with_seed(work.seed ^ number << 32);
+    for _ in 0..work.steps {
+        let first = (rng.u64(..work.regions) * TASKS + number) * 128;
         let from = first + rng.u64(..128);
         let end = (from + 1 + rng.u64(..40)).min(first + 128);
         let bytes = from * 512..end * 512;
@@ -133,8 +143,8 @@ async fn check_all(unit: &Unit<OnDrive, OnDrive>, shadow: &Shadow) {
     }
 }
 
-async fn work(world: &World, unit: &Unit<OnDrive, OnDrive>, shadow: &Shadow, seed: u64, steps: usize) {
-    let tasks = (0..TASKS).map(|n| task(world.clone(), unit.clone(), shadow.clone(), n, seed, steps));
+async fn do_work(world: &World, unit: &Unit<OnDrive, OnDrive>, shadow: &Shadow, work: Work) {
+    let tasks = (0..TASKS).map(|n| task(world.clone(), unit.clone(), shadow.clone(), n, work));
     join_all(tasks).await;
 }
 
@@ -146,7 +156,7 @@ fn check_cut(seed: u64, policy: WritePolicy, cut: u64) -> bool {
         let (_cache, unit, journal) = open(&world, policy, true).await;
         let disks = model.disks();
         disks.cut_power_after(disks.persistence_points() + cut);
-        work(&world, &unit, &shadow, seed, 12).await;
+        do_work(&world, &unit, &shadow, Work::of(seed, 12)).await;
         drop(journal);
     });
     if outcome != Outcome::PowerCut {
@@ -156,7 +166,7 @@ fn check_cut(seed: u64, policy: WritePolicy, cut: u64) -> bool {
     model.run(async |world| {
         let (cache, unit, journal) = open(&world, policy, false).await;
         check_all(&unit, &shadow).await;
-        work(&world, &unit, &shadow, !seed, 3).await;
+        do_work(&world, &unit, &shadow, Work::of(!seed, 3)).await;
         cache.detach(&unit).await.expect("detach");
         journal.retire(journal.next_sequence() - 1);
         journal.close().await.expect("close");
@@ -209,7 +219,7 @@ fn lives_with_cuts_at_random_also_while_recovering() {
             let outcome = model.run_until_crash(async |world| {
                 let (_cache, unit, _journal) = open(&world, WritePolicy::Back, false).await;
                 check_all(&unit, &shadow).await;
-                work(&world, &unit, &shadow, seed * 100 + life, 30).await;
+                do_work(&world, &unit, &shadow, Work::of(seed * 100 + life, 30)).await;
             });
             model.disks().keep_power();
             if outcome == Outcome::PowerCut {
@@ -244,7 +254,8 @@ fn lives_on_a_slow_store_with_destages_under_way() {
             let outcome = model.run_until_crash(async |world| {
                 let (_cache, unit, _journal) = open(world.clone(), false).await;
                 check_all(&unit, &shadow).await;
-                work(&world, &unit, &shadow, seed * 100 + life, 60).await;
+                do_work(&world, &unit, &shadow, Work { regions: 2, ..Work::of(seed * 100 + life, 150) })
+                    .await;
             });
             model.disks().keep_power();
             if outcome == Outcome::PowerCut {
