@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use crate::sanboot::results::Layout;
 use crate::scenario::Scenario;
 
 /// What the command line says.
@@ -25,6 +26,15 @@ pub struct Options {
     pub scenario: Option<PathBuf>,
     /// The command as it was typed.
     pub command: String,
+}
+
+/// What the command line says of `sanboot` besides.
+#[derive(Clone, Debug, Default)]
+pub struct SanbootOptions {
+    /// The quick form.
+    pub quick: bool,
+    /// Only these layouts; none: all.
+    pub layouts: Vec<Layout>,
 }
 
 /// What a verification refuses.
@@ -55,4 +65,10 @@ pub fn vaai(options: &Options) -> Result<bool> {
     }
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     crate::vaai::verify(&scenario, options)
+}
+
+/// Runs `sanboot`, prints the answer, writes what it found. Gives whether every check held.
+pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
+    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
+    crate::sanboot::verify(options, own)
 }

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use lab::sanboot::results::Layout;
+use lab::verify::SanbootOptions;
 
 /// Verify storage: measure, compare with what was published, write a report.
 ///
@@ -24,9 +26,15 @@ pub(crate) struct Verify {
     /// How much data, as a share of the published experiment (0.02 is 2 GiB of 100)
     #[arg(long)]
     scale: Option<f64>,
-    /// How often each measurement is repeated: 10 settle every verdict in most runs, the contended power-on the last
+    /// How often each measurement of vaai is repeated: 10 settle every verdict in most runs, the contended power-on the last
     #[arg(long, default_value_t = 10)]
     repeats: usize,
+    /// The quick form of sanboot: fewer numbers of servers, each once
+    #[arg(long)]
+    quick: bool,
+    /// Only these layouts of sanboot
+    #[arg(long, value_enum, value_delimiter = ',')]
+    layouts: Vec<LayoutName>,
     /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -42,13 +50,33 @@ pub(crate) struct Verify {
 enum Which {
     /// What the array does instead of the host: zeroing, copying, locking, thin provisioning
     Vaai,
+    /// How many servers boot and live from one array, in the model world
+    Sanboot,
     /// Every verification there is
     All,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LayoutName {
+    /// Four groups RAID5 (2D+1P), two LUs on each
+    Raid5x4,
+    /// Eight groups RAID1, one LU on each
+    Raid1x8,
+    /// A disk in each server
+    Internal,
+}
+
+impl From<LayoutName> for Layout {
+    fn from(name: LayoutName) -> Layout {
+        match name {
+            LayoutName::Raid5x4 => Layout::Raid5x4,
+            LayoutName::Raid1x8 => Layout::Raid1x8,
+            LayoutName::Internal => Layout::Internal,
+        }
+    }
+}
+
 pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
-    // `all` is `vaai` while that is the only one.
-    let (Which::Vaai | Which::All) = verify.which;
     let options = lab::verify::Options {
         targets: verify.targets.clone(),
         destroy_data: verify.destroy_data,
@@ -59,6 +87,19 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         scenario: verify.scenario.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
-    let held = lab::verify::vaai(&options)?;
+    let sanboot = SanbootOptions {
+        quick: verify.quick,
+        layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
+    };
+    let held = match verify.which {
+        Which::Vaai => lab::verify::vaai(&options)?,
+        Which::Sanboot => lab::verify::sanboot(&options, &sanboot)?,
+        Which::All => {
+            // One after the other: both measure.
+            let of = |name: &str| lab::verify::Options { out: options.out.join(name), ..options.clone() };
+            let vaai = lab::verify::vaai(&of("vaai"))?;
+            lab::verify::sanboot(&of("sanboot"), &sanboot)? && vaai
+        }
+    };
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

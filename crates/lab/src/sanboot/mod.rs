@@ -1,9 +1,19 @@
 //! The verification `sanboot`: how many servers boot and live from one array.
 //!
 //! ```text
-//!   run ──> point ──> bed (modelled drives, port, controllers; the product's array) ──> results
-//!    │                 └── host (servers: requests through the port to their LU)
+//!   run ──> point ──> bed (modelled drives; the product's array on them)
+//!    │        └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
 //!    └── scenario
 //! ```
 
+mod bed;
+mod host;
+mod point;
+pub mod ramp;
 pub mod results;
+mod run;
+pub mod scenario;
+mod write;
+
+pub use run::experiment;
+pub(crate) use write::verify;

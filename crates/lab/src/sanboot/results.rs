@@ -113,6 +113,8 @@ pub enum ResourceKind {
     Drive,
     /// A RAID group: its drives together.
     Group,
+    /// What a server itself needs for its I/Os, one after the other.
+    Host,
 }
 
 /// Something that serves, over the measured time.
@@ -122,7 +124,7 @@ pub struct Resource {
     pub name: String,
     /// What it is.
     pub kind: ResourceKind,
-    /// How many serve in it: cores, drives.
+    /// How many serve in it side by side: cores, drives.
     pub units: u32,
     /// Share of their time that they worked.
     pub utilisation: f64,

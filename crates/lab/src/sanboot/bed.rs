@@ -1,0 +1,240 @@
+//! The array of a layout in the model world: drives, groups, pools, LUs, hosts.
+//!
+//! It is made once for each layout on disks that cost no time, and its content is moved to modelled drives for every point: all points begin
+//! with the same array, its LUs allocated as when it was installed and its cache empty.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use array::config::{
+    ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig,
+    Provisioning, VolumeConfig,
+};
+use array::{Array, Config, ControllerHandle, DriveSpec, LocalPort, Lun, run_with_local_port};
+use world::World;
+use world_model::drives::DriveParameters;
+use world_model::{DiskSpec, DisksImage, Loss, Model};
+
+use super::results::Layout;
+use super::scenario::{SERVERS_MAX, Sanboot};
+use crate::drives;
+
+const TARGET: &str = "iqn.2026-11.model:array";
+/// Disks that only hold content while an array is made.
+const QUICK_LATENCY: Duration = Duration::from_nanos(1);
+
+/// The groups of a layout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) groups: u32,
+    pub(super) drives_per_group: u32,
+    level: Level,
+}
+
+impl Shape {
+    /// `None`: no array.
+    pub(super) fn of(layout: Layout) -> Option<Shape> {
+        match layout {
+            Layout::Raid5x4 => Some(Shape { groups: 4, drives_per_group: 3, level: Level::Raid5 }),
+            Layout::Raid1x8 => Some(Shape { groups: 8, drives_per_group: 2, level: Level::Raid1 }),
+            Layout::Internal => None,
+        }
+    }
+
+    /// The group that a server's LU is on.
+    pub(super) fn group_of(&self, server: u32) -> u32 {
+        server % self.groups
+    }
+
+    pub(super) fn drive(&self, group: u32, position: u32) -> String {
+        format!("g{group}d{position}")
+    }
+
+    pub(super) fn drives(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.groups).flat_map(move |g| (0..self.drives_per_group).map(move |d| self.drive(g, d)))
+    }
+
+    /// The servers in the order in which their LUs are made: from the outermost cylinders of a group inwards, and the first two of a group
+    /// half a drive from each other, as when they alone shared it.
+    fn order(&self) -> Vec<u32> {
+        let rows: Vec<u32> = (0..SERVERS_MAX / self.groups).collect();
+        let (even, odd): (Vec<u32>, Vec<u32>) = rows.iter().partition(|row| **row % 2 == 0);
+        even.into_iter()
+            .chain(odd)
+            .flat_map(|row| (0..self.groups).map(move |g| row * self.groups + g))
+            .collect()
+    }
+}
+
+/// An array that was made, on no drives in particular.
+#[derive(Clone)]
+pub(super) struct Bed {
+    pub(super) layout: Layout,
+    config: Option<Config>,
+    image: Option<DisksImage>,
+    spec: DiskSpec,
+}
+
+/// The array of a bed in a run.
+pub(super) struct Started {
+    pub(super) array: Array,
+    /// At the controller that owns the LUs.
+    pub(super) port: LocalPort,
+}
+
+impl Bed {
+    /// Makes it.
+    pub(super) fn make(sanboot: &Sanboot, layout: Layout, seed: u64) -> Result<Bed> {
+        let Some(shape) = Shape::of(layout) else {
+            let spec = drive(&sanboot.internal.drive)?;
+            return Ok(Bed { layout, config: None, image: None, spec });
+        };
+        let spec = drive(&sanboot.array.drive)?;
+        let config = declaration(sanboot, &shape);
+        config.check().with_context(|| format!("the array of layout {}", layout.name()))?;
+        let model = Model::new(seed);
+        for name in shape.drives() {
+            model.disk(&name, DiskSpec::new(spec.len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0));
+        }
+        model.run(async |world| {
+            let started = start(&world, &config).await?;
+            started.array.stop().await?;
+            anyhow::Ok(())
+        })?;
+        let image = Some(model.disks().image());
+        Ok(Bed { layout, config: Some(config), image, spec })
+    }
+
+    /// A model with this bed's drives, as they were when it was made.
+    pub(super) fn model(&self, seed: u64) -> Model {
+        match &self.image {
+            Some(image) => {
+                Model::from_image(seed, image.clone().moved_to(|_| self.spec.clone()), Loss::Process)
+            }
+            None => {
+                let model = Model::new(seed);
+                model.disk(INTERNAL, self.spec.clone());
+                model
+            }
+        }
+    }
+
+    /// Starts the array, if the layout has one.
+    pub(super) async fn start(&self, world: &World) -> Result<Option<Started>> {
+        match &self.config {
+            Some(config) => Ok(Some(start(world, config).await?)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The disk in a server.
+pub(super) const INTERNAL: &str = "internal";
+
+fn drive(name: &str) -> Result<DiskSpec> {
+    let parameters: DriveParameters = drives::load(name)?;
+    Ok(DiskSpec::drive(&parameters)?)
+}
+
+pub(super) fn volume(server: u32) -> String {
+    format!("s{server}")
+}
+
+pub(super) fn initiator(server: u32) -> String {
+    format!("iqn.2026-11.model:server{server}")
+}
+
+pub(super) fn group(number: u32) -> String {
+    format!("g{number}")
+}
+
+async fn start(world: &World, config: &Config) -> Result<Started> {
+    let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..config.controllers).map(ControllerHandle::new).unzip();
+    let mut ports = Vec::new();
+    for (index, mailbox) in mailboxes.into_iter().enumerate() {
+        let (port, run) = run_with_local_port(world.clone(), index, mailbox, handles.clone());
+        ports.push(port);
+        world.spawn(run);
+    }
+    let mut array = Array::new(handles, TARGET);
+    array.apply(config.clone()).await?;
+    Ok(Started { array, port: ports.swap_remove(OWNER) })
+}
+
+/// The controller that owns the system disks.
+const OWNER: usize = 0;
+
+fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
+    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
+    let groups = (0..shape.groups).map(|g| GroupConfig {
+        name: group(g),
+        level: shape.level,
+        drives: (0..shape.drives_per_group).map(|d| shape.drive(g, d)).collect(),
+        stripe_unit_bytes: array::config::stripe_unit_bytes_default(
+            shape.level,
+            shape.drives_per_group as usize,
+        ),
+        foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+        start_degraded: false,
+        class: Default::default(),
+    });
+    let pools = (0..shape.groups).map(|g| PoolConfig {
+        name: group(g),
+        groups: vec![group(g)],
+        page_bytes: sanboot.array.page.0,
+        soft_threshold_percent: 100,
+        critical_threshold_percent: 100,
+        controller: OWNER,
+        leaving: vec![],
+        journal: None,
+        placement: false,
+    });
+    let volumes = shape.order().into_iter().map(|server| VolumeConfig {
+        name: volume(server),
+        pool: group(shape.group_of(server)),
+        len_bytes: sanboot.array.lu.0,
+        provisioning: Provisioning::Thick,
+        block_bytes: 512,
+        physical_block_bytes: 4096,
+        cache: CachePolicy::WriteBack,
+        partition: None,
+        read_only: false,
+    });
+    let hosts = (0..SERVERS_MAX).map(|server| HostConfig {
+        name: format!("server{server}"),
+        initiator: initiator(server),
+        chap: None,
+        mutual_chap: None,
+        luns: [(Lun(0), volume(server))].into(),
+    });
+    Config {
+        id: ArrayId([7; 16]),
+        controllers: sanboot.array.controllers,
+        drives: shape.drives().map(drive).collect(),
+        cache: Some(CacheSettings {
+            memory_bytes: sanboot.array.cache.0,
+            read_ahead_bytes: array::config::READ_AHEAD_BYTES_DEFAULT,
+            ssds: vec![],
+            partitions: vec![],
+        }),
+        groups: groups.collect(),
+        pools: pools.collect(),
+        volumes: volumes.collect(),
+        hosts: hosts.collect(),
+        ..Config::empty(TARGET)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_two_servers_of_a_group_lie_half_a_drive_apart() {
+        let shape = Shape::of(Layout::Raid5x4).expect("an array");
+        let of_group_0: Vec<u32> = shape.order().into_iter().filter(|s| shape.group_of(*s) == 0).collect();
+        assert_eq!(of_group_0, [0, 8, 4, 12]);
+        let mirrors = Shape::of(Layout::Raid1x8).expect("an array");
+        assert_eq!(mirrors.order(), (0..16).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,177 @@
+//! All points of a run, on all cores, in an order that does not depend on them.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use super::bed::Bed;
+use super::point::{self, Which};
+use super::results::{Layout, Pattern, Point, Results};
+use super::scenario::Sanboot;
+use crate::interrupt::Stop;
+use crate::progress::Progress;
+
+/// What is asked of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) quick: bool,
+    /// Which layouts.
+    pub(crate) layouts: Vec<Layout>,
+    /// Points that run side by side.
+    pub(crate) threads: usize,
+}
+
+/// What it gave, and how long that took: times of the machine, which are no results.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) results: Results,
+    pub(crate) pace: Pace,
+}
+
+/// How fast the model was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// From the first point to the last.
+    pub(crate) wall: Duration,
+    /// Of all threads.
+    pub(crate) busy: Duration,
+    /// I/Os of the servers, warm-ups included.
+    pub(crate) ios: u64,
+    /// Virtual seconds of all points.
+    pub(crate) virtual_s: f64,
+}
+
+impl Pace {
+    /// Simulated I/Os per second of one core.
+    pub(crate) fn ios_per_s(&self) -> f64 {
+        self.ios as f64 / self.busy.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The points, in the order of the results.
+fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
+    let run = &sanboot.run;
+    let mut all = Vec::new();
+    for pattern in Pattern::ALL {
+        for &layout in layouts {
+            // Servers do not share their internal disks: one says what each has.
+            let (within, beyond) = match layout {
+                Layout::Internal => (&[1][..], &[][..]),
+                Layout::Raid5x4 | Layout::Raid1x8 => (&run.servers[..], &run.servers_beyond[..]),
+            };
+            let once = beyond.iter().map(|servers| (*servers, 1));
+            for (servers, repeats) in within.iter().map(|servers| (*servers, run.repeats)).chain(once) {
+                all.extend((0..repeats).map(|repeat| Which { pattern, layout, servers, repeat }));
+            }
+        }
+    }
+    all
+}
+
+/// Points as they end, from several threads.
+struct Board<'a> {
+    sanboot: &'a Sanboot,
+    beds: &'a [Bed],
+    seed: u64,
+    all: &'a [Which],
+    next: AtomicUsize,
+    stop: &'a Stop,
+    done: Mutex<Vec<(usize, Result<Point>, Duration)>>,
+}
+
+impl Board<'_> {
+    /// Takes one point after another until there is none, or somebody asked to stop.
+    fn work(&self, began: impl Fn(Which)) {
+        while !self.stop.is_asked() {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&which) = self.all.get(index) else { break };
+            began(which);
+            let bed = self.beds.iter().find(|bed| bed.layout == which.layout).expect("each layout has one");
+            let from = Instant::now();
+            let outcome = point::run(self.sanboot, bed, which, self.seed);
+            if outcome.is_err() {
+                self.stop.ask();
+            }
+            self.done.lock().expect("nothing panics with it").push((index, outcome, from.elapsed()));
+        }
+    }
+}
+
+/// Runs all points. When somebody asks to stop, those that are done are kept.
+pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
+    let all = points(sanboot, &plan.layouts);
+    let beds = plan.layouts.iter().map(|layout| Bed::make(sanboot, *layout, plan.seed));
+    let beds = beds.collect::<Result<Vec<Bed>>>()?;
+    let board = Board {
+        sanboot,
+        beds: &beds,
+        seed: plan.seed,
+        all: &all,
+        next: AtomicUsize::new(0),
+        stop,
+        done: Mutex::default(),
+    };
+    let from = Instant::now();
+    let (sender, begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..plan.threads.max(1) {
+            let (board, sender) = (&board, sender.clone());
+            scope.spawn(move || board.work(|which| sender.send(which).unwrap_or(())));
+        }
+        drop(sender);
+        show(&all, begun);
+    });
+    let mut done = board.done.into_inner().map_err(|_| anyhow!("a point did not end"))?;
+    done.sort_by_key(|(index, ..)| *index);
+    let busy = done.iter().map(|(.., took)| *took).sum();
+    let points = done.into_iter().map(|(_, point, _)| point).collect::<Result<Vec<Point>>>()?;
+    let pace = Pace {
+        wall: from.elapsed(),
+        busy,
+        ios: points.iter().map(|p| p.array_ios).sum(),
+        virtual_s: points.iter().map(|p| p.virtual_s).sum(),
+    };
+    Ok(Ran {
+        results: Results {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: sanboot.name.clone(),
+            world: "model".to_owned(),
+            seed: plan.seed,
+            quick: plan.quick,
+            stopped: points.len() < all.len(),
+            conditions: sanboot.conditions(),
+            points,
+        },
+        pace,
+    })
+}
+
+/// One point of the built-in scenario, measured for so long in virtual time, and how long that took.
+pub fn experiment(
+    pattern: Pattern,
+    layout: Layout,
+    servers: u32,
+    time: Duration,
+) -> Result<(Point, Duration)> {
+    let mut sanboot = Sanboot::load(None)?;
+    sanboot.run.window_time.0 = time / sanboot.run.windows;
+    let bed = Bed::make(&sanboot, layout, 1)?;
+    let from = Instant::now();
+    let point = point::run(&sanboot, &bed, Which { pattern, layout, servers, repeat: 0 }, 1)?;
+    Ok((point, from.elapsed()))
+}
+
+/// Tells what begins: one line for each number of servers.
+fn show(all: &[Which], begun: std::sync::mpsc::Receiver<Which>) {
+    let firsts = all.iter().filter(|which| which.repeat == 0).count();
+    let progress = Progress::new(firsts as u64);
+    for which in begun.iter().filter(|which| which.repeat == 0) {
+        let servers = if which.servers == 1 { "server" } else { "servers" };
+        let (pattern, layout) = (which.pattern.name().replace('_', " "), which.layout.name());
+        progress.step(&format!("{pattern}, {layout}, {} {servers}", which.servers));
+    }
+    progress.end();
+}

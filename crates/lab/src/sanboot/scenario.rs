@@ -1,0 +1,312 @@
+//! `sanboot.toml`: what is run, on which hardware. A file that does not fit is refused with one line that names the place.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use world_model::FibreChannel;
+
+use super::results::{Condition, Source};
+use crate::scenario::{Bound, ScenarioError, Size, Time};
+
+/// The scenario of `masu verify sanboot`, as built in.
+const SANBOOT: &str = include_str!("../../../../scenarios/sanboot.toml");
+/// Where the built-in scenario lies in the repository.
+const SANBOOT_PATH: &str = "scenarios/sanboot.toml";
+
+/// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held against.
+pub const SERVERS_MAX: u32 = 16;
+
+/// `sanboot.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sanboot {
+    /// Its name.
+    pub name: String,
+    /// The question that the report answers.
+    pub question: String,
+    /// What the published experiment states.
+    pub published: Published,
+    /// How it is run.
+    pub run: Run,
+    /// What is different in the quick form.
+    pub quick: Quick,
+    /// The array.
+    pub array: Array,
+    /// Its ports.
+    pub port: Port,
+    /// What commands cost its controllers.
+    pub controller: Controller,
+    /// The servers.
+    pub host: Host,
+    /// The disk in a server.
+    pub internal: Internal,
+    /// The checks, in the order of the report.
+    #[serde(rename = "check", default)]
+    pub checks: Vec<Bound>,
+}
+
+/// The access specification.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The file of a server.
+    pub file: Size,
+    /// One read or write.
+    pub transfer: Size,
+    /// Of 100 I/Os of a mix.
+    pub mix_read_percent: u32,
+}
+
+/// How it is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Numbers of servers.
+    pub servers: Vec<u32>,
+    /// More of them, once each.
+    pub servers_beyond: Vec<u32>,
+    /// How often each point is run.
+    pub repeats: u32,
+    /// I/Os that a server keeps in flight.
+    pub outstanding: u32,
+    /// Measured windows.
+    pub windows: u32,
+    /// The fewest I/Os of one.
+    pub window_ios: u64,
+    /// The shortest.
+    pub window_time: Time,
+    /// The same of a round of the warm-up.
+    pub round_ios: u64,
+    /// The shortest.
+    pub round_time: Time,
+    /// After so many, it is measured whether it has settled or not.
+    pub rounds_max: u32,
+}
+
+/// What the quick form has instead.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// Numbers of servers.
+    pub servers: Vec<u32>,
+    /// More of them, once each.
+    pub servers_beyond: Vec<u32>,
+    /// How often each point is run.
+    pub repeats: u32,
+    /// Measured windows.
+    pub windows: u32,
+    /// The fewest I/Os of one.
+    pub window_ios: u64,
+    /// The shortest.
+    pub window_time: Time,
+    /// The same of a round of the warm-up.
+    pub round_ios: u64,
+    /// The shortest.
+    pub round_time: Time,
+}
+
+/// The array.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Array {
+    /// Controllers; the first one owns the LUs.
+    pub controllers: usize,
+    /// Cache of each.
+    pub cache: Size,
+    /// Its drives: one of the catalogue, or a file.
+    pub drive: String,
+    /// A system disk.
+    pub lu: Size,
+    /// Page of the pools.
+    pub page: Size,
+}
+
+/// The port of a controller.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// 1, 2, 4 or 8.
+    pub fibre_channel_gbit: u32,
+}
+
+/// What the controller spends.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    /// Its cores.
+    pub cores: u32,
+    /// On a command.
+    pub command: Time,
+    /// On each KiB of its data.
+    pub per_kib: Time,
+    /// On a write besides.
+    pub write: Time,
+    /// On a command that had to wait for drives besides.
+    pub miss: Time,
+}
+
+/// A server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// What it needs for one I/O.
+    pub io: Time,
+    /// More or less.
+    pub spread_percent: u32,
+}
+
+/// The disk in a server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Internal {
+    /// One of the catalogue, or a file.
+    pub drive: String,
+}
+
+fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
+    Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() })
+}
+
+impl Sanboot {
+    /// The built-in one, or the file that replaces it.
+    pub fn load(path: Option<&Path>) -> Result<Sanboot, ScenarioError> {
+        let Some(path) = path else { return Sanboot::parse(SANBOOT, SANBOOT_PATH) };
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ScenarioError::Read { path: name.clone(), cause: e.to_string() })?;
+        Sanboot::parse(&text, &name)
+    }
+
+    /// One from its text.
+    pub fn parse(text: &str, path: &str) -> Result<Sanboot, ScenarioError> {
+        let sanboot: Sanboot = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start).min(text.len());
+            let line = text[..at].matches('\n').count() + 1;
+            let cause = e.message().lines().collect::<Vec<_>>().join(" ");
+            ScenarioError::Syntax { path: path.into(), line, cause }
+        })?;
+        sanboot.check(path)?;
+        Ok(sanboot)
+    }
+
+    /// The quick form.
+    pub fn quick(self) -> Sanboot {
+        let q = self.quick.clone();
+        let run = Run {
+            servers: q.servers,
+            servers_beyond: q.servers_beyond,
+            repeats: q.repeats,
+            windows: q.windows,
+            window_ios: q.window_ios,
+            window_time: q.window_time,
+            round_ios: q.round_ios,
+            round_time: q.round_time,
+            ..self.run
+        };
+        Sanboot { run, ..self }
+    }
+
+    fn check(&self, path: &str) -> Result<(), ScenarioError> {
+        let counts = [&self.run.servers, &self.quick.servers];
+        let all = counts.into_iter().chain([&self.run.servers_beyond, &self.quick.servers_beyond]);
+        if counts.iter().any(|list| list.is_empty())
+            || all.clone().flatten().any(|n| !(1..=SERVERS_MAX).contains(n))
+        {
+            return wrong(path, "run.servers", "are numbers from 1 to 16, at least one");
+        }
+        if all.clone().any(|list| list.is_sorted_by(|a, b| a < b).eq(&false)) {
+            return wrong(path, "run.servers", "grow from one to the next");
+        }
+        if !(1..=64).contains(&self.run.outstanding) {
+            return wrong(path, "run.outstanding", "is between 1 and 64");
+        }
+        if !(1..=100).contains(&self.run.repeats) || !(1..=100).contains(&self.quick.repeats) {
+            return wrong(path, "run.repeats", "are between 1 and 100");
+        }
+        if !(2..=1000).contains(&self.run.windows) || !(2..=1000).contains(&self.quick.windows) {
+            return wrong(path, "run.windows", "are between 2 and 1000");
+        }
+        if !(1..=1000).contains(&self.run.rounds_max) {
+            return wrong(path, "run.rounds_max", "is between 1 and 1000");
+        }
+        let times =
+            [&self.run.window_time, &self.run.round_time, &self.quick.window_time, &self.quick.round_time];
+        if times.iter().any(|t| t.0 < Duration::from_millis(1) || t.0 > Duration::from_secs(3600)) {
+            return wrong(path, "run", "windows and rounds are between 1 ms and an hour");
+        }
+        self.check_hardware(path)
+    }
+
+    fn check_hardware(&self, path: &str) -> Result<(), ScenarioError> {
+        let transfer = self.published.transfer.0;
+        if !(4096..=128 << 10).contains(&transfer) || !transfer.is_power_of_two() {
+            return wrong(path, "published.transfer", "is a power of two from 4 KiB to 128 KiB");
+        }
+        let file = self.published.file.0;
+        if file < 16 << 20 || !file.is_multiple_of(1 << 20) || file > self.array.lu.0 {
+            return wrong(path, "published.file", "is whole MiB, 16 at least, and not longer than a LU");
+        }
+        if self.published.mix_read_percent > 100 || self.host.spread_percent > 100 {
+            return wrong(path, "published.mix_read_percent", "and host.spread_percent are at most 100");
+        }
+        if !(1..=8).contains(&self.array.controllers) || !(1..=64).contains(&self.controller.cores) {
+            return wrong(path, "array.controllers", "are 1 to 8, of 1 to 64 cores");
+        }
+        if !(16 << 20..=64 << 30).contains(&self.array.cache.0) {
+            return wrong(path, "array.cache", "is between 16 MiB and 64 GiB");
+        }
+        if self.speed().is_none() {
+            return wrong(path, "port.fibre_channel_gbit", "is 1, 2, 4 or 8");
+        }
+        let c = &self.controller;
+        if [&c.command, &c.per_kib, &c.write, &c.miss, &self.host.io]
+            .iter()
+            .any(|t| t.0 > Duration::from_secs(1))
+        {
+            return wrong(path, "controller", "costs, and those of a host, are at most 1 s each");
+        }
+        Ok(())
+    }
+
+    fn speed(&self) -> Option<FibreChannel> {
+        match self.port.fibre_channel_gbit {
+            1 => Some(FibreChannel::Gfc1),
+            2 => Some(FibreChannel::Gfc2),
+            4 => Some(FibreChannel::Gfc4),
+            8 => Some(FibreChannel::Gfc8),
+            _ => None,
+        }
+    }
+
+    /// The link of a port.
+    pub(super) fn link(&self) -> world_model::Link {
+        world_model::Link::fibre_channel(self.speed().expect("checked when it was read"))
+    }
+
+    /// The inputs, and where they come from.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        let size = |size: Size| format!("{} MiB", size.0 as f64 / f64::from(1 << 20));
+        let time = |time: Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
+        let (c, a) = (&self.controller, &self.array);
+        let all = [
+            ("published.file", size(self.published.file), Source::Published),
+            ("published.transfer", format!("{} bytes", self.published.transfer.0), Source::Published),
+            ("published.mix_read_percent", self.published.mix_read_percent.to_string(), Source::Published),
+            ("array.cache", size(a.cache), Source::Published),
+            ("port.fibre_channel_gbit", self.port.fibre_channel_gbit.to_string(), Source::Published),
+            ("run.outstanding", self.run.outstanding.to_string(), Source::Chosen),
+            ("array.drive", a.drive.clone(), Source::Chosen),
+            ("array.lu", size(a.lu), Source::Chosen),
+            ("internal.drive", self.internal.drive.clone(), Source::Chosen),
+            ("controller.cores", c.cores.to_string(), Source::Chosen),
+            ("host.spread_percent", self.host.spread_percent.to_string(), Source::Chosen),
+            ("controller.command", time(c.command), Source::Calibrated),
+            ("controller.per_kib", time(c.per_kib), Source::Calibrated),
+            ("controller.write", time(c.write), Source::Calibrated),
+            ("controller.miss", time(c.miss), Source::Calibrated),
+            ("host.io", time(self.host.io), Source::Calibrated),
+        ];
+        all.into_iter().map(|(name, value, source)| Condition { name: name.into(), value, source }).collect()
+    }
+}
