@@ -108,6 +108,7 @@ bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s
 	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
 	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'MASU_PLAIN=$$MASU_URL \
 	  $(WITH) --memory --cache 1GiB --pin 0 bash -c '\''judges/bench.sh masu="$$MASU_PLAIN" masu-cached="$$MASU_URL"'\'''
+	@$(STEP) "write policies" judges/write_policies.sh
 	@$(MAKE) --no-print-directory bench-layers
 
 .PHONY: bench-layers
