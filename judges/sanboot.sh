@@ -7,6 +7,7 @@
 #
 #   SERVERS   how many, 2 to 16 (default 8)
 #
+# Every second server proves who it is with CHAP, from its firmware on.
 # Everything is judged by the servers' consoles, which stay in target/judges/sanboot, and none of it by masu.
 # SANBOOT_TIMEOUT_S (300) is how long a server may take.
 set -euo pipefail
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.."
 readonly OUT=target/judges/sanboot
 readonly NAMES=iqn.2026-11.example.judge # each server is NAMES:serverN
 servers=${1:-8}
-if ! [[ $servers =~ ^([2-9]|1[0-6])$ ]]; then sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; fi
+if ! [[ $servers =~ ^([2-9]|1[0-6])$ ]]; then sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; fi
 : "${MASU_PORT:?run it by judges/with_masu.sh --empty}" "${MASU_TARGET:?}" "${MASU_DATA:?}"
 # Whose disk is given to whom: the third's to the fifth where there are so many.
 from=$((servers >= 5 ? 3 : servers - 1)); to=$((servers >= 5 ? 5 : servers))
@@ -22,7 +23,7 @@ readonly servers from to
 
 masu() { "${MASU:-target/release/masu}" "$@" >>"$OUT/masu.log" || { echo "sanboot: masu $*: failed" >&2; return 1; }; }
 fail() { echo "sanboot: FAIL $*" >&2; exit 1; }
-for tool in qemu-system-x86_64 qemu-img iscsi-ls; do
+for tool in qemu-system-x86_64 qemu-img iscsi-inq; do
   command -v "$tool" >/dev/null || { echo "sanboot: $tool is missing; run judges/setup.sh" >&2; exit 2; }
 done
 for firmware in /usr/share/seabios /usr/lib/ipxe/qemu/pxe-virtio.rom; do
@@ -40,9 +41,13 @@ power_off_all() {
 trap power_off_all EXIT
 trap 'exit 130' INT TERM
 
-# power_on RUN SERVER: in the background; the console is OUT/RUN/console.
+# secret SERVER: what it proves, empty for every other server.
+secret() { if [[ $1 =~ ^server[0-9]*[02468]$ ]]; then echo "secret-of-$1"; fi; }
+# power_on RUN SERVER [without-secret]: in the background; the console is OUT/RUN/console.
 power_on() {
-  judges/sanboot/guest.sh "$OUT/$1" "$NAMES:$2" "$MASU_PORT" "$MASU_TARGET" &
+  local chap=()
+  [ -z "$(secret "$2")" ] || [ $# -gt 2 ] || chap=("$2" "$(secret "$2")")
+  judges/sanboot/guest.sh "$OUT/$1" "$NAMES:$2" "$MASU_PORT" "$MASU_TARGET" "${chap[@]+"${chap[@]}"}" &
   machine[$1]=$!
 }
 # off RUN: waits until it is off; says so when it had to be ended.
@@ -53,7 +58,7 @@ off() {
   [ "$rc" = 0 ] || { explain "$1" "did not switch itself off in time (status $rc)"; return 1; }
 }
 # says RUN EXPRESSION: whether a whole line of the console is that.
-says() { sed 's/^[0-9.]* //' "$OUT/$1/console" | grep -aqxE -- "$2"; }
+says() { grep -aqE "^[0-9.]+ $2\$" "$OUT/$1/console"; }
 # at RUN EXPRESSION: seconds from power-on until the console had said that.
 at() { grep -aE -m 1 -- "$2" "$OUT/$1/console" | cut -d ' ' -f 1; }
 explain() {
@@ -94,7 +99,8 @@ masu host unmap installer golden
 masu host delete installer
 for n in $(seq "$servers"); do
   masu snapshot create golden "system$n"
-  masu host set "server$n" "$NAMES:server$n"
+  proof=$(secret "server$n")
+  masu host set "server$n" "$NAMES:server$n" ${proof:+--chap "server$n:$proof"}
   masu host map "server$n" "system$n" --lun 0
   masu volume create "data$n" --pool data --size 64MiB
   masu host set "server$n.data" "$NAMES:server$n.data"
@@ -129,17 +135,23 @@ echo "sanboot: the disk of server$from is mapped to server$to, which booted from
 # ------------------------------------------------------------------ who has no disk finds none
 power_on "server$from-without" "server$from"
 power_on stranger stranger
-for run in "server$from-without" stranger; do
+power_on impostor server2 without-secret
+for run in "server$from-without" stranger impostor; do
   off "$run" || fail "$run: its firmware did not give up"
   says "$run" '.*firmware: nothing to boot from.*' || { explain "$run" "did not say that there is nothing to boot from"; fail "$run"; }
   ! grep -aqE 'guest:|SYSLINUX|Linux version' "$OUT/$run/console" || { explain "$run" "booted"; fail "$run has no disk and booted"; }
 done
-luns() { iscsi-ls --initiator-name "$1" --show-luns "iscsi://127.0.0.1:$MASU_PORT/" 2>&1; }
-luns "$NAMES:server$to" >"$OUT/luns_server" || fail "server$to cannot log in: see $OUT/luns_server"
-luns "$NAMES:server$from" >"$OUT/luns_without" || fail "server$from cannot log in: see $OUT/luns_without"
-! luns "$NAMES:stranger" >"$OUT/luns_stranger" || fail "a stranger logs in: see $OUT/luns_stranger"
-[ "$(sort -u "$OUT/luns_server" | grep -c '^Lun:')" = 1 ] || fail "server$to does not see one LUN: see $OUT/luns_server"
-! grep -q '^Lun:' "$OUT/luns_without" || fail "server$from sees LUNs: see $OUT/luns_without"
-grep -q 'Authorization failure' "$OUT/luns_stranger" || fail "a stranger is not refused by name: see $OUT/luns_stranger"
-echo "sanboot: server$from, whose disk is gone, and a stranger, whose login is refused, find nothing to boot from"
+# inquiry INITIATOR [SERVER]: LUN 0 as another initiator sees it, with the secret of that server.
+inquiry() {
+  local proof
+  proof=$(secret "${2:-}")
+  iscsi-inq --initiator-name "$1" "iscsi://${proof:+$2%$proof@}127.0.0.1:$MASU_PORT/$MASU_TARGET/0" 2>&1 || true
+}
+inquiry "$NAMES:server$to" "server$to" >"$OUT/inquiry_mapped"; inquiry "$NAMES:server$from" "server$from" >"$OUT/inquiry_unmapped"
+inquiry "$NAMES:stranger" >"$OUT/inquiry_stranger"; inquiry "$NAMES:server2" >"$OUT/inquiry_impostor"
+grep -q 'DIRECT_ACCESS' "$OUT/inquiry_mapped" || fail "server$to does not see its LUN 0: see $OUT/inquiry_mapped"
+grep -q 'LOGICAL_UNIT_NOT_SUPPORTED' "$OUT/inquiry_unmapped" || fail "server$from sees a LUN 0: see $OUT/inquiry_unmapped"
+grep -q 'Authorization failure' "$OUT/inquiry_stranger" || fail "a stranger is not refused by name: see $OUT/inquiry_stranger"
+grep -q 'Login [Ff]ailed' "$OUT/inquiry_impostor" || fail "server2 without its secret is not refused: see $OUT/inquiry_impostor"
+echo "sanboot: server$from, whose disk is gone, a stranger, and one with the name of server2 but not its secret find nothing to boot from"
 echo "sanboot: everything passed"

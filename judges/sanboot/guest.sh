@@ -2,13 +2,13 @@
 # Powers a server on: an emulated machine without disks, whose firmware (iPXE) logs in to a target on this host's loopback
 # address with the server's own initiator name and boots from LUN 0. Returns when the machine is off.
 #
-#   judges/sanboot/guest.sh DIR INITIATOR PORT TARGET
+#   judges/sanboot/guest.sh DIR INITIATOR PORT TARGET [USER PASSWORD]
 #
 # DIR/console has what it said, each line with the seconds since power-on. Exit status 0 only if the machine switched itself off in time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-[ $# = 4 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
-dir=$1 initiator=$2 port=$3 target=$4
+[ $# = 4 ] || [ $# = 6 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+dir=$1 initiator=$2 port=$3 target=$4 user=${5:-} password=${6:-}
 # One takes about 15 s of one core; eight share two cores, which others use, too.
 readonly GUEST_TIMEOUT_S=${SANBOOT_TIMEOUT_S:-300}
 
@@ -16,6 +16,8 @@ mkdir -p "$dir/tftp"
 cat >"$dir/tftp/boot.ipxe" <<END
 #!ipxe
 set initiator-iqn $initiator
+${user:+set username $user
+set password $password}
 echo firmware: \${initiator-iqn} asks for LUN 0
 sanboot iscsi:10.0.2.2::$port:0:$target || echo firmware: nothing to boot from
 sleep 1
