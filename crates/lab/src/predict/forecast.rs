@@ -7,7 +7,7 @@ use super::model::{Model, calibrate};
 use super::{Place, Ramp, Refusal, Sample};
 
 /// Bootstrap samples: the 5 % and 95 % quantiles of so many scatter by a fiftieth of the band's width.
-const SAMPLES: usize = 100;
+pub const SAMPLES: usize = 100;
 /// Resources that never work more than this are left out.
 const IDLE: f64 = 0.02;
 /// A resource that gives this share of all it can is at its end: with more customers its queue grows, not its rate.

@@ -4,15 +4,23 @@
 //!   run ──> point ──> bed (modelled drives; the product's array on them)
 //!    │        └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
 //!    └── scenario
+//!
+//!   results ──> ramp (predict) ──> survey ──> claims, figures, tables, summary ──> report
 //! ```
 
 mod bed;
+mod claims;
+mod figures;
 mod host;
 mod point;
 pub mod ramp;
+mod report;
 pub mod results;
 mod run;
 pub mod scenario;
+mod summary;
+mod survey;
+mod tables;
 mod write;
 
 pub use run::experiment;

@@ -8,7 +8,9 @@ pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, upto: u32) -> O
     let points: Vec<&Point> = results
         .points
         .iter()
-        .filter(|p| p.pattern == pattern && p.layout == layout && p.servers <= upto && layout != Layout::Internal)
+        .filter(|p| {
+            p.pattern == pattern && p.layout == layout && p.servers <= upto && layout != Layout::Internal
+        })
         .collect();
     let first = points.first()?;
     let of = |kind: ResourceKind| first.resources.iter().filter(move |r| r.kind == kind);
@@ -46,7 +48,8 @@ pub fn predicted(
     let is_unsorted = matches!(&forecast, Ok(Forecast { sorting: None, refused: Some(_), .. }));
     let other = if layout == Layout::Raid5x4 { Layout::Raid1x8 } else { Layout::Raid5x4 };
     if is_unsorted && let Some(learnt) = self::ramp(results, pattern, other, upto) {
-        ramp.sorting = predict::predict(&learnt, upto, results.seed).ok().and_then(|forecast| forecast.sorting);
+        ramp.sorting =
+            predict::predict(&learnt, upto, results.seed).ok().and_then(|forecast| forecast.sorting);
         return Some(predict::predict(&ramp, to, results.seed));
     }
     Some(forecast)

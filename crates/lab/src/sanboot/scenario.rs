@@ -171,11 +171,15 @@ fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioErr
 impl Sanboot {
     /// The built-in one, or the file that replaces it.
     pub fn load(path: Option<&Path>) -> Result<Sanboot, ScenarioError> {
-        let Some(path) = path else { return Sanboot::parse(SANBOOT, SANBOOT_PATH) };
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| ScenarioError::Read { path: name.clone(), cause: e.to_string() })?;
-        Sanboot::parse(&text, &name)
+        let name = path.map_or_else(|| SANBOOT_PATH.to_owned(), |path| path.display().to_string());
+        Sanboot::parse(&Sanboot::text(path)?, &name)
+    }
+
+    /// Its text.
+    pub fn text(path: Option<&Path>) -> Result<String, ScenarioError> {
+        let Some(path) = path else { return Ok(SANBOOT.to_owned()) };
+        std::fs::read_to_string(path)
+            .map_err(|e| ScenarioError::Read { path: path.display().to_string(), cause: e.to_string() })
     }
 
     /// One from its text.

@@ -5,11 +5,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::results::{Layout, Pattern, Point, Results};
+use super::report::{self, Finished};
+use super::results::{Layout, Point, Results};
 use super::run::{Pace, Plan, run};
 use super::scenario::Sanboot;
 use crate::interrupt::Stop;
-use crate::stats;
+use crate::machine::Watch;
+use crate::report::DataFile;
 use crate::verify::{Options, SanbootOptions};
 
 /// Runs the verification and writes what it found. Gives whether every check held.
@@ -17,14 +19,25 @@ pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
     let scenario = Sanboot::load(options.scenario.as_deref())?;
     let scenario = if own.quick { scenario.quick() } else { scenario };
     let stop = Stop::on_signals()?;
+    let watch = Watch::start();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let layouts = if own.layouts.is_empty() { Layout::ALL.to_vec() } else { own.layouts.clone() };
     let plan = Plan { seed: options.seed, quick: own.quick, layouts, threads };
     let ran = run(&scenario, &plan, &stop)?;
     write(&options.out, &ran.results)?;
-    print!("{}", table(&ran.results));
+    // What others did with the machine meanwhile changes no result: time is virtual.
+    let (machine, _) = watch.end();
+    let held = report::write(Finished {
+        options,
+        results: &ran.results,
+        question: &scenario.question,
+        scenario_text: &Sanboot::text(options.scenario.as_deref())?,
+        machine,
+        doubts: vec![],
+        files: files(&ran.results),
+    })?;
     println!("{}", words(&ran.pace));
-    Ok(!ran.results.stopped)
+    Ok(held)
 }
 
 fn words(pace: &Pace) -> String {
@@ -45,6 +58,22 @@ fn write(out: &Path, results: &Results) -> Result<()> {
     put("results.json", serde_json::to_string_pretty(results)? + "\n")?;
     put("points.csv", points_csv(results))?;
     put("windows.csv", windows_csv(results))
+}
+
+/// What lies beside the report.
+fn files(results: &Results) -> Vec<DataFile> {
+    let servers = results.points.iter().map(|p| p.per_server.len()).sum();
+    let windows = results.points.iter().map(|p| p.windows.len()).sum();
+    let file = |name: &str, about: &str, rows| DataFile { name: name.into(), about: about.into(), rows };
+    vec![
+        file(
+            "results.json",
+            "every point with its windows and resources, for a machine",
+            results.points.len(),
+        ),
+        file("points.csv", "what each server of each point got", servers),
+        file("windows.csv", "every window of every point", windows),
+    ]
 }
 
 fn key(point: &Point) -> String {
@@ -94,48 +123,4 @@ fn windows_csv(results: &Results) -> String {
         }
     }
     out
-}
-
-/// I/Os per second and server, the mean of the repeats, and what worked hardest.
-fn table(results: &Results) -> String {
-    let mut out = String::new();
-    for pattern in Pattern::ALL {
-        for layout in Layout::ALL {
-            let of: Vec<&Point> =
-                results.points.iter().filter(|p| p.pattern == pattern && p.layout == layout).collect();
-            let mut numbers: Vec<u32> = of.iter().map(|p| p.servers).collect();
-            numbers.dedup();
-            for servers in numbers {
-                let same: Vec<&Point> = of.iter().copied().filter(|p| p.servers == servers).collect();
-                let _ =
-                    writeln!(out, "{:<17}{:<9}{servers:>3}  {}", pattern.name(), layout.name(), line(&same));
-            }
-        }
-    }
-    out
-}
-
-fn line(points: &[&Point]) -> String {
-    let per_server: Vec<f64> = points
-        .iter()
-        .map(|p| p.per_server.iter().map(|s| s.iops).sum::<f64>() / p.per_server.len() as f64)
-        .collect();
-    let all = points.iter().flat_map(|p| &p.per_server).map(|s| s.iops);
-    let (low, high) = all.fold((f64::MAX, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
-    let first = points[0];
-    let mut busiest: Vec<_> = first.resources.iter().collect();
-    busiest.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    let busiest: Vec<String> =
-        busiest.iter().take(3).map(|r| format!("{} {:.0} %", r.name, r.utilisation * 100.0)).collect();
-    let estimate = stats::mean(&per_server);
-    let half =
-        if points.len() > 1 { format!(" ±{:.0}", estimate.high - estimate.mean) } else { String::new() };
-    format!(
-        "{:>8.0}{half} IOPS per server ({low:.0} to {high:.0}), {:.2} ms, hits {:.0} %, {}{}",
-        estimate.mean,
-        first.per_server[0].response_ms_mean,
-        first.hit_share * 100.0,
-        busiest.join(", "),
-        if first.settled { "" } else { ", not settled" }
-    )
 }

@@ -1,0 +1,127 @@
+//! The answer: a sentence for the first screen, ten lines for a terminal.
+
+use std::path::Path;
+
+use super::claims::Judged;
+use super::results::{Layout, Pattern};
+use super::survey::{PUBLISHED_SERVERS, Predicted, Survey, layout_words, pattern_words};
+use crate::report::Doubt;
+use crate::vaai::{Verdict, plain, value};
+
+/// The layouts that share something.
+pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
+
+/// How many servers the array carries, what ends it, and what the next one costs.
+pub(crate) fn answer(survey: &Survey<'_>) -> String {
+    let parts: Vec<String> = SHARED.into_iter().filter_map(|layout| carried(survey, layout)).collect();
+    match parts.is_empty() {
+        true => "Nothing was measured that could be compared with a disk of its own.".into(),
+        false => format!("{}.", parts.join("; ")),
+    }
+}
+
+fn servers_words(n: u32) -> String {
+    if n == 1 { "1 server".into() } else { format!("{n} servers") }
+}
+
+/// "RAID1 × 8 carries 8 servers; the 9th gets less than from a disk of its own in random reads, where group0 works 98 % of the time, and costs each 4 %".
+fn carried(survey: &Survey<'_>, layout: Layout) -> Option<String> {
+    let carried = survey.carried(layout);
+    let name = layout_words(layout);
+    survey.points(Pattern::RandomRead, Layout::Internal, 1).first()?;
+    let Some((first, pattern)) = carried.first else {
+        let full = ends_first(survey, layout).map(|text| format!("; {text}")).unwrap_or_default();
+        return (carried.most > 0).then(|| {
+            format!(
+                "{name} carries all {} that were run as well as disks of their own{full}",
+                servers_words(carried.most)
+            )
+        });
+    };
+    let before = survey.servers(pattern, layout).into_iter().rfind(|n| *n < first);
+    let what = survey.busiest(pattern, layout, first);
+    let ends = what
+        .map_or(String::new(), |r| format!(", ended by {} ({:.0} % busy)", r.name, 100.0 * r.utilisation));
+    Some(match before {
+        None => format!(
+            "{name} gives less than a disk in the server in {} from the first server on{ends}",
+            pattern_words(pattern)
+        ),
+        Some(n) => {
+            let cost = survey.next_costs(pattern, layout, n);
+            let cost =
+                cost.map_or(String::new(), |percent| format!("; the next one costs each {percent:.0} %"));
+            format!(
+                "{name} carries {} as well as disks of their own: then {}{ends}{cost}",
+                servers_words(n),
+                pattern_words(pattern)
+            )
+        }
+    })
+}
+
+/// The pattern that fills a resource with the fewest servers.
+fn ends_first(survey: &Survey<'_>, layout: Layout) -> Option<String> {
+    let ends = survey
+        .whole
+        .iter()
+        .filter(|p| p.layout == layout)
+        .filter_map(|p| Some((p, p.forecast.as_ref().ok()?.ends.as_ref()?)));
+    let (predicted, end) = ends.min_by_key(|(_, end)| end.servers)?;
+    Some(format!(
+        "{} is the first to be full, with {} in {}",
+        end.resource,
+        servers_words(end.servers),
+        pattern_words(predicted.pattern)
+    ))
+}
+
+/// What ends a pattern on a layout, in a few words.
+pub(crate) fn end_words(predicted: &Predicted) -> String {
+    match &predicted.forecast {
+        Err(refusal) => format!("refused: {refusal}"),
+        Ok(forecast) => match (&forecast.ends, &forecast.refused) {
+            (Some(end), _) if end.servers <= forecast.measured_to => {
+                format!("{} is full at {}", end.resource, servers_words(end.servers))
+            }
+            (_, Some((from, _))) => format!("nothing is said from {} on", servers_words(*from)),
+            (Some(end), None) => format!("{} will be full at {}", end.resource, servers_words(end.servers)),
+            (None, None) => "nothing that was measured ends it".into(),
+        },
+    }
+}
+
+/// Prints the answer.
+pub(crate) fn print(survey: &Survey<'_>, judged: &[Judged], doubts: &[Doubt], out: &Path) {
+    println!("{}\n", answer(survey));
+    println!(
+        "{:<18} {:<34} {:<34} internal",
+        "IOPS per server", "RAID5 × 4: 1, 8 servers; end", "RAID1 × 8: 1, 8 servers; end"
+    );
+    for pattern in Pattern::ALL {
+        println!("{}", line(survey, pattern));
+    }
+    let count = |verdict: Verdict| judged.iter().filter(|j| j.verdict == verdict).count();
+    println!("\nclaims: {} held of {}", count(Verdict::Held), judged.len());
+    for judged in judged.iter().filter(|j| j.verdict != Verdict::Held) {
+        let measured = judged.estimate.map_or("–".into(), |e| format!("{} {}", value(&e), judged.unit));
+        println!("  {}: {}: {measured}", judged.verdict.words(), judged.name);
+    }
+    for doubt in doubts {
+        println!("doubt: {}", doubt.text);
+    }
+    println!("\nreport: {}", out.join("report.html").display());
+}
+
+fn line(survey: &Survey<'_>, pattern: Pattern) -> String {
+    let rate =
+        |layout, n| survey.estimate(pattern, layout, n).map_or("–".into(), |e| plain(e.mean.round()));
+    let cell = |layout: Layout| {
+        let end = survey.whole.iter().find(|p| p.pattern == pattern && p.layout == layout);
+        let end = end.and_then(|p| p.forecast.as_ref().ok()?.ends.as_ref());
+        let end = end.map_or("no end known".into(), |end| format!("{} at {}", end.resource, end.servers));
+        format!("{}, {}; {end}", rate(layout, 1), rate(layout, PUBLISHED_SERVERS))
+    };
+    let [raid5, raid1] = [Layout::Raid5x4, Layout::Raid1x8].map(cell);
+    format!("{:<18} {raid5:<34} {raid1:<34} {}", pattern_words(pattern), rate(Layout::Internal, 1))
+}
