@@ -78,7 +78,7 @@ guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system,
 	@$(STEP) "Linux guest" $(WITH) --chap bash -c 'judges/guest/run.sh "$$MASU_PORT" "$$MASU_TARGET" $$MASU_CHAP'
 
 .PHONY: sanboot
-sanboot: build ## SERVERS (8) servers without disks boot Linux from the array at once; a disk goes to another server and boots there
+sanboot: setup build ## SERVERS (8) servers without disks boot Linux from the array at once; a disk goes to another server and boots there
 	@$(STEP) "$(SERVERS) servers boot" $(WITH) --empty judges/sanboot.sh $(SERVERS)
 
 .PHONY: kill
