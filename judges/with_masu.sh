@@ -34,11 +34,11 @@ while [ $# -gt 0 ]; do
     --pin) pin=(taskset -c "${2:?}"); shift 2 ;;
     --size) size=${2:?}; shift 2 ;;
     --empty) empty=yes; shift ;;
-    -*) sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) break ;;
   esac
 done
-[ $# -gt 0 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "with_masu: $masu is missing; run make build" >&2; exit 2; }
 
