@@ -108,6 +108,11 @@ impl Shared {
     /// The mechanism may be free now.
     pub(crate) fn go_on(self: &Rc<Shared>, core: &Core) {
         if let Clockwork::Drive(running) = &mut *self.clockwork.borrow_mut() {
+            // One that was armed before the mechanism's plans changed: its successor is still to come. If each armed another, they would be
+            // more and more.
+            if running.armed_ns.is_some_and(|at_ns| at_ns > core.now_ns()) {
+                return;
+            }
             running.armed_ns = None;
             running.model.wake(core.now_ns(), &mut running.done);
             self.arm_all(core, running);
