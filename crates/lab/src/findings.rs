@@ -288,7 +288,7 @@ mod tests {
         let found = findings(&calm(), &LIMITS);
         assert_eq!(found.len(), 1);
         assert!(
-            found[0].evidence.contains("no bottleneck found: the busiest, group1, works 50 %"),
+            found[0].evidence.contains("no bottleneck found: the busiest, drive1, works 50 %"),
             "{found:?}"
         );
     }

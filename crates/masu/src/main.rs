@@ -5,6 +5,7 @@ mod daemon;
 mod declared;
 mod held;
 mod manage;
+mod predict;
 mod table;
 mod verify;
 
@@ -41,6 +42,7 @@ enum Command {
     Verify(verify::Verify),
     Serve(daemon::Serve),
     Check(check::Check),
+    Predict(predict::Predict),
     #[command(flatten)]
     Manage(manage::Manage),
     /// One load alone, against an iscsi:// URL.
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Verify(verify) => verify::run(&verify),
         Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
         Command::Check(check) => check::run(&check),
+        Command::Predict(predict) => predict::run(&predict),
         Command::Manage(manage) => manage::run(&manage),
         Command::Load(load) => lab::cli::run_load(&load).map(|()| ExitCode::SUCCESS),
     };

@@ -10,7 +10,7 @@
 //! shared part with J, the whole has `Σ_J J!·G(J)·Σ_{j₁+…=J} Π f_g(N_g−j_g)/j_g!` (product form), and chain g's throughput is that of one customer less
 //! in it over that of all. The factorials are turned into Poisson weights around the expected J, so that nothing that matters underflows.
 
-use super::network::{CUSTOMERS_MAX, Network, NetworkError, Station};
+use super::network::{CUSTOMERS_MAX, Network, NetworkError, Rate, Station};
 use super::solve::{convolved, factors};
 
 /// Rounds at most in which the scales come near the throughputs sought.
@@ -144,7 +144,11 @@ fn joined(a: &[f64], b: &[f64]) -> Vec<f64> {
 fn shared_weights(shared: &[Station], total: usize, per_s: f64, mean: f64) -> Vec<f64> {
     let mut all = factors(total, |_| 0.0);
     for station in shared {
-        all = convolved(&all, &factors(total, |j| per_s * station.demand_s / station.rate(j)));
+        let load = per_s * station.demand_s;
+        match station.rate {
+            Rate::Single => all = with_single(all, load),
+            _ => all = convolved(&all, &factors(total, |j| load / station.rate(j))),
+        }
     }
     let poisson = (0..=total).scan(0.0, |log, j| {
         *log += if j == 0 { 0.0 } else { (mean / j as f64).ln() };
@@ -155,6 +159,23 @@ fn shared_weights(shared: &[Station], total: usize, per_s: f64, mean: f64) -> Ve
     let near = logs[(mean.round() as usize).min(total)];
     let near = if near.is_finite() { near } else { 0.0 };
     logs.into_iter().map(|log| (log - near).clamp(-600.0, 600.0).exp() * f64::from(log.is_finite())).collect()
+}
+
+/// The convolution with a station of one server: its factors are a geometric series, so each value follows from the one before.
+fn with_single(mut all: Vec<f64>, load: f64) -> Vec<f64> {
+    let mut most = all[0];
+    for j in 1..all.len() {
+        all[j] += load * all[j - 1];
+        if all[j] > most {
+            most = all[j];
+        }
+        if most > 1e200 {
+            all.iter_mut().for_each(|value| *value /= most);
+            most = 1.0;
+        }
+    }
+    all.iter_mut().for_each(|value| *value /= most);
+    all
 }
 
 /// The sum over all customers at the shared stations, and that with their number.
@@ -171,7 +192,7 @@ fn dot(others: &[f64], own: &[f64], weights: &[f64]) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Rate, solve};
+    use super::super::solve;
     use super::*;
 
     fn own(think_s: f64, stations: &[(f64, Rate)]) -> Network {

@@ -25,3 +25,6 @@ mod write;
 
 pub use run::experiment;
 pub(crate) use write::verify;
+
+#[cfg(test)]
+mod tests;

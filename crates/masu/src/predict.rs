@@ -1,0 +1,153 @@
+//! `masu predict`: what the points of a run say about servers that are not there yet.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use lab::predict::{Forecast, Refusal, Validation};
+use lab::sanboot::ramp::predicted;
+use lab::sanboot::results::{Layout, Pattern, Results};
+use serde_json::json;
+
+use crate::table;
+
+/// Predict the server that is not bought yet, from the points of a run.
+///
+/// Reads results.json of `masu verify sanboot` and says for each pattern and layout what so many servers would get, with a
+/// band, what ends it, and how well leaving the last points out is predicted. Where the measured points do not allow it, it
+/// says why and predicts nothing.
+#[derive(Args)]
+#[command(after_help = "\
+The band holds nine of ten cases: 5 % and 95 % quantiles over bootstrap samples, with the model's own error.
+
+Exit status: 0 predicted, 1 something was refused, 2 bad input.")]
+pub(crate) struct Predict {
+    /// The folder of the run
+    #[arg(value_name = "RUN_DIR")]
+    run_dir: PathBuf,
+    /// Up to so many servers
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=128))]
+    to: u32,
+    /// Fit on so many servers and fewer only
+    #[arg(long, default_value_t = u32::MAX, hide_default_value = true)]
+    from: u32,
+    /// Only this pattern, as results.json names it: random_read, sequential_mix, …
+    #[arg(long)]
+    pattern: Option<String>,
+    /// Only this layout: raid5x4 or raid1x8
+    #[arg(long)]
+    layout: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
+    let results = load(&predict.run_dir)?;
+    let patterns = chosen(&Pattern::ALL, Pattern::name, predict.pattern.as_deref())?;
+    let layouts = chosen(&Layout::ALL, Layout::name, predict.layout.as_deref())?;
+    let mut all = Vec::new();
+    for pattern in patterns {
+        for layout in &layouts {
+            if let Some(forecast) = predicted(&results, pattern, *layout, predict.from, predict.to) {
+                all.push((pattern, *layout, forecast));
+            }
+        }
+    }
+    if all.is_empty() {
+        bail!("{}: no points of what is asked for share anything", predict.run_dir.display());
+    }
+    let is_whole = |f: &Result<Forecast, Refusal>| f.as_ref().is_ok_and(|f| f.refused.is_none());
+    match predict.json {
+        true => println!("{}", serde_json::to_string_pretty(&all.iter().map(as_json).collect::<Vec<_>>())?),
+        false => all.iter().for_each(|(pattern, layout, forecast)| print(*pattern, *layout, forecast)),
+    }
+    Ok(if all.iter().all(|(.., f)| is_whole(f)) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn load(dir: &Path) -> Result<Results> {
+    let path = dir.join("results.json");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| format!("{}: no results of verify sanboot", path.display()))
+}
+
+/// All, or the one of this name.
+fn chosen<T: Copy>(all: &[T], name: fn(T) -> &'static str, wanted: Option<&str>) -> Result<Vec<T>> {
+    let Some(wanted) = wanted else { return Ok(all.to_vec()) };
+    match all.iter().find(|one| name(**one) == wanted) {
+        Some(one) => Ok(vec![*one]),
+        None => {
+            let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+            bail!("{wanted}: is one of {}", names.join(", "))
+        }
+    }
+}
+
+fn as_json((pattern, layout, forecast): &(Pattern, Layout, Result<Forecast, Refusal>)) -> serde_json::Value {
+    let (pattern, layout) = (pattern.name(), layout.name());
+    match forecast {
+        Ok(forecast) => json!({ "pattern": pattern, "layout": layout, "forecast": forecast }),
+        Err(refusal) => json!({ "pattern": pattern, "layout": layout, "refused": refusal.to_string() }),
+    }
+}
+
+fn print(pattern: Pattern, layout: Layout, forecast: &Result<Forecast, Refusal>) {
+    println!("{}, {}", pattern.name(), layout.name());
+    match forecast {
+        Ok(forecast) => print_forecast(forecast),
+        Err(refusal) => println!("  refused: {refusal}"),
+    }
+    println!();
+}
+
+fn print_forecast(forecast: &Forecast) {
+    let rows = forecast.points.iter().map(|point| {
+        vec![
+            format!(
+                "{}{}",
+                point.servers,
+                if point.servers > forecast.measured_to { "" } else { " (measured)" }
+            ),
+            format!("{:.0}", point.iops.median),
+            format!("{:.0}", point.iops.low),
+            format!("{:.0}", point.iops.high),
+            format!("{:.0}", point.iops.median / f64::from(point.servers)),
+            format!("{} {:.0} %", point.resource, 100.0 * point.used),
+        ]
+    });
+    let header = ["servers", "iops", "5 %", "95 %", "per server", "most used"];
+    table::print(&header, &header[1..5], rows.collect(), "");
+    if let Some(end) = &forecast.ends {
+        println!(
+            "ends:       {} with {} servers; now {:.0} % of all it can",
+            end.resource,
+            end.servers,
+            100.0 * end.used
+        );
+    }
+    if let Some((from, why)) = &forecast.refused {
+        println!("refused:    from {from} servers on: {why}");
+    }
+    for demand in forecast.demands.iter().filter(|demand| demand.rejected.is_some()) {
+        println!("left out:   {}: {}", demand.resource, demand.rejected.as_deref().unwrap_or_default());
+    }
+    for note in &forecast.notes {
+        println!("note:       {note}");
+    }
+    match &forecast.validation {
+        Some(validation) => print_validation(validation),
+        None => println!("validation: too few points to leave any out"),
+    }
+}
+
+fn print_validation(validation: &Validation) {
+    let point = |p: &lab::predict::Checked| {
+        let within = if p.is_within() { "in the band" } else { "outside the band" };
+        format!("{} servers {:+.1} % ({within})", p.servers, 100.0 * p.error())
+    };
+    let points: Vec<String> = validation.points.iter().map(point).collect();
+    let why = validation.refused.as_deref().map(|why| format!("refused: {why}"));
+    let all: Vec<String> = points.into_iter().chain(why).collect();
+    println!("validation: from 1 to {} servers: {}", validation.fitted_to, all.join(", "));
+}
