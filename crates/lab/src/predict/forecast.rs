@@ -16,6 +16,8 @@ const FULL: f64 = 0.95;
 const HARMLESS: f64 = 0.7;
 /// A hidden resource shows when the model is this much off between few servers and many.
 const UNEXPLAINED: f64 = 0.08;
+/// A model that is this much off what it was fitted on predicts nothing: the bar at twice the servers is 10 %.
+const OFF_MAX: f64 = 0.08;
 /// Queues that differ by less say nothing about how they are sorted.
 const QUEUES_DIFFER: f64 = 1.4;
 /// The exponent of the queue is sought in these steps, up to what the deepest sorting of a drive gives (SPTF: about 0.28).
@@ -195,6 +197,9 @@ fn forecast(ramp: &Ramp, to: u32, seed: u64, known_off: f64) -> Result<Forecast,
     let plan = plan(ramp, &means)?;
     let model = model(ramp, &plan, &means);
     check_explained(&model, &plan, &means)?;
+    if plan.off > OFF_MAX {
+        return Err(Refusal::Misfit { off_percent: 100.0 * plan.off });
+    }
     let measured_to = means[means.len() - 1].servers;
     let mut refused = None;
     let mut medians = Vec::new();

@@ -68,8 +68,11 @@ pub(super) fn choose(seen: &[Seen]) -> Result<Chosen, f64> {
         };
         let from = points[0].servers;
         let constant = off(points, &fit(points, Form::Constant));
-        let share = off(points, &fit(points, Form::Share));
-        let pays = points.len() >= POINTS_SHARE && share <= OFF_MAX && share < OFF_GAIN * constant;
+        let share = match points.len() >= POINTS_SHARE {
+            true => off(points, &fit(points, Form::Share)),
+            false => f64::INFINITY,
+        };
+        let pays = share <= OFF_MAX && share < OFF_GAIN * constant;
         if constant > OFF_CONSTANT && pays {
             return Ok(Chosen { form: Form::Share, from, off: share });
         }

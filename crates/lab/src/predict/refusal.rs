@@ -55,6 +55,15 @@ pub enum Refusal {
         /// How busy.
         utilisation_percent: f64,
     },
+    /// The network is not what was measured.
+    #[error(
+        "the network of the measured resources is {off_percent:.0} % off the points that it was fitted on: something in it works in another way, such as \
+         a demand that changes with the servers on a group"
+    )]
+    Misfit {
+        /// Root mean square.
+        off_percent: f64,
+    },
     /// Drives would have deeper queues than they ever had, and how they sort them is not known.
     #[error(
         "with {servers} servers a group serves {requests} I/Os at once; it was measured with {measured} at most, and how its drives sort a \
