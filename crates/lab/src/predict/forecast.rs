@@ -11,7 +11,7 @@ pub const SAMPLES: usize = 100;
 /// Resources that never work more than this are left out.
 const IDLE: f64 = 0.02;
 /// A resource that gives this share of all it can is at its end: with more customers its queue grows, not its rate.
-const FULL: f64 = 0.95;
+pub const FULL: f64 = 0.95;
 /// A rejected demand does not matter as long as its resource stays below.
 const HARMLESS: f64 = 0.7;
 /// A hidden resource shows when the model is this much off between few servers and many.

@@ -15,7 +15,7 @@ mod model;
 mod ramp;
 mod refusal;
 
-pub use forecast::{Band, Checked, Demand, End, Forecast, Point, SAMPLES, Validation, predict};
+pub use forecast::{Band, Checked, Demand, End, FULL, Forecast, Point, SAMPLES, Validation, predict};
 pub use ramp::{Place, Ramp, Resource, Sample};
 pub use refusal::Refusal;
 

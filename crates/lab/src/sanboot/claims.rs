@@ -77,6 +77,8 @@ impl Bound {
 
 const RAID5: Layout = Layout::Raid5x4;
 const RAID1: Layout = Layout::Raid1x8;
+/// "Far above" is half as much again at least.
+const FAR_ABOVE_PERCENT: f64 = 150.0;
 const OWN: (Layout, u32) = (Layout::Internal, 1);
 
 /// Everything, most important first.
@@ -162,7 +164,7 @@ fn sequential(survey: &Survey<'_>) -> Vec<Judged> {
         let least = [RAID5, RAID1].into_iter().filter_map(|layout| least_over_own(survey, pattern, layout));
         let least = least.min_by(|a, b| a.mean.total_cmp(&b.mean)).map(|e| e.scaled(100.0));
         let name = format!("{}: against the internal disk, at their least", capital(pattern_words(pattern)));
-        let mut claim = judged(&name, "%", Some("far above"), Bound::Above(100.0), least, figure);
+        let mut claim = judged(&name, "%", Some("far above"), Bound::Above(FAR_ABOVE_PERCENT), least, figure);
         claim.note = Some("both layouts, all numbers of servers up to 8".into());
         out.push(claim);
     }
@@ -270,7 +272,7 @@ fn prediction(survey: &Survey<'_>) -> Vec<Judged> {
         (ramps > 0).then(|| Estimate::exact((ramps - failed.len()) as f64)),
         "predicted_raid1x8",
     );
-    predicted.note = (!failed.is_empty()).then(|| failed.join("; "));
+    predicted.note = (!failed.is_empty()).then(|| format!("refused: {}", failed.join("; ")));
     let mut band =
         judged("The band holds", "% of them", None, Bound::AtLeast(90.0), coverage, "predicted_raid1x8");
     band.note = Some(format!("{} points beyond {FITTED_TO} servers", held.len()));
@@ -282,13 +284,12 @@ fn prediction(survey: &Survey<'_>) -> Vec<Judged> {
     ]
 }
 
+/// Why, stands where predictions are told.
 fn refused(predicted: &super::survey::Predicted) -> Option<String> {
     let place = format!("{}, {}", pattern_words(predicted.pattern), layout_words(predicted.layout));
     match &predicted.forecast {
-        Err(refusal) => Some(format!("{place}: {refusal}")),
-        Ok(forecast) => {
-            forecast.refused.as_ref().map(|(from, why)| format!("{place}, from {from} on: {why}"))
-        }
+        Err(_) => Some(place),
+        Ok(forecast) => forecast.refused.as_ref().map(|(from, _)| format!("{place}, from {from} on")),
     }
 }
 

@@ -189,7 +189,7 @@ fn prediction(survey: &Survey<'_>) -> String {
          fitted on.\n\nThe table says what ends each pattern, predicted from all points up to {PUBLISHED_SERVERS} servers: used now is what the resource \
          gives of all it can with {PUBLISHED_SERVERS} servers; headroom is how much more it could."
     );
-    for one in &survey.whole {
+    for one in &survey.tried {
         if let Err(refusal) = &one.forecast {
             text += &format!(
                 "\n\n{}, {}: refused. {refusal}",

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::claims::Judged;
 use super::results::{Layout, Pattern};
 use super::survey::{PUBLISHED_SERVERS, Predicted, Survey, layout_words, pattern_words};
+use crate::predict::FULL;
 use crate::report::Doubt;
 use crate::vaai::{Verdict, plain, value};
 
@@ -40,8 +41,10 @@ fn carried(survey: &Survey<'_>, layout: Layout) -> Option<String> {
     };
     let before = survey.servers(pattern, layout).into_iter().rfind(|n| *n < first);
     let what = survey.busiest(pattern, layout, first);
-    let ends = what
-        .map_or(String::new(), |r| format!(", ended by {} ({:.0} % busy)", r.name, 100.0 * r.utilisation));
+    let ends = what.map_or(String::new(), |r| match r.utilisation >= FULL {
+        true => format!(", ended by {} ({:.0} % busy)", r.name, 100.0 * r.utilisation),
+        false => format!(", though the busiest, {}, works only {:.0} %", r.name, 100.0 * r.utilisation),
+    });
     Some(match before {
         None => format!(
             "{name} gives less than a disk in the server in {} from the first server on{ends}",
