@@ -124,6 +124,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams
 	@$(STEP) "placement, in virtual time" target/release/examples/placement
 	@$(STEP) "modelled drives beside measured ones" target/release/examples/drives
+	@$(STEP) "eight servers on 28 drives, in virtual time" target/release/examples/san
 
 .PHONY: soak
 soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges

@@ -119,6 +119,8 @@ pub(super) struct Ramp {
     transfer_bytes: u64,
     zeros: Data,
     pub(super) counts: Cell<Counts>,
+    /// Commands that the array or the disk was given, those that fill the cache included.
+    pub(super) executed: Cell<u64>,
     failure: RefCell<Option<String>>,
 }
 
@@ -172,6 +174,7 @@ impl Ramp {
             transfer_bytes,
             zeros: Buf::shared_zeros(transfer_bytes as usize).freeze(),
             counts: Cell::default(),
+            executed: Cell::default(),
             failure: RefCell::default(),
         }
     }
@@ -265,6 +268,7 @@ impl Ramp {
         let data_out = if op.reads { Pieces::new() } else { Pieces::from(self.zeros.clone()) };
         let request =
             Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: bytes as u32, tag };
+        self.executed.set(self.executed.get() + 1);
         let response = session.execute(Lun(0), request).await;
         if response.status != Status::Good || (op.reads && response.data_in.len() as u64 != bytes) {
             bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
@@ -273,6 +277,7 @@ impl Ramp {
     }
 
     async fn use_disk(&self, drive: &Drive, op: Op) -> Result<()> {
+        self.executed.set(self.executed.get() + 1);
         match op.reads {
             true => drive.read(op.at, Buf::shared_zeros(self.transfer_bytes as usize)).await.result?,
             false => drive.write(op.at, self.zeros.clone()).await?,

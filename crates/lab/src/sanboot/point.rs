@@ -145,7 +145,7 @@ impl Bench<'_> {
             warm_up_s,
             settled,
             virtual_s: last.at_ns as f64 / 1e9,
-            array_ios: last.counts.ios,
+            array_ios: self.ramp.executed.get(),
         })
     }
 
@@ -389,6 +389,51 @@ mod tests {
         assert!(is_steady(&[9.0, 1.0, 1.05, 0.95, 1.0, 1.0]));
         assert!(!is_steady(&[1.0, 1.25, 0.95, 1.0, 1.0]));
         assert!(!is_steady(&[1.0, 1.03, 1.06, 1.09, 1.12]));
+    }
+
+    /// The built-in scenario with little of everything.
+    fn small() -> Sanboot {
+        let mut small = Sanboot::load(None).expect("built in");
+        (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
+        (small.run.windows, small.run.window_ios, small.run.round_ios) = (3, 300, 100);
+        small
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_point_and_another_seed_another() {
+        let small = small();
+        let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
+        let which = Which { pattern: Pattern::RandomMix, layout: Layout::Raid1x8, servers: 3, repeat: 0 };
+        let [first, again, other] = [1, 1, 2].map(|seed| run(&small, &bed, which, seed).expect("a point"));
+        assert_eq!(first, again);
+        assert_ne!(first.per_server, other.per_server);
+        assert_eq!((first.per_server.len(), first.windows.len()), (3, 3));
+        let share = |kind| first.resources.iter().filter(move |r| r.kind == kind);
+        // 2 controllers, 8 groups of 2 drives; what nobody uses stands still.
+        assert_eq!(share(ResourceKind::Drive).count(), 16);
+        assert_eq!(share(ResourceKind::Controller).map(|r| r.used_by.len()).collect::<Vec<_>>(), [3, 0]);
+        for group in share(ResourceKind::Group) {
+            assert_eq!(group.utilisation > 0.0, !group.used_by.is_empty(), "{group:?}");
+        }
+        assert!(
+            first.resources.iter().all(|r| (0.0..=1.001).contains(&r.utilisation)),
+            "{:?}",
+            first.resources
+        );
+    }
+
+    /// With everything in the cache the rate is that of the station that is the bottleneck: the server's own path.
+    #[test]
+    fn what_the_cache_holds_goes_as_fast_as_the_server() {
+        let small = small();
+        let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
+        let which =
+            Which { pattern: Pattern::SequentialRead, layout: Layout::Raid1x8, servers: 1, repeat: 0 };
+        let point = run(&small, &bed, which, 1).expect("a point");
+        let most = 1.0 / small.host.io.0.as_secs_f64();
+        let iops = point.per_server[0].iops;
+        assert!((0.85 * most..=1.05 * most).contains(&iops), "{iops} of {most}");
+        assert!(point.hit_share > 0.9, "{}", point.hit_share);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Point {
     pub settled: bool,
     /// Virtual time in all, warm-up and windows.
     pub virtual_s: f64,
-    /// I/Os that the servers did in it.
+    /// I/Os that the array, or the disk, did in it, those that filled its cache included.
     pub array_ios: u64,
 }
 
