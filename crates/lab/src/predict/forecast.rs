@@ -449,7 +449,9 @@ fn most_used(ramp: &Ramp, used: &[f64]) -> (Option<usize>, f64) {
 /// The first resource that is full; or the one that would be first if each server kept what it has.
 fn end(ramp: &Ramp, medians: &[(u32, super::model::Answer)], measured_to: u32) -> Option<End> {
     let now = &medians.iter().find(|(servers, _)| *servers == measured_to)?.1;
-    let full = medians.iter().find(|(_, answer)| most_used(ramp, &answer.used).1 >= FULL);
+    // Full for good: a demand that falls with the servers may fill a resource with few of them only.
+    let is_full = |(_, answer): &&(u32, super::model::Answer)| most_used(ramp, &answer.used).1 >= FULL;
+    let full = medians.iter().rev().take_while(is_full).last();
     let (servers, k) = match full {
         Some((servers, answer)) => (*servers, most_used(ramp, &answer.used).0?),
         None => {
