@@ -1,5 +1,6 @@
 //! From frames to stores: the runs that a flush, a direct operation or the background wants destaged.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
@@ -165,21 +166,21 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         (self.config.destages_max * pending / high.max(1)).clamp(4, self.config.destages_max)
     }
 
-    /// One turn of the elevator over all units, in order of addresses. Then what the journals need no more is retired. Whether there was
-    /// anything to destage.
+    /// One turn of the elevator over all units, each in order of addresses; the units take turns, for their groups can work at the same
+    /// time. Then what the journals need no more is retired. Whether there was anything to destage.
     async fn turn(&self) -> Result<bool, BlockError> {
         let units: Vec<Rc<State<D, J>>> = self.units.borrow().values().cloned().collect();
+        let mut sweeps: VecDeque<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
         let mut under_way = FuturesUnordered::new();
         let (mut outcome, mut any) = (Ok(()), false);
-        for state in &units {
-            let mut from = 0;
-            while let Some(begun) = self.begin_free(state, &mut from) {
-                any = true;
-                under_way.push(self.finish(begun));
-                while under_way.len() >= self.width() {
-                    let ended = under_way.next().await.expect("one is under way");
-                    outcome = outcome.and(ended);
-                }
+        while let Some((state, mut from)) = sweeps.pop_front() {
+            let Some(begun) = self.begin_free(state, &mut from) else { continue };
+            sweeps.push_back((state, from));
+            any = true;
+            under_way.push(self.finish(begun));
+            while under_way.len() >= self.width() {
+                let ended = under_way.next().await.expect("one is under way");
+                outcome = outcome.and(ended);
             }
         }
         while let Some(ended) = under_way.next().await {
