@@ -34,5 +34,6 @@ pub mod results;
 pub mod sanboot;
 pub mod scenario;
 pub mod stats;
+mod toml_text;
 mod vaai;
 pub mod verify;

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::toml_text::{self, Misread};
 
 /// The scenario of `masu verify vaai`, as built in.
 const VAAI: &str = include_str!("../../../scenarios/vaai.toml");
@@ -264,31 +267,38 @@ impl TryFrom<String> for Time {
     }
 }
 
+/// The text of a scenario, and its path for messages: the file's, or the built-in one's.
+pub(crate) fn text_of(
+    file: Option<&Path>,
+    (text, path): (&str, &str),
+) -> Result<(String, String), ScenarioError> {
+    let Some(file) = file else { return Ok((text.into(), path.into())) };
+    let path = file.display().to_string();
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok((text, path)),
+        Err(e) => Err(ScenarioError::Read { path, cause: e.to_string() }),
+    }
+}
+
+/// What the text of a scenario says; `path` is for messages.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, ScenarioError> {
+    toml_text::read(text).map_err(|Misread { line, cause }| ScenarioError::Syntax {
+        path: path.into(),
+        line,
+        cause,
+    })
+}
+
 impl Scenario {
     /// The built-in `vaai`, or the file that replaces it.
     pub fn load(path: Option<&Path>) -> Result<Scenario, ScenarioError> {
-        match path {
-            None => Scenario::parse(VAAI, VAAI_PATH),
-            Some(path) => {
-                let name = path.display().to_string();
-                let text = std::fs::read_to_string(path)
-                    .map_err(|e| ScenarioError::Read { path: name.clone(), cause: e.to_string() })?;
-                Scenario::parse(&text, &name)
-            }
-        }
+        let (text, path) = text_of(path, (VAAI, VAAI_PATH))?;
+        Scenario::parse(&text, &path)
     }
 
     /// A scenario from its text.
     pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
-        let vaai: Vaai = toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |s| s.start).min(text.len());
-            let line = text[..at].matches('\n').count() + 1;
-            ScenarioError::Syntax {
-                path: path.into(),
-                line,
-                cause: e.message().lines().collect::<Vec<_>>().join(" "),
-            }
-        })?;
+        let vaai: Vaai = parse(text, path)?;
         vaai.check(text, path)?;
         Ok(Scenario { text: text.into(), vaai })
     }

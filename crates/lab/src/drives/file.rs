@@ -6,6 +6,8 @@ use world_model::drives::{
     ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
 };
 
+use crate::toml_text::{self, Misread};
+
 /// What is wrong with a drive file.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveFileError {
@@ -189,13 +191,10 @@ struct FlashTable {
 
 /// Reads the text of a drive file; `path` is for messages.
 pub fn parse(text: &str, path: &str) -> Result<DriveParameters, DriveFileError> {
-    let file: File = toml::from_str(text).map_err(|e| {
-        let at = e.span().map_or(0, |span| span.start).min(text.len());
-        DriveFileError::Syntax {
-            path: path.into(),
-            line: text[..at].matches('\n').count() + 1,
-            cause: e.message().lines().collect::<Vec<_>>().join(" "),
-        }
+    let file: File = toml_text::read(text).map_err(|Misread { line, cause }| DriveFileError::Syntax {
+        path: path.into(),
+        line,
+        cause,
     })?;
     let convert = Convert { text, path };
     let parameters = match (file.hard_disk, file.flash) {

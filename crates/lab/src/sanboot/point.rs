@@ -393,7 +393,7 @@ mod tests {
 
     /// The built-in scenario with little of everything.
     fn small() -> Sanboot {
-        let mut small = Sanboot::load(None).expect("built in");
+        let (mut small, _) = Sanboot::load(None).expect("built in");
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (3, 300, 100);
         small

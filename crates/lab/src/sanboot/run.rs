@@ -156,7 +156,7 @@ pub fn experiment(
     servers: u32,
     time: Duration,
 ) -> Result<(Point, Duration)> {
-    let mut sanboot = Sanboot::load(None)?;
+    let (mut sanboot, _) = Sanboot::load(None)?;
     sanboot.run.window_time.0 = time / sanboot.run.windows;
     let bed = Bed::make(&sanboot, layout, 1)?;
     let from = Instant::now();

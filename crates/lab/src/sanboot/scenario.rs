@@ -7,7 +7,7 @@ use serde::Deserialize;
 use world_model::FibreChannel;
 
 use super::results::{Condition, Source};
-use crate::scenario::{Bound, ScenarioError, Size, Time};
+use crate::scenario::{Bound, ScenarioError, Size, Time, parse, text_of};
 
 /// The scenario of `masu verify sanboot`, as built in.
 const SANBOOT: &str = include_str!("../../../../scenarios/sanboot.toml");
@@ -169,27 +169,15 @@ fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioErr
 }
 
 impl Sanboot {
-    /// The built-in one, or the file that replaces it.
-    pub fn load(path: Option<&Path>) -> Result<Sanboot, ScenarioError> {
-        let name = path.map_or_else(|| SANBOOT_PATH.to_owned(), |path| path.display().to_string());
-        Sanboot::parse(&Sanboot::text(path)?, &name)
-    }
-
-    /// Its text.
-    pub fn text(path: Option<&Path>) -> Result<String, ScenarioError> {
-        let Some(path) = path else { return Ok(SANBOOT.to_owned()) };
-        std::fs::read_to_string(path)
-            .map_err(|e| ScenarioError::Read { path: path.display().to_string(), cause: e.to_string() })
+    /// The built-in one, or the file that replaces it, and its text.
+    pub fn load(path: Option<&Path>) -> Result<(Sanboot, String), ScenarioError> {
+        let (text, path) = text_of(path, (SANBOOT, SANBOOT_PATH))?;
+        Ok((Sanboot::parse(&text, &path)?, text))
     }
 
     /// One from its text.
     pub fn parse(text: &str, path: &str) -> Result<Sanboot, ScenarioError> {
-        let sanboot: Sanboot = toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |s| s.start).min(text.len());
-            let line = text[..at].matches('\n').count() + 1;
-            let cause = e.message().lines().collect::<Vec<_>>().join(" ");
-            ScenarioError::Syntax { path: path.into(), line, cause }
-        })?;
+        let sanboot: Sanboot = parse(text, path)?;
         sanboot.check(path)?;
         Ok(sanboot)
     }

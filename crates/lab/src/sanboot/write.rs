@@ -16,7 +16,7 @@ use crate::verify::{Options, SanbootOptions};
 
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
-    let scenario = Sanboot::load(options.scenario.as_deref())?;
+    let (scenario, scenario_text) = Sanboot::load(options.scenario.as_deref())?;
     let scenario = if own.quick { scenario.quick() } else { scenario };
     let stop = Stop::on_signals()?;
     let watch = Watch::start();
@@ -31,7 +31,7 @@ pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
         options,
         results: &ran.results,
         question: &scenario.question,
-        scenario_text: &Sanboot::text(options.scenario.as_deref())?,
+        scenario_text: &scenario_text,
         machine,
         doubts: vec![],
         files: files(&ran.results),
