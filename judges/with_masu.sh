@@ -9,6 +9,7 @@
 #   --cache     so much memory as a cache (default: none)
 #   --pin CORE  the whole array runs on one processor
 #   --size      of the volume (default 512MiB)
+#   --with FILE  these drives, groups, pools, volumes, hosts and cache, as TOML, in place of all that is said above
 #   --empty     no volumes and no hosts: two controllers, each with a portal and a pool (`system`, `data`)
 #
 # The command finds in its environment
@@ -25,7 +26,7 @@ readonly START_TIMEOUT_S=20 STOP_TIMEOUT_S=10
 readonly TARGET=iqn.2026-11.example.masu:judged
 readonly USER_NAME=judge PASSWORD=secret-of-the-judge USER_IN=masu PASSWORD_IN=secret-of-the-array
 
-chap=""; drive="file"; cache=""; pin=(); size=512MiB; empty=""
+chap=""; drive="file"; cache=""; pin=(); size=512MiB; empty=""; with=""
 while [ $# -gt 0 ]; do
   case $1 in
     --chap) chap=yes; shift ;;
@@ -33,12 +34,13 @@ while [ $# -gt 0 ]; do
     --cache) cache=${2:?}; shift 2 ;;
     --pin) pin=(taskset -c "${2:?}"); shift 2 ;;
     --size) size=${2:?}; shift 2 ;;
+    --with) with=${2:?}; shift 2 ;;
     --empty) empty=yes; shift ;;
-    -*) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) break ;;
   esac
 done
-[ $# -gt 0 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2; }
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "with_masu: $masu is missing; run make build" >&2; exit 2; }
 
@@ -81,8 +83,8 @@ declare_empty() {
     controller=$((controller + 1))
   done
 }
+declare_portals() { printf '[[portal]]\nlisten = "127.0.0.1:%s"\n' "$port" "$port_2"; }
 declare_volumes() {
-  printf '[[portal]]\nlisten = "127.0.0.1:%s"\n' "$port" "$port_2"
   [ -z "$cache" ] || printf '[cache]\nmemory = "%s"\n' "$cache"
   echo '[[drive]]'
   echo 'name = "d0"'
@@ -101,7 +103,12 @@ declare_volumes() {
 }
 {
   echo "target = \"$TARGET\""
-  if [ -n "$empty" ]; then declare_empty; else declare_volumes; fi
+  if [ -n "$empty" ]; then
+    declare_empty
+  else
+    declare_portals
+    if [ -n "$with" ]; then cat "$with"; else declare_volumes; fi
+  fi
 } >"$dir/array.toml"
 
 "${pin[@]+"${pin[@]}"}" "$masu" serve --data "$dir/data" --config "$dir/array.toml" >"$dir/log" 2>&1 &

@@ -8,8 +8,6 @@
 //! reader at a time, at some of the places where the 64 read, so that both meet the same zones. What the 64 together do not reach of
 //! that is what the arms travel between the streams: their read-ahead must take enough at each visit.
 
-use std::rc::Rc;
-
 use block::{BlockError, Device, Geometry, Pieces};
 use cache::{Cache, CacheConfig, PartitionId, Store, Unit, UnitSpec, WritePolicy};
 use futures::future::join_all;
@@ -28,7 +26,7 @@ const ALONE: u64 = 4;
 
 /// A group as what a cache is laid over.
 #[derive(Clone)]
-struct OnGroup(Rc<Group>);
+struct OnGroup(Group);
 
 impl Device for OnGroup {
     fn geometry(&self) -> Geometry {
@@ -71,7 +69,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// MB/s of `readers` together, that begin at places `first`, `first + step`, … of the 64.
+    /// MB/s of these of the 64 readers together.
     fn mb_per_s(self, readers: std::ops::Range<u64>) -> f64 {
         let model = Model::new(1);
         let spec = DiskSpec::mechanical(&CHEETAH_15K5).with_len_bytes(DRIVE_BYTES);
@@ -97,7 +95,7 @@ impl Setup {
         let config = CacheConfig { memory_bytes: self.memory_bytes, ..CacheConfig::default() };
         let spec = UnitSpec { stable_id: 1, policy: WritePolicy::Back, partition: PartitionId(0) };
         let cache = Cache::new(world.clone(), config);
-        cache.attach(OnGroup(Rc::new(group.expect("a group"))), spec, None)
+        cache.attach(OnGroup(group.expect("a group")), spec, None)
     }
 }
 
