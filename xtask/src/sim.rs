@@ -289,6 +289,10 @@ mod tests {
         // Zeros of whole rows were journaled for a drive that was being filled, behind its mark: a replay put them over what it had
         // been filled with later.
         survives(Stack::Parity6x6, 94);
+        // A drive died between the journal and the places of a write of full rows, which was then made anew, later; what the journal
+        // had of the rows at its ends was not put in place, and a recovery put it below what had been written there meanwhile.
+        survives(Stack::Parity5x3, 427);
+        survives(Stack::Parity6x6, 347);
     }
 
     #[test]

@@ -149,15 +149,13 @@ impl Inner {
     }
 
     /// Journals a change and writes it in place. `false` when a drive failed in between, so that checksums alone in the
-    /// journal do not do any more.
+    /// journal do not do any more: the full rows are then to be written anew. What the journal has with its content goes in place
+    /// all the same, for a recovery would put it there: whoever writes in these rows next must find it.
     async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
         let ticket = self.journal(rows, &change).await?;
-        if optimal && !change.intents.is_empty() && !self.is_optimal() {
-            rows.journal.placed(ticket);
-            return Ok(false);
-        }
+        let whole = !optimal || change.intents.is_empty() || self.is_optimal();
         let mut writes: Operations = SmallVec::new();
-        for Piece { position, at, new } in in_place(&change, self.members.len() as u32) {
+        for Piece { position, at, new } in in_place(&change, self.members.len() as u32, whole) {
             let Some(drive) = self.members[position as usize].taking_part() else { continue };
             let at = self.data_offset + at;
             let io = match new {
@@ -168,7 +166,7 @@ impl Inner {
         }
         let outcome = self.drop_failed(writes).await;
         rows.journal.placed(ticket);
-        outcome.map(|()| true)
+        outcome.map(|()| whole)
     }
 
     /// The change that a write is, with the parity. `None` when a drive failed on the way: it is to be planned anew. The
@@ -291,12 +289,13 @@ fn intent_of(rows: &Rows, row: u64, new: &[(u32, Span, Data)], parities: &[(u32,
     Intent { row, sums }
 }
 
-/// The writes in place of a change, drive by drive; neighbours are joined.
-fn in_place(change: &Change, width: u32) -> Vec<Piece> {
+/// The writes in place of a change, drive by drive; neighbours are joined. Without `whole` only those whose content is in the journal.
+fn in_place(change: &Change, width: u32, whole: bool) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::with_capacity(change.pieces.len());
     for position in 0..width {
         let mut run: SmallVec<[&Piece; 16]> = SmallVec::new();
-        for piece in change.pieces.iter().filter(|p| p.position == position) {
+        let takes = |new: &New| whole || !matches!(new, New::Unlogged(_));
+        for piece in change.pieces.iter().filter(|p| p.position == position && takes(&p.new)) {
             let follows = run.last().is_some_and(|last| {
                 last.at + last.new.len() == piece.at
                     && piece.at + piece.new.len() - run[0].at <= JOIN_BYTES_MAX
