@@ -1,44 +1,87 @@
-//! `masu load`: one load alone, for a look at an array and as the client of the benchmarks.
+//! `masu load`: a load alone, for a look at an array and as the client of the benchmarks.
 
-use anyhow::Result;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::load::{self, Plan};
+use crate::load::{self, Access, Arrivals, Job, Mix, Pace, Plan, Written};
 use crate::scenario::parse_size;
 
-/// One load alone, against an iscsi:// URL; one that writes overwrites the LU
+/// Reads and writes against a LU, a file or a device, measured
+///
+/// What is done is a pattern (--pattern, --size), one or more access specifications as Iometer has them (--access), or what a
+/// file written for Iometer or fio says (--icf, --fio).
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  masu load iscsi://10.0.0.7/iqn.2026-11.net.masu:a/0                 4 KiB random reads, 32 in flight, 5 s
+  masu load URL --pattern randwrite --size 512KiB --depth 1 --destroy-data
+  masu load URL --access size=8KiB,read=67,random=100 --depth 16      a database, roughly
+  masu load URL --access size=4KiB,share=70 --access size=64KiB,read=0,random=0,share=30 --destroy-data
+  masu load URL --access size=4KiB,burst=32,delay=100ms               32 I/Os, then a pause, and again
+  masu load URL --rate 2000 --arrivals poisson                        2000 per second, whether the target keeps up or not
+  masu load ./disk.img --icf tests.icf                                lists what is in it, when there are several
+  masu load /dev/sdx --fio jobs.fio --job oltp
+
+Access specifications: size, read and random in percent (100), align (the size), burst and delay (none), share in percent of
+all I/Os (100). Several are mixed I/O by I/O by their shares, which make 100.
+
+Closed loop: --depth I/Os are in flight, the next is sent when one has ended; latency counts from sending. Open loop (--rate):
+an I/O is sent at its time, at most --depth at once; latency counts from the time at which it was due, so that a
+target that stalls is charged for all who waited.
+
+MB/s is 10^6 bytes per second; KiB is 1024 bytes.")]
 pub struct Load {
-    /// The LU, as iscsi://host:port/target/lun
-    url: String,
+    /// The LU as iscsi://host:port/target/lun, or the path of a file or a device that is there
+    target: String,
     /// What to do
-    #[arg(long, value_enum, default_value_t = Pattern::Randread)]
+    #[arg(long, value_enum, default_value_t = Pattern::Randread, conflicts_with_all = ["access", "icf", "fio"])]
     pattern: Pattern,
-    /// Bytes of one read or write
-    #[arg(long, default_value = "4KiB", value_parser = parse_size)]
+    /// Bytes of one read or write of a pattern
+    #[arg(long, default_value = "4KiB", value_parser = parse_size, conflicts_with_all = ["access", "icf", "fio"])]
     size: u64,
-    /// Commands in flight, per connection
-    #[arg(long, default_value_t = 32)]
-    depth: u16,
-    /// How long
-    #[arg(long, default_value_t = 5.0)]
-    seconds: f64,
-    /// Before that, without measuring
-    #[arg(long, default_value_t = 1.0)]
-    warm_up_seconds: f64,
-    /// Sessions, each on a thread of its own
-    #[arg(long, default_value_t = 1)]
-    connections: usize,
+    /// An access specification; several are mixed
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    access: Vec<Access>,
+    /// The access specifications of a configuration file of Iometer
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["access", "fio"])]
+    icf: Option<PathBuf>,
+    /// The jobs of a job file of fio
+    #[arg(long, value_name = "FILE", conflicts_with = "access")]
+    fio: Option<PathBuf>,
+    /// Only this job, or access specification, of the file
+    #[arg(long)]
+    job: Option<String>,
+    /// I/Os in flight, per connection (32, or as the file says)
+    #[arg(long)]
+    depth: Option<u16>,
+    /// Open loop: so many I/Os per second, of all connections
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// How the times of an open loop are spread
+    #[arg(long, value_enum, default_value_t = ArrivalsName::Even)]
+    arrivals: ArrivalsName,
+    /// How long (5, or as the file says)
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Before that, without measuring (1, or as the file says)
+    #[arg(long)]
+    warm_up_seconds: Option<f64>,
+    /// Sessions, each on a thread of its own (1, or as the file says)
+    #[arg(long)]
+    connections: Option<usize>,
     /// Run connection N on processor CPU + N
     #[arg(long)]
     cpu: Option<usize>,
-    /// Use only the first part of the LU
+    /// Use only the first part of the target
     #[arg(long, value_parser = parse_size)]
     span: Option<u64>,
     /// Write content that tells its place, and compare what is read with what a writing load with the same seed wrote
     #[arg(long)]
     verify: bool,
-    /// Agree that the LU is overwritten: a load that writes needs it
+    /// Agree that the target is overwritten: a load that writes needs it
     #[arg(long)]
     destroy_data: bool,
     /// Random seed
@@ -49,9 +92,9 @@ pub struct Load {
     json: bool,
 }
 
-/// What a load does.
+/// A load in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Pattern {
+enum Pattern {
     /// Random reads
     Randread,
     /// Random writes
@@ -62,47 +105,194 @@ pub enum Pattern {
     Seqwrite,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ArrivalsName {
+    /// At the same distance
+    Even,
+    /// As independent users come
+    Poisson,
+}
+
 impl Pattern {
-    /// Whether it writes.
-    pub fn writes(self) -> bool {
-        matches!(self, Pattern::Randwrite | Pattern::Seqwrite)
+    fn access(self, size: u64) -> Access {
+        let read = if matches!(self, Pattern::Randread | Pattern::Seqread) { 100 } else { 0 };
+        let random = if matches!(self, Pattern::Randread | Pattern::Randwrite) { 100 } else { 0 };
+        Access::new(size, read, random)
     }
 
-    /// Whether it jumps.
-    pub fn is_random(self) -> bool {
-        matches!(self, Pattern::Randread | Pattern::Randwrite)
+    fn name(self) -> String {
+        self.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// In flight when nobody says how many.
+const DEPTH_DEFAULT: u16 = 32;
+
+impl Load {
+    fn written(&self) -> Result<Written> {
+        let read = |path: &Path| {
+            // Configuration files of Windows need not be UTF-8; what matters in them is ASCII.
+            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let mut written = match (&self.icf, &self.fio) {
+            (Some(path), _) => load::icf::parse(&read(path)?).with_context(|| path.display().to_string())?,
+            (None, Some(path)) => {
+                load::fio::parse(&read(path)?).with_context(|| path.display().to_string())?
+            }
+            (None, None) => return self.own(),
+        };
+        let path = self.icf.as_ref().or(self.fio.as_ref()).map_or(String::new(), |p| p.display().to_string());
+        for left_out in &written.left_out {
+            eprintln!("{path}: {left_out}");
+        }
+        if let Some(name) = &self.job {
+            written.jobs.retain(|job| job.name.trim() == name.trim());
+            ensure!(!written.jobs.is_empty(), "{path}: has no job {name:?}");
+        }
+        // fio runs sections side by side; Iometer's specifications follow one another, and one is chosen here.
+        if self.icf.is_some() && written.jobs.len() > 1 {
+            let lines = written.jobs.iter().map(|job| format!("\n  {:?}: {}", job.name, job.words()));
+            bail!(
+                "{path}: has {} access specifications; say --job NAME for one of:{}",
+                written.jobs.len(),
+                lines.collect::<String>()
+            );
+        }
+        Ok(written)
+    }
+
+    /// What the options alone say.
+    fn own(&self) -> Result<Written> {
+        ensure!(self.job.is_none(), "--job: there is no file with jobs: say --icf or --fio");
+        let kinds = match &self.access[..] {
+            [] => vec![self.pattern.access(self.size)],
+            some => some.to_vec(),
+        };
+        let name = if self.access.is_empty() { self.pattern.name() } else { "access".to_owned() };
+        let mix = Mix::new(kinds)?;
+        let job = Job {
+            name,
+            mix,
+            outstanding: DEPTH_DEFAULT,
+            pace: Pace::Closed,
+            workers: 1,
+            from: 0,
+            span: None,
+        };
+        Ok(Written { jobs: vec![job], ..Written::default() })
+    }
+
+    /// What is run: the file's words, and over them those of the command line.
+    fn plan(&self) -> Result<Plan> {
+        let mut written = self.written()?;
+        let arrivals = match self.arrivals {
+            ArrivalsName::Even => Arrivals::Even,
+            ArrivalsName::Poisson => Arrivals::Poisson,
+        };
+        for job in &mut written.jobs {
+            job.outstanding = self.depth.unwrap_or(job.outstanding);
+            job.workers = self.connections.unwrap_or(job.workers);
+            job.span = self.span.or(job.span);
+            if let Some(ios_per_s) = self.rate {
+                job.pace = Pace::Open { ios_per_s, arrivals };
+            }
+        }
+        Ok(Plan {
+            target: self.target.clone(),
+            jobs: written.jobs,
+            seconds: self.seconds.or(written.seconds).unwrap_or(5.0),
+            warm_up_seconds: self.warm_up_seconds.or(written.warm_up_seconds).unwrap_or(1.0),
+            cpu: self.cpu,
+            verify: self.verify,
+            seed: self.seed,
+        })
     }
 }
 
 /// Runs a load and prints what it did.
 pub fn run_load(load: &Load) -> Result<()> {
-    if load.pattern.writes() && !load.destroy_data {
-        anyhow::bail!("{}: this load overwrites the LU; say --destroy-data to agree", load.url);
+    let plan = load.plan()?;
+    let target = &plan.target;
+    if plan.writes() && !load.destroy_data {
+        bail!("{target}: this load overwrites it; say --destroy-data to agree");
     }
-    let outcome = load::run(&Plan {
-        url: load.url.clone(),
-        pattern: load.pattern,
-        size: load.size,
-        depth: load.depth,
-        seconds: load.seconds,
-        warm_up_seconds: load.warm_up_seconds,
-        connections: load.connections,
-        cpu: load.cpu,
-        span: load.span,
-        verify: load.verify,
-        seed: load.seed,
-    })?;
+    let outcome = load::run(&plan, !load.json && std::io::stderr().is_terminal())?;
     if load.json {
         println!("{}", serde_json::to_string(&outcome)?)
     } else {
         println!("{outcome}")
     }
-    anyhow::ensure!(
-        outcome.mismatches == 0,
-        "{}: {} blocks of 4 KiB are not what was written",
-        load.url,
-        outcome.mismatches
-    );
-    anyhow::ensure!(outcome.failed == 0, "{}: {} commands failed", load.url, outcome.failed);
+    let total = &outcome.total;
+    ensure!(total.mismatches == 0, "{target}: {} blocks of 4 KiB are not what was written", total.mismatches);
+    ensure!(total.failed == 0, "{target}: {} I/Os failed", total.failed);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: Load,
+    }
+
+    fn plan(words: &[&str]) -> Result<Plan> {
+        Line::try_parse_from([&["load", "x"], words].concat())?.load.plan()
+    }
+
+    #[test]
+    fn options_say_what_is_run() {
+        let plan = plan(&[
+            "--access",
+            "size=4KiB,share=70",
+            "--access",
+            "size=64KiB,read=0,share=30",
+            "--rate",
+            "50",
+        ])
+        .expect("reads");
+        assert_eq!(plan.jobs[0].mix.kinds().len(), 2);
+        assert_eq!(plan.jobs[0].pace, Pace::Open { ios_per_s: 50.0, arrivals: Arrivals::Even });
+        assert!(plan.writes() && plan.check().is_ok());
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for words in [
+            &["--access", "size=4KiB,share=70"][..],
+            &["--access", "size=4KiB", "--pattern", "randread"],
+            &["--icf", "a", "--fio", "b"],
+            &["--job", "a"],
+        ] {
+            assert!(plan(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_loaded_and_measured() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("disk.img");
+        std::fs::write(&path, vec![0; 4 << 20]).expect("a file");
+        let target = path.display().to_string();
+        let written = |verify_reads: &[&str]| {
+            let words =
+                [&["load", target.as_str(), "--seconds", "0.2", "--warm-up-seconds", "0"], verify_reads]
+                    .concat();
+            let plan = Line::try_parse_from(words).expect("reads").load.plan().expect("a plan");
+            load::run(&plan, false).expect("runs").total
+        };
+        // Long enough, and small enough, that every block is written.
+        let writes = written(&["--pattern", "seqwrite", "--size", "1MiB", "--depth", "4", "--verify"]);
+        assert!(writes.ios > 4 && writes.failed == 0, "{writes:?}");
+        let reads = written(&["--verify", "--rate", "400", "--depth", "4"]);
+        assert_eq!((reads.mismatches, reads.failed), (0, 0), "{reads:?}");
+        assert!((40..=81).contains(&(reads.ios + reads.unsent)), "{reads:?}");
+        let other = written(&["--verify", "--seed", "2"]);
+        assert!(other.mismatches > 0, "{other:?}");
+    }
 }

@@ -1,133 +1,72 @@
-//! Loads: one pattern against one LU, as cheap as an initiator can be, so that the figures are the array's.
+//! Loads: access specifications against a LU, a file or a device, as cheap as an initiator can be, so that the figures are the target's.
+//!
+//! ```text
+//!   cli ── Plan: target, jobs ──> run ──> lanes (a thread, a world, a session or drive each) ──> Outcome
+//!   icf, fio ──> Written ──┘                 ├─ reads: reads alone, whose data stays where it came
+//!                                            └─ workers: everything else, closed or open loop
+//! ```
 
+pub mod access;
+pub mod fio;
+pub mod icf;
+mod job;
+mod lane;
+mod live;
 mod outcome;
 mod reads;
+mod target;
 mod window;
-mod writes;
+mod workers;
+mod written;
+
+pub use access::{Access, AccessError, Burst, Mix};
+pub use job::{Arrivals, Job, JobError, Pace, Plan};
+pub use outcome::{JobOutcome, Latency, Outcome};
+pub use written::{LeftOut, Written};
+
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use iscsi::initiator::{Options, Session, Url};
-use scsi::Lun;
-use world::World;
 
-pub use outcome::Outcome;
+use lane::Lane;
+use live::Live;
+use target::Place;
 
-use crate::cli::Pattern;
-use crate::hosts::{Disk, thread_cpu};
-use window::{Places, Window};
-
-/// What a load does.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The LU.
-    pub url: String,
-    /// What to do.
-    pub pattern: Pattern,
-    /// Bytes of one command.
-    pub size: u64,
-    /// Commands in flight per connection.
-    pub depth: u16,
-    /// How long it is measured.
-    pub seconds: f64,
-    /// How long it runs before.
-    pub warm_up_seconds: f64,
-    /// Sessions.
-    pub connections: usize,
-    /// The processor of the first.
-    pub cpu: Option<usize>,
-    /// Only so many bytes of the LU.
-    pub span: Option<u64>,
-    /// Whether content is checked.
-    pub verify: bool,
-    /// Random seed.
-    pub seed: u64,
-}
-
-/// One connection of a load.
-#[derive(Clone)]
-struct Lane {
-    plan: Plan,
-    login: Options,
-    lun: Lun,
-    index: usize,
-}
-
-/// Most commands in flight on one connection: what a session's table of tags holds.
-const DEPTH_MAX: u16 = 1000;
-/// The longest that a load runs: a week.
-const SECONDS_MAX: f64 = 7.0 * 86_400.0;
-
-/// Runs a load to its end.
-pub fn run(plan: &Plan) -> Result<Outcome> {
-    let url = Url::parse(&plan.url)?;
-    check(plan)?;
-    let login = crate::vaai::login_of(&url)?;
-    let mut threads = Vec::new();
-    for index in 0..plan.connections {
-        // An initiator port of its own for each session.
-        let number = (index as u32 + 1).to_be_bytes();
-        let login =
-            Options { isid: [0x80, 1, number[2], number[3], 0, 0], depth_max: plan.depth, ..login.clone() };
-        let lane = Lane { plan: plan.clone(), login, lun: Lun(url.lun), index };
-        let cpu = plan.cpu.map(|first| first + index);
-        let options = world_real::Options {
-            seed: plan.seed ^ (index as u64) << 32,
-            cpu,
-            ..world_real::Options::default()
-        };
-        threads.push(world_real::start(&format!("load-{index}"), options, move |world| lane.run(world))?);
+/// Runs a plan to its end; `tells` shows on a terminal how it goes meanwhile.
+pub fn run(plan: &Plan, tells: bool) -> Result<Outcome> {
+    plan.check()?;
+    let place = Place::find(&plan.target)?;
+    let workers: usize = plan.jobs.iter().map(|job| job.workers).sum();
+    let live = Arc::new(Live::new(workers));
+    let (plan, mut threads) = (Arc::new(plan.clone()), Vec::new());
+    for (job, of) in plan.jobs.iter().enumerate() {
+        for index in 0..of.workers {
+            let number = threads.len();
+            let lane =
+                Lane { plan: plan.clone(), place: place.clone(), job, index, number, live: live.clone() };
+            let options = world_real::Options {
+                seed: plan.seed ^ (number as u64) << 32,
+                cpu: plan.cpu.map(|first| first + number),
+                ..world_real::Options::default()
+            };
+            threads.push(world_real::start(&format!("load-{number}"), options, move |w| lane.run(w))?);
+        }
     }
-    let mut total: Option<Outcome> = None;
+    let show = tells.then(|| live::show(&plan, live.clone()));
+    let mut lanes = Vec::new();
     for thread in threads {
-        let outcome = thread.join().map_err(|_| anyhow!("a connection has panicked"))???;
-        total = Some(total.map_or_else(|| outcome.clone(), |t| t.plus(&outcome)));
+        let lane = thread.join().map_err(|_| anyhow!("a worker has panicked")).and_then(|done| done?);
+        // Whoever fails first ends the load: the others would run to their end for nothing.
+        if lane.is_err() {
+            live.stop();
+        }
+        lanes.push(lane);
     }
-    total.ok_or_else(|| anyhow!("no connection ran"))
-}
-
-fn check(plan: &Plan) -> Result<()> {
-    ensure!(plan.size > 0 && plan.size <= world::BUF_LEN_MAX as u64, "--size: between one block and 8 MiB");
-    ensure!((1..=DEPTH_MAX).contains(&plan.depth), "--depth: between 1 and {DEPTH_MAX}");
-    ensure!((1..=1024).contains(&plan.connections), "--connections: between 1 and 1024");
-    ensure!(plan.seconds > 0.0 && plan.seconds <= SECONDS_MAX, "--seconds: more than 0, at most a week");
-    ensure!((0.0..=SECONDS_MAX).contains(&plan.warm_up_seconds), "--warm-up-seconds: at most a week");
-    ensure!(!plan.verify || plan.size.is_multiple_of(4096), "--verify: needs a --size of whole 4 KiB");
-    Ok(())
-}
-
-impl Lane {
-    async fn run(self, world: World) -> Result<Outcome> {
-        let session = Session::login(&world, &self.login).await.with_context(|| self.plan.url.clone())?;
-        let disk = Disk::open(world.clone(), session.clone(), self.lun)
-            .await
-            .with_context(|| self.plan.url.clone())?;
-        let caps = disk.capabilities().await?;
-        let len = self.plan.span.unwrap_or(u64::MAX).min(caps.len_bytes);
-        let (size, block) = (self.plan.size, caps.block_bytes);
-        ensure!(size.is_multiple_of(block.into()), "--size {size}: the LU has blocks of {block} bytes");
-        ensure!(len >= size, "--span: the load has no room on {len} bytes");
-        ensure!(
-            caps.transfer_bytes_max == 0 || size <= caps.transfer_bytes_max,
-            "--size {size}: the LU takes {} bytes at most",
-            caps.transfer_bytes_max
-        );
-        let places = Places::new(
-            self.plan.pattern.is_random(),
-            size,
-            len,
-            (self.index, self.plan.connections),
-            world.random("places"),
-        );
-        let window = Window::new(world.now(), self.plan.warm_up_seconds, self.plan.seconds);
-        let before = thread_cpu();
-        let cheap = !self.plan.verify && !self.plan.pattern.writes();
-        let window = if cheap {
-            session.close();
-            reads::run(&world, &self.login, self.lun, block, places, self.plan.depth, window).await?
-        } else {
-            writes::run(&disk, &self.plan, places, window).await?
-        };
-        let cpu = thread_cpu() - before;
-        Ok(window.outcome(&self.plan, cpu))
+    live.stop();
+    if let Some(show) = show {
+        let _ = show.join();
     }
+    let lanes = lanes.into_iter().collect::<Result<Vec<_>>>().with_context(|| plan.target.clone())?;
+    ensure!(!lanes.is_empty(), "no worker ran");
+    Ok(Outcome::of(&plan, lanes))
 }

@@ -8,23 +8,33 @@ use iscsi::initiator::load::{Read, read};
 use scsi::Lun;
 use world::World;
 
-use super::window::{Places, Window};
+use super::access::{Op, Walk};
+use super::window::Window;
+
+/// The LU of one worker.
+pub(super) struct To {
+    pub(super) login: Options,
+    pub(super) lun: Lun,
+    pub(super) block_bytes: u32,
+}
 
 /// Keeps `depth` reads in flight until the window closes.
 pub(super) async fn run(
     world: &World,
-    login: &Options,
-    lun: Lun,
-    block_bytes: u32,
-    mut places: Places,
+    to: &To,
+    mut walk: Walk,
     depth: u16,
     window: Window,
 ) -> Result<Window> {
-    let block = u64::from(block_bytes);
-    let blocks = (places.size() / block) as u32;
+    let block = u64::from(to.block_bytes);
+    let (lun, block_bytes) = (to.lun, to.block_bytes);
     let window = RefCell::new(window);
-    let next =
-        || window.borrow().is_open().then(|| Read { lun, lba: places.next() / block, blocks, block_bytes });
+    let next = || {
+        window.borrow().is_going().then(|| {
+            let op = walk.step();
+            Read { lun, lba: op.at / block, blocks: (op.len / block) as u32, block_bytes }
+        })
+    };
     // The first command of a session is answered by the unit attention of a new nexus (29h/00h); it read nothing.
     let mut greeted = false;
     let done = |c: iscsi::initiator::load::Completed| {
@@ -32,8 +42,10 @@ pub(super) async fn run(
             greeted = true;
             return;
         }
-        window.borrow_mut().completed(c.submitted_at, c.completed_at, c.status == scsi::Status::Good as u8);
+        let good = c.status == scsi::Status::Good as u8;
+        let op = Op { at: 0, len: c.read.blocks as u64 * block, reads: true, pause: None };
+        window.borrow_mut().completed(c.submitted_at, c.completed_at, op, good);
     };
-    read(world, login, depth, next, done).await?;
+    read(world, &to.login, depth, next, done).await?;
     Ok(window.into_inner())
 }

@@ -1,66 +1,41 @@
-//! Where a load goes next, and what counts: completions between the end of the warm-up and the end of the load.
+//! What counts: completions between the end of the warm-up and the end of the load.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use world::{Instant, Rng};
+use world::Instant;
 
-use super::{Outcome, Plan};
-
-/// The places of a load, one after the other.
-pub(crate) struct Places {
-    random: bool,
-    size: u64,
-    slots: u64,
-    next: u64,
-    rng: Rng,
-}
-
-impl Places {
-    /// Over `len` bytes. Of several connections that go in sequence, each begins at its own part.
-    pub(crate) fn new(
-        random: bool,
-        size: u64,
-        len: u64,
-        (index, connections): (usize, usize),
-        rng: Rng,
-    ) -> Places {
-        let slots = len / size;
-        Places { random, size, slots, next: slots * index as u64 / connections as u64, rng }
-    }
-
-    /// The next place, in bytes.
-    pub(crate) fn next(&mut self) -> u64 {
-        if self.random {
-            return self.rng.u64(0..self.slots) * self.size;
-        }
-        let at = self.next;
-        self.next = (at + 1) % self.slots;
-        at * self.size
-    }
-
-    /// Bytes of one command.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-}
+use super::access::Op;
+use super::live::Live;
 
 /// The longest latency that is told apart: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// Completions are counted here.
-pub(crate) struct Window {
+/// Completions of one worker are counted here.
+pub(super) struct Window {
     from: Instant,
     to: Instant,
     now: Instant,
-    latency: Histogram<u64>,
-    ios: u64,
-    failed: u64,
-    mismatches: u64,
+    live: Arc<Live>,
+    number: usize,
+    pub(super) latency: Histogram<u64>,
+    pub(super) ios: u64,
+    pub(super) bytes: u64,
+    pub(super) failed: u64,
+    pub(super) mismatches: u64,
+    /// Of an open loop: due within the load and never sent.
+    pub(super) unsent: u64,
 }
 
 impl Window {
-    pub(crate) fn new(start: Instant, warm_up_s: f64, seconds: f64) -> Window {
+    pub(super) fn new(
+        start: Instant,
+        warm_up_s: f64,
+        seconds: f64,
+        live: Arc<Live>,
+        number: usize,
+    ) -> Window {
         let from = start + Duration::from_secs_f64(warm_up_s);
         let latency =
             Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("bounds that the histogram takes");
@@ -68,38 +43,54 @@ impl Window {
             from,
             to: from + Duration::from_secs_f64(seconds),
             now: start,
+            live,
+            number,
             latency,
             ios: 0,
+            bytes: 0,
             failed: 0,
             mismatches: 0,
+            unsent: 0,
         }
     }
 
-    /// Whether more is to be sent.
-    pub(crate) fn is_open(&self) -> bool {
-        self.now < self.to
+    /// Whether more is to be sent, as of the last completion: for those who do not look at the clock.
+    pub(super) fn is_going(&self) -> bool {
+        self.is_open(self.now)
     }
 
-    /// A command ended.
-    pub(crate) fn completed(&mut self, submitted: Instant, completed: Instant, good: bool) {
+    /// Whether more is to be sent.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        now < self.to && !self.live.is_stopped()
+    }
+
+    /// When it closes.
+    pub(super) fn end(&self) -> Instant {
+        self.to
+    }
+
+    /// A command ended. Its latency counts from `due` on: when it was sent or, in an open loop, was to be.
+    pub(super) fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
         self.now = completed;
+        self.live.count(self.number, op.len);
         if completed < self.from || completed >= self.to {
             return;
         }
         self.ios += 1;
+        self.bytes += if good { op.len } else { 0 };
         self.failed += u64::from(!good);
-        let ns = u64::try_from(completed.since(submitted).as_nanos()).unwrap_or(LATENCY_NS_MAX);
+        let ns = u64::try_from(completed.since(due).as_nanos()).unwrap_or(LATENCY_NS_MAX);
         self.latency.saturating_record(ns.max(1));
     }
 
     /// Blocks that were not as written.
-    pub(crate) fn mismatched(&mut self, blocks: u64) {
+    pub(super) fn mismatched(&mut self, blocks: u64) {
         self.mismatches += blocks;
     }
 
-    /// What it came to.
-    pub(crate) fn outcome(self, plan: &Plan, cpu: Duration) -> Outcome {
-        Outcome::new(plan, self.ios, self.failed, self.mismatches, self.latency, cpu)
+    /// So many were due and never sent.
+    pub(super) fn left_behind(&mut self, unsent: u64) {
+        self.unsent = unsent;
     }
 }
 
@@ -107,23 +98,25 @@ impl Window {
 mod tests {
     use super::*;
 
-    #[test]
-    fn sequences_wrap_and_connections_begin_apart() {
-        let rng = || Rng::with_seed(1);
-        let mut places = Places::new(false, 10, 45, (1, 2), rng());
-        assert_eq!([places.next(), places.next(), places.next()], [20, 30, 0]);
-        let mut random = Places::new(true, 10, 45, (0, 1), rng());
-        assert!((0..100).all(|_| random.next() <= 30));
-    }
+    const OP: Op = Op { at: 0, len: 4096, reads: true, pause: None };
 
     #[test]
     fn only_what_ends_within_the_window_counts() {
-        let mut window = Window::new(Instant(0), 1.0, 1.0);
+        let mut window = Window::new(Instant(0), 1.0, 1.0, Arc::new(Live::new(1)), 0);
         let s = 1_000_000_000;
         for (completed, good) in [(s / 2, true), (s, true), (s + 1, false), (2 * s, true)] {
-            window.completed(Instant(completed - 1000), Instant(completed), good);
+            window.completed(Instant(completed - 1000), Instant(completed), OP, good);
         }
-        assert_eq!((window.ios, window.failed, window.is_open()), (2, 1, false));
+        assert_eq!((window.ios, window.failed, window.bytes, window.is_going()), (2, 1, 4096, false));
         assert_eq!(window.latency.max(), 1000);
+    }
+
+    #[test]
+    fn who_is_stopped_sends_nothing_more() {
+        let live = Arc::new(Live::new(1));
+        let window = Window::new(Instant(0), 0.0, 1.0, live.clone(), 0);
+        assert!(window.is_open(Instant(1)));
+        live.stop();
+        assert!(!window.is_open(Instant(1)));
     }
 }
