@@ -112,8 +112,8 @@ bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s
 	@$(MAKE) --no-print-directory bench-layers
 
 .PHONY: bench-layers
-bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, placement, modelled drives
-	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p array -p lab --examples
+bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, scheduling, placement, modelled drives
+	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p qos -p array -p lab --examples
 	@mkdir -p target/bench
 	@$(STEP) "parity kernels" target/release/examples/speed
 	@$(STEP) "sequential writes, file drives" target/release/examples/sequential --dir target/bench
@@ -121,6 +121,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "opening a pool of 10 TB" target/release/examples/open_ten_tb scattered
 	@$(STEP) "frames of the cache" target/release/examples/frames
 	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
+	@$(STEP) "scheduling decisions" target/release/examples/decisions
 	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams
 	@$(STEP) "placement, in virtual time" target/release/examples/placement
 	@$(STEP) "modelled drives beside measured ones" target/release/examples/drives

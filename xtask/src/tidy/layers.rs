@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -12,14 +12,27 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("raid", &["world", "block", "parity"]),
     ("pool", &["world", "block", "raid"]),
     ("cache", &["world", "block"]),
+    ("qos", &[]),
     ("scsi", &["world", "block"]),
     ("iscsi", &["world", "block", "scsi"]),
-    ("array", &["world", "block", "raid", "pool", "cache", "scsi", "iscsi"]),
+    ("array", &["world", "block", "raid", "pool", "cache", "qos", "scsi", "iscsi"]),
     (
         "lab",
-        &["world", "world_real", "world_model", "block", "raid", "pool", "cache", "scsi", "iscsi", "array"],
+        &[
+            "world",
+            "world_real",
+            "world_model",
+            "block",
+            "raid",
+            "pool",
+            "cache",
+            "qos",
+            "scsi",
+            "iscsi",
+            "array",
+        ],
     ),
-    ("admin", &["world", "array"]),
+    ("admin", &["world", "qos", "array"]),
     ("masu", ALL),
     ("xtask", ALL),
 ];
@@ -33,6 +46,7 @@ const ALL: &[&str] = &[
     "raid",
     "pool",
     "cache",
+    "qos",
     "scsi",
     "iscsi",
     "array",

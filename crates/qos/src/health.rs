@@ -1,0 +1,150 @@
+//! Whether minimums are kept: each window is judged when it has ended.
+
+use crate::expected::Claim;
+use crate::scheduler::{FlowId, Scheduler};
+use crate::tag::SECOND_NS;
+
+/// A minimum is judged over this time: a request of 512 KiB is 2 % of a second at 24 MB/s, and 0.4 % of this.
+pub const WINDOW_NS: u64 = 5 * SECOND_NS;
+/// A minimum is kept when this much of it was served.
+const KEPT_PERCENT: u64 = 98;
+/// Who had requests out for this much of a window asked for all that it could get.
+const BUSY_PERCENT: u64 = 95;
+/// So many windows in a row make it news: 10 s, and a single hiccup is none.
+const WINDOWS: u32 = 2;
+
+/// How a flow is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// It gets what it was promised, or does not ask for it.
+    #[default]
+    Ok,
+    /// It asks and does not get it. Units per second.
+    BelowMinimum {
+        /// What it was promised.
+        minimum_iops: u64,
+        /// What it got in the last window.
+        served_iops: u64,
+    },
+}
+
+/// What a flow did in the window that runs.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FlowWindow {
+    pub(crate) begun_bytes: u64,
+    pub(crate) served_bytes: u64,
+    busy_ns: u64,
+    busy_since: Option<u64>,
+    /// Windows in a row that say otherwise than `health`.
+    against: u32,
+    health: Health,
+    demand: Option<u64>,
+}
+
+impl FlowWindow {
+    /// The flow has so many requests out from now on.
+    pub(crate) fn changed(&mut self, now: u64, outstanding: u32) {
+        match (self.busy_since, outstanding) {
+            (None, 1..) => self.busy_since = Some(now),
+            (Some(since), 0) => {
+                self.busy_ns += now.saturating_sub(since);
+                self.busy_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the window; gives what is news.
+    fn close(&mut self, now: u64, passed_ns: u64, minimum: u64, unit_bytes: u64) -> Option<Health> {
+        if let Some(since) = self.busy_since.replace(now) {
+            self.busy_ns += now.saturating_sub(since);
+        } else {
+            self.busy_since = None;
+        }
+        let per_s = |bytes: u64| (u128::from(bytes) * u128::from(SECOND_NS) / u128::from(passed_ns)) as u64;
+        let (begun, served) = (per_s(self.begun_bytes), per_s(self.served_bytes));
+        let always_busy = self.busy_ns >= passed_ns / 100 * BUSY_PERCENT;
+        self.demand = (!always_busy).then_some(served / unit_bytes);
+        (self.begun_bytes, self.served_bytes, self.busy_ns) = (0, 0, 0);
+        let asks = always_busy || begun >= minimum;
+        let found = match asks && served < minimum / 100 * KEPT_PERCENT {
+            false => Health::Ok,
+            true => {
+                Health::BelowMinimum { minimum_iops: minimum / unit_bytes, served_iops: served / unit_bytes }
+            }
+        };
+        if (found == Health::Ok) == (self.health == Health::Ok) {
+            (self.against, self.health) = (0, found);
+            return None;
+        }
+        self.against += 1;
+        if self.against < WINDOWS {
+            return None;
+        }
+        (self.against, self.health) = (0, found);
+        Some(found)
+    }
+}
+
+/// When the window began, and how the reservation clock ran in the one before.
+pub(crate) struct Judge {
+    since: u64,
+    held_ns: u64,
+    scale_permille: u32,
+}
+
+impl Default for Judge {
+    fn default() -> Judge {
+        Judge { since: 0, held_ns: 0, scale_permille: 1000 }
+    }
+}
+
+impl Scheduler {
+    /// Ends a window when it is time ([`WINDOW_NS`]); adds the flows about which there is news.
+    pub fn close_window(&mut self, now: u64, changed: &mut Vec<(FlowId, Health)>) {
+        self.meter.elapse(now);
+        let passed = now.saturating_sub(self.judge.since);
+        if passed < WINDOW_NS {
+            return;
+        }
+        let held = (self.held_ns - self.judge.held_ns).min(passed);
+        self.judge = Judge {
+            since: now,
+            held_ns: self.held_ns,
+            scale_permille: 1000 - (u128::from(held) * 1000 / u128::from(passed)) as u32,
+        };
+        let unit_bytes = self.settings.unit_bytes;
+        self.meter.close(passed, unit_bytes);
+        for (number, flow) in self.flows.iter_mut().enumerate().filter(|(_, f)| f.in_use) {
+            if let Some(health) = flow.window.close(now, passed, flow.minimum, unit_bytes) {
+                changed.push((FlowId(number as u32), health));
+            }
+        }
+    }
+
+    /// How a flow is.
+    pub fn health(&self, flow: FlowId) -> Health {
+        self.flows[flow.0 as usize].window.health
+    }
+
+    /// What each flow may claim of the array: its policy, and what it asked for in the last window; none: all that it could get.
+    pub fn claims(&self) -> impl Iterator<Item = (FlowId, Claim)> {
+        let claim = |(number, flow): (usize, &crate::flow::Flow)| {
+            let policy = &flow.policy;
+            let claim = Claim {
+                minimum: policy.minimum_iops,
+                maximum: policy.maximum_iops,
+                weight: u64::from(policy.weight),
+                demand: flow.window.demand,
+            };
+            (FlowId(number as u32), claim)
+        };
+        self.flows.iter().enumerate().filter(|(_, f)| f.in_use && f.clients > 0).map(claim)
+    }
+
+    /// Of 1000: what of the minimums could be given in the last window. Less means that more is promised than the array gives, and that all
+    /// were scaled alike.
+    pub fn scale_permille(&self) -> u32 {
+        self.judge.scale_permille
+    }
+}

@@ -1,0 +1,49 @@
+//! Where a flow that waits has its place: among those whose turn can come, or among those that wait for their maximum.
+
+use crate::flow::SLACK_NS;
+use crate::scheduler::Scheduler;
+
+impl Scheduler {
+    /// Puts a flow where it belongs after its tags or its queue have changed.
+    pub(crate) fn place(&mut self, now: u64, number: u32) {
+        let clock = self.clock(now);
+        let flow = &mut self.flows[number as usize];
+        let free_at = flow.free_at();
+        if flow.waiting == 0 || free_at > now {
+            self.due.remove(number);
+            self.turns.remove(number);
+            match flow.waiting {
+                0 => self.limited.remove(number),
+                _ => self.limited.set(number, free_at),
+            }
+            return;
+        }
+        self.limited.remove(number);
+        self.turns.set(number, flow.share.at);
+        if flow.minimum > 0 {
+            flow.reserve.raise_to(clock.saturating_sub(SLACK_NS));
+            self.due.set(number, flow.reserve.at);
+        } else {
+            self.due.remove(number);
+        }
+    }
+
+    /// Flows whose maximum lets them join those whose turn can come.
+    pub(crate) fn let_in(&mut self, now: u64) {
+        while let Some((free_at, number)) = self.limited.first()
+            && free_at <= now
+        {
+            self.place(now, number);
+        }
+    }
+
+    /// The reservation clock waits for a flow that has waited for longer than the slack: there is more promised than the array gives.
+    pub(crate) fn hold_clock(&mut self, now: u64) {
+        let Some((due, number)) = self.due.first() else { return };
+        if self.flows[number as usize].pressure.is_hopeless(now) {
+            return;
+        }
+        let behind = self.clock(now).saturating_sub(due);
+        self.held_ns += behind.saturating_sub(SLACK_NS);
+    }
+}

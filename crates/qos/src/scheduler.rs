@@ -1,0 +1,373 @@
+//! The scheduler: flows, clients and their requests. What is served next is in `service`.
+
+use crate::capacity::Meter;
+use crate::depth::Depth;
+use crate::flow::Flow;
+use crate::health::Judge;
+use crate::heap::Heap;
+use crate::members::{Client, ClientCounts};
+use crate::policy::Policy;
+use crate::queue::{Place, RequestId, Requests};
+use crate::tag::Tag;
+
+/// The unit of work that Windows and Hyper-V count in.
+pub const UNIT_BYTES_DEFAULT: u64 = 8192;
+/// Two requests for each of 32 drives: more does not make a pool faster, and less leaves some of them idle.
+pub const DEPTH_MAX_DEFAULT: u32 = 64;
+
+/// What holds for all flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A request costs this at least; rates are in these.
+    pub unit_bytes: u64,
+    /// Requests below the scheduler at most.
+    pub depth_max: u32,
+    /// Whether there are fewer when a minimum needs it.
+    pub depth_adapts: bool,
+    /// Whether a slot is kept for a moment for who is about to ask again.
+    pub anticipates: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            unit_bytes: UNIT_BYTES_DEFAULT,
+            depth_max: DEPTH_MAX_DEFAULT,
+            depth_adapts: true,
+            anticipates: true,
+        }
+    }
+}
+
+/// An instance of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(pub u32);
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u32);
+
+/// Why a request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its flow's minimum is due (the constraint phase).
+    Minimum,
+    /// It is its flow's turn.
+    Weight,
+}
+
+/// A request that goes below now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// To be given back with [`Scheduler::complete`].
+    pub request: RequestId,
+    /// Who asked.
+    pub client: ClientId,
+    /// What came with it.
+    pub cookie: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// Why it is served.
+    pub phase: Phase,
+    /// How long it waited.
+    pub waited_ns: u64,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// This one goes below.
+    Dispatch(Dispatch),
+    /// Nothing before this time, unless something is submitted, completed or cancelled.
+    WaitUntil(u64),
+    /// Nothing, unless something is submitted, completed or cancelled.
+    Idle,
+}
+
+/// A scheduler of everything that shares drives.
+pub struct Scheduler {
+    pub(crate) settings: Settings,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) clients: Vec<Client>,
+    free_flows: Vec<u32>,
+    free_clients: Vec<u32>,
+    pub(crate) requests: Requests,
+    pub(crate) waiting: u32,
+    pub(crate) below: u32,
+    /// Flows that wait and may be served: by when their minimum is due, and by their turn.
+    pub(crate) due: Heap,
+    pub(crate) turns: Heap,
+    /// Flows that wait for their maximum, by when it lets them.
+    pub(crate) limited: Heap,
+    /// Flows with a minimum that were answered a moment ago and have nothing waiting, by when their minimum is due.
+    pub(crate) awaited: Heap,
+    /// How far the reservation clock is behind.
+    pub(crate) held_ns: u64,
+    /// The turn that was served last.
+    pub(crate) turn: u64,
+    /// This scheduler's part of an array that it shares with others: bytes per second, and when the next request is allowed.
+    pub(crate) part: Option<(u64, Tag)>,
+    pub(crate) depth: Depth,
+    pub(crate) meter: Meter,
+    pub(crate) judge: Judge,
+}
+
+impl Scheduler {
+    /// One without flows.
+    pub fn new(settings: Settings) -> Scheduler {
+        Scheduler {
+            settings,
+            flows: Vec::new(),
+            clients: Vec::new(),
+            free_flows: Vec::new(),
+            free_clients: Vec::new(),
+            requests: Requests::default(),
+            waiting: 0,
+            below: 0,
+            due: Heap::default(),
+            turns: Heap::default(),
+            limited: Heap::default(),
+            awaited: Heap::default(),
+            held_ns: 0,
+            turn: 0,
+            part: None,
+            depth: Depth::new(settings.depth_max),
+            meter: Meter::default(),
+            judge: Judge::default(),
+        }
+    }
+
+    /// What holds for all flows.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Another depth, unit or manner; rates are counted in the new unit at once.
+    pub fn set_settings(&mut self, now: u64, settings: Settings) {
+        self.settings = settings;
+        self.depth.set_max(settings.depth_max);
+        for number in 0..self.flows.len() as u32 {
+            let policy = self.flows[number as usize].policy;
+            self.apply_policy(now, number, policy);
+        }
+    }
+
+    /// The reservation clock.
+    pub(crate) fn clock(&self, now: u64) -> u64 {
+        now.saturating_sub(self.held_ns)
+    }
+
+    /// A flow with this policy and no clients.
+    pub fn add_flow(&mut self, now: u64, policy: Policy) -> FlowId {
+        let flow = Flow::new(now, self.clock(now), self.turn);
+        let number = match self.free_flows.pop() {
+            Some(number) => {
+                self.flows[number as usize] = flow;
+                number
+            }
+            None => {
+                self.flows.push(flow);
+                self.flows.len() as u32 - 1
+            }
+        };
+        for heap in [&mut self.due, &mut self.turns, &mut self.limited, &mut self.awaited] {
+            heap.grow(self.flows.len());
+        }
+        self.apply_policy(now, number, policy);
+        FlowId(number)
+    }
+
+    /// The policy of a flow.
+    pub fn policy(&self, flow: FlowId) -> Policy {
+        self.flows[flow.0 as usize].policy
+    }
+
+    /// Another policy for a flow, from now on.
+    pub fn set_policy(&mut self, now: u64, flow: FlowId, policy: Policy) {
+        if self.flows[flow.0 as usize].policy == policy {
+            return;
+        }
+        self.apply_policy(now, flow.0, policy);
+        // Who was favoured by what held until now owes nothing for that.
+        for number in 0..self.flows.len() as u32 {
+            self.flows[number as usize].share = Tag::at(self.turn);
+            self.place(now, number);
+        }
+        self.depth.look_soon(now);
+    }
+
+    fn apply_policy(&mut self, now: u64, number: u32, policy: Policy) {
+        let clock = self.clock(now);
+        self.flows[number as usize].set_policy(policy, self.settings.unit_bytes, now, clock);
+        self.awaited.remove(number);
+        self.place(now, number);
+    }
+
+    /// Forgets a flow that has no clients any more. Others are the caller's bug.
+    pub fn remove_flow(&mut self, flow: FlowId) {
+        let known = &mut self.flows[flow.0 as usize];
+        assert!(known.in_use && known.clients == 0, "a flow is removed while it has clients");
+        known.in_use = false;
+        self.awaited.remove(flow.0);
+        self.free_flows.push(flow.0);
+    }
+
+    /// A client of a flow.
+    pub fn add_client(&mut self, _now: u64, flow: FlowId) -> ClientId {
+        assert!(self.flows[flow.0 as usize].in_use, "a client is added to a flow that is not there");
+        self.flows[flow.0 as usize].clients += 1;
+        let client = Client::of(flow.0);
+        match self.free_clients.pop() {
+            Some(number) => {
+                self.clients[number as usize] = client;
+                ClientId(number)
+            }
+            None => {
+                self.clients.push(client);
+                ClientId(self.clients.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// The flow of a client.
+    pub fn flow_of(&self, client: ClientId) -> FlowId {
+        FlowId(self.clients[client.0 as usize].flow)
+    }
+
+    /// Makes a client one of another flow. What it has waiting goes along.
+    pub fn move_client(&mut self, now: u64, client: ClientId, flow: FlowId) {
+        let number = client.0 as usize;
+        let (from, waiting, below) =
+            (self.clients[number].flow, self.clients[number].waiting, self.clients[number].below);
+        if from == flow.0 {
+            return;
+        }
+        let old = &mut self.flows[from as usize];
+        old.clients -= 1;
+        old.waiting -= waiting;
+        old.below -= below;
+        if waiting > 0 {
+            old.ring.remove(&mut self.clients, client.0);
+        }
+        old.window.changed(now, old.outstanding());
+        self.place(now, from);
+        let (clock, turn) = (self.clock(now), self.turn);
+        let new = &mut self.flows[flow.0 as usize];
+        if waiting > 0 && new.waiting == 0 {
+            new.begin(now, clock, turn, self.settings.unit_bytes);
+        }
+        new.clients += 1;
+        new.waiting += waiting;
+        new.below += below;
+        if waiting > 0 {
+            new.ring.push(&mut self.clients, client.0);
+        }
+        new.window.changed(now, new.outstanding());
+        self.clients[number].flow = flow.0;
+        self.awaited.remove(flow.0);
+        self.place(now, flow.0);
+        self.depth.look_soon(now);
+    }
+
+    /// Forgets a client; `false` while it has requests.
+    pub fn remove_client(&mut self, _now: u64, client: ClientId) -> bool {
+        let known = &mut self.clients[client.0 as usize];
+        if known.waiting + known.below > 0 {
+            return false;
+        }
+        assert!(known.in_use, "a client is removed twice");
+        known.in_use = false;
+        self.flows[known.flow as usize].clients -= 1;
+        self.free_clients.push(client.0);
+        true
+    }
+
+    /// What was done for a client.
+    pub fn counts(&self, client: ClientId) -> ClientCounts {
+        self.clients[client.0 as usize].counts
+    }
+
+    /// This scheduler's part of an array that it shares with others, in units per second; none: all of it.
+    pub fn set_share(&mut self, now: u64, units_per_s: Option<u64>) {
+        let bytes_per_s = units_per_s.map(|units| (units * self.settings.unit_bytes).max(1));
+        let next = self.part.map_or(Tag::at(now), |(_, tag)| Tag::at(tag.at.min(now)));
+        match (self.part, bytes_per_s) {
+            (Some((rate, _)), Some(wanted)) if rate == wanted => {}
+            _ => self.part = bytes_per_s.map(|rate| (rate, next)),
+        }
+    }
+
+    /// Requests that go below at most, now.
+    pub fn depth(&self) -> u32 {
+        self.depth.now()
+    }
+
+    /// Requests that are below.
+    pub fn in_flight(&self) -> u32 {
+        self.below
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// A request of a client: it waits until it is dispatched.
+    pub fn submit(&mut self, now: u64, client: ClientId, bytes: u64, cookie: u64) -> RequestId {
+        self.meter.elapse(now);
+        let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
+        let known = &mut self.clients[client.0 as usize];
+        assert!(known.in_use, "a request of a client that is not there");
+        let id = self.requests.push(&mut known.queue, (client.0, bytes, cookie), now);
+        known.waiting += 1;
+        let (number, is_first) = (known.flow, known.waiting == 1);
+        let flow = &mut self.flows[number as usize];
+        if is_first {
+            flow.ring.push(&mut self.clients, client.0);
+        }
+        let begins = flow.waiting == 0;
+        if begins {
+            flow.begin(now, clock, turn, unit_bytes);
+        }
+        flow.waiting += 1;
+        self.waiting += 1;
+        flow.window.begun_bytes += bytes.max(unit_bytes);
+        flow.window.changed(now, flow.outstanding());
+        if begins {
+            self.awaited.remove(number);
+            self.place(now, number);
+        }
+        id
+    }
+
+    /// Takes back a request that still waits; `false` when it is below already.
+    pub fn cancel(&mut self, now: u64, request: RequestId) -> bool {
+        self.meter.elapse(now);
+        let found = *self.requests.get(request);
+        if found.place != Place::Waits {
+            return false;
+        }
+        self.take_out(request, found.client);
+        self.requests.end(request);
+        let number = self.clients[found.client as usize].flow;
+        let flow = &mut self.flows[number as usize];
+        flow.window.changed(now, flow.outstanding());
+        self.place(now, number);
+        true
+    }
+
+    /// A request waits no longer.
+    pub(crate) fn take_out(&mut self, request: RequestId, client: u32) {
+        let known = &mut self.clients[client as usize];
+        self.requests.unlink(&mut known.queue, request);
+        known.waiting -= 1;
+        debug_assert_eq!(known.waiting == 0, known.queue.is_empty());
+        let (number, is_last) = (known.flow, known.waiting == 0);
+        let flow = &mut self.flows[number as usize];
+        flow.waiting -= 1;
+        self.waiting -= 1;
+        if is_last {
+            flow.ring.remove(&mut self.clients, client);
+        }
+    }
+}
