@@ -6,6 +6,9 @@ use std::rc::Rc;
 
 use crate::{Buf, Data, Io};
 
+/// Pieces of one vectored write: what Linux takes (IOV_MAX).
+pub const VECTORED_MAX: usize = 1024;
+
 /// What a drive is, asked once when it is opened and true for its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveInfo {
@@ -109,6 +112,10 @@ pub trait DriveBackend {
     fn read(&self, at: u64, buf: Buf) -> Io<Filled>;
     /// Writes `data` at `at`. Memory that the device cannot take as it lies is copied by the back end.
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>>;
+    /// Writes all of `list`, one after the other, from `at` on. A back end that takes one buffer at a time gets them joined.
+    fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
+        self.write(at, joined(&list))
+    }
     /// Makes `len` bytes at `at` read as zeros and gives their space back where the medium can.
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>>;
     /// Makes every write (and zero) that was complete at the call durable.
@@ -116,6 +123,17 @@ pub trait DriveBackend {
     /// Whether the drive is still there: [`DriveError::Gone`] when its file was removed or cut, or the disk pulled. Touches no
     /// block; a drive that hangs does not answer this either.
     fn probe(&self) -> Io<Result<(), DriveError>>;
+}
+
+/// The bytes of a list in one buffer.
+fn joined(list: &[Data]) -> Data {
+    let mut buf = Buf::new(list.iter().map(|data| data.len()).sum());
+    let mut at = 0;
+    for data in list {
+        buf[at..at + data.len()].copy_from_slice(data);
+        at += data.len();
+    }
+    buf.freeze()
 }
 
 /// How often a drive was used, since it was opened.
@@ -183,6 +201,22 @@ impl Drive {
             c.write_bytes += data.len() as u64;
         });
         self.0.backend.write(at, data)
+    }
+
+    /// Writes all of `list`, one after the other, from byte `at` on, as one operation of at most [`BUF_LEN_MAX`](crate::BUF_LEN_MAX)
+    /// bytes in at most [`VECTORED_MAX`] pieces. Panics like [`Drive::read`], for every piece.
+    pub fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
+        assert!(list.len() <= VECTORED_MAX, "{} pieces are too many for one write", list.len());
+        let mut end = at;
+        for data in &list {
+            self.check(end, data.len() as u64);
+            end += data.len() as u64;
+        }
+        self.count(|c| {
+            c.writes += 1;
+            c.write_bytes += end - at;
+        });
+        self.0.backend.write_vectored(at, list)
     }
 
     /// Makes a range read as zeros. Panics like [`Drive::read`].

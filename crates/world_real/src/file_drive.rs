@@ -82,6 +82,12 @@ impl DriveBackend for FileDrive {
         self.start(Work::Write(data), at)
     }
 
+    fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
+        let align = self.medium.memory_align;
+        let aligned = |data: Data| if data.is_aligned_to(align) { data } else { Data::copy_of(&data) };
+        self.start(Work::WriteVectored(Gathered::new(list.into_iter().map(aligned).collect())), at)
+    }
+
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
         match self.medium.zeroing.get() {
             Zeroing::Fallocate(mode) => self.start(Work::Fallocate { mode, len }, at),
@@ -107,6 +113,7 @@ fn zeros(len: u64) -> Work {
 enum Work {
     Read(Buf),
     Write(Data),
+    WriteVectored(Gathered),
     Fallocate {
         mode: i32,
         len: u64,
@@ -117,6 +124,36 @@ enum Work {
         len: u64,
     },
     Flush,
+}
+
+/// Buffers that go to neighbouring places, and their addresses as the kernel wants them.
+struct Gathered {
+    list: Vec<Data>,
+    /// Of the bytes that are still to be written. On the heap: the kernel may read it as long as the operation is in flight.
+    iovecs: Box<[libc::iovec]>,
+}
+
+impl Gathered {
+    fn new(list: Vec<Data>) -> Gathered {
+        Gathered { list, iovecs: Box::default() }
+    }
+
+    fn len(&self) -> u64 {
+        self.list.iter().map(|data| data.len() as u64).sum()
+    }
+
+    /// The addresses of what lies behind the first `done` bytes.
+    fn rest(&mut self, done: usize) -> &[libc::iovec] {
+        let mut skip = done;
+        let rest = self.list.iter().filter_map(|data| {
+            let part = &data[skip.min(data.len())..];
+            skip -= data.len() - part.len();
+            let iovec = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+            (!part.is_empty()).then_some(iovec)
+        });
+        self.iovecs = rest.collect();
+        &self.iovecs
+    }
 }
 
 enum End {
@@ -148,6 +185,10 @@ impl DriveOp {
                 let rest = &data[done..];
                 opcode::Write::new(fd, rest.as_ptr(), rest.len() as u32).offset(offset).build()
             }
+            Work::WriteVectored(gathered) => {
+                let iovecs = gathered.rest(done);
+                opcode::Writev::new(fd, iovecs.as_ptr(), iovecs.len() as u32).offset(offset).build()
+            }
             Work::Zeros { piece, len } => {
                 let now = (*len - self.done).min(piece.len() as u64);
                 opcode::Write::new(fd, piece.as_ptr(), now as u32).offset(offset).build()
@@ -163,6 +204,7 @@ impl DriveOp {
         match &self.work {
             Work::Read(buf) => buf.len() as u64,
             Work::Write(data) => data.len() as u64,
+            Work::WriteVectored(gathered) => gathered.len(),
             Work::Zeros { len, .. } => *len,
             Work::Fallocate { .. } | Work::Flush => 0,
         }
@@ -253,6 +295,17 @@ mod tests {
         }
         assert!(op.is_none(), "the last answer completes");
         io.try_now().ok().expect("complete")
+    }
+
+    #[test]
+    fn a_vectored_write_goes_on_where_a_short_one_ended() {
+        let list = || vec![Buf::zeroed(512).freeze(), Buf::zeroed(1024).freeze(), Buf::zeroed(512).freeze()];
+        let mut gathered = Gathered::new(list());
+        let mut lens = |done| gathered.rest(done).iter().map(|iovec| iovec.iov_len).collect::<Vec<_>>();
+        assert_eq!(lens(0), [512, 1024, 512]);
+        assert_eq!(lens(512), [1024, 512]);
+        assert_eq!(lens(1024), [512, 512]);
+        assert_eq!(lens(1536), [512]);
     }
 
     #[test]

@@ -125,6 +125,16 @@ impl DriveBackend for MemoryDrive {
         Io::ready(Ok(()))
     }
 
+    fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
+        let mut at = at;
+        for data in list {
+            let len = data.len() as u64;
+            drop(self.write(at, data));
+            at += len;
+        }
+        Io::ready(Ok(()))
+    }
+
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
         self.0.borrow_mut().zero(at as usize, len as usize);
         Io::ready(Ok(()))

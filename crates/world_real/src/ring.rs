@@ -68,6 +68,8 @@ impl Ring {
 
     /// Hands all queued entries to the kernel, sleeps if asked to, and reaps.
     pub(crate) fn turn(&mut self, sleep: Sleep) -> io::Result<()> {
+        // A full queue had results reaped early: nothing else may end, so that nobody would wake a sleeper.
+        let sleep = if self.ended.is_empty() { sleep } else { Sleep::No };
         let entered = match sleep {
             Sleep::No => {
                 let queue = self.io.submission();

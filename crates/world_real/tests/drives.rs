@@ -47,20 +47,30 @@ async fn check_round_trips(drive: &Drive) {
         let at = rng.u64(0..LEN_BYTES / block) * block;
         let len = (rng.u64(1..=256) * block).min(LEN_BYTES - at);
         let (from, to) = (at as usize, (at + len) as usize);
-        match rng.u8(0..5) {
+        match rng.u8(0..6) {
             0 => {
                 assert_eq!(drive.zero(at, len).await, Ok(()));
                 plain[from..to].fill(0);
             }
             1 => {
+                // Neighbours of different sizes, the last of them unaligned in memory.
+                let mut long = Buf::new(len as usize + 7);
+                long.fill(step as u8);
+                let (cut, long) = ((len / block / 2 * block) as usize, long.freeze());
+                let parts = [long.slice(0..cut), long.slice(cut + 7..)];
+                let list = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                assert_eq!(drive.write_vectored(at, list).await, Ok(()));
+                plain[from..to].fill(step as u8);
+            }
+            2 => {
                 // Memory that does not lie on the device's alignment.
                 let mut long = Buf::new(len as usize + 7);
                 long.fill(step as u8);
                 assert_eq!(drive.write(at, long.freeze().slice(7..)).await, Ok(()));
                 plain[from..to].fill(step as u8);
             }
-            2 => assert_eq!(drive.flush().await, Ok(())),
-            3 => {
+            3 => assert_eq!(drive.flush().await, Ok(())),
+            4 => {
                 let got = drive.read(at, Buf::new(len as usize)).await;
                 assert_eq!(got.result, Ok(()));
                 assert!(got.buf[..] == plain[from..to], "step {step}: {len} bytes at {at}");

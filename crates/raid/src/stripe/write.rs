@@ -5,7 +5,7 @@ use std::rc::Rc;
 use block::{BlockError, Buf, Data, Pieces};
 use parity::{Plan, Span, Way, mul_xor_into, p, pq, q, q_coefficient, xor_into};
 use smallvec::SmallVec;
-use world::{DriveError, Filled, Io};
+use world::{Drive, DriveError, Filled, Io};
 
 use super::Rows;
 use super::change::{Change, Intent, New, Piece};
@@ -19,8 +19,8 @@ const ZERO_ROWS_MAX: u64 = 4096;
 
 /// Full rows that one change takes in an optimal group, of which the journal gets checksums only.
 const FULL_ROWS_MAX: u64 = 64;
-/// Neighbouring units of one drive are joined to writes of at most this size: a copy costs less than a drive operation.
-const JOIN_BYTES_MAX: u64 = 1 << 20;
+/// Neighbouring units of one drive go there in one operation of at most this size.
+const RUN_BYTES_MAX: u64 = 1 << 20;
 
 /// Rows that one change may have with their content.
 fn content_rows_max(rows: &Rows) -> u64 {
@@ -155,14 +155,9 @@ impl Inner {
         let ticket = self.journal(rows, &change).await?;
         let whole = !optimal || change.intents.is_empty() || self.is_optimal();
         let mut writes: Operations = SmallVec::new();
-        for Piece { position, at, new } in in_place(&change, self.members.len() as u32, whole) {
-            let Some(drive) = self.members[position as usize].taking_part() else { continue };
-            let at = self.data_offset + at;
-            let io = match new {
-                New::Content(data) | New::Unlogged(data) => drive.write(at, data),
-                New::Zeros(len) => drive.zero(at, len),
-            };
-            writes.push((position, io));
+        for run in in_place(&change, self.members.len() as u32, whole) {
+            let Some(drive) = self.members[run[0].position as usize].taking_part() else { continue };
+            writes.push((run[0].position, write_run(&drive, self.data_offset + run[0].at, &run)));
         }
         let outcome = self.drop_failed(writes).await;
         rows.journal.placed(ticket);
@@ -289,45 +284,46 @@ fn intent_of(rows: &Rows, row: u64, new: &[(u32, Span, Data)], parities: &[(u32,
     Intent { row, sums }
 }
 
-/// The writes in place of a change, drive by drive; neighbours are joined. Without `whole` only those whose content is in the journal.
-fn in_place(change: &Change, width: u32, whole: bool) -> Vec<Piece> {
-    let mut out: Vec<Piece> = Vec::with_capacity(change.pieces.len());
+/// Pieces that follow each other on one drive; of those of zeros each by itself.
+type Run<'a> = SmallVec<[&'a Piece; 16]>;
+
+/// The writes in place of a change, drive by drive; neighbours go together. Without `whole` only those whose content is in the journal.
+fn in_place(change: &Change, width: u32, whole: bool) -> Vec<Run<'_>> {
+    let mut runs: Vec<Run<'_>> = Vec::with_capacity(change.pieces.len());
     for position in 0..width {
-        let mut run: SmallVec<[&Piece; 16]> = SmallVec::new();
-        let takes = |new: &New| whole || !matches!(new, New::Unlogged(_));
-        for piece in change.pieces.iter().filter(|p| p.position == position && takes(&p.new)) {
-            let follows = run.last().is_some_and(|last| {
-                last.at + last.new.len() == piece.at
-                    && piece.at + piece.new.len() - run[0].at <= JOIN_BYTES_MAX
-            });
-            if !follows {
-                out.extend(joined(&run));
-                run.clear();
+        let first = runs.len();
+        let takes =
+            |piece: &&Piece| piece.position == position && (whole || !matches!(piece.new, New::Unlogged(_)));
+        for piece in change.pieces.iter().filter(takes) {
+            match runs[first..].last_mut() {
+                Some(run) if follows(run, piece) => run.push(piece),
+                _ => runs.push(SmallVec::from_slice(&[piece])),
             }
-            run.push(piece);
         }
-        out.extend(joined(&run));
     }
-    out
+    runs
 }
 
-/// Pieces that follow each other on a drive, as one.
-fn joined(run: &[&Piece]) -> Option<Piece> {
-    let (first, last) = (run.first()?, run.last()?);
-    if run.len() == 1 {
-        return Some((*first).clone());
+/// Whether a piece can be written with those of a run.
+fn follows(run: &Run<'_>, piece: &Piece) -> bool {
+    let last = run[run.len() - 1];
+    let zeros = |p: &Piece| matches!(p.new, New::Zeros(_));
+    !zeros(last)
+        && !zeros(piece)
+        && last.at + last.new.len() == piece.at
+        && piece.at + piece.new.len() - run[0].at <= RUN_BYTES_MAX
+}
+
+fn write_run(drive: &Drive, at: u64, run: &Run<'_>) -> Io<Result<(), DriveError>> {
+    let data = |piece: &&Piece| match &piece.new {
+        New::Content(data) | New::Unlogged(data) => Some(data.clone()),
+        New::Zeros(_) => None,
+    };
+    match &run[..] {
+        [Piece { new: New::Zeros(len), .. }] => drive.zero(at, *len),
+        [Piece { new: New::Content(data) | New::Unlogged(data), .. }] => drive.write(at, data.clone()),
+        many => drive.write_vectored(at, many.iter().filter_map(data).collect()),
     }
-    let len = last.at + last.new.len() - first.at;
-    let mut buf = Buf::new(len as usize);
-    for piece in run {
-        let from = (piece.at - first.at) as usize;
-        let to = &mut buf[from..from + piece.new.len() as usize];
-        match &piece.new {
-            New::Content(data) | New::Unlogged(data) => to.copy_from_slice(data),
-            New::Zeros(_) => to.fill(0),
-        }
-    }
-    Some(Piece { position: first.position, at: first.at, new: New::Unlogged(buf.freeze()) })
 }
 
 /// The parities of a row over the plan's hull, of those drives that have one and are there.

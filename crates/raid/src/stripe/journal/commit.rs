@@ -183,12 +183,18 @@ impl Journal {
         }
     }
 
-    /// Whether the change that waits longest may go on its way in a batch now.
+    /// Whether a batch may go on its way now, beginning with the change that waits longest.
     fn may_begin(&self) -> bool {
         let waiting = self.waiting.borrow();
         let full_rows = waiting.front().is_some_and(|w| !w.change.intents.is_empty());
         let most = if full_rows { BATCHES_IN_FLIGHT_MAX } else { 1 };
         !waiting.is_empty() && self.writing.get() < most
+    }
+
+    /// Whether this change is the one that waits longest. Its writer writes the batch, so that the batch has it: who wrote one for others
+    /// only might wait there for room, which is not free before his own change, in another batch by then, is in place.
+    fn is_first(&self, change: &Rc<Waiting>) -> bool {
+        self.waiting.borrow().front().is_some_and(|first| Rc::ptr_eq(first, change))
     }
 
     /// As many of the waiting changes as one batch takes, the oldest first; at least one.
@@ -245,8 +251,9 @@ impl Inner {
             if !self.serves() {
                 return Err(self.failure());
             }
-            if !journal.may_begin() {
-                let ready = || mine.batch.get().is_some() || journal.may_begin() || !self.serves();
+            let may_write = || journal.is_first(&mine) && journal.may_begin();
+            if !may_write() {
+                let ready = || mine.batch.get().is_some() || may_write() || !self.serves();
                 journal.progress.wait_for(|| ready().then_some(())).await;
                 continue;
             }
@@ -261,6 +268,10 @@ impl Inner {
     async fn write_batch(&self, rows: &Rows) -> Result<(), BlockError> {
         let journal = &rows.journal;
         let taken = journal.take_waiting();
+        if journal.may_begin() {
+            // Another one waits longest now, and need not wait for this batch.
+            journal.progress.wake_all();
+        }
         let frames = self.frames_of(rows, &taken);
         let lens: SmallVec<[(u32, u64); 8]> = frames.iter().map(|(p, _, c)| (*p, c.frame_len())).collect();
         let places = self.wait_for_room(rows, &lens).await?;

@@ -2,3 +2,4 @@
 
 mod counts;
 mod crash;
+mod crowd;
