@@ -2,36 +2,42 @@
 
 use block::{Buf, Data, Pieces};
 use smallvec::SmallVec;
+use world::{Drive, DriveError, Io};
 
-/// Pieces of at least this size are written as they are; smaller neighbours are joined (a copy costs less than a
-/// drive operation).
-const PIECE_BYTES_MIN: usize = 128 << 10;
-/// Joined pieces are at most this long.
-const JOIN_BYTES_MAX: usize = 1 << 20;
+/// One operation of a drive has at most so many bytes.
+pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 20;
 
-/// The data of one contiguous range of a drive, as the operations that write it.
-pub(crate) type Segments = SmallVec<[Data; 4]>;
+/// What one operation of a drive writes: pieces that follow each other.
+pub(crate) type Segment = SmallVec<[Data; 1]>;
 
-/// Cuts `data` into what single drive writes take: whole blocks, neither needlessly small nor longer than a buffer.
-pub(crate) fn segments(data: &Pieces, block_bytes: usize) -> Segments {
+/// Cuts the data of one contiguous range of a drive into what single operations take. Whole blocks stay where they are; what is cut
+/// in the midst of one is copied.
+pub(crate) fn segments(data: &Pieces, block_bytes: usize) -> SmallVec<[Segment; 4]> {
     let mut pieces = data.iter();
     let first = pieces.next();
     if let (Some(one), None) = (first, pieces.next()) {
-        return Segments::from_iter([one.clone()]);
+        return SmallVec::from_iter([Segment::from_iter([one.clone()])]);
     }
-    let whole = |d: &Data| d.len() >= PIECE_BYTES_MIN && d.len().is_multiple_of(block_bytes);
-    if data.iter().all(whole) {
-        return data.iter().cloned().collect();
-    }
-    (0..data.len())
-        .step_by(JOIN_BYTES_MAX)
-        .map(|at| join(data, at, JOIN_BYTES_MAX.min(data.len() - at)))
-        .collect()
+    let cuts = (0..data.len()).step_by(SEGMENT_BYTES_MAX);
+    let parts = cuts.map(|at| data.slice(at, SEGMENT_BYTES_MAX.min(data.len() - at)));
+    let segment = |part: Pieces| {
+        let whole = part.iter().all(|d| d.len().is_multiple_of(block_bytes));
+        if whole { part.into_iter().collect() } else { Segment::from_iter([join(&part)]) }
+    };
+    parts.map(segment).collect()
 }
 
-fn join(data: &Pieces, from: usize, len: usize) -> Data {
-    let mut buf = Buf::new(len);
-    data.slice(from, len).copy_to(&mut buf);
+/// Writes a segment from `at` on.
+pub(crate) fn write(drive: &Drive, at: u64, segment: &[Data]) -> Io<Result<(), DriveError>> {
+    match segment {
+        [one] => drive.write(at, one.clone()),
+        many => drive.write_vectored(at, many.to_vec()),
+    }
+}
+
+fn join(part: &Pieces) -> Data {
+    let mut buf = Buf::new(part.len());
+    part.copy_to(&mut buf);
     buf.freeze()
 }
 
@@ -40,14 +46,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_or_odd_pieces_are_joined_and_large_ones_are_not_copied() {
-        let mut data = Pieces::new();
-        (0..10).for_each(|i| data.push(Data::copy_of(&[i; 300])));
-        let joined = segments(&data.slice(0, 2560), 512);
-        assert_eq!(joined.len(), 1);
-        assert_eq!(joined[0][..], data.slice(0, 2560).joined()[..]);
-        let mut large = Pieces::new();
-        (0..2).for_each(|i| large.push(Data::copy_of(&vec![i; 256 << 10])));
-        assert_eq!(segments(&large, 4096).len(), 2);
+    fn whole_blocks_stay_where_they_are_and_odd_pieces_are_joined() {
+        let mut odd = Pieces::new();
+        (0..10).for_each(|i| odd.push(Data::copy_of(&[i; 300])));
+        let joined = segments(&odd.slice(0, 2560), 512);
+        assert_eq!((joined.len(), joined[0].len()), (1, 1));
+        assert_eq!(joined[0][0][..], odd.slice(0, 2560).joined()[..]);
+        let mut whole = Pieces::new();
+        (0..3).for_each(|i| whole.push(Data::copy_of(&vec![i; 512 << 10])));
+        let cut = segments(&whole, 4096);
+        assert_eq!(cut.iter().map(|s| s.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(cut[0][1][..], vec![1; 512 << 10][..]);
     }
 }

@@ -7,7 +7,7 @@ use world::{Drive, DriveError, Io};
 use super::Sets;
 use crate::inner::Inner;
 use crate::ranges::Held;
-use crate::segments::segments;
+use crate::segments::{self, segments};
 
 type Writes = SmallVec<[(usize, Io<Result<(), DriveError>>); 8]>;
 
@@ -26,9 +26,9 @@ impl Inner {
             let parts = segments(part, self.geometry.block_bytes as usize);
             for (m, drive) in self.takers(sets, extent.set) {
                 let mut to = self.data_offset + extent.from;
-                for part in &parts {
-                    writes.push((m, drive.write(to, part.clone())));
-                    to += part.len() as u64;
+                for segment in &parts {
+                    writes.push((m, segments::write(&drive, to, segment)));
+                    to += segment.iter().map(|data| data.len() as u64).sum::<u64>();
                 }
             }
         }

@@ -13,14 +13,13 @@ use super::journal::checksum;
 use super::read::recovered;
 use super::rows::Operations;
 use crate::inner::Inner;
+use crate::segments::{self, SEGMENT_BYTES_MAX, Segment};
 
 /// Whole rows of zeros that one change takes: an entry for each drive, but a note for each row.
 const ZERO_ROWS_MAX: u64 = 4096;
 
 /// Full rows that one change takes in an optimal group, of which the journal gets checksums only.
 const FULL_ROWS_MAX: u64 = 64;
-/// Neighbouring units of one drive go there in one operation of at most this size.
-const RUN_BYTES_MAX: u64 = 1 << 20;
 
 /// Rows that one change may have with their content.
 fn content_rows_max(rows: &Rows) -> u64 {
@@ -311,19 +310,18 @@ fn follows(run: &Run<'_>, piece: &Piece) -> bool {
     !zeros(last)
         && !zeros(piece)
         && last.at + last.new.len() == piece.at
-        && piece.at + piece.new.len() - run[0].at <= RUN_BYTES_MAX
+        && piece.at + piece.new.len() - run[0].at <= SEGMENT_BYTES_MAX as u64
 }
 
 fn write_run(drive: &Drive, at: u64, run: &Run<'_>) -> Io<Result<(), DriveError>> {
+    if let [Piece { new: New::Zeros(len), .. }] = run[..] {
+        return drive.zero(at, *len);
+    }
     let data = |piece: &&Piece| match &piece.new {
         New::Content(data) | New::Unlogged(data) => Some(data.clone()),
         New::Zeros(_) => None,
     };
-    match &run[..] {
-        [Piece { new: New::Zeros(len), .. }] => drive.zero(at, *len),
-        [Piece { new: New::Content(data) | New::Unlogged(data), .. }] => drive.write(at, data.clone()),
-        many => drive.write_vectored(at, many.iter().filter_map(data).collect()),
-    }
+    segments::write(drive, at, &run.iter().filter_map(data).collect::<Segment>())
 }
 
 /// The parities of a row over the plan's hull, of those drives that have one and are there.
