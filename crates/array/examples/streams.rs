@@ -58,6 +58,10 @@ impl Store for OnGroup {
     fn row_bytes(&self) -> u64 {
         self.0.row_bytes()
     }
+
+    fn row_drives(&self) -> u32 {
+        self.0.row_drives()
+    }
 }
 
 /// A group on drives of its own, and a cache before it.

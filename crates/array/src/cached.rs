@@ -48,6 +48,10 @@ impl Store for Backing {
     fn row_bytes(&self) -> u64 {
         self.0.row_bytes()
     }
+
+    fn row_drives(&self) -> u32 {
+        self.0.row_drives()
+    }
 }
 
 /// The cache of a controller.

@@ -65,6 +65,10 @@ impl Store for OnDrive {
     fn row_bytes(&self) -> u64 {
         BLOCK
     }
+
+    fn row_drives(&self) -> u32 {
+        1
+    }
 }
 
 fn main() {

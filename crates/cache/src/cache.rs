@@ -34,7 +34,7 @@ pub struct CacheConfig {
     /// How long a frame may stay dirty with nothing else to press it: time in which it may be written again, and its
     /// neighbours may come.
     pub destage_delay: Duration,
-    /// Destages on their way at once, at most.
+    /// Destages of one unit on their way at once, at most; of all units together a few times as many, for their groups can work at the same time.
     pub destages_max: usize,
 }
 

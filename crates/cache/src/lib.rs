@@ -18,6 +18,7 @@ mod journal;
 mod plan;
 mod ranges;
 mod recover;
+mod rows;
 mod second;
 mod segments;
 mod store;

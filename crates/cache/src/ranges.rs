@@ -55,6 +55,17 @@ impl Ranges {
         self.tickets.borrow().iter().any(|t| t.alone && t.held && t.conflicts(range, true))
     }
 
+    /// Holds a range alone if nobody has any of it or waits for it.
+    pub(crate) fn try_alone(&self, range: Range<u64>) -> Option<Held<'_>> {
+        if self.tickets.borrow().iter().any(|t| t.conflicts(&range, true)) {
+            return None;
+        }
+        let number = self.next.get();
+        self.next.set(number + 1);
+        self.tickets.borrow_mut().push(Ticket { number, range, alone: true, held: true });
+        Some(Held { of: self, number })
+    }
+
     async fn hold(&self, range: Range<u64>, alone: bool) -> Held<'_> {
         let number = self.next.get();
         self.next.set(number + 1);
@@ -112,5 +123,18 @@ mod tests {
         drop(held);
         assert!(poll(late.as_mut()).is_ready());
         assert!(!ranges.is_held_alone(&(0..100)));
+    }
+
+    #[test]
+    fn who_only_tries_gets_what_is_free_and_does_not_wait() {
+        let ranges = Ranges::default();
+        let held = ranges.try_alone(0..10).expect("free");
+        assert!(ranges.is_held_alone(&(5..6)));
+        assert!(ranges.try_alone(9..20).is_none() && ranges.try_alone(10..20).is_some());
+        let mut writer = std::pin::pin!(ranges.share(5..15));
+        assert!(poll(writer.as_mut()).is_pending());
+        assert!(ranges.try_alone(12..13).is_none(), "somebody waits for it");
+        drop(held);
+        assert!(poll(writer.as_mut()).is_ready());
     }
 }

@@ -10,4 +10,7 @@ pub trait Store: Device + Clone + 'static {
 
     /// Bytes of a full row of the groups below: destages keep to it where they can.
     fn row_bytes(&self) -> u64;
+
+    /// Data drives of such a row; 1 where there is no parity, and writing part of a row costs nothing besides.
+    fn row_drives(&self) -> u32;
 }

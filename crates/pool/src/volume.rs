@@ -164,6 +164,13 @@ impl Volume {
         areas.iter().map(|area| area.group.row_bytes()).max().unwrap_or(u64::from(BLOCK_BYTES))
     }
 
+    /// Data drives of that row (see [`raid::Group::row_drives`]).
+    pub fn row_drives(&self) -> u32 {
+        let areas = self.pool.areas();
+        let longest = areas.iter().max_by_key(|area| area.group.row_bytes());
+        longest.map_or(1, |area| area.group.row_drives())
+    }
+
     /// An error when the volume cannot be used any more.
     pub(crate) fn alive(&self) -> Result<(), BlockError> {
         if self.state.deleted.get() {

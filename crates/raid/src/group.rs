@@ -107,6 +107,14 @@ impl Group {
         }
     }
 
+    /// Data drives of a row (levels 5, 6); elsewhere 1: there is no parity that a write of a part would have to read.
+    pub fn row_drives(&self) -> u32 {
+        match &self.0.layout {
+            Layout::Rows(rows) => rows.geometry.data_units(),
+            Layout::Sets(_) => 1,
+        }
+    }
+
     /// How it is, with its drives and how often they were used.
     pub fn status(&self) -> GroupStatus {
         let inner = &self.0;

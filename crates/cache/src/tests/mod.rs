@@ -63,6 +63,10 @@ impl Store for OnDrive {
     fn row_bytes(&self) -> u64 {
         64 << 10
     }
+
+    fn row_drives(&self) -> u32 {
+        2
+    }
 }
 
 pub(super) fn rack(seed: u64, len_bytes: u64) -> (Model, Disk, Disk) {

@@ -4,6 +4,7 @@ use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
 use futures::future::join_all;
 
 use super::*;
+use crate::FRAME_BYTES;
 
 const LEN: u64 = 8 << 20;
 /// Where writes are taken in place.
@@ -195,5 +196,35 @@ fn a_scan_of_four_times_the_cache_leaves_the_hot_set() {
         let after = hot_reads(&unit, &mut rng, None).await;
         assert!(during * 10 >= alone * 9, "{during} during the scan, {alone} before");
         assert!(after * 10 >= alone * 9, "{after} after the scan, {alone} before");
+    });
+}
+
+/// Pieces of one row go to the store as one write, and what lies between is what it was; the pieces of another row, of which one drive cannot read what
+/// lies between, go one by one.
+#[test]
+fn pieces_of_a_row_are_destaged_as_one_write() {
+    let (model, disk, _) = rack(1, LEN);
+    model.run(async move |world| {
+        let (_cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        let other = AT + (128 << 10);
+        unit.store().write(AT, &Pieces::copy_of(&[5; 64 << 10])).await.expect("write");
+        for (row, block) in [(AT, 1), (AT, 4), (AT, 9), (other, 2), (other, 7), (other, 12)] {
+            let at = row + block * FRAME_BYTES as u64;
+            unit.write(at, &Pieces::copy_of(&[6; FRAME_BYTES])).await.expect("write");
+        }
+        disk.add_latent_errors((other + 5 * FRAME_BYTES as u64)..(other + 6 * FRAME_BYTES as u64));
+        world.sleep(std::time::Duration::from_secs(10)).await;
+        let counts = unit.counts();
+        assert_eq!((counts.destages, counts.frames.dirty), (2, 0), "{counts:?}");
+        let mut out = Pieces::new();
+        unit.store().read(AT, 64 << 10, &mut out).await.expect("read");
+        let sixes: Vec<usize> =
+            out.joined().chunks(FRAME_BYTES).enumerate().filter(|(_, b)| b[0] == 6).map(|(i, _)| i).collect();
+        assert_eq!(sixes, [1, 4, 9]);
+        for block in [2, 7, 12] {
+            let mut out = Pieces::new();
+            unit.store().read(other + block * FRAME_BYTES as u64, FRAME_BYTES, &mut out).await.expect("read");
+            assert_eq!(out.joined()[0], 6, "block {block}");
+        }
     });
 }
