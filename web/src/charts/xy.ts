@@ -97,10 +97,10 @@ function xScale(figure: Figure, width: number): Scale {
   if (figure.x.log) return powersOfTwo(all) ?? logScale(all, figure.x, false);
   const least = all.reduce((a, b) => Math.min(a, b), Infinity);
   const most = all.reduce((a, b) => Math.max(a, b), -Infinity);
-  // time and ranks end where the data ends, not at the next round number
+  // lines, time and ranks end where the data ends, not at the next round number: names at line ends stand outside the plot
   const count = Math.max(3, Math.min(8, Math.floor(width / TICK_PITCH_PX)));
   if (figure.kind === "timeline") return timeScale(figure.x.min ?? least, figure.x.max ?? most, count);
-  const tight = figure.kind === "ranks" ? { min: 0, max: most } : {};
+  const tight = figure.kind === "ranks" ? { min: 0, max: most } : figure.kind === "lines" ? { max: most } : {};
   const axis = { ...figure.x, min: figure.x.min ?? tight.min ?? null, max: figure.x.max ?? tight.max ?? null };
   return linearScale(all, axis, count, false);
 }
@@ -210,8 +210,8 @@ function endLabels(figure: Figure, cell: Cell, plan: Plan, frame: Frame): object
   });
   ends.sort((a, b) => a.y - b.y);
   for (let i = 1; i < ends.length; i++) ends[i]!.at = Math.max(ends[i]!.at, ends[i - 1]!.at + END_LABEL_LINE_PX);
-  // what was pushed below the plot goes back up, and takes its neighbours along
-  let floor = cell.top + cell.height;
+  // what was pushed below the plot goes back up, and takes its neighbours along; below are the ticks of the x axis
+  let floor = cell.top + cell.height - END_LABEL_LINE_PX / 2;
   for (const end of [...ends].reverse()) {
     end.at = Math.min(end.at, floor);
     floor = end.at - END_LABEL_LINE_PX;
