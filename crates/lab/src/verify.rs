@@ -33,6 +33,8 @@ pub struct Options {
 pub struct SanbootOptions {
     /// The quick form.
     pub quick: bool,
+    /// The orderings for other choices of what is not published, besides.
+    pub sweep: bool,
     /// Only these layouts; none: all.
     pub layouts: Vec<Layout>,
 }

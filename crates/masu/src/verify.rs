@@ -32,6 +32,9 @@ pub(crate) struct Verify {
     /// The quick form of sanboot: fewer numbers of servers, each once
     #[arg(long)]
     quick: bool,
+    /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
+    #[arg(long)]
+    sweep: bool,
     /// Only these layouts of sanboot
     #[arg(long, value_enum, value_delimiter = ',')]
     layouts: Vec<LayoutName>,
@@ -89,6 +92,7 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     };
     let sanboot = SanbootOptions {
         quick: verify.quick,
+        sweep: verify.sweep,
         layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
     };
     let held = match verify.which {

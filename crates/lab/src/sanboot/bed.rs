@@ -54,9 +54,12 @@ impl Shape {
         (0..self.groups).flat_map(move |g| (0..self.drives_per_group).map(move |d| self.drive(g, d)))
     }
 
-    /// The servers in the order in which their LUs are made: from the outermost cylinders of a group inwards, and the first two of a group
-    /// half a drive from each other, as when they alone shared it.
-    fn order(&self) -> Vec<u32> {
+    /// The servers in the order in which their LUs are made: from the outermost cylinders of a group inwards; apart, the first two of a group
+    /// are half a drive from each other, as when they alone shared it.
+    fn order(&self, apart: bool) -> Vec<u32> {
+        if !apart {
+            return (0..SERVERS_MAX).collect();
+        }
         let rows: Vec<u32> = (0..SERVERS_MAX / self.groups).collect();
         let (even, odd): (Vec<u32>, Vec<u32>) = rows.iter().partition(|row| **row % 2 == 0);
         even.into_iter()
@@ -170,10 +173,7 @@ fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         name: group(g),
         level: shape.level,
         drives: (0..shape.drives_per_group).map(|d| shape.drive(g, d)).collect(),
-        stripe_unit_bytes: array::config::stripe_unit_bytes_default(
-            shape.level,
-            shape.drives_per_group as usize,
-        ),
+        stripe_unit_bytes: sanboot.array.stripe_unit.0 as u32,
         foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
         start_degraded: false,
         class: Default::default(),
@@ -189,7 +189,7 @@ fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         journal: None,
         placement: false,
     });
-    let volumes = shape.order().into_iter().map(|server| VolumeConfig {
+    let volumes = shape.order(sanboot.array.lus_apart).into_iter().map(|server| VolumeConfig {
         name: volume(server),
         pool: group(shape.group_of(server)),
         len_bytes: sanboot.array.lu.0,
@@ -232,9 +232,10 @@ mod tests {
     #[test]
     fn the_first_two_servers_of_a_group_lie_half_a_drive_apart() {
         let shape = Shape::of(Layout::Raid5x4).expect("an array");
-        let of_group_0: Vec<u32> = shape.order().into_iter().filter(|s| shape.group_of(*s) == 0).collect();
+        let of_group_0: Vec<u32> =
+            shape.order(true).into_iter().filter(|s| shape.group_of(*s) == 0).collect();
         assert_eq!(of_group_0, [0, 8, 4, 12]);
         let mirrors = Shape::of(Layout::Raid1x8).expect("an array");
-        assert_eq!(mirrors.order(), (0..16).collect::<Vec<_>>());
+        assert_eq!(mirrors.order(true), (0..16).collect::<Vec<_>>());
     }
 }

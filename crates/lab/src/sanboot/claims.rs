@@ -83,10 +83,16 @@ const OWN: (Layout, u32) = (Layout::Internal, 1);
 
 /// Everything, most important first.
 pub(crate) fn judge(survey: &Survey<'_>) -> Vec<Judged> {
+    let mut out = orderings(survey);
+    out.extend(prediction(survey));
+    out
+}
+
+/// What the published experiment says.
+pub(crate) fn orderings(survey: &Survey<'_>) -> Vec<Judged> {
     let mut out = random(survey);
     out.extend(sequential(survey));
     out.extend(advice(survey));
-    out.extend(prediction(survey));
     out
 }
 

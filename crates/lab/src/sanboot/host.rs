@@ -49,18 +49,26 @@ struct Walk {
     pattern: Pattern,
     read_percent: u32,
     transfers: u64,
-    next: u64,
+    /// Where each stream is in its part of the file.
+    next: Vec<u64>,
     rng: Rng,
 }
 
 impl Walk {
-    fn next(&mut self) -> (u64, bool) {
+    fn new(pattern: Pattern, read_percent: u32, (transfers, streams): (u64, u32), mut rng: Rng) -> Walk {
+        let part = transfers / u64::from(streams);
+        let next = (0..streams).map(|_| rng.u64(..part)).collect();
+        Walk { pattern, read_percent, transfers, next, rng }
+    }
+
+    fn next(&mut self, stream: usize) -> (u64, bool) {
         let number = match self.pattern.is_random() {
             true => self.rng.u64(..self.transfers),
             false => {
-                let next = self.next;
-                self.next = (next + 1) % self.transfers;
-                next
+                let part = self.transfers / self.next.len() as u64;
+                let next = self.next[stream];
+                self.next[stream] = (next + 1) % part;
+                stream as u64 * part + next
             }
         };
         let reads = match self.read_percent {
@@ -117,6 +125,8 @@ pub(super) struct Ramp {
     link: Link,
     costs: Costs,
     transfer_bytes: u64,
+    /// Where the file is on a disk in a server.
+    disk_from: u64,
     zeros: Data,
     pub(super) counts: Cell<Counts>,
     /// Commands that the array or the disk was given, those that fill the cache included.
@@ -153,11 +163,11 @@ impl Ramp {
             _ => sanboot.published.mix_read_percent,
         };
         let server = |(number, target)| {
-            let mut rng = world.random(&format!("server {number}"));
-            let next = rng.u64(..transfers);
+            let rng = world.random(&format!("server {number}"));
+            let walk = Walk::new(pattern, read_percent, (transfers, sanboot.run.streams), rng);
             Server {
                 target,
-                walk: RefCell::new(Walk { pattern, read_percent, transfers, next, rng }),
+                walk: RefCell::new(walk),
                 path: RefCell::new(Station::new(1)),
                 tally: RefCell::new(Tally::new()),
                 tag: Cell::new(0),
@@ -172,6 +182,7 @@ impl Ramp {
             link: sanboot.link(),
             costs,
             transfer_bytes,
+            disk_from: sanboot.internal.from.0,
             zeros: Buf::shared_zeros(transfer_bytes as usize).freeze(),
             counts: Cell::default(),
             executed: Cell::default(),
@@ -182,10 +193,10 @@ impl Ramp {
     /// Begins: each server keeps so many in flight from now on.
     pub(super) fn start(self: &Rc<Self>, outstanding: u32) {
         for server in 0..self.servers.len() {
-            for _ in 0..outstanding {
+            for number in 0..outstanding as usize {
                 let ramp = self.clone();
                 self.world.spawn(async move {
-                    if let Err(error) = ramp.go_on(server).await {
+                    if let Err(error) = ramp.go_on(server, number).await {
                         ramp.failure.borrow_mut().get_or_insert(error.to_string());
                     }
                 });
@@ -201,10 +212,12 @@ impl Ramp {
         }
     }
 
-    async fn go_on(&self, number: usize) -> Result<()> {
-        let server = &self.servers[number];
+    /// One of the I/Os that a server keeps in flight, again and again; they are shared out to its streams.
+    async fn go_on(&self, server: usize, number: usize) -> Result<()> {
+        let server = &self.servers[server];
+        let stream = number % server.walk.borrow().next.len();
         loop {
-            let (transfer, reads) = server.walk.borrow_mut().next();
+            let (transfer, reads) = server.walk.borrow_mut().next(stream);
             let began = self.world.now();
             let work_ns = self.host_ns(server);
             self.wait_at(&server.path, work_ns).await;
@@ -278,9 +291,10 @@ impl Ramp {
 
     async fn use_disk(&self, drive: &Drive, op: Op) -> Result<()> {
         self.executed.set(self.executed.get() + 1);
+        let at = self.disk_from + op.at;
         match op.reads {
-            true => drive.read(op.at, Buf::shared_zeros(self.transfer_bytes as usize)).await.result?,
-            false => drive.write(op.at, self.zeros.clone()).await?,
+            true => drive.read(at, Buf::shared_zeros(self.transfer_bytes as usize)).await.result?,
+            false => drive.write(at, self.zeros.clone()).await?,
         }
         Ok(())
     }

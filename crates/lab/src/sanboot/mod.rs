@@ -6,12 +6,14 @@
 //!    └── scenario
 //!
 //!   results ──> ramp (predict) ──> survey ──> claims, figures, tables, summary ──> report
+//!   inputs ──> sweep: the claims again, with other values of what is not published
 //! ```
 
 mod bed;
 mod claims;
 mod figures;
 mod host;
+mod inputs;
 mod point;
 pub mod ramp;
 mod report;
@@ -20,6 +22,7 @@ mod run;
 pub mod scenario;
 mod summary;
 mod survey;
+mod sweep;
 mod tables;
 mod write;
 

@@ -112,6 +112,7 @@ impl Bench<'_> {
         self.ramp.log_in().await?;
         self.fill().await?;
         self.ramp.start(run.outstanding);
+        self.fill_beside_reads().await?;
         let settled = self.warm_up().await?;
         self.ramp.take_tallies();
         let warm_up_s = self.world.now().0 as f64 / 1e9;
@@ -168,22 +169,47 @@ impl Bench<'_> {
                 ops.map(|(server, chunk)| (server as usize, Op { at: chunk * FILL_BYTES, reads: true }));
             self.condition(ops, FILL_BYTES).await?;
         }
-        if pattern.read_percent() < 100 {
+        if pattern.read_percent() == 0 {
             self.fill_with_writes(array, capacity, &mut rng).await?;
         }
         Ok(())
     }
 
-    /// Writes at random places until writes have to wait, or until the drives have kept up for as many as the cache has frames.
-    async fn fill_with_writes(&self, array: &Array, capacity: u64, rng: &mut Rng) -> Result<()> {
+    /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do for them. More and more is made pending
+    /// until, with the servers at work, it grows no more.
+    async fn fill_beside_reads(&self) -> Result<()> {
+        let pattern = self.which.pattern;
+        let is_mixed = pattern.is_random() && (1..100).contains(&pattern.read_percent());
+        let Some(array) = self.array.as_ref().filter(|_| is_mixed) else { return Ok(()) };
+        let capacity = cache_frames(&array.status().await?);
+        let mut rng = self.world.random("fill beside reads");
+        for _ in 0..FILL_ROUNDS {
+            let before = write_pending(&array.status().await?);
+            self.pass(self.sanboot.run.round_ios, self.sanboot.run.round_time.0).await?;
+            let status = array.status().await?;
+            if waits(&status) > 0 || (before > 0.0 && write_pending(&status) <= before) {
+                break;
+            }
+            self.condition(self.writes(capacity / FILL_ROUNDS, &mut rng), self.sanboot.published.transfer.0)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// So many writes at random places, of all servers in turn.
+    fn writes(&self, count: u64, rng: &mut Rng) -> impl Iterator<Item = (usize, Op)> + use<> {
         let bytes = self.sanboot.published.transfer.0;
         let transfers = self.sanboot.published.file.0 / bytes;
         let servers = u64::from(self.which.servers);
+        let op = |n: u64| ((n % servers) as usize, Op { at: rng.u64(..transfers) * bytes, reads: false });
+        (0..count).map(op).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Writes at random places until writes have to wait, or until the drives have kept up for as many as the cache has frames.
+    async fn fill_with_writes(&self, array: &Array, capacity: u64, rng: &mut Rng) -> Result<()> {
         for _ in 0..FILL_ROUNDS {
-            let ops: Vec<(usize, Op)> = (0..capacity / FILL_ROUNDS)
-                .map(|n| ((n % servers) as usize, Op { at: rng.u64(..transfers) * bytes, reads: false }))
-                .collect();
-            self.condition(ops.into_iter(), bytes).await?;
+            self.condition(self.writes(capacity / FILL_ROUNDS, rng), self.sanboot.published.transfer.0)
+                .await?;
             if waits(&array.status().await?) > 0 {
                 break;
             }
@@ -326,9 +352,11 @@ impl Bench<'_> {
 /// In so many parts the cache is filled with writes.
 const FILL_ROUNDS: u64 = 16;
 
+/// A drive counts a request when it begins: the last one of a window may end in the next.
 fn drive_shares(from: &Sample, to: &Sample) -> Vec<f64> {
     let ns = (to.at_ns - from.at_ns) as f64;
-    to.drives.iter().zip(&from.drives).map(|(t, f)| (t.busy_ns - f.busy_ns) as f64 / ns).collect()
+    let share = |(t, f): (&Usage, &Usage)| ((t.busy_ns - f.busy_ns) as f64 / ns).min(1.0);
+    to.drives.iter().zip(&from.drives).map(share).collect()
 }
 
 /// Of the busier direction.

@@ -8,11 +8,12 @@ use super::claims::{self, Judged};
 use super::results::{Pattern, Results, Source};
 use super::summary::{self, SHARED};
 use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
+use super::sweep::{self, Row};
 use super::{figures, tables};
 use crate::findings::{self, Limits};
 use crate::machine::now_rfc3339;
 use crate::predict::SAMPLES;
-use crate::report::{self, DataFile, Doubt, Finding, Machine, Method, Report, Section, Version};
+use crate::report::{self, DataFile, Doubt, Finding, Machine, Method, Report, Section, Table, Version};
 use crate::vaai::{Verdict, command};
 use crate::verify::Options;
 
@@ -31,6 +32,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) doubts: Vec<Doubt>,
     /// What lies beside the report.
     pub(crate) files: Vec<DataFile>,
+    /// What other choices of the inputs gave; empty where they were not tried.
+    pub(crate) sweep: &'a [Row],
 }
 
 /// Judges, writes `report.html`, prints the answer. Gives whether every claim held that could be judged.
@@ -95,8 +98,8 @@ fn whole(run: &Finished<'_>, survey: &Survey<'_>, judged: &[Judged]) -> Report {
         claims: claims::claims(judged),
         figures: figures::figures(survey),
         findings: findings_of(survey),
-        tables: tables::tables(survey),
-        sections: sections(survey),
+        tables: tables::tables(survey).into_iter().chain(swept(run)).collect(),
+        sections: sections(survey, !run.sweep.is_empty()),
         doubts: run.doubts.clone(),
         method: Method {
             command: command(&run.options.command),
@@ -155,7 +158,12 @@ fn section(id: &str, title: &str, text: String, figures: &[&str], tables: &[&str
     }
 }
 
-fn sections(survey: &Survey<'_>) -> Vec<Section> {
+/// The table of the sweep, if there was one.
+fn swept(run: &Finished<'_>) -> Option<Table> {
+    (!run.sweep.is_empty()).then(|| sweep::table(run.sweep))
+}
+
+fn sections(survey: &Survey<'_>, is_swept: bool) -> Vec<Section> {
     let layouts: Vec<&str> = tables::layouts(survey).into_iter().map(layout_words).collect();
     let patterns: Vec<&str> = Pattern::ALL.iter().map(|p| p.name()).collect();
     vec![
@@ -163,8 +171,9 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
             "rates",
             "What each server gets",
             format!(
-                "Servers are added one by one; each has a file of its own on its system disk and keeps the same number of I/Os outstanding. Layouts: {}.",
-                layouts.join(", ")
+                "Servers are added one by one; each has a file of its own on its system disk and keeps the same number of I/Os outstanding. Layouts: {}.\n\n{}",
+                layouts.join(", "),
+                summary::details(survey)
             ),
             &patterns,
             &["cost"],
@@ -177,7 +186,7 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
             &[],
         ),
         section("prediction", "The server that is not bought yet", prediction(survey), &["predicted_raid1x8", "predicted_raid5x4"], &["ends", "demands"]),
-        section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], &["conditions"]),
+        section("inputs", "Inputs", "Drive, outstanding I/Os and internal disk are not published: the orderings have to come out for all sensible choices.".into(), &[], if is_swept { &["conditions", "sweep"] } else { &["conditions"] }),
     ]
 }
 

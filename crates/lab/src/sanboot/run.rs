@@ -71,33 +71,64 @@ fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
     all
 }
 
+/// A point that is to be run, and on what.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) sanboot: &'a Sanboot,
+    pub(super) bed: &'a Bed,
+    pub(super) which: Which,
+}
+
+/// A point that has ended, and how long it took.
+type Done = (Result<Point>, Duration);
+
 /// Points as they end, from several threads.
 struct Board<'a> {
-    sanboot: &'a Sanboot,
-    beds: &'a [Bed],
     seed: u64,
-    all: &'a [Which],
+    jobs: &'a [Job<'a>],
     next: AtomicUsize,
     stop: &'a Stop,
-    done: Mutex<Vec<(usize, Result<Point>, Duration)>>,
+    done: Mutex<Vec<(usize, Done)>>,
 }
 
 impl Board<'_> {
     /// Takes one point after another until there is none, or somebody asked to stop.
-    fn work(&self, began: impl Fn(Which)) {
+    fn work(&self, began: impl Fn(usize)) {
         while !self.stop.is_asked() {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(&which) = self.all.get(index) else { break };
-            began(which);
-            let bed = self.beds.iter().find(|bed| bed.layout == which.layout).expect("each layout has one");
+            let Some(job) = self.jobs.get(index) else { break };
+            began(index);
             let from = Instant::now();
-            let outcome = point::run(self.sanboot, bed, which, self.seed);
+            let outcome = point::run(job.sanboot, job.bed, job.which, self.seed);
             if outcome.is_err() {
                 self.stop.ask();
             }
-            self.done.lock().expect("nothing panics with it").push((index, outcome, from.elapsed()));
+            self.done.lock().expect("nothing panics with it").push((index, (outcome, from.elapsed())));
         }
     }
+}
+
+/// Runs the jobs on so many threads, and calls `began` for each that begins. When somebody asks to stop, those that are done are given, with their
+/// numbers.
+pub(super) fn run_jobs(
+    jobs: &[Job<'_>],
+    (seed, threads): (u64, usize),
+    stop: &Stop,
+    began: impl Fn(usize),
+) -> Result<Vec<(usize, Done)>> {
+    let board = Board { seed, jobs, next: AtomicUsize::new(0), stop, done: Mutex::default() };
+    let (sender, begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            let (board, sender) = (&board, sender.clone());
+            scope.spawn(move || board.work(|index| sender.send(index).unwrap_or(())));
+        }
+        drop(sender);
+        begun.iter().for_each(began);
+    });
+    let mut done = board.done.into_inner().map_err(|_| anyhow!("a point did not end"))?;
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done)
 }
 
 /// Runs all points. When somebody asks to stop, those that are done are kept.
@@ -105,48 +136,43 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     let all = points(sanboot, &plan.layouts);
     let beds = plan.layouts.iter().map(|layout| Bed::make(sanboot, *layout, plan.seed));
     let beds = beds.collect::<Result<Vec<Bed>>>()?;
-    let board = Board {
-        sanboot,
-        beds: &beds,
-        seed: plan.seed,
-        all: &all,
-        next: AtomicUsize::new(0),
-        stop,
-        done: Mutex::default(),
+    let job = |which: &Which| {
+        let bed = beds.iter().find(|bed| bed.layout == which.layout).expect("each layout has one");
+        Job { sanboot, bed, which: *which }
     };
+    let jobs: Vec<Job<'_>> = all.iter().map(job).collect();
     let from = Instant::now();
-    let (sender, begun) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..plan.threads.max(1) {
-            let (board, sender) = (&board, sender.clone());
-            scope.spawn(move || board.work(|which| sender.send(which).unwrap_or(())));
-        }
-        drop(sender);
-        show(&all, begun);
-    });
-    let mut done = board.done.into_inner().map_err(|_| anyhow!("a point did not end"))?;
-    done.sort_by_key(|(index, ..)| *index);
-    let busy = done.iter().map(|(.., took)| *took).sum();
-    let points = done.into_iter().map(|(_, point, _)| point).collect::<Result<Vec<Point>>>()?;
+    let firsts = all.iter().filter(|which| which.repeat == 0).count();
+    let progress = Progress::new(firsts as u64);
+    let done = run_jobs(&jobs, (plan.seed, plan.threads), stop, |index| show(&progress, all[index]))?;
+    progress.end();
+    let busy = done.iter().map(|(_, (_, took))| *took).sum();
+    let points = done.into_iter().map(|(_, (point, _))| point).collect::<Result<Vec<Point>>>()?;
     let pace = Pace {
         wall: from.elapsed(),
         busy,
         ios: points.iter().map(|p| p.array_ios).sum(),
         virtual_s: points.iter().map(|p| p.virtual_s).sum(),
     };
+    let stopped = points.len() < all.len();
     Ok(Ran {
-        results: Results {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            scenario: sanboot.name.clone(),
-            world: "model".to_owned(),
-            seed: plan.seed,
-            quick: plan.quick,
-            stopped: points.len() < all.len(),
-            conditions: sanboot.conditions(),
-            points,
-        },
+        results: Results { quick: plan.quick, stopped, ..results_of(sanboot, plan.seed, points) },
         pace,
     })
+}
+
+/// Points with what they were run with.
+pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Results {
+    Results {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: sanboot.name.clone(),
+        world: "model".to_owned(),
+        seed,
+        quick: true,
+        stopped: false,
+        conditions: sanboot.conditions(),
+        points,
+    }
 }
 
 /// One point of the built-in scenario, measured for so long in virtual time, and how long that took.
@@ -165,13 +191,32 @@ pub fn experiment(
 }
 
 /// Tells what begins: one line for each number of servers.
-fn show(all: &[Which], begun: std::sync::mpsc::Receiver<Which>) {
-    let firsts = all.iter().filter(|which| which.repeat == 0).count();
-    let progress = Progress::new(firsts as u64);
-    for which in begun.iter().filter(|which| which.repeat == 0) {
-        let servers = if which.servers == 1 { "server" } else { "servers" };
-        let (pattern, layout) = (which.pattern.name().replace('_', " "), which.layout.name());
-        progress.step(&format!("{pattern}, {layout}, {} {servers}", which.servers));
+fn show(progress: &Progress, which: Which) {
+    if which.repeat > 0 {
+        return;
     }
-    progress.end();
+    let servers = if which.servers == 1 { "server" } else { "servers" };
+    let (pattern, layout) = (which.pattern.name().replace('_', " "), which.layout.name());
+    progress.step(&format!("{pattern}, {layout}, {} {servers}", which.servers));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever thread runs which point: the same seed gives the same bytes.
+    #[test]
+    fn the_same_seed_gives_the_same_results_to_the_byte() {
+        let (mut small, _) = Sanboot::load(None).expect("built in");
+        (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
+        (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 5], vec![], 1);
+        (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 100, 50);
+        let bytes = |threads| {
+            let plan = Plan { seed: 7, quick: false, layouts: Layout::ALL.to_vec(), threads };
+            let ran = run(&small, &plan, &Stop::default()).expect("points");
+            assert_eq!(ran.results.points.len(), 6 * 5);
+            serde_json::to_string_pretty(&ran.results).expect("text")
+        };
+        assert_eq!(bytes(1), bytes(2));
+    }
 }

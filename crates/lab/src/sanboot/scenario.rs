@@ -70,6 +70,8 @@ pub struct Run {
     pub repeats: u32,
     /// I/Os that a server keeps in flight.
     pub outstanding: u32,
+    /// Sequential readers and writers of a server, each in a part of its file.
+    pub streams: u32,
     /// Measured windows.
     pub windows: u32,
     /// The fewest I/Os of one.
@@ -120,6 +122,10 @@ pub struct Array {
     pub lu: Size,
     /// Page of the pools.
     pub page: Size,
+    /// Whether LUs that share a group lie half a drive from each other; if not, one behind the other.
+    pub lus_apart: bool,
+    /// Stripe unit of RAID5.
+    pub stripe_unit: Size,
 }
 
 /// The port of a controller.
@@ -162,6 +168,8 @@ pub struct Host {
 pub struct Internal {
     /// One of the catalogue, or a file.
     pub drive: String,
+    /// Where the file begins on it.
+    pub from: Size,
 }
 
 fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
@@ -199,7 +207,7 @@ impl Sanboot {
         Sanboot { run, ..self }
     }
 
-    fn check(&self, path: &str) -> Result<(), ScenarioError> {
+    pub(super) fn check(&self, path: &str) -> Result<(), ScenarioError> {
         let counts = [&self.run.servers, &self.quick.servers];
         let all = counts.into_iter().chain([&self.run.servers_beyond, &self.quick.servers_beyond]);
         if counts.iter().any(|list| list.is_empty())
@@ -212,6 +220,9 @@ impl Sanboot {
         }
         if !(1..=64).contains(&self.run.outstanding) {
             return wrong(path, "run.outstanding", "is between 1 and 64");
+        }
+        if !(1..=self.run.outstanding).contains(&self.run.streams) {
+            return wrong(path, "run.streams", "is between 1 and run.outstanding");
         }
         if !(1..=100).contains(&self.run.repeats) || !(1..=100).contains(&self.quick.repeats) {
             return wrong(path, "run.repeats", "are between 1 and 100");
@@ -238,6 +249,12 @@ impl Sanboot {
         let file = self.published.file.0;
         if file < 16 << 20 || !file.is_multiple_of(1 << 20) || file > self.array.lu.0 {
             return wrong(path, "published.file", "is whole MiB, 16 at least, and not longer than a LU");
+        }
+        if self.array.stripe_unit.0 > 1 << 20 || !self.array.stripe_unit.0.is_multiple_of(4096) {
+            return wrong(path, "array.stripe_unit", "is whole 4 KiB, at most 1 MiB");
+        }
+        if !self.internal.from.0.is_multiple_of(4096) {
+            return wrong(path, "internal.from", "is whole 4 KiB");
         }
         if self.published.mix_read_percent > 100 || self.host.spread_percent > 100 {
             return wrong(path, "published.mix_read_percent", "and host.spread_percent are at most 100");
@@ -288,9 +305,13 @@ impl Sanboot {
             ("array.cache", size(a.cache), Source::Published),
             ("port.fibre_channel_gbit", self.port.fibre_channel_gbit.to_string(), Source::Published),
             ("run.outstanding", self.run.outstanding.to_string(), Source::Chosen),
+            ("run.streams", self.run.streams.to_string(), Source::Chosen),
             ("array.drive", a.drive.clone(), Source::Chosen),
             ("array.lu", size(a.lu), Source::Chosen),
+            ("array.lus_apart", a.lus_apart.to_string(), Source::Chosen),
+            ("array.stripe_unit", size(a.stripe_unit), Source::Chosen),
             ("internal.drive", self.internal.drive.clone(), Source::Chosen),
+            ("internal.from", size(self.internal.from), Source::Chosen),
             ("controller.cores", c.cores.to_string(), Source::Chosen),
             ("host.spread_percent", self.host.spread_percent.to_string(), Source::Chosen),
             ("controller.command", time(c.command), Source::Calibrated),

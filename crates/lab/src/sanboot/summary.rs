@@ -12,13 +12,33 @@ use crate::vaai::{Verdict, plain, value};
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
 
-/// How many servers the array carries, what ends it, and what the next one costs.
+/// How many servers the layouts carry: "RAID1 × 8 carries 8 servers as well as disks of their own (then random writes lose), RAID5 × 4 carries 4 …".
 pub(crate) fn answer(survey: &Survey<'_>) -> String {
-    let parts: Vec<String> = SHARED.into_iter().filter_map(|layout| carried(survey, layout)).collect();
+    let parts: Vec<String> = SHARED.into_iter().filter_map(|layout| short(survey, layout)).collect();
     match parts.is_empty() {
         true => "Nothing was measured that could be compared with a disk of its own.".into(),
-        false => format!("{}.", parts.join("; ")),
+        false => format!("Each server as well served as by a disk of its own: {}.", parts.join("; ")),
     }
+}
+
+fn short(survey: &Survey<'_>, layout: Layout) -> Option<String> {
+    let (carried, name) = (survey.carried(layout), layout_words(layout));
+    survey.points(Pattern::RandomRead, Layout::Internal, 1).first()?;
+    let Some((first, pattern)) = carried.first else {
+        return (carried.most > 0).then(|| format!("{name} carries all {}", servers_words(carried.most)));
+    };
+    let before = survey.servers(pattern, layout).into_iter().rfind(|n| *n < first);
+    let carries = before.map_or("carries none".into(), |n| format!("carries {}", servers_words(n)));
+    Some(format!("{name} {carries}, more lose in {}", pattern_words(pattern)))
+}
+
+/// The same with what ends it, and what the next server costs.
+pub(crate) fn details(survey: &Survey<'_>) -> String {
+    SHARED
+        .into_iter()
+        .filter_map(|layout| Some(carried(survey, layout)? + "."))
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 fn servers_words(n: u32) -> String {

@@ -53,6 +53,11 @@ impl<'a> Survey<'a> {
         Survey { results, tried, whole: all(PUBLISHED_SERVERS, to.max(2 * PUBLISHED_SERVERS)) }
     }
 
+    /// The results alone.
+    pub(crate) fn of_points(results: &'a Results) -> Survey<'a> {
+        Survey { results, tried: vec![], whole: vec![] }
+    }
+
     /// The points of one place in the figures.
     pub(crate) fn points(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<&'a Point> {
         // A disk of its own gives the same however many others there are.

@@ -130,6 +130,8 @@ fn the_answer_names_the_first_server_too_many() {
         answer.contains("RAID5 × 4 carries 7 servers") && answer.contains("RAID1 × 8 carries all 8"),
         "{answer}"
     );
+    assert!(answer.chars().count() < 160, "{answer}");
+    assert!(summary::details(&survey).contains("the next one costs each"));
 }
 
 #[test]

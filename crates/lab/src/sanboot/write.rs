@@ -9,6 +9,7 @@ use super::report::{self, Finished};
 use super::results::{Layout, Point, Results};
 use super::run::{Pace, Plan, run};
 use super::scenario::Sanboot;
+use super::sweep::{self, Row};
 use crate::interrupt::Stop;
 use crate::machine::Watch;
 use crate::report::DataFile;
@@ -27,6 +28,10 @@ pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
     write(&options.out, &ran.results)?;
     // What others did with the machine meanwhile changes no result: time is virtual.
     let (machine, _) = watch.end();
+    let sweep = match own.sweep {
+        true => swept(&scenario, &plan, &options.out, &stop)?,
+        false => vec![],
+    };
     let held = report::write(Finished {
         options,
         results: &ran.results,
@@ -35,9 +40,20 @@ pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
         machine,
         doubts: vec![],
         files: files(&ran.results),
+        sweep: &sweep,
     })?;
     println!("{}", words(&ran.pace));
     Ok(held)
+}
+
+/// Runs the sweep, in the quick form, and writes what each choice of the inputs breaks.
+fn swept(scenario: &Sanboot, plan: &Plan, out: &Path, stop: &Stop) -> Result<Vec<Row>> {
+    let rows = sweep::sweep(&scenario.clone().quick(), (plan.seed, plan.threads), stop)?;
+    let text = sweep::lines(&rows).join("\n") + "\n";
+    let path = out.join("sweep.txt");
+    std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
+    println!("{}\n{text}", sweep::summary(&rows));
+    Ok(rows)
 }
 
 fn words(pace: &Pace) -> String {
