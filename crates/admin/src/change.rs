@@ -1,6 +1,7 @@
 //! What a change means for the declaration: pure, from one [`Config`] to the next.
 
 mod caching;
+mod policies;
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
                 physical_block_bytes: 4096,
                 cache: CachePolicy::WriteBack,
                 partition: None,
+                policy: None,
                 read_only: false,
             })
         }
@@ -54,6 +56,11 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         Change::VolumeSet { .. } | Change::CachePartitionSet { .. } | Change::CachePartitionRemove { .. } => {
             caching::change(&mut next, change)?;
         }
+        Change::PolicyCreate { .. }
+        | Change::PolicySet { .. }
+        | Change::PolicyAttach { .. }
+        | Change::PolicyDetach { .. }
+        | Change::PolicyDelete { .. } => policies::change(&mut next, change)?,
         Change::HostSet { .. } | Change::HostDelete { .. } | Change::Map { .. } | Change::Unmap { .. } => {
             change_hosts(&mut next, change)?;
         }

@@ -1,5 +1,7 @@
 //! The answer to `GET /v1/status`, made of what the controllers say.
 
+mod policies;
+
 use array::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PartitionStatus,
     PoolStatus, PortStatus, Reason, SessionStatus, Traffic, VolumeStatus,
@@ -25,6 +27,8 @@ impl Status {
             pools: vec![],
             volumes: vec![],
             caches: vec![],
+            policies: config.policies.iter().map(|p| policies::policy(p, config)).collect(),
+            schedulers: vec![],
             hosts: config.hosts.iter().map(Host::of).collect(),
             sessions: vec![],
             jobs: vec![],
@@ -43,6 +47,7 @@ impl Status {
             status.pools.extend(part.pools.into_iter().map(|p| Pool::of(p, controller)));
             status.volumes.extend(part.volumes.into_iter().map(Volume::of));
             status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
+            status.schedulers.extend(part.schedulers.into_iter().map(policies::scheduler));
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
             status.events.extend(part.events);
         }
@@ -360,6 +365,7 @@ impl Volume {
             provisioning: format!("{:?}", v.provisioning).to_lowercase(),
             block_bytes: v.block_bytes,
             naa: v.naa,
+            qos: policies::volume(&v.qos),
             mapped_to: v.mapped_to.into_iter().map(|(host, lun)| Mapping { host, lun: lun.0 }).collect(),
         }
     }

@@ -23,6 +23,21 @@
 //! memory = "1GiB"
 //! ssds = ["s1"]            # keeps what the memory gives up; its content is lost
 //!
+//! [qos]                    # what holds for all policies; these are the values when nothing is said
+//! unit = "8KiB"            # a request counts as one for each such part: normalised IOPS
+//! depth = 64               # requests that a pool with policies works on at once at most
+//! background_minimum = 1280    # of rebuilds, evacuations and their like, in each pool
+//! background_weight = 100
+//!
+//! [[policy]]
+//! name = "gold"
+//! minimum = 3000           # normalised IOPS that a volume gets when it asks for them
+//! maximum = 5000           # and no more than these
+//! bandwidth = "40MiB"      # in a second at most
+//! weight = 200             # of what is left; 100 is that of volumes without a policy
+//! burst = 0                # normalised IOPS that it may be ahead after it was idle
+//! sharing = "dedicated"    # or aggregated: the volumes of a pool that have it share it
+//!
 //! [[cache.partition]]
 //! name = "gold"
 //! minimum = "256MiB"       # that others leave to its volumes when they need it
@@ -40,6 +55,7 @@
 //! size = "10GiB"
 //! cache = "write-back"     # or write-through, or off
 //! partition = "gold"       # of the cache
+//! policy = "gold"
 //!
 //! [[host]]
 //! name = "kvm1"
@@ -51,6 +67,8 @@
 // The fuzz target takes this file by its path, and looks for its modules beside it.
 #[path = "declaration/caching.rs"]
 mod caching;
+#[path = "declaration/policies.rs"]
+mod policies;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -67,6 +85,7 @@ use serde::{Deserialize, Serialize};
 use crate::size::parse_bytes;
 use caching::Cache;
 pub use caching::CacheName;
+use policies::{Policy, Qos};
 
 /// What is wrong with a declaration, with file, line and key.
 #[derive(Debug, thiserror::Error)]
@@ -117,6 +136,10 @@ pub struct Declaration {
     spares: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cache: Option<Cache>,
+    #[serde(default, skip_serializing_if = "Qos::is_default")]
+    qos: Qos,
+    #[serde(default, rename = "policy", skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<Policy>,
     #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
     portals: Vec<Portal>,
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
@@ -275,6 +298,9 @@ struct Volume {
     /// The partition of the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partition: Option<String>,
+    /// The service that it is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     read_only: bool,
 }
@@ -385,6 +411,8 @@ impl Declaration {
             controllers: config.controllers,
             spares: config.spares.clone(),
             cache: config.cache.as_ref().map(Cache::of),
+            qos: Qos::of(&config.qos),
+            policies: config.policies.iter().map(Policy::of).collect(),
             portals: config.portals.iter().map(Portal::of).collect(),
             drives: config.drives.iter().map(Drive::of).collect(),
             groups: config.groups.iter().map(Group::of).collect(),
@@ -416,6 +444,8 @@ impl Declaration {
             drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
             spares: self.spares.clone(),
             cache: self.cache.as_ref().map(Cache::to_config),
+            qos: self.qos.to_config(),
+            policies: self.policies.iter().map(Policy::to_config).collect(),
             groups: self.groups.iter().map(Group::to_config).collect(),
             pools: self.pools.iter().map(Pool::to_config).collect(),
             volumes: self.volumes.iter().map(Volume::to_config).collect(),
@@ -589,6 +619,7 @@ impl Volume {
             physical_block_bytes: self.physical_block,
             cache: self.cache.into(),
             partition: self.partition.clone(),
+            policy: self.policy.clone(),
             read_only: self.read_only,
         }
     }
@@ -606,6 +637,7 @@ impl Volume {
             physical_block: v.physical_block_bytes,
             cache: v.cache.into(),
             partition: v.partition.clone(),
+            policy: v.policy.clone(),
             read_only: v.read_only,
         }
     }
@@ -719,6 +751,26 @@ mod tests {
             &good.replace("16MiB", "16MiB\"\nssds = [\"d0\"]\n#\""),
             "array.toml:24: cache: ssds: drive \"d0\" is in group",
         );
+    }
+
+    #[test]
+    fn policies_are_declared_and_wrong_ones_named_with_their_place() {
+        let policy = "[[policy]]\nname = \"gold\"\nminimum = 3000\nmaximum = 5000\nbandwidth = \"40MiB\"\n\
+                      weight = 200\nsharing = \"aggregated\"\n[qos]\nunit = \"4KiB\"\n";
+        let good = format!("{GOOD}{policy}").replace("\"10GiB\"", "\"10GiB\"\npolicy = \"gold\"");
+        let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
+        let gold = config.policy("gold").expect("declared");
+        assert_eq!((gold.policy.minimum_iops, gold.policy.bandwidth_bytes_per_s), (3000, Some(40 << 20)));
+        assert_eq!((config.volumes[0].policy.as_deref(), config.qos.unit_bytes), (Some("gold"), 4096));
+        let kept = Declaration::of(&config).to_text();
+        assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
+        check(
+            &good.replace("3000", "6000"),
+            "array.toml:22: policy \"gold\": minimum 6000 is over maximum 5000",
+        );
+        check(&good.replace("weight = 200", "weight = 0"), "policy \"gold\": weight 0 is not between");
+        check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown field `minimun`");
+        check(&good.replace("\"4KiB\"", "1"), "qos: unit: between 512 and 1048576 bytes");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::api::{Cache, CachePartition, CacheTraffic, Journal, Status, Volume};
+use crate::api::{Cache, CachePartition, CacheTraffic, Journal, PoolScheduler, Status, Volume, VolumeQos};
 
 /// The text of `GET /metrics`.
 pub(crate) fn text(status: &Status) -> String {
@@ -29,6 +29,7 @@ pub(crate) fn text(status: &Status) -> String {
         family(&mut out, name, help, "counter", volumes(*value));
     }
     caches(&mut out, status);
+    services(&mut out, status);
     let groups = |f: fn(&crate::api::Group) -> u64| {
         status.groups.iter().map(move |g| (format!("group={:?}", g.name), f(g)))
     };
@@ -98,6 +99,54 @@ fn caches(out: &mut String, status: &Status) {
     family(out, "masu_journal_records_total", "Records of a journal", "counter", journals(|j| j.records));
     family(out, "masu_journal_commits_total", "Commits of a journal", "counter", journals(|j| j.commits));
 }
+
+/// What volumes are promised, and what becomes of it.
+fn services(out: &mut String, status: &Status) {
+    let info = status.volumes.iter().filter_map(|v| {
+        let policy = v.qos.policy.as_ref()?;
+        Some((format!("volume={:?},policy={policy:?},state={:?}", v.name, v.qos.state), 1))
+    });
+    gauge(out, "masu_volume_policy_info", "The policy of a volume, and whether it is kept: 1", info);
+    let below = status.volumes.iter().filter(|v| v.qos.policy.is_some());
+    let below = below.map(|v| (format!("volume={:?}", v.name), (v.qos.state == "below_minimum").into()));
+    gauge(
+        out,
+        "masu_volume_below_minimum",
+        "1 while a volume does not get the minimum that it asks for",
+        below,
+    );
+    for (name, help, value) in SERVICE_COUNTERS {
+        let values = status.volumes.iter().map(|v| (format!("volume={:?}", v.name), value(&v.qos)));
+        family(out, name, help, "counter", values);
+    }
+    for (name, help, value) in SCHEDULER_GAUGES {
+        let values = status.schedulers.iter().map(|s| (format!("pool={:?}", s.pool), value(s)));
+        gauge(out, name, help, values);
+    }
+}
+
+type ServiceCounter = (&'static str, &'static str, fn(&VolumeQos) -> u64);
+
+const SERVICE_COUNTERS: &[ServiceCounter] = &[
+    ("masu_volume_charged_bytes_total", "What the requests of a volume were charged", |q| q.charged_bytes),
+    ("masu_volume_minimum_requests_total", "Requests served because the minimum was due", |q| {
+        q.minimum_requests
+    }),
+    ("masu_volume_weight_requests_total", "Requests served by weight", |q| q.weight_requests),
+    ("masu_volume_waited_requests_total", "Requests that waited for their turn", |q| q.waited_requests),
+    ("masu_volume_waited_microseconds_total", "How long they waited", |q| q.waited_us),
+];
+
+type SchedulerGauge = (&'static str, &'static str, fn(&PoolScheduler) -> u64);
+
+const SCHEDULER_GAUGES: &[SchedulerGauge] = &[
+    ("masu_scheduler_depth", "Requests that a pool works on at once at most", |s| s.depth.into()),
+    ("masu_scheduler_in_flight", "Requests that a pool works on", |s| s.in_flight.into()),
+    ("masu_scheduler_waiting", "Requests that wait for their turn", |s| s.waiting.into()),
+    ("masu_scheduler_capacity_iops", "Normalised IOPS that a pool was seen to do", |s| s.capacity_iops),
+    ("masu_scheduler_minimums_iops", "Normalised IOPS that are promised in sum", |s| s.minimums_iops),
+    ("masu_scheduler_scale_permille", "What of the minimums could be given", |s| s.scale_permille.into()),
+];
 
 /// What the partitions of caches have and do.
 fn partitions(out: &mut String, status: &Status) {

@@ -185,6 +185,37 @@ pub enum Change {
         /// The partition; no volume may be in it any more.
         name: String,
     },
+    /// A new policy.
+    PolicyCreate {
+        /// Its name.
+        name: String,
+        /// What it promises; what is not given is not promised.
+        terms: Terms,
+    },
+    /// A policy promises something else, to all volumes that have it, at once.
+    PolicySet {
+        /// The policy.
+        name: String,
+        /// What changes; what is not given stays.
+        terms: Terms,
+    },
+    /// Volumes get a policy instead of the one that they had.
+    PolicyAttach {
+        /// The policy.
+        name: String,
+        /// The volumes.
+        volumes: Vec<String>,
+    },
+    /// Volumes have no policy any more.
+    PolicyDetach {
+        /// The volumes.
+        volumes: Vec<String>,
+    },
+    /// A policy is forgotten.
+    PolicyDelete {
+        /// The policy.
+        name: String,
+    },
     /// A new host, or other secrets for it.
     HostSet {
         /// Its name.
@@ -217,6 +248,24 @@ pub enum Change {
         /// The volume.
         volume: String,
     },
+}
+
+/// What a policy promises: normalised IOPS are requests of which a long one counts once for each unit of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Terms {
+    /// Normalised IOPS that a volume gets when it asks for them; 0: none.
+    pub minimum_iops: Option<u64>,
+    /// Normalised IOPS that it gets at most; 0: as many as there are.
+    pub maximum_iops: Option<u64>,
+    /// Bytes per second that it gets at most; 0: as many as there are.
+    pub bandwidth_bytes_per_s: Option<u64>,
+    /// Its part of what is left; 100 is that of a volume without a policy.
+    pub weight: Option<u32>,
+    /// Units that it may be ahead of others after it was idle.
+    pub burst_units: Option<u64>,
+    /// Whether the volumes of a pool that have it share it.
+    pub aggregated: Option<bool>,
 }
 
 /// What a change did, a line each.

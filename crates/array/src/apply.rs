@@ -9,6 +9,7 @@ use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::drives::{close_drives, free_spares};
 use crate::groups::{check_members, open_group, owner_of_group};
+use crate::guarantee::set_policies;
 use crate::placement::set_classes;
 use crate::pools::open_pool;
 use crate::ports::{close_ports, open_port};
@@ -28,13 +29,14 @@ pub(crate) async fn apply(
     let spares = free_spares(controller, &config);
     controller.state.borrow_mut().spares = spares;
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
-        open_pool(controller, pool, &mut done).await?;
+        open_pool(controller, &config, pool, &mut done).await?;
         set_classes(controller, &config, pool, &mut done)?;
         open_journal(controller, &config, pool, &mut done).await?;
     }
     for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {
         open_volume(controller, &config, volume, &mut done).await?;
     }
+    set_policies(controller, &config, &mut done);
     let undeclared: Vec<String> = {
         let state = controller.state();
         state.lus.keys().filter(|name| config.volume(name).is_none()).cloned().collect()

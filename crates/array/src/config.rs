@@ -3,6 +3,7 @@
 
 mod change;
 mod check;
+mod qos_settings;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,6 +12,8 @@ use scsi::Lun;
 use world::DriveSpec;
 
 pub use pool::{Class, Provisioning};
+pub use qos::Policy;
+pub use qos_settings::{PolicyConfig, QosSettings, Sharing};
 pub use raid::{ArrayId, Level, stripe_unit_bytes_default};
 
 /// The declared array.
@@ -28,6 +31,10 @@ pub struct Config {
     pub drives: Vec<DriveConfig>,
     /// Names of drives in no group: one that fits takes the place of a drive that fails.
     pub spares: Vec<String>,
+    /// What holds for all policies.
+    pub qos: QosSettings,
+    /// Services that volumes are promised.
+    pub policies: Vec<PolicyConfig>,
     /// The cache of each controller; none: volumes are read and written as they are asked for.
     pub cache: Option<CacheSettings>,
     /// RAID groups of drives.
@@ -165,6 +172,8 @@ pub struct VolumeConfig {
     pub cache: CachePolicy,
     /// The partition of the cache that it is in; none: the one of all that are in no other.
     pub partition: Option<String>,
+    /// The service that it is promised; none: its part of what is left. One that is not declared is said in the status, and promises nothing.
+    pub policy: Option<String>,
     /// Hosts may read it only.
     pub read_only: bool,
 }
@@ -236,6 +245,8 @@ impl Config {
             portals: vec![],
             drives: vec![],
             spares: vec![],
+            qos: QosSettings::default(),
+            policies: vec![],
             cache: None,
             groups: vec![],
             pools: vec![],
@@ -254,6 +265,8 @@ impl Config {
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
             drives: overlay(self.drives, other.drives, |d| &d.name),
             spares: overlay(self.spares, other.spares, |s| s),
+            qos: other.qos,
+            policies: overlay(self.policies, other.policies, |p| &p.name),
             cache: overlay_cache(self.cache, other.cache),
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
@@ -270,6 +283,11 @@ impl Config {
     /// The pool of that name.
     pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
         self.pools.iter().find(|p| p.name == name)
+    }
+
+    /// The policy of that name.
+    pub fn policy(&self, name: &str) -> Option<&PolicyConfig> {
+        self.policies.iter().find(|p| p.name == name)
     }
 
     /// The host that an initiator is: the one that names it, else the one declared for `*`.

@@ -16,6 +16,7 @@ use crate::Disk;
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
+use crate::guarantee::schedulers_status;
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::jobs::JobKind;
 use crate::local::LocalPort;
@@ -293,6 +294,7 @@ impl Controller {
             pools: pools_status(&state),
             volumes: volumes_status(&state),
             cache: cache_status(&state),
+            schedulers: schedulers_status(&state),
             sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
             ports: state.ports.iter().map(|port| port_status(port)).collect(),
             jobs: state.jobs.status(),

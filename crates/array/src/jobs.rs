@@ -10,6 +10,7 @@ use pool::Pool;
 use raid::Throttle;
 
 use crate::controller::Controller;
+use crate::guarantee::PoolService;
 use crate::status::JobStatus;
 
 /// What is being done.
@@ -62,18 +63,25 @@ impl Jobs {
 }
 
 impl Job {
-    /// A pause between two steps of work on a pool: hosts keep their share of the time.
+    /// A pause between two steps of work on a pool: each step waits for its turn where volumes are promised something, and elsewhere hosts keep
+    /// their share of the time.
     pub(crate) fn pace(
         self: &Rc<Self>,
-        controller: &Controller,
+        controller: &Rc<Controller>,
         pool: &Pool,
         foreground_share_percent: u8,
     ) -> impl AsyncFnMut(u64) -> ControlFlow<()> + use<> {
         let throttle = Throttle::new(controller.world.clone(), foreground_share_percent);
         let (job, mut paced) = (self.clone(), pool.paced(throttle));
+        let (controller, pool) = (controller.clone(), pool.name().to_owned());
         async move |bytes| {
             job.done_bytes.set(job.done_bytes.get() + bytes);
-            let _ = paced(bytes).await;
+            let gate = controller.state().services.get(&pool).and_then(PoolService::background_if_closed);
+            match gate {
+                // What moves is read and written.
+                Some(gate) => drop(gate.enter(2 * bytes).await),
+                None => drop(paced(bytes).await),
+            }
             match job.stopped.get() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),

@@ -22,6 +22,7 @@ mod crossing;
 mod disk;
 mod drives;
 mod groups;
+mod guarantee;
 mod hosts;
 mod jobs;
 mod local;

@@ -10,6 +10,7 @@ use world::Drive;
 use crate::Disk;
 use crate::cached::CachedVolume;
 use crate::config::CachePolicy;
+use crate::guarantee::volume_qos;
 use crate::hosts::Seen;
 use crate::port::Port;
 use crate::state::State;
@@ -93,6 +94,7 @@ pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
             block_bytes: declared.block_bytes,
             naa: lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect(),
             mapped_to: mapped.collect(),
+            qos: volume_qos(state, declared, lu.medium().gate()?),
             counters: lu.counters(),
         })
     };

@@ -6,9 +6,10 @@ use futures::future::{Either, select};
 use pool::{Pool, PoolError, PoolEvent, PoolSpec, Threshold};
 use raid::Group;
 
-use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
+use crate::config::{Config, FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::guarantee::open_service;
 use crate::jobs::{JobKind, begin};
 use crate::placement::placement_task;
 use crate::upkeep::foreground_share_percent;
@@ -16,13 +17,14 @@ use crate::watch::Watch;
 
 pub(crate) async fn open_pool(
     controller: &Rc<Controller>,
+    config: &Config,
     declared: &PoolConfig,
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let known = controller.state().pools.get(&declared.name).cloned();
     let pool = match known {
         Some(pool) => pool,
-        None => open_or_create(controller, declared, done).await?,
+        None => open_or_create(controller, config, declared, done).await?,
     };
     set_thresholds(&pool, declared).await?;
     add_groups(controller, &pool, declared, done).await?;
@@ -34,6 +36,7 @@ pub(crate) async fn open_pool(
 
 async fn open_or_create(
     controller: &Rc<Controller>,
+    config: &Config,
     declared: &PoolConfig,
     done: &mut Vec<String>,
 ) -> Result<Pool, ControlError> {
@@ -61,6 +64,7 @@ async fn open_or_create(
     let watch = Watch::default();
     controller.world.spawn(watch_pool_task(controller.clone(), pool.clone(), watch.clone()));
     controller.world.spawn(placement_task(controller.clone(), pool.clone(), watch.clone()));
+    open_service(controller, &declared.name, config, &watch);
     let mut state = controller.state.borrow_mut();
     state.pools.insert(declared.name.clone(), pool.clone());
     state.pool_watches.insert(declared.name.clone(), watch);

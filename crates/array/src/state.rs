@@ -12,6 +12,7 @@ use world::Drive;
 use crate::Disk;
 use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig};
+use crate::guarantee::PoolService;
 use crate::hosts::Nexuses;
 use crate::jobs::Jobs;
 use crate::partitions::Partitions;
@@ -45,6 +46,8 @@ pub(crate) struct State {
     pub(crate) group_watches: BTreeMap<String, Watch>,
     /// Who listens to a pool, by its name.
     pub(crate) pool_watches: BTreeMap<String, Watch>,
+    /// What keeps the promises to the volumes of a pool, by its name.
+    pub(crate) services: BTreeMap<String, PoolService>,
     pub(crate) nexuses: Nexuses,
     events: VecDeque<String>,
 }
@@ -70,6 +73,7 @@ impl State {
             jobs: Jobs::default(),
             group_watches: BTreeMap::new(),
             pool_watches: BTreeMap::new(),
+            services: BTreeMap::new(),
             nexuses: Nexuses::default(),
             events: VecDeque::new(),
         }

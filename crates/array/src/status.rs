@@ -9,6 +9,7 @@ use crate::config::{CachePolicy, Class, Level, Provisioning};
 pub use crate::jobs::JobKind;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
+pub use qos::{Capacity, ClientCounts};
 
 /// One controller's part of the array.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub struct ControllerStatus {
     pub volumes: Vec<VolumeStatus>,
     /// The cache, if there is one.
     pub cache: Option<CacheStatus>,
+    /// Schedulers of the pools in which a policy is in force.
+    pub schedulers: Vec<SchedulerStatus>,
     /// Sessions of hosts at this controller's ports.
     pub sessions: Vec<SessionStatus>,
     /// Ports.
@@ -138,8 +141,60 @@ pub struct VolumeStatus {
     pub naa: String,
     /// Which hosts see it, as which LUN.
     pub mapped_to: Vec<(String, Lun)>,
+    /// How the service stands that it is promised.
+    pub qos: VolumeQos,
     /// What was done with it since the start.
     pub counters: Counters,
+}
+
+/// How the service stands that a volume is promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeQos {
+    /// Its policy.
+    pub policy: Option<String>,
+    /// Whether it is kept.
+    pub state: QosState,
+    /// What the scheduler did for it.
+    pub counts: ClientCounts,
+}
+
+/// Whether a promise is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QosState {
+    /// It is, or nothing is promised.
+    Ok,
+    /// The volume is asked for its minimum and does not give it. Normalised IOPS.
+    BelowMinimum {
+        /// What is promised.
+        minimum_iops: u64,
+        /// What it gave in the last 5 s.
+        served_iops: u64,
+    },
+    /// Its policy is not declared: nothing is promised.
+    UnknownPolicy,
+}
+
+/// The scheduler of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchedulerStatus {
+    /// The pool.
+    pub pool: String,
+    /// What counts as one.
+    pub unit_bytes: u64,
+    /// Requests that the pool works on at once at most, now.
+    pub depth: u32,
+    /// Those that it works on.
+    pub in_flight: u32,
+    /// Those that wait.
+    pub waiting: u32,
+    /// What the pool was seen to do.
+    pub capacity: Capacity,
+    /// What is promised in sum.
+    pub minimums_iops: u64,
+    /// What of it could be given in the last 5 s, in thousandths.
+    pub scale_permille: u32,
+    /// What was done for work in the background.
+    pub background: ClientCounts,
 }
 
 /// A controller's cache.

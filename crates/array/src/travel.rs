@@ -38,6 +38,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
     let watch = {
         let mut state = controller.state.borrow_mut();
         state.pools.remove(name);
+        state.services.remove(name);
         state.pool_watches.remove(name)
     };
     if let Some(watch) = watch {
@@ -159,6 +160,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             physical_block_bytes: shape.physical_block_bytes,
             cache: crate::config::CachePolicy::WriteBack,
             partition: None,
+            policy: None,
             read_only: shape.read_only,
         }
     });

@@ -8,9 +8,10 @@ use futures::future::{Either, select};
 use raid::{Group, GroupEvent, MemberState, MemberStatus, Throttle};
 use world::Drive;
 
-use crate::config::FOREGROUND_SHARE_PERCENT_DEFAULT;
+use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::controller::Controller;
 use crate::drives::{leave_to_others, probe, spares_by_size};
+use crate::guarantee::Gate;
 use crate::watch::Watch;
 
 /// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
@@ -44,8 +45,26 @@ pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> 
     declared.map_or(FOREGROUND_SHARE_PERCENT_DEFAULT, |g| g.foreground_share_percent)
 }
 
-pub(crate) fn throttle(controller: &Controller, group: &str) -> Throttle {
-    Throttle::new(controller.world.clone(), foreground_share_percent(controller, group))
+/// The pace of work on a group: steps wait for their turn among the volumes of its pool where one of these is promised something, and leave
+/// the foreground its share of the time elsewhere.
+pub(crate) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
+    let share = foreground_share_percent(controller, group);
+    let (this, name) = (controller.clone(), group.to_owned());
+    Throttle::new(controller.world.clone(), share).with_turns(Rc::new(move |bytes| {
+        let gate = background_of_group(&this, &name)?;
+        Some(Box::pin(async move {
+            // Its I/O is not a part of the turn: it comes after it, and the next turn is later for it.
+            let _ = gate.enter(bytes).await;
+        }))
+    }))
+}
+
+/// The gate of work on a group, while somebody is promised something in its pool.
+fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>> {
+    let state = controller.state();
+    let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).any(|g| g == group);
+    let pool = state.config.pools.iter().find(of)?;
+    state.services.get(&pool.name)?.background_if_closed()
 }
 
 /// Brings mirrors together again that a power cut may have left different.

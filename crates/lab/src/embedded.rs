@@ -112,6 +112,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             physical_block_bytes: 4096,
             cache: array::config::CachePolicy::WriteBack,
             partition: None,
+            policy: None,
             read_only: false,
         });
         luns.insert(Lun(i as u16), name);

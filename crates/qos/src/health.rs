@@ -142,6 +142,11 @@ impl Scheduler {
         self.flows.iter().enumerate().filter(|(_, f)| f.in_use && f.clients > 0).map(claim)
     }
 
+    /// The minimums of all flows that have clients, in units per second.
+    pub fn minimums(&self) -> u64 {
+        self.flows.iter().filter(|f| f.in_use && f.clients > 0).map(|f| f.policy.minimum_iops).sum()
+    }
+
     /// Of 1000: what of the minimums could be given in the last window. Less means that more is promised than the array gives, and that all
     /// were scaled alike.
     pub fn scale_permille(&self) -> u32 {

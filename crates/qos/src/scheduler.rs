@@ -229,6 +229,11 @@ impl Scheduler {
         }
     }
 
+    /// How many clients a flow has.
+    pub fn clients_of(&self, flow: FlowId) -> u32 {
+        self.flows[flow.0 as usize].clients
+    }
+
     /// The flow of a client.
     pub fn flow_of(&self, client: ClientId) -> FlowId {
         FlowId(self.clients[client.0 as usize].flow)

@@ -44,7 +44,7 @@ pub use spec::{
     stripe_unit_bytes_default,
 };
 pub use stripe::JournalCounts;
-pub use upkeep::{Scrubbed, Throttle};
+pub use upkeep::{Scrubbed, Throttle, Turns};
 
 /// What is compared, repaired, lost at once: the largest block of a drive.
 pub(crate) const BLOCK_LEN: u64 = 4096;

@@ -1,5 +1,8 @@
 //! From a request to its handler: what is checked before every command, and what is counted after it.
 
+use std::future::poll_fn;
+use std::pin::pin;
+
 use block::{Data, Pieces};
 
 use crate::cdb::Cdb;
@@ -117,7 +120,7 @@ pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: 
         Err(error) => (Err(error), false, false),
         Ok(command) => {
             let ctx = Context { view, seat, command, cdb, request, task };
-            let result = run(&ctx).await;
+            let result = run_unless_aborted(&ctx).await;
             let told = ctx.task.is_aborted_by_other() && lu.modes.task_aborted_status();
             (result, ctx.task.is_aborted(), told)
         }
@@ -193,6 +196,21 @@ fn count<M: Medium>(lu: &LogicalUnit<M>, command: &Command, result: &Result<Piec
             }
         }
     }
+}
+
+/// Runs a command. What it still waits for below ends when it is aborted: the medium is told for whom it is polled.
+async fn run_unless_aborted<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+    let mut run = pin!(run(ctx));
+    poll_fn(|cx| {
+        if !ctx.task.is_aborted() {
+            return run.as_mut().poll(cx);
+        }
+        ctx.lu().medium.polled_for(true);
+        let polled = run.as_mut().poll(cx);
+        ctx.lu().medium.polled_for(false);
+        polled
+    })
+    .await
 }
 
 /// The two commands of the hot path are part of the command's future; the others are boxed, to keep it small.

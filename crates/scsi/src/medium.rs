@@ -90,6 +90,11 @@ pub trait Medium: Clone + 'static {
         at: u64,
         len: u64,
     ) -> impl Future<Output = Result<Copied, BlockError>>;
+    /// Commands were aborted: operations that wait to begin are to be polled again, each with [`Medium::polled_for`] said before.
+    fn look_again(&self) {}
+    /// What is polled from now on is part of a command that was aborted, or no more: an operation of it that has not begun ends with an
+    /// error instead.
+    fn polled_for(&self, _aborted: bool) {}
     /// Stores a small record durably with the medium (persistent reservations over a power loss); at most 64 KiB.
     fn save_record(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), BlockError>>;
     /// The record of that name, as it was last saved.

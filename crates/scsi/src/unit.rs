@@ -18,7 +18,7 @@ use crate::request::NexusId;
 use crate::reservation::Reservations;
 use crate::sanitize::Sanitizing;
 use crate::sense::Format;
-use crate::task::TaskSet;
+use crate::task::{Task, TaskSet};
 
 /// What a logical unit is, for its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,15 +175,33 @@ impl<M: Medium> LogicalUnit<M> {
         }
         self.nexuses.borrow_mut().retain(|n| !Rc::ptr_eq(n, nexus));
         if !self.nexuses.borrow().iter().any(|n| n.id == nexus.id) {
-            self.tasks.abort(None, None, |id| id == nexus.id);
+            self.abort(None, None, |id| id == nexus.id);
             self.reservations.nexus_ended(nexus);
         }
+    }
+
+    /// Marks the commands of the nexuses that `of` selects as aborted; what of them waits below ends.
+    pub(crate) fn abort(
+        &self,
+        by: Option<NexusId>,
+        except: Option<&Task<'_>>,
+        of: impl Fn(NexusId) -> bool,
+    ) -> usize {
+        let aborted = self.tasks.abort(by, except, of);
+        self.medium.look_again();
+        aborted
+    }
+
+    /// Marks the commands of a nexus that have this tag.
+    pub(crate) fn abort_one(&self, nexus: NexusId, tag: u64) {
+        self.tasks.abort_one(nexus, tag);
+        self.medium.look_again();
     }
 
     /// LOGICAL UNIT RESET (SAM-5 7.7), or what a target reset does to one LU: commands end, RESERVE and mode parameters go
     /// back, every nexus is told with `attention`.
     pub(crate) async fn reset(&self, by: NexusId, attention: Attention) {
-        self.tasks.abort(Some(by), None, |_| true);
+        self.abort(Some(by), None, |_| true);
         self.tasks.aborted_ended().await;
         self.reservations.reset();
         self.modes.reset();
@@ -193,7 +211,7 @@ impl<M: Medium> LogicalUnit<M> {
     /// CLEAR TASK SET (SAM-5 7.5): the commands of all nexuses end; those who lost some are told.
     pub(crate) async fn clear_task_set(&self, by: NexusId) {
         for nexus in self.nexuses() {
-            let lost = self.tasks.abort(Some(by), None, |id| id == nexus.id);
+            let lost = self.abort(Some(by), None, |id| id == nexus.id);
             if lost > 0 && nexus.id != by {
                 nexus.attentions.raise(Attention::CommandsCleared);
             }

@@ -196,12 +196,12 @@ impl<M: Medium> View<M> {
         match function {
             TaskFunction::AbortTask(lun, tag) => {
                 let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
-                seat.lu.tasks.abort_one(self.nexus, tag);
+                seat.lu.abort_one(self.nexus, tag);
                 seat.lu.tasks.aborted_ended().await;
             }
             TaskFunction::AbortTaskSet(lun) => {
                 let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
-                seat.lu.tasks.abort(Some(self.nexus), None, |id| id == self.nexus);
+                seat.lu.abort(Some(self.nexus), None, |id| id == self.nexus);
                 seat.lu.tasks.aborted_ended().await;
             }
             TaskFunction::ClearTaskSet(lun) => {

@@ -93,6 +93,7 @@ fn declaration(between: Between) -> Config {
         physical_block_bytes: 512,
         cache: CachePolicy::WriteBack,
         partition: None,
+        policy: None,
         read_only: false,
     };
     let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();

@@ -32,7 +32,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "array",
         ],
     ),
-    ("admin", &["world", "qos", "array"]),
+    ("admin", &["world", "array"]),
     ("masu", ALL),
     ("xtask", ALL),
 ];

@@ -65,6 +65,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         physical_block_bytes: 4096,
         cache: crate::config::CachePolicy::WriteBack,
         partition: None,
+        policy: None,
         read_only: false,
     }];
     model.run(|world| async move {

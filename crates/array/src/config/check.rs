@@ -29,6 +29,7 @@ impl Config {
         self.check_portals()?;
         self.check_drives_and_groups()?;
         self.check_pools()?;
+        self.check_policies()?;
         self.check_volumes()?;
         self.check_hosts()
     }
@@ -252,7 +253,10 @@ impl Config {
     }
 }
 
-fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> Result<(), ConfigError> {
+pub(super) fn check_names<'a>(
+    kind: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<(), ConfigError> {
     let mut seen = std::collections::BTreeSet::new();
     for name in names {
         let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -267,6 +271,6 @@ fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a String>) -> Resul
     Ok(())
 }
 
-fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {
+pub(super) fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {
     Err(ConfigError { place: place.into(), cause })
 }

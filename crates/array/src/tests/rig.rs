@@ -68,6 +68,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
         physical_block_bytes: 512,
         cache: crate::config::CachePolicy::WriteBack,
         partition: None,
+        policy: None,
         read_only: false,
     };
     Config {

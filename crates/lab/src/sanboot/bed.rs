@@ -198,6 +198,7 @@ fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         physical_block_bytes: 4096,
         cache: CachePolicy::WriteBack,
         partition: None,
+        policy: None,
         read_only: false,
     });
     let hosts = (0..SERVERS_MAX).map(|server| HostConfig {

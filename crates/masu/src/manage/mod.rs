@@ -5,6 +5,7 @@ mod follow;
 mod group;
 mod heat;
 mod host;
+mod policy;
 mod pool;
 mod state;
 mod tables;
@@ -89,6 +90,14 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Policies: the service that volumes are promised, with minimum and maximum
+    #[command(subcommand_required = true, after_help = policy::HELP)]
+    Policy {
+        #[command(subcommand)]
+        what: policy::PolicyCommand,
+        #[command(flatten)]
+        at: Where,
+    },
     /// Snapshots: instant, writable, sharing pages with their volume
     #[command(subcommand_required = true)]
     Snapshot {
@@ -120,6 +129,7 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
         Manage::Drive { what, at } => group::run_drive(what, at),
         Manage::Pool { what, at } => pool::run(what, at),
         Manage::Volume { what, at } => volume::run(what, at),
+        Manage::Policy { what, at } => policy::run(what, at),
         Manage::Snapshot { what, at } => volume::run_snapshot(what, at),
         Manage::Host { what, at } => host::run(what, at),
     }

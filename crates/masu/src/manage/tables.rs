@@ -165,6 +165,7 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
             format_bytes(v.exclusive_bytes),
             format_bytes(v.shared_bytes),
             hosts.join(" "),
+            service(v),
             c.commands.to_string(),
             format_bytes(c.zeroed_bytes),
             format_bytes(c.shared_bytes),
@@ -181,6 +182,7 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
         "exclusive",
         "shared",
         "host:lun",
+        "policy",
         "commands",
         "zeroed",
         "cloned",
@@ -193,6 +195,15 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
     table::print(&header, &numeric, volumes.iter().map(row).collect(), empty);
     for pool in s.pools.iter().filter(|p| volumes.iter().any(|v| v.pool == p.name)) {
         println!("\n{}", sums(pool, s));
+    }
+}
+
+/// The policy of a volume, and how it is kept when it is not.
+fn service(v: &Volume) -> String {
+    match &v.qos.policy {
+        None => "-".into(),
+        Some(policy) if v.qos.state == "ok" => policy.clone(),
+        Some(policy) => format!("{policy} ({})", super::policy::state(&v.qos)),
     }
 }
 

@@ -10,7 +10,7 @@ mod throttle;
 
 pub use scrub::Scrubbed;
 pub(crate) use throttle::Steps;
-pub use throttle::Throttle;
+pub use throttle::{Throttle, Turns};
 
 /// What one step does of each drive: small enough that writers to it wait only some milliseconds, large enough that drives
 /// read it at their full speed.

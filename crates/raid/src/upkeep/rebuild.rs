@@ -64,7 +64,9 @@ impl Inner {
             if at - self.rebuilt_durably.get() >= MARK_STEP && at < self.data_len {
                 self.move_mark(position, at).await?;
             }
-            steps.step_done().await;
+            // A mirror is read and one is written; of a row all members are read or written.
+            let involved = if let Layout::Sets(_) = &self.layout { 2 } else { self.members.len() as u64 };
+            steps.step_done(len * involved).await;
         }
         self.resync(throttle).await?;
         self.finish_rebuild(position).await

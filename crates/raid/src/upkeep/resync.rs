@@ -27,7 +27,7 @@ impl Inner {
             let len = STEP_LEN.min(self.data_len - at);
             written += self.sets_resync_step(sets, at, len).await?;
             at += len;
-            steps.step_done().await;
+            steps.step_done(len * self.members.len() as u64).await;
         }
         self.sets_flush().await?;
         self.pinned.set(false);

@@ -43,7 +43,7 @@ impl Group {
                 return Err(error);
             }
             at += len;
-            steps.step_done().await;
+            steps.step_done(len * inner.members.len() as u64).await;
         }
         inner.scrub_progress.set(None);
         block::Device::flush(self).await?;

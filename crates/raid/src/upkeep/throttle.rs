@@ -1,16 +1,22 @@
 //! How long work pauses between its steps, so that the foreground keeps its share.
 
+use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use world::{Instant, World, yield_now};
 
 use crate::inner::Inner;
 
+/// Waits for the turn of a step of so many bytes of drive I/O; `None` while nobody gives turns.
+pub type Turns = Rc<dyn Fn(u64) -> Option<Pin<Box<dyn Future<Output = ()>>>>>;
+
 /// Paces the steps of long work.
 #[derive(Clone)]
 pub struct Throttle {
     world: World,
     foreground_share_percent: u8,
+    turns: Option<Turns>,
 }
 
 /// The most that the foreground can be promised: the work must come to an end.
@@ -29,7 +35,12 @@ fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8
 impl Throttle {
     /// The foreground keeps `foreground_share_percent` of the time, while there is one.
     pub fn new(world: World, foreground_share_percent: u8) -> Throttle {
-        Throttle { world, foreground_share_percent }
+        Throttle { world, foreground_share_percent, turns: None }
+    }
+
+    /// While somebody gives turns, each step waits for its own, and the share of the time does not count.
+    pub fn with_turns(self, turns: Turns) -> Throttle {
+        Throttle { turns: Some(turns), ..self }
     }
 
     /// No pauses.
@@ -62,12 +73,15 @@ impl<'a> Steps<'a> {
         Steps { inner, throttle, seen: inner.foreground.get(), began: throttle.world.now() }
     }
 
-    /// A step ended: pauses as the throttle says; then the next one begins.
-    pub(crate) async fn step_done(&mut self) {
+    /// A step of so many bytes of drive I/O ended: pauses as the throttle says; then the next one begins.
+    pub(crate) async fn step_done(&mut self, drive_bytes: u64) {
         let foreground = self.inner.foreground.get();
         let busy = foreground != self.seen;
         self.seen = foreground;
-        self.throttle.step_done(self.began, busy).await;
+        match self.throttle.turns.as_ref().and_then(|turns| turns(drive_bytes)) {
+            Some(turn) => turn.await,
+            None => self.throttle.step_done(self.began, busy).await,
+        }
         self.began = self.throttle.world.now();
     }
 }

@@ -91,7 +91,7 @@ async fn carry_out<M: Medium>(ctx: &Context<'_, M>, verdict: &Verdict) {
     }
     let doomed: Vec<_> =
         lu.nexuses().iter().filter(|n| verdict.abort.contains(&ItNexus::of(n))).map(|n| n.id).collect();
-    let aborted = lu.tasks.abort(Some(ctx.seat.nexus.id), Some(&ctx.task), |id| doomed.contains(&id));
+    let aborted = lu.abort(Some(ctx.seat.nexus.id), Some(&ctx.task), |id| doomed.contains(&id));
     if aborted > 0 {
         // The command may be aborted itself while it waits; then it must not wait for its own end.
         let mut ended = std::pin::pin!(lu.tasks.aborted_ended());

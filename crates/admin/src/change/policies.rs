@@ -1,0 +1,130 @@
+//! The part of a change that is about services that volumes are promised.
+
+use array::config::{Config, Policy, PolicyConfig, Sharing};
+
+use crate::request::{Change, Terms};
+
+/// Makes the change in the declaration.
+pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
+    match change {
+        Change::PolicyCreate { name, terms } => {
+            if next.policy(name).is_some() {
+                return Err(format!("policy {name:?} is there already: masu policy set changes it"));
+            }
+            let mut policy =
+                PolicyConfig { name: name.clone(), policy: Policy::none(), sharing: Sharing::Dedicated };
+            set(&mut policy, terms);
+            next.policies.push(policy);
+        }
+        Change::PolicySet { name, terms } => {
+            if *terms == Terms::default() {
+                return Err(format!("policy {name:?}: nothing is to be set"));
+            }
+            let policy = next.policies.iter_mut().find(|p| p.name == *name);
+            set(policy.ok_or_else(|| none(name))?, terms);
+        }
+        Change::PolicyAttach { name, volumes } => {
+            next.policy(name).ok_or_else(|| none(name))?;
+            attach(next, volumes, Some(name))?;
+        }
+        Change::PolicyDetach { volumes } => attach(next, volumes, None)?,
+        Change::PolicyDelete { name } => {
+            next.policy(name).ok_or_else(|| none(name))?;
+            if let Some(volume) = next.volumes.iter().find(|v| v.policy.as_ref() == Some(name)) {
+                let volume = &volume.name;
+                return Err(format!(
+                    "policy {name:?}: volume {volume:?} has it: masu policy detach {volume}"
+                ));
+            }
+            next.policies.retain(|p| p.name != *name);
+        }
+        _ => return Err("is no change of a policy".into()),
+    }
+    Ok(())
+}
+
+fn none(name: &str) -> String {
+    format!("there is no policy {name:?}: masu policy create {name}")
+}
+
+fn set(policy: &mut PolicyConfig, terms: &Terms) {
+    let limit = |now: Option<u64>, wanted: Option<u64>| match wanted {
+        None => now,
+        Some(0) => None,
+        Some(limit) => Some(limit),
+    };
+    let now = policy.policy;
+    policy.policy = Policy {
+        minimum_iops: terms.minimum_iops.unwrap_or(now.minimum_iops),
+        maximum_iops: limit(now.maximum_iops, terms.maximum_iops),
+        bandwidth_bytes_per_s: limit(now.bandwidth_bytes_per_s, terms.bandwidth_bytes_per_s),
+        weight: terms.weight.unwrap_or(now.weight),
+        burst_units: terms.burst_units.unwrap_or(now.burst_units),
+    };
+    match terms.aggregated {
+        Some(true) => policy.sharing = Sharing::Aggregated,
+        Some(false) => policy.sharing = Sharing::Dedicated,
+        None => {}
+    }
+}
+
+fn attach(next: &mut Config, volumes: &[String], policy: Option<&String>) -> Result<(), String> {
+    for name in volumes {
+        let volume = next.volumes.iter_mut().find(|v| v.name == *name);
+        volume.ok_or_else(|| format!("there is no volume {name:?}"))?.policy = policy.cloned();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::change::next;
+    use crate::declaration::Declaration;
+
+    fn config() -> Config {
+        let text = "[[drive]]\nname = \"d0\"\nmemory = true\nsize = \"1GiB\"\n\
+             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+             [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
+             [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"1GiB\"\n";
+        Declaration::parse(text, "array.toml", Path::new("/data")).expect("good")
+    }
+
+    fn changed(before: &Config, change: &Change) -> Result<Config, String> {
+        next(before, change, Path::new("/data"))
+    }
+
+    #[test]
+    fn policies_come_change_and_go() {
+        let minimum = |minimum_iops| Terms { minimum_iops: Some(minimum_iops), ..Terms::default() };
+        let gold = || "gold".to_owned();
+        let set = |terms| Change::PolicySet { name: gold(), terms };
+        let check_refused = |before: &Config, change: &Change, expected: &str| {
+            let text = changed(before, change).expect_err("it is refused");
+            assert!(text.contains(expected), "{text:?} does not say {expected:?}");
+        };
+        check_refused(&config(), &set(minimum(1)), "there is no policy \"gold\"");
+        let create = Change::PolicyCreate { name: gold(), terms: minimum(3000) };
+        let with = changed(&config(), &create).expect("created");
+        check_refused(&with, &create, "is there already");
+        check_refused(&with, &set(Terms::default()), "nothing is to be set");
+        let limited = Terms { maximum_iops: Some(2000), ..Terms::default() };
+        check_refused(&with, &set(limited.clone()), "minimum 3000 is over maximum 2000");
+        let lower = changed(&with, &set(Terms { maximum_iops: Some(4000), ..minimum(0) })).expect("set");
+        assert_eq!(lower.policies[0].policy.maximum_iops, Some(4000));
+        let unlimited = changed(&lower, &set(Terms { maximum_iops: Some(0), ..minimum(3000) }));
+        assert_eq!(unlimited.as_ref().map(|c| &c.policies), Ok(&with.policies));
+        let volumes = |name: &str| vec![name.to_owned()];
+        let attach = |volume| Change::PolicyAttach { name: gold(), volumes: volumes(volume) };
+        check_refused(&with, &attach("v7"), "there is no volume \"v7\"");
+        let attached = changed(&with, &attach("v0")).expect("attached");
+        assert_eq!(attached.volumes[0].policy.as_deref(), Some("gold"));
+        let delete = Change::PolicyDelete { name: gold() };
+        check_refused(&attached, &delete, "volume \"v0\" has it");
+        let detached =
+            changed(&attached, &Change::PolicyDetach { volumes: volumes("v0") }).expect("detached");
+        assert_eq!(changed(&detached, &delete).expect("deleted"), config());
+    }
+}

@@ -1,0 +1,19 @@
+//! The service that volumes are promised: a scheduler for each pool, between its LUs and the cache.
+//!
+//! ```text
+//!  Disk::read ──> Gate (of its LU) ──enter──> Service (of the pool): who is next? ──Permit──> cache, volume
+//!  jobs, rebuilds ──> Gate of background work ──┘
+//! ```
+//!
+//! While no policy is in force in a pool its gates are open: an operation asks one flag. Otherwise an operation holds a permit from when it is its turn
+//! until it has ended; dropping one that waits takes it back. `qos` decides; here are the tasks that wait, and the clock.
+
+mod apply;
+mod gate;
+mod judge;
+mod service;
+mod standing;
+
+pub(crate) use apply::{PoolService, open_service, set_policies};
+pub(crate) use gate::{Gate, Permit};
+pub(crate) use standing::{schedulers_status, volume_qos};
