@@ -37,6 +37,14 @@ impl LocalSession {
     }
 }
 
+#[cfg(test)]
+impl LocalSession {
+    /// Performs a task management function on a LU of this controller.
+    pub(crate) async fn manage(&self, function: scsi::TaskFunction) -> scsi::TaskOutcome {
+        self.seen.view.manage(function).await
+    }
+}
+
 impl Drop for LocalSession {
     fn drop(&mut self) {
         self.controller.close_nexus(&self.seen.nexus);

@@ -3,6 +3,7 @@
 
 mod caching;
 mod caching_online;
+mod guarantee;
 mod handing_over;
 mod keeping_whole;
 mod placing;

@@ -1,0 +1,310 @@
+//! What volumes are promised, on modelled drives: ten hosts with a write of 512 KiB out each, while policies come and go.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use block::{Buf, Data, Pieces};
+use pool::Provisioning;
+use qos::Policy;
+use raid::Level;
+use scsi::{Request, Response, Status, TaskAttribute};
+use world::{Instant, World};
+use world_model::drives::catalogue::CHEETAH_15K5;
+use world_model::{DiskSpec, Model};
+
+use super::rig::{declaration, group};
+use crate::config::{HostConfig, PolicyConfig, Sharing, VolumeConfig};
+use crate::status::QosState;
+use crate::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, run_with_local_port};
+
+const DRIVES: usize = 10;
+const HOSTS: usize = 10;
+const WRITE_BYTES: u64 = 512 << 10;
+const LU_BYTES: u64 = 1 << 30;
+const UNIT_BYTES: u64 = 8192;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Ten drives with platters in pairs, one pool, a volume for each host.
+fn config() -> Config {
+    let mut config = declaration(1, DRIVES, vec![group("g", Level::Raid10, 0..DRIVES)]);
+    config.groups[0].stripe_unit_bytes = 64 << 10;
+    config.pools[0].page_bytes = 16 << 20;
+    let name = |i: usize| format!("v{i}");
+    let volume = |i: usize| VolumeConfig {
+        name: name(i),
+        len_bytes: LU_BYTES,
+        provisioning: Provisioning::Thick,
+        ..config.volumes[0].clone()
+    };
+    let host = |i: usize| HostConfig {
+        name: format!("h{i}"),
+        initiator: format!("iqn.2026-11.test:h{i}"),
+        chap: None,
+        mutual_chap: None,
+        luns: [(Lun(0), name(i))].into(),
+    };
+    let hosts = (0..HOSTS).map(host).collect();
+    config.volumes = (0..HOSTS).map(volume).collect();
+    Config { hosts, portals: vec![], ..config }
+}
+
+/// A policy, and the volumes that have it.
+fn with(config: &Config, policies: &[(Policy, Sharing, std::ops::Range<usize>)]) -> Config {
+    let mut config = config.clone();
+    config.policies.clear();
+    config.volumes.iter_mut().for_each(|v| v.policy = None);
+    for (i, (policy, sharing, volumes)) in policies.iter().enumerate() {
+        let name = format!("p{i}");
+        volumes.clone().for_each(|v| config.volumes[v].policy = Some(name.clone()));
+        config.policies.push(PolicyConfig { name, policy: *policy, sharing: *sharing });
+    }
+    config
+}
+
+fn minimum(minimum_iops: u64) -> Policy {
+    Policy { minimum_iops, ..Policy::none() }
+}
+
+fn maximum(maximum_iops: u64) -> Policy {
+    Policy { maximum_iops: Some(maximum_iops), ..Policy::none() }
+}
+
+/// What hosts wrote: when, who.
+#[derive(Default)]
+struct Written {
+    all: RefCell<Vec<(Instant, usize)>>,
+    stop: Cell<bool>,
+    running: Cell<usize>,
+}
+
+impl Written {
+    /// Units per second of a host since `from`.
+    fn rate(&self, host: usize, from: Instant, to: Instant) -> u64 {
+        let all = self.all.borrow();
+        let count = all.iter().filter(|(at, h)| *h == host && (from..to).contains(at)).count() as u64;
+        count * WRITE_BYTES / UNIT_BYTES * 1_000_000_000 / to.since(from).as_nanos() as u64
+    }
+}
+
+fn request(opcode: u8, at: u64, len: u64, data: Option<&Data>, tag: u64) -> Request {
+    let mut cdb = [0; 16];
+    cdb[0] = opcode;
+    cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
+    cdb[10..14].copy_from_slice(&((len / 512) as u32).to_be_bytes());
+    let data_out = data.map_or_else(Pieces::new, |data| data.clone().into());
+    Request { cdb, data_out, data_in_max: len as u32, tag, attribute: TaskAttribute::Simple }
+}
+
+/// A command until it is not answered with a unit attention.
+async fn execute(session: &LocalSession, request: impl Fn() -> Request) -> Response {
+    loop {
+        let response = session.execute(Lun(0), request()).await;
+        if response.status == Status::Good || response.sense.get(2).map(|key| key & 0x0f) != Some(6) {
+            return response;
+        }
+    }
+}
+
+/// Writes at random places, one after the other, until it is told to stop.
+async fn writer_task(world: World, session: LocalSession, host: usize, written: Rc<Written>) {
+    let data = Buf::zeroed(WRITE_BYTES as usize).freeze();
+    let mut rng = world.random(&format!("host {host}"));
+    let mut tag = 0;
+    while !written.stop.get() {
+        tag += 1;
+        let at = rng.u64(..LU_BYTES / WRITE_BYTES) * WRITE_BYTES;
+        let response = execute(&session, || request(0x8a, at, WRITE_BYTES, Some(&data), tag)).await;
+        assert_eq!(response.status, Status::Good, "{:02x?}", response.sense);
+        written.all.borrow_mut().push((world.now(), host));
+    }
+    written.running.set(written.running.get() - 1);
+}
+
+/// An array with hosts that write.
+struct Bench {
+    world: World,
+    array: Array,
+    port: LocalPort,
+    config: Config,
+    written: Rc<Written>,
+}
+
+impl Bench {
+    async fn start(world: World) -> Bench {
+        let (handle, mailbox) = ControllerHandle::new(0);
+        let (port, run) = run_with_local_port(world.clone(), 0, mailbox, vec![handle.clone()]);
+        world.spawn(run);
+        let config = config();
+        let mut array = Array::new(vec![handle], &config.target);
+        array.apply(config.clone()).await.expect("an array");
+        Bench { world, array, port, config, written: Rc::default() }
+    }
+
+    fn session(&self, host: usize) -> LocalSession {
+        self.port.open(&format!("iqn.2026-11.test:h{host}"), [0; 6]).expect("a session")
+    }
+
+    fn write(&self, hosts: std::ops::Range<usize>) {
+        for host in hosts {
+            self.written.running.set(self.written.running.get() + 1);
+            let task = writer_task(self.world.clone(), self.session(host), host, self.written.clone());
+            self.world.spawn(task);
+        }
+    }
+
+    /// Puts policies in force, and gives the rates of all hosts from 5 s later on.
+    async fn phase(&mut self, policies: &[(Policy, Sharing, std::ops::Range<usize>)]) -> Vec<u64> {
+        self.array.apply(with(&self.config, policies)).await.expect("policies");
+        self.world.sleep(5 * SECOND).await;
+        let from = self.world.now();
+        self.world.sleep(25 * SECOND).await;
+        let to = self.world.now();
+        let rates: Vec<u64> = (0..HOSTS).map(|host| self.written.rate(host, from, to)).collect();
+        println!("{rates:?}: {} in sum", rates.iter().sum::<u64>());
+        rates
+    }
+
+    async fn stop(self) {
+        self.written.stop.set(true);
+        while self.written.running.get() > 0 {
+            self.world.sleep(SECOND / 100).await;
+        }
+        self.array.stop().await.expect("stopped");
+    }
+}
+
+fn run(check: impl AsyncFnOnce(Bench)) {
+    let model = Model::new(1);
+    for i in 0..DRIVES {
+        let spec = DiskSpec::mechanical(&CHEETAH_15K5).with_len_bytes(4 << 30).without_content();
+        model.disk(&format!("d{i}"), spec);
+    }
+    model.run(async |world| check(Bench::start(world).await).await);
+}
+
+#[test]
+fn minimums_and_maximums_hold_on_drives_with_platters_while_policies_come_and_go() {
+    run(async |mut bench| {
+        bench.write(0..HOSTS);
+        let free = bench.phase(&[]).await;
+        let all: u64 = free.iter().sum();
+        let even = all / HOSTS as u64;
+        // Drives choose what is near: without a policy hosts differ by some percent.
+        free.iter().for_each(|rate| assert!(rate.abs_diff(even) * 5 < even, "{rate} of {even}"));
+        let own = Sharing::Dedicated;
+        let limited = bench.phase(&[(maximum(even / 4), own, 0..5)]).await;
+        (0..5).for_each(|h| assert!(limited[h] <= even / 4 && limited[h] * 100 >= even / 4 * 97));
+        (5..10).for_each(|h| assert!(limited[h] > even, "the others rise: {}", limited[h]));
+        let promised = bench.phase(&[(minimum(even * 2), own, 0..3), (maximum(even / 4), own, 3..5)]).await;
+        (0..3).for_each(|h| assert!(promised[h] * 100 >= even * 2 * 98, "host {h}: {}", promised[h]));
+        (3..5).for_each(|h| assert!(promised[h] <= even / 4));
+        let shared = bench.phase(&[(maximum(even), Sharing::Aggregated, 0..4)]).await;
+        let of_set: u64 = shared[..4].iter().sum();
+        assert!(of_set <= even && of_set * 100 >= even * 97, "{of_set} of {even}");
+        let after = bench.phase(&[]).await;
+        after.iter().for_each(|rate| assert!(rate.abs_diff(even) * 5 < even, "{rate} of {even}"));
+        bench.stop().await;
+    });
+}
+
+#[test]
+fn a_minimum_that_is_not_kept_is_told_within_a_minute_and_its_recovery_too() {
+    run(async |mut bench| {
+        bench.write(0..HOSTS);
+        let free = bench.phase(&[]).await;
+        let even = free.iter().sum::<u64>() / HOSTS as u64;
+        let own = Sharing::Dedicated;
+        bench.phase(&[(minimum(even * 3), own, 0..HOSTS)]).await;
+        let lines = bench.array.apply(with(&bench.config, &[(minimum(even * 3), own, 0..HOSTS)])).await;
+        let lines = lines.expect("applied again");
+        assert!(lines.iter().any(|l| l.starts_with("warning: pool p: the minimums are")), "{lines:?}");
+        let status = bench.array.status().await.expect("status").remove(0);
+        let told = |events: &[String], what: &str| events.iter().filter(|e| e.contains(what)).count();
+        assert_eq!(told(&status.events, "below its minimum"), HOSTS, "{:?}", status.events);
+        assert_eq!(told(&status.events, "do not fit"), 1, "{:?}", status.events);
+        let scheduler = &status.schedulers[0];
+        assert!(
+            scheduler.capacity.saturated && (200..500).contains(&scheduler.scale_permille),
+            "{scheduler:?}"
+        );
+        for volume in &status.volumes {
+            assert!(matches!(volume.qos.state, QosState::BelowMinimum { .. }), "{:?}", volume.qos);
+        }
+        let fits = with(&bench.config, &[(minimum(even / 2), own, 0..HOSTS)]);
+        bench.array.apply(fits).await.expect("applied");
+        bench.world.sleep(60 * SECOND).await;
+        let status = bench.array.status().await.expect("status").remove(0);
+        assert_eq!(told(&status.events, "its minimum is kept again"), HOSTS, "{:?}", status.events);
+        assert!(status.volumes.iter().all(|v| v.qos.state == QosState::Ok));
+        let mut unknown = with(&bench.config, &[]);
+        unknown.volumes[0].policy = Some("nobody".to_owned());
+        bench.array.apply(unknown).await.expect("applied");
+        let status = bench.array.status().await.expect("status").remove(0);
+        assert_eq!(status.volumes[0].qos.state, QosState::UnknownPolicy);
+        bench.stop().await;
+    });
+}
+
+#[test]
+fn what_waits_ends_when_it_is_aborted_and_when_its_session_ends() {
+    run(async |mut bench| {
+        let own = Sharing::Dedicated;
+        // A unit in a second: the second write waits for a minute.
+        bench.array.apply(with(&bench.config, &[(maximum(1), own, 0..1)])).await.expect("applied");
+        let session = Rc::new(bench.session(0));
+        let data = Buf::zeroed(WRITE_BYTES as usize).freeze();
+        execute(&session, || request(0x8a, 0, WRITE_BYTES, Some(&data), 1)).await;
+        let began = bench.world.now();
+        let answered = Rc::new(Cell::new(0));
+        for tag in 2..10 {
+            let (session, data, answered) = (session.clone(), data.clone(), answered.clone());
+            bench.world.spawn(async move {
+                session.execute(Lun(0), request(0x8a, 0, WRITE_BYTES, Some(&data), tag)).await;
+                answered.set(answered.get() + 1);
+            });
+        }
+        bench.world.sleep(SECOND).await;
+        let status = bench.array.status().await.expect("status").remove(0);
+        assert_eq!((answered.get(), status.schedulers[0].waiting), (0, 8));
+        session.manage(scsi::TaskFunction::LunReset(Lun(0))).await;
+        assert_eq!(answered.get(), 8);
+        assert!(bench.world.now().since(began) < 2 * SECOND);
+        let status = bench.array.status().await.expect("status").remove(0);
+        assert_eq!(status.schedulers[0].waiting, 0);
+        // Its policy gone, it is served at once.
+        bench.array.apply(bench.config.clone()).await.expect("applied");
+        let response = execute(&session, || request(0x88, 0, 4096, None, 20)).await;
+        assert_eq!(response.status, Status::Good);
+        bench.stop().await;
+    });
+}
+
+/// A WRITE SAME and a copy of a GiB are charged what they cost: pages that are only given back or shared next to nothing.
+#[test]
+fn offloads_are_charged_the_drive_io_that_they_cause() {
+    run(async |mut bench| {
+        bench.config.volumes[0].provisioning = Provisioning::Thin;
+        bench.config.volumes[0].name = "thin".to_owned();
+        bench.config.hosts[0].luns = [(Lun(0), "thin".to_owned())].into();
+        bench.array.apply(bench.config.clone()).await.expect("a thin volume");
+        let own = Sharing::Dedicated;
+        bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..2)])).await.expect("applied");
+        let charged = async |bench: &Bench, name: &str| {
+            let status = bench.array.status().await.expect("status").remove(0);
+            let volume = status.volumes.into_iter().find(|v| v.name == name).expect("it is there");
+            volume.qos.counts.charged_bytes
+        };
+        let block = Buf::zeroed(512).freeze();
+        let same = |len| request(0x93, 0, len, Some(&block), 1);
+        for (host, name, least, most) in [(0, "thin", 1, 128 * UNIT_BYTES), (1, "v1", LU_BYTES, LU_BYTES)] {
+            let session = bench.session(host);
+            let before = charged(&bench, name).await;
+            let response = execute(&session, || same(LU_BYTES)).await;
+            assert_eq!(response.status, Status::Good, "{:02x?}", response.sense);
+            let cost = charged(&bench, name).await - before;
+            assert!((least..=most).contains(&cost), "zeroing 1 GiB of {name} cost {cost} bytes");
+        }
+        bench.stop().await;
+    });
+}
