@@ -59,11 +59,10 @@ pub(crate) enum Between {
 
 fn declaration(between: Between) -> Config {
     let caches = between == Between::Caches;
-    let drive =
-        |i| DriveConfig { name: format!("d{i}"), spec: DriveSpec::Modelled { name: format!("d{i}") } };
+    let modelled = |i| DriveSpec::Modelled { name: format!("d{i}") };
+    let drive = |i| DriveConfig { name: format!("d{i}"), spec: modelled(i) };
     // Controller 0's.
-    let ssd =
-        DriveConfig { name: "ssd".to_owned(), spec: DriveSpec::Modelled { name: format!("d{}", DISKS - 1) } };
+    let ssd = DriveConfig { name: "ssd".to_owned(), spec: modelled(DISKS - 1) };
     let group = |name: &str, level, disks: std::ops::Range<usize>| GroupConfig {
         name: name.to_owned(),
         level,
