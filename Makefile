@@ -123,6 +123,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "frames of the cache" target/release/examples/frames
 	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
 	@$(STEP) "scheduling decisions" target/release/examples/decisions
+	@$(STEP) "a cached read, without and with policies" target/release/examples/promises
 	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams
 	@$(STEP) "placement, in virtual time" target/release/examples/placement
 	@$(STEP) "modelled drives beside measured ones" target/release/examples/drives

@@ -270,7 +270,7 @@ impl Config {
             cache: overlay_cache(self.cache, other.cache),
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
-            volumes: overlay(self.volumes, other.volumes, |v| &v.name),
+            volumes: overlay_volumes(self.volumes, other.volumes),
             hosts: overlay(self.hosts, other.hosts, |h| &h.name),
         }
     }
@@ -300,6 +300,15 @@ impl Config {
     pub fn owner_of(&self, volume: &str) -> Option<usize> {
         Some(self.pool(&self.volume(volume)?.pool)?.controller)
     }
+}
+
+/// A volume that is declared without a policy keeps the one that it was given.
+fn overlay_volumes(kept: Vec<VolumeConfig>, mut declared: Vec<VolumeConfig>) -> Vec<VolumeConfig> {
+    for new in declared.iter_mut().filter(|v| v.policy.is_none()) {
+        let old = kept.iter().find(|old| old.name == new.name);
+        new.policy = old.and_then(|old| old.policy.clone());
+    }
+    overlay(kept, declared, |v| &v.name)
 }
 
 fn overlay_cache(kept: Option<CacheSettings>, declared: Option<CacheSettings>) -> Option<CacheSettings> {
