@@ -252,6 +252,7 @@ mod tests {
             layout: Layout::Raid1x8,
             servers: 2,
             repeat: 0,
+            packing: vec![],
             seed: 1,
             per_server: vec![rate.clone(), rate],
             windows: vec![window; 3],

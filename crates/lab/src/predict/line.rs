@@ -14,7 +14,7 @@ const OFF_GAIN: f64 = 0.6;
 /// Points that a line with two parameters needs, so that two are left to contradict it.
 const POINTS_SHARE: usize = 4;
 /// Points in front that may be left out: those where the servers' files fit the cache.
-const LEFT_OUT_MAX: usize = 2;
+const LEFT_OUT_MAX: usize = 3;
 /// Points that a line needs.
 const POINTS_LEAST: usize = 3;
 

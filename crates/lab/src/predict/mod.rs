@@ -2,22 +2,28 @@
 //!
 //! ```text
 //!   ramp (X and every U, window by window, who uses what)
-//!     └─> line    demands: U over X, as a line; rejected where it is none
+//!     └─> plan    demands (line: U over X), which groups bound their servers and by which law (groups)
 //!          └─> model   the network that the measured points agree with (mva)
-//!               └─> forecast   over bootstrap samples: median and band, what ends it, leave-out validation, refusal
+//!               └─> forecast   median, what ends it, leave-out validation, refusal; band: over bootstrap samples
 //! ```
 //!
 //! All of it is pure: the same ramp and seed give the same numbers.
 
+mod band;
 mod forecast;
+mod groups;
 mod line;
 mod model;
+mod plan;
 mod ramp;
 mod refusal;
+mod told;
 
-pub use forecast::{Band, Checked, Demand, End, FULL, Forecast, Point, SAMPLES, Validation, predict};
-pub use ramp::{Place, Ramp, Resource, Sample};
+pub use band::SAMPLES;
+pub use forecast::{FULL, predict};
+pub use ramp::{Place, Ramp, Resource, Sample, Shared};
 pub use refusal::Refusal;
+pub use told::{Band, Checked, Demand, End, Forecast, Point, Validation};
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,14 @@
 //! The network that a ramp is taken for: servers with their outstanding I/Os, in chains by the group that they share.
 //!
-//! Drives are either in the way of an I/O (a read that misses) or behind it (what the cache writes and reads ahead): then they bound a group's rate
-//! and nobody waits before. Which of both, the measured points say.
+//! What the servers share, and what each has, are stations. A group bounds its servers' rate (see `groups`): those wait outside until they keep to
+//! it, and meanwhile the others have more of what is shared.
 
+use super::groups::Groups;
 use super::line::Line;
-use super::{Place, Ramp, Refusal};
+use super::{Place, Ramp, Refusal, Sample};
 use crate::mva::{Chain, Network, Rate, Station, solve_chains};
 
-/// Rounds in which the rate of groups whose drives are behind comes down to their bound.
+/// Rounds in which the rates of groups come down to their bounds.
 const BOUND_ROUNDS: usize = 8;
 /// A rate this near to its bound is at it.
 const BOUND_NEAR: f64 = 1e-4;
@@ -20,45 +21,85 @@ pub(super) struct Model<'a> {
     pub(super) ramp: &'a Ramp,
     /// In the order of the resources; none where a demand was rejected or is nothing.
     pub(super) lines: Vec<Option<Line>>,
-    /// A drive's throughput grows with its queue to this power.
-    pub(super) sorting: f64,
-    /// Whether the drives are behind the cache.
-    pub(super) behind: bool,
+    /// None: nothing is known of the groups yet, and they bound nobody.
+    pub(super) groups: Option<Groups>,
     /// What an I/O takes besides.
     pub(super) think_s: f64,
+    /// How regular services are: 0 as the network presumes (exponential), 1 as if nobody ever met anybody before a station is full.
+    pub(super) regular: f64,
 }
 
 /// A network's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) iops: f64,
-    /// Of all it can, what each resource gives; of groups, the fullest one.
+    /// Of one group, for each share.
+    pub(super) groups: Vec<f64>,
+    /// Of all it can, what each resource gives.
     pub(super) used: Vec<f64>,
+    /// Of all it can, what the fullest group gives; none where it bounds nobody.
+    pub(super) group_used: Option<f64>,
 }
 
 impl Model<'_> {
-    /// With so many servers.
+    /// With so many servers that go to the groups in turn.
     pub(super) fn answer(&self, servers: u32) -> Result<Answer, Refusal> {
-        let shares = self.ramp.shares(servers);
+        self.placed(servers, &self.ramp.shares(servers))
+    }
+
+    /// As in a state that was measured.
+    pub(super) fn answer_as(&self, state: &Sample) -> Result<Answer, Refusal> {
+        self.placed(state.servers, &state.shares())
+    }
+
+    fn placed(&self, servers: u32, shares: &[(u32, u32)]) -> Result<Answer, Refusal> {
         let shared = self.shared(servers);
         let mut chains: Vec<Chain> =
             shares.iter().map(|(count, each)| self.chain(servers, *count, *each)).collect();
         let mut rates = solve_chains(&shared, &chains)?;
-        let bound = self.bound_per_s(servers);
+        let bounds = match &self.groups {
+            Some(groups) => groups.most_per_s(servers, shares),
+            None => vec![f64::INFINITY; shares.len()],
+        };
         for _ in 0..BOUND_ROUNDS {
-            if rates.iter().all(|rate| *rate <= bound * (1.0 + BOUND_NEAR)) {
+            if rates.iter().zip(&bounds).all(|(rate, bound)| *rate <= bound * (1.0 + BOUND_NEAR)) {
                 break;
             }
-            for (chain, rate) in chains.iter_mut().zip(&rates) {
+            for ((chain, rate), bound) in chains.iter_mut().zip(&rates).zip(&bounds) {
                 let wait_s = chain.customers as f64 * (1.0 / bound - 1.0 / rate);
                 chain.own.think_s = (chain.own.think_s + wait_s).max(self.think_s.max(THINK_LEAST_S));
             }
             rates = solve_chains(&shared, &chains)?;
         }
-        let rates: Vec<f64> = rates.into_iter().map(|rate| rate.min(bound)).collect();
-        let iops = rates.iter().zip(&shares).map(|(rate, (count, _))| rate * f64::from(*count)).sum();
-        let used = (0..self.lines.len()).map(|k| self.used(k, servers, iops, rates[0])).collect();
-        Ok(Answer { iops, used })
+        let rates = self.regularly(&rates, &self.unhindered(&shared, &chains));
+        let rates: Vec<f64> = rates.iter().zip(&bounds).map(|(rate, bound)| rate.min(*bound)).collect();
+        let iops = rates.iter().zip(shares).map(|(rate, (count, _))| rate * f64::from(*count)).sum();
+        let used = (0..self.lines.len()).map(|k| self.used(k, servers, iops)).collect();
+        let group_used = rates.first().zip(bounds.first()).map(|(rate, bound)| rate / bound);
+        Ok(Answer { iops, groups: rates, used, group_used: group_used.filter(|used| *used > 0.0) })
+    }
+
+    /// Between the network's rates and those without any waiting.
+    fn regularly(&self, rates: &[f64], unhindered: &[f64]) -> Vec<f64> {
+        let between = |(rate, most): (&f64, &f64)| rate * (most / rate).max(1.0).powf(self.regular);
+        rates.iter().zip(unhindered).map(between).collect()
+    }
+
+    /// What each chain gets when nobody waits before a station is full; then all get less alike.
+    fn unhindered(&self, shared: &[Station], chains: &[Chain]) -> Vec<f64> {
+        let shared_s: f64 = shared.iter().map(|station| station.demand_s).sum();
+        let alone = |chain: &Chain| {
+            let own = chain.own.bounds(chain.customers).most_per_s;
+            own.min(chain.customers as f64 / (chain.own.total_s() + shared_s))
+        };
+        let alone: Vec<f64> = chains.iter().map(alone).collect();
+        let sum: f64 = alone.iter().zip(chains).map(|(rate, chain)| rate * chain.count as f64).sum();
+        let units = |station: &Station| match station.rate {
+            Rate::Servers(units) => f64::from(units),
+            _ => 1.0,
+        };
+        let full = shared.iter().map(|station| sum * station.demand_s / units(station)).fold(1.0, f64::max);
+        alone.into_iter().map(|rate| rate / full).collect()
     }
 
     fn shared(&self, servers: u32) -> Vec<Station> {
@@ -76,12 +117,6 @@ impl Model<'_> {
         let mut stations = Vec::new();
         for (resource, line) in self.ramp.resources.iter().zip(&self.lines) {
             let demand_s = line.map_or(0.0, |line| line.at(servers));
-            if resource.place == Place::Group && !self.behind && demand_s > 0.0 {
-                let rates = (1..=customers).map(|queue| (queue as f64).powf(self.sorting)).collect();
-                let rate = if self.sorting > 0.0 { Rate::Dependent(rates) } else { Rate::Single };
-                let drive = Station { name: resource.name.clone(), demand_s, rate };
-                stations.extend(std::iter::repeat_n(drive, resource.units as usize));
-            }
             if resource.place == Place::Server && demand_s > 0.0 {
                 let rate = if each > 1 { Rate::Servers(each) } else { Rate::Single };
                 stations.push(Station { name: resource.name.clone(), demand_s, rate });
@@ -91,44 +126,23 @@ impl Model<'_> {
         Chain { count: count as usize, customers, own }
     }
 
-    /// What a group behind the cache gives at most.
-    fn bound_per_s(&self, servers: u32) -> f64 {
-        let groups = self
-            .ramp
-            .resources
-            .iter()
-            .zip(&self.lines)
-            .filter(|(r, _)| self.behind && r.place == Place::Group);
-        let demand_s = groups.filter_map(|(_, line)| Some(line.as_ref()?.at(servers))).fold(0.0, f64::max);
-        1.0 / demand_s
-    }
-
-    fn used(&self, k: usize, servers: u32, iops: f64, of_fullest: f64) -> f64 {
+    fn used(&self, k: usize, servers: u32, iops: f64) -> f64 {
         let demand_s = self.lines[k].map_or(0.0, |line| line.at(servers));
-        let resource = &self.ramp.resources[k];
-        match resource.place {
+        match self.ramp.resources[k].place {
             Place::Shared => iops * demand_s,
             Place::Server => iops * demand_s / f64::from(servers),
-            Place::Group if self.behind => of_fullest * demand_s,
-            Place::Group => {
-                let customers = f64::from(self.ramp.fullest(servers) * self.ramp.outstanding);
-                let queue = (customers / f64::from(resource.units)).max(1.0);
-                of_fullest * demand_s / queue.powf(self.sorting)
-            }
         }
     }
 }
 
-/// The think time with which the model comes nearest to the measured points (servers, I/Os per second), by golden section; and how near.
+/// The think time with which the model comes nearest to the measured states, by golden section; and how near.
 pub(super) fn calibrate(
     model: &mut Model<'_>,
-    points: &[(u32, f64)],
+    states: &[&Sample],
     around_s: Option<f64>,
 ) -> Result<f64, Refusal> {
-    let round_s = |(servers, iops): &(u32, f64)| {
-        f64::from(servers * model.ramp.outstanding) / iops.max(f64::MIN_POSITIVE)
-    };
-    let most_s = points.iter().map(round_s).fold(0.0, f64::max);
+    let round_s = |state: &&Sample| f64::from(state.servers * model.ramp.outstanding) / state.iops;
+    let most_s = states.iter().map(round_s).fold(0.0, f64::max);
     // A bootstrap sample is near to the whole: a quarter around takes fewer steps.
     let (mut low, mut high, steps) = match around_s {
         Some(s) => (0.75 * s, (1.25 * s).max(0.02 * most_s), 8),
@@ -136,7 +150,7 @@ pub(super) fn calibrate(
     };
     let distance = |model: &mut Model<'_>, think_s: f64| -> Result<f64, Refusal> {
         model.think_s = think_s;
-        off(model, points)
+        off(model, states)
     };
     let golden = (5f64.sqrt() - 1.0) / 2.0;
     let (mut a, mut b) = (high - golden * (high - low), low + golden * (high - low));
@@ -156,11 +170,11 @@ pub(super) fn calibrate(
     distance(model, best)
 }
 
-/// Root mean square of the distance of the model to the points, in shares of them.
-fn off(model: &Model<'_>, points: &[(u32, f64)]) -> Result<f64, Refusal> {
+/// Root mean square of the distance of the model to the states, in shares of them.
+pub(super) fn off(model: &Model<'_>, states: &[&Sample]) -> Result<f64, Refusal> {
     let mut sum = 0.0;
-    for (servers, iops) in points {
-        sum += (model.answer(*servers)?.iops / iops).ln().powi(2);
+    for state in states {
+        sum += (model.answer_as(state)?.iops / state.iops).ln().powi(2);
     }
-    Ok((sum / points.len() as f64).sqrt())
+    Ok((sum / states.len().max(1) as f64).sqrt())
 }

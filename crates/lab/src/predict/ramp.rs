@@ -1,5 +1,7 @@
 //! A ramp: what was measured with 1, 2, … servers, and who uses what.
 
+use std::collections::BTreeMap;
+
 use super::Refusal;
 
 /// Numbers of servers that a ramp needs: two for a line, and one that can contradict it.
@@ -10,14 +12,16 @@ const SERVERS_LEAST: usize = 3;
 pub struct Ramp {
     /// I/Os that each server keeps outstanding.
     pub outstanding: u32,
-    /// Everything that serves, and was measured.
+    /// What the servers share, and what each has for itself: everything that serves beside the groups, and was measured.
     pub resources: Vec<Resource>,
     /// Groups to which the servers go in turn; 0 where all is shared.
     pub groups: u32,
-    /// How the throughput of a drive grows with its queue, as an exponent of the queue, where that is known: 0 is first come, first served.
-    pub sorting: Option<f64>,
+    /// The share of the cache that writes may hold before others wait for the drives, where there is such a limit.
+    pub write_limit: Option<f64>,
     /// One per window and repeat.
     pub samples: Vec<Sample>,
+    /// The same with servers that do not go to the groups in turn: as many on some as more servers would bring there.
+    pub packed: Vec<Sample>,
 }
 
 /// Something that serves.
@@ -25,7 +29,7 @@ pub struct Ramp {
 pub struct Resource {
     /// Its name.
     pub name: String,
-    /// How many serve in it: cores, or the drives of a group.
+    /// How many serve in it: cores.
     pub units: u32,
     /// Whose it is.
     pub place: Place,
@@ -36,8 +40,6 @@ pub struct Resource {
 pub enum Place {
     /// Every server's.
     Shared,
-    /// One of each group: those of all groups are alike and one entry. Its utilisation is that of the groups in use, on average.
-    Group,
     /// One of each server. Its utilisation is that of the servers, on average.
     Server,
 }
@@ -53,8 +55,40 @@ pub struct Sample {
     pub iops: f64,
     /// In the order of the resources.
     pub utilisation: Vec<f64>,
-    /// Requests at a drive of a group in use, on average; 0 where nobody knows.
-    pub queue: f64,
+    /// The groups in use, the fuller ones first.
+    pub groups: Vec<Shared>,
+    /// The share of the cache that writes hold; 0 where nobody knows.
+    pub pending: f64,
+}
+
+/// Groups that as many servers share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shared {
+    /// Servers on each.
+    pub each: u32,
+    /// How many such groups.
+    pub count: u32,
+    /// I/Os per second of one, on average.
+    pub iops: f64,
+    /// The utilisation of their drives, on average.
+    pub utilisation: f64,
+}
+
+/// How many servers, and how many groups have how many of them.
+pub(super) type State = (u32, Vec<(u32, u32)>);
+
+impl Sample {
+    pub(super) fn state(&self) -> State {
+        (self.servers, self.shares())
+    }
+
+    /// How many groups have how many servers.
+    pub(super) fn shares(&self) -> Vec<(u32, u32)> {
+        match self.groups.is_empty() {
+            true => vec![(1, self.servers)],
+            false => self.groups.iter().map(|shared| (shared.count, shared.each)).collect(),
+        }
+    }
 }
 
 impl Ramp {
@@ -64,10 +98,11 @@ impl Ramp {
         if servers < SERVERS_LEAST {
             return Err(Refusal::TooFew { servers, least: SERVERS_LEAST });
         }
-        for sample in &self.samples {
+        for sample in self.samples.iter().chain(&self.packed) {
             let fail = |what: String| Err(Refusal::NoValue { servers: sample.servers, what });
-            if !(sample.iops.is_finite() && sample.iops > 0.0) {
-                return fail(format!("{} I/Os per second", sample.iops));
+            let rates = || sample.groups.iter().map(|shared| shared.iops).chain([sample.iops]);
+            if let Some(rate) = rates().find(|rate| !(rate.is_finite() && *rate > 0.0)) {
+                return fail(format!("{rate} I/Os per second"));
             }
             if sample.servers == 0 || self.outstanding == 0 {
                 return fail("no server or nothing outstanding".into());
@@ -75,7 +110,13 @@ impl Ramp {
             if sample.utilisation.len() != self.resources.len() {
                 return fail("another number of resources".into());
             }
-            if let Some(u) = sample.utilisation.iter().find(|u| !(0.0..=1.05).contains(*u)) {
+            let on_groups: u32 = sample.groups.iter().map(|shared| shared.count * shared.each).sum();
+            if self.groups > 0 && on_groups != sample.servers {
+                return fail(format!("{on_groups} servers on its groups"));
+            }
+            let utilisations = sample.groups.iter().map(|shared| shared.utilisation);
+            let mut all = sample.utilisation.iter().copied().chain(utilisations);
+            if let Some(u) = all.find(|u| !(0.0..=1.05).contains(u)) {
                 return fail(format!("a utilisation of {u}"));
             }
         }
@@ -92,11 +133,11 @@ impl Ramp {
 
     /// The same without what was measured with more servers.
     pub fn upto(&self, servers: u32) -> Ramp {
-        let samples = self.samples.iter().filter(|sample| sample.servers <= servers).cloned().collect();
-        Ramp { samples, ..self.clone() }
+        let of = |samples: &[Sample]| samples.iter().filter(|s| s.servers <= servers).cloned().collect();
+        Ramp { samples: of(&self.samples), packed: of(&self.packed), ..self.clone() }
     }
 
-    /// How many groups have how many of so many servers: the fuller ones first.
+    /// How many groups have how many of so many servers that go to them in turn: the fuller ones first.
     pub(super) fn shares(&self, servers: u32) -> Vec<(u32, u32)> {
         if self.groups == 0 {
             return vec![(1, servers)];
@@ -105,29 +146,31 @@ impl Ramp {
         let all = [(more, each + 1), (self.groups - more, each)];
         all.into_iter().filter(|(groups, each)| *groups > 0 && *each > 0).collect()
     }
+}
 
-    /// Servers on the fullest group.
-    pub(super) fn fullest(&self, servers: u32) -> u32 {
-        self.shares(servers).iter().map(|(_, each)| *each).max().unwrap_or(0)
+/// What was measured of each number of servers and placement on average, in order.
+pub(super) fn means<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<Sample> {
+    let mut by: BTreeMap<State, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        by.entry(sample.state()).or_default().push(sample);
     }
+    by.into_values().map(|of| mean(&of)).collect()
+}
 
-    /// Of each number of servers what was measured on average.
-    pub(super) fn means(&self, samples: &[&Sample]) -> Vec<Sample> {
-        let mean = |servers: u32| {
-            let of: Vec<&&Sample> = samples.iter().filter(|sample| sample.servers == servers).collect();
-            let count = of.len() as f64;
-            let over =
-                |value: &dyn Fn(&Sample) -> f64| of.iter().map(|sample| value(sample)).sum::<f64>() / count;
-            Sample {
-                servers,
-                repeat: 0,
-                iops: over(&|sample| sample.iops),
-                utilisation: (0..self.resources.len())
-                    .map(|k| over(&|sample| sample.utilisation[k]))
-                    .collect(),
-                queue: over(&|sample| sample.queue),
-            }
-        };
-        self.servers().into_iter().map(mean).collect()
+fn mean(of: &[&Sample]) -> Sample {
+    let over = |value: &dyn Fn(&Sample) -> f64| of.iter().map(|s| value(s)).sum::<f64>() / of.len() as f64;
+    let first = of[0];
+    let shared = |(at, shared): (usize, &Shared)| Shared {
+        iops: over(&|sample| sample.groups[at].iops),
+        utilisation: over(&|sample| sample.groups[at].utilisation),
+        ..*shared
+    };
+    Sample {
+        servers: first.servers,
+        repeat: 0,
+        iops: over(&|sample| sample.iops),
+        utilisation: (0..first.utilisation.len()).map(|k| over(&|sample| sample.utilisation[k])).collect(),
+        groups: first.groups.iter().enumerate().map(shared).collect(),
+        pending: over(&|sample| sample.pending),
     }
 }

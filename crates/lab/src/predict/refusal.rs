@@ -64,18 +64,31 @@ pub enum Refusal {
         /// Root mean square.
         off_percent: f64,
     },
-    /// Drives would have deeper queues than they ever had, and how they sort them is not known.
+    /// More servers would share a group than ever did.
     #[error(
-        "with {servers} servers a group serves {requests} I/Os at once; it was measured with {measured} at most, and how its drives sort a \
-         deeper queue is not known"
+        "with {servers} servers {each} share a group; it was measured with {measured} at most, and what another one costs its drives is not \
+         known: put as many of the servers that there are on one group, and measure that"
     )]
     Deeper {
         /// From how many servers on.
         servers: u32,
-        /// I/Os of the servers that share a group.
-        requests: u32,
+        /// How many share a group.
+        each: u32,
         /// The most that were measured.
         measured: u32,
+    },
+    /// Writes are about to wait for the drives.
+    #[error(
+        "with {each} servers on a group the cache came to {percent:.1} % of the writes that it may hold: with {servers} they wait for the \
+         drives, and how long, no measured point says"
+    )]
+    NearlyFull {
+        /// From how many servers on.
+        servers: u32,
+        /// How many share a group.
+        each: u32,
+        /// Of what the cache may hold.
+        percent: f64,
     },
     /// The network has no solution.
     #[error("the model has no solution: {0}")]

@@ -41,9 +41,42 @@ impl Shape {
         }
     }
 
-    /// The group that a server's LU is on.
-    pub(super) fn group_of(&self, server: u32) -> u32 {
-        server % self.groups
+    /// The group that a LU is on.
+    pub(super) fn group_of(&self, lu: u32) -> u32 {
+        lu % self.groups
+    }
+
+    /// The LU of a server, with so many servers on each group; none said: the groups in turn.
+    pub(super) fn lu_of(&self, server: u32, packed: &[u32]) -> u32 {
+        let mut first = 0;
+        for (group, servers) in (0..).zip(packed) {
+            if server < first + servers {
+                return group + self.groups * (server - first);
+            }
+            first += servers;
+        }
+        server
+    }
+
+    /// How few servers are put on groups to learn what as many on a group as there ever will be do there: as many on some groups and
+    /// nobody on the others, and one less on the others.
+    pub(super) fn packings(&self, servers_max: u32) -> Vec<Vec<u32>> {
+        let mut all = Vec::new();
+        for each in 2..=SERVERS_MAX / self.groups {
+            for full in 1..=(servers_max / each).min(self.groups) {
+                all.push(vec![each; full as usize]);
+            }
+            for full in 1..=2 {
+                let Some(left) = servers_max.checked_sub(full * each) else { continue };
+                let others = (left / (each - 1)).min(self.groups - full);
+                let packing = [vec![each; full as usize], vec![each - 1; others as usize]].concat();
+                let in_turn = each == 2 && full + others == self.groups;
+                if others > 0 && !in_turn {
+                    all.push(packing);
+                }
+            }
+        }
+        all
     }
 
     pub(super) fn drive(&self, group: u32, position: u32) -> String {
@@ -236,7 +269,19 @@ mod tests {
         let of_group_0: Vec<u32> =
             shape.order(true).into_iter().filter(|s| shape.group_of(*s) == 0).collect();
         assert_eq!(of_group_0, [0, 8, 4, 12]);
+        // The same LUs, whether the groups are filled in turn or one after the other.
+        let packed: Vec<u32> = (0..5).map(|server| shape.lu_of(server, &[3, 2])).collect();
+        assert_eq!(packed, [0, 4, 8, 1, 5]);
         let mirrors = Shape::of(Layout::Raid1x8).expect("an array");
         assert_eq!(mirrors.order(true), (0..16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn six_servers_are_packed_as_sixteen_share() {
+        let packings = |layout| Shape::of(layout).expect("an array").packings(6);
+        let mirrors: [&[u32]; 5] = [&[2], &[2, 2], &[2, 2, 2], &[2, 1, 1, 1, 1], &[2, 2, 1, 1]];
+        assert_eq!(packings(Layout::Raid1x8), mirrors);
+        let parity: [&[u32]; 7] = [&[2], &[2, 2], &[2, 2, 2], &[3], &[3, 3], &[3, 2], &[4]];
+        assert_eq!(packings(Layout::Raid5x4), parity);
     }
 }

@@ -17,12 +17,20 @@ use super::results::{Layout, Pattern, Point, Resource, ResourceKind, ServerRate,
 use super::scenario::Sanboot;
 
 /// Which point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Which {
     pub(super) pattern: Pattern,
     pub(super) layout: Layout,
     pub(super) servers: u32,
     pub(super) repeat: u32,
+    /// So many servers on each group; none: the groups in turn.
+    pub(super) packing: Vec<u32>,
+}
+
+impl Which {
+    fn lu_of(&self, server: u32) -> u32 {
+        Shape::of(self.layout).map_or(server, |shape| shape.lu_of(server, &self.packing))
+    }
 }
 
 /// How often, at least, a round looks whether it may end.
@@ -37,9 +45,10 @@ const FILL_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: usize = 32;
 
 /// A number of its own for each point of a run.
-fn seed_of(seed: u64, which: Which) -> u64 {
+fn seed_of(seed: u64, which: &Which) -> u64 {
     let parts = [which.pattern as u64, which.layout as u64, which.servers.into(), which.repeat.into()];
-    parts.iter().fold(seed, |h, part| {
+    let packing = which.packing.iter().map(|servers| u64::from(*servers));
+    parts.into_iter().chain(packing).fold(seed, |h, part| {
         // The odd constant is 2^64 divided by the golden ratio.
         (h.rotate_left(23) ^ (part + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     })
@@ -47,9 +56,9 @@ fn seed_of(seed: u64, which: Which) -> u64 {
 
 /// Runs it.
 pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Result<Point> {
-    let seed = seed_of(seed, which);
+    let seed = seed_of(seed, &which);
     let model = bed.model(seed);
-    let name = || format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
+    let name = format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
     model
         .run(async |world| {
             let started = bed.start(&world).await?;
@@ -59,7 +68,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Resu
                     Some(started) => Target::Lu(
                         started
                             .port
-                            .open(&initiator(server), [0; 6])
+                            .open(&initiator(which.lu_of(server)), [0; 6])
                             .map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?,
                     ),
                     None => {
@@ -73,7 +82,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Resu
             let bench = Bench { sanboot, which, world: world.clone(), ramp, array, drives };
             bench.run(seed).await
         })
-        .with_context(name)
+        .context(name)
 }
 
 fn drives_of(model: &Model, layout: Layout) -> Vec<Disk> {
@@ -138,6 +147,7 @@ impl Bench<'_> {
             layout: self.which.layout,
             servers: self.which.servers,
             repeat: self.which.repeat,
+            packing: self.which.packing.clone(),
             seed,
             per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
             windows,
@@ -338,7 +348,9 @@ impl Bench<'_> {
         }
         let per_group = shape.drives_per_group as usize;
         for (g, shares) in (0..).zip(shares.chunks_exact(per_group)) {
-            let used_by: Vec<u32> = (0..self.which.servers).filter(|s| shape.group_of(*s) == g).collect();
+            let used_by: Vec<u32> = (0..self.which.servers)
+                .filter(|server| shape.group_of(self.which.lu_of(*server)) == g)
+                .collect();
             let mean = shares.iter().sum::<f64>() / per_group as f64;
             all.push(resource(group(g), ResourceKind::Group, shape.drives_per_group, mean, used_by.clone()));
             all.extend((0..).zip(shares).map(|(d, share)| {
@@ -431,8 +443,15 @@ mod tests {
     fn the_same_seed_gives_the_same_point_and_another_seed_another() {
         let small = small();
         let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
-        let which = Which { pattern: Pattern::RandomMix, layout: Layout::Raid1x8, servers: 3, repeat: 0 };
-        let [first, again, other] = [1, 1, 2].map(|seed| run(&small, &bed, which, seed).expect("a point"));
+        let which = Which {
+            pattern: Pattern::RandomMix,
+            layout: Layout::Raid1x8,
+            servers: 3,
+            repeat: 0,
+            packing: vec![],
+        };
+        let [first, again, other] =
+            [1, 1, 2].map(|seed| run(&small, &bed, which.clone(), seed).expect("a point"));
         assert_eq!(first, again);
         assert_ne!(first.per_server, other.per_server);
         assert_eq!((first.per_server.len(), first.windows.len()), (3, 3));
@@ -455,8 +474,13 @@ mod tests {
     fn what_the_cache_holds_goes_as_fast_as_the_server() {
         let small = small();
         let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
-        let which =
-            Which { pattern: Pattern::SequentialRead, layout: Layout::Raid1x8, servers: 1, repeat: 0 };
+        let which = Which {
+            pattern: Pattern::SequentialRead,
+            layout: Layout::Raid1x8,
+            servers: 1,
+            repeat: 0,
+            packing: vec![],
+        };
         let point = run(&small, &bed, which, 1).expect("a point");
         let most = 1.0 / small.host.io.0.as_secs_f64();
         let iops = point.per_server[0].iops;
@@ -470,7 +494,9 @@ mod tests {
         for pattern in Pattern::ALL {
             for layout in Layout::ALL {
                 for servers in 1..=16 {
-                    seeds.extend((0..3).map(|repeat| seed_of(1, Which { pattern, layout, servers, repeat })));
+                    seeds.extend((0..3).map(|repeat| {
+                        seed_of(1, &Which { pattern, layout, servers, repeat, packing: vec![] })
+                    }));
                 }
             }
         }

@@ -1,41 +1,48 @@
 //! A run's points as ramps that can be predicted from.
 
-use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results, Window};
-use crate::predict::{self, Forecast, Place, Ramp, Refusal, Sample};
+use std::collections::BTreeMap;
+
+use super::results::{Layout, Pattern, Point, ResourceKind, Results, Window};
+use crate::predict::{self, Forecast, Place, Ramp, Refusal, Sample, Shared};
 
 /// What was measured of a pattern on a layout, with up to so many servers. None where the layout shares nothing or was not run.
 pub fn ramp(results: &Results, pattern: Pattern, layout: Layout, upto: u32) -> Option<Ramp> {
-    let points: Vec<&Point> = results
-        .points
-        .iter()
-        .filter(|p| {
+    let of = |points: &'_ [Point]| -> Vec<Point> {
+        let is_of = |p: &&Point| {
             p.pattern == pattern && p.layout == layout && p.servers <= upto && layout != Layout::Internal
-        })
-        .collect();
+        };
+        points.iter().filter(is_of).cloned().collect()
+    };
+    let (points, packed) = (of(&results.points), of(&results.packed));
     let first = points.first()?;
-    let of = |kind: ResourceKind| first.resources.iter().filter(move |r| r.kind == kind);
+    let kind = |kind: ResourceKind| first.resources.iter().filter(move |r| r.kind == kind);
     let resource = |name: &str, units, place| predict::Resource { name: name.into(), units, place };
     let mut resources = Vec::new();
     for kind in [ResourceKind::Controller, ResourceKind::Port] {
-        resources.extend(of(kind).map(|r| resource(&r.name, r.units, Place::Shared)));
+        resources.extend(
+            first
+                .resources
+                .iter()
+                .filter(|r| r.kind == kind)
+                .map(|r| resource(&r.name, r.units, Place::Shared)),
+        );
     }
-    if let Some(group) = of(ResourceKind::Group).next() {
-        resources.push(resource("drives of a group", group.units, Place::Group));
-    }
-    if of(ResourceKind::Host).next().is_some() {
+    if kind(ResourceKind::Host).next().is_some() {
         resources.push(resource("a server itself", 1, Place::Server));
     }
-    let samples = points.iter().flat_map(|p| p.windows.iter().map(|w| sample(p, w)));
+    let samples =
+        |points: &[Point]| points.iter().flat_map(|p| p.windows.iter().map(|w| sample(p, w))).collect();
     Some(Ramp {
         outstanding: outstanding(results, &points),
         resources,
-        groups: of(ResourceKind::Group).count() as u32,
-        sorting: None,
-        samples: samples.collect(),
+        groups: kind(ResourceKind::Group).count() as u32,
+        write_limit: write_limit(results),
+        samples: samples(&points),
+        packed: samples(&packed),
     })
 }
 
-/// Both layouts have the same drives: how those sort a queue is learnt where the queues differ, and holds for the other, too.
+/// Predicts from it.
 pub fn predicted(
     results: &Results,
     pattern: Pattern,
@@ -43,20 +50,18 @@ pub fn predicted(
     upto: u32,
     to: u32,
 ) -> Option<Result<Forecast, Refusal>> {
-    let mut ramp = ramp(results, pattern, layout, upto)?;
-    let forecast = predict::predict(&ramp, to, results.seed);
-    let is_unsorted = matches!(&forecast, Ok(Forecast { sorting: None, refused: Some(_), .. }));
-    let other = if layout == Layout::Raid5x4 { Layout::Raid1x8 } else { Layout::Raid5x4 };
-    if is_unsorted && let Some(learnt) = self::ramp(results, pattern, other, upto) {
-        ramp.sorting =
-            predict::predict(&learnt, upto, results.seed).ok().and_then(|forecast| forecast.sorting);
-        return Some(predict::predict(&ramp, to, results.seed));
-    }
-    Some(forecast)
+    Some(predict::predict(&ramp(results, pattern, layout, upto)?, to, results.seed))
+}
+
+/// The most of the cache that writes ever held: where several points stand at it, it is what they may hold.
+fn write_limit(results: &Results) -> Option<f64> {
+    let windows = results.points.iter().chain(&results.packed).flat_map(|point| &point.windows);
+    let most = windows.map(|window| window.write_pending).fold(0.0, f64::max);
+    (most > 0.0).then_some(most)
 }
 
 /// As the scenario says; else by Little's law, from what each server got and how long it waited.
-fn outstanding(results: &Results, points: &[&Point]) -> u32 {
+fn outstanding(results: &Results, points: &[Point]) -> u32 {
     let stated = results.conditions.iter().find(|c| c.name == "run.outstanding");
     let stated = stated.and_then(|c| c.value.split_whitespace().next()?.parse().ok());
     let servers = || points.iter().flat_map(|p| &p.per_server);
@@ -67,12 +72,6 @@ fn outstanding(results: &Results, points: &[&Point]) -> u32 {
 fn sample(point: &Point, window: &Window) -> Sample {
     let mut utilisation = window.controller_busy.clone();
     utilisation.extend(&window.port_busy);
-    let drives: Vec<&Resource> = point.resources.iter().filter(|r| r.kind == ResourceKind::Drive).collect();
-    let used = || drives.iter().zip(&window.drive_busy).filter(|(drive, _)| !drive.used_by.is_empty());
-    let in_use = (used().count() as f64).max(1.0);
-    if point.resources.iter().any(|r| r.kind == ResourceKind::Group) {
-        utilisation.push(used().map(|(_, busy)| busy).sum::<f64>() / in_use);
-    }
     let hosts = || point.resources.iter().filter(|r| r.kind == ResourceKind::Host);
     if hosts().next().is_some() {
         // A window does not tell what the servers spent: in proportion to what they did.
@@ -85,6 +84,27 @@ fn sample(point: &Point, window: &Window) -> Sample {
         repeat: point.repeat,
         iops: window.iops,
         utilisation,
-        queue: window.drive_queue_mean * drives.len() as f64 / in_use,
+        groups: groups(point, window),
+        pending: window.write_pending,
     }
+}
+
+/// The groups in use by the servers that share them, the fuller ones first.
+fn groups(point: &Point, window: &Window) -> Vec<Shared> {
+    let mut by_each: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut drives = window.drive_busy.iter();
+    for group in point.resources.iter().filter(|r| r.kind == ResourceKind::Group) {
+        let busy: Vec<f64> = drives.by_ref().take(group.units as usize).copied().collect();
+        let busy = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
+        let of = group.used_by.iter().filter_map(|server| window.server_iops.get(*server as usize));
+        if !group.used_by.is_empty() {
+            by_each.entry(group.used_by.len() as u32).or_default().push((of.sum(), busy));
+        }
+    }
+    let shared = |(each, groups): (u32, Vec<(f64, f64)>)| {
+        let count = groups.len() as f64;
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| groups.iter().map(of).sum::<f64>() / count;
+        Shared { each, count: groups.len() as u32, iops: mean(&|g| g.0), utilisation: mean(&|g| g.1) }
+    };
+    by_each.into_iter().rev().map(shared).collect()
 }

@@ -43,6 +43,9 @@ pub struct Point {
     pub servers: u32,
     /// Which repeat, from 0.
     pub repeat: u32,
+    /// So many servers on each group; none: the groups in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packing: Vec<u32>,
     /// The seed of this point.
     pub seed: u64,
     /// What each server got in all windows, server 0 first.
@@ -151,6 +154,9 @@ pub struct Results {
     pub conditions: Vec<Condition>,
     /// In a fixed order: pattern, layout, servers, repeat.
     pub points: Vec<Point>,
+    /// Few servers, but as many on a group as more servers would bring there: what a shared group does, for predictions.
+    #[serde(default)]
+    pub packed: Vec<Point>,
 }
 
 /// An input.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use super::bed::Bed;
+use super::bed::{Bed, Shape};
 use super::point::{self, Which};
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::Sanboot;
@@ -64,7 +64,27 @@ fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
             };
             let once = beyond.iter().map(|servers| (*servers, 1));
             for (servers, repeats) in within.iter().map(|servers| (*servers, run.repeats)).chain(once) {
-                all.extend((0..repeats).map(|repeat| Which { pattern, layout, servers, repeat }));
+                all.extend((0..repeats).map(|repeat| Which {
+                    pattern,
+                    layout,
+                    servers,
+                    repeat,
+                    packing: vec![],
+                }));
+            }
+        }
+    }
+    all
+}
+
+/// What predictions need besides: as many servers on a group as there will be, with few servers in all.
+fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
+    let mut all = Vec::new();
+    for pattern in Pattern::ALL {
+        for &layout in layouts {
+            let Some(shape) = Shape::of(layout) else { continue };
+            for packing in shape.packings(sanboot.run.packed_to) {
+                all.push(Which { pattern, layout, servers: packing.iter().sum(), repeat: 0, packing });
             }
         }
     }
@@ -72,7 +92,7 @@ fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
 }
 
 /// A point that is to be run, and on what.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Job<'a> {
     pub(super) sanboot: &'a Sanboot,
     pub(super) bed: &'a Bed,
@@ -99,7 +119,7 @@ impl Board<'_> {
             let Some(job) = self.jobs.get(index) else { break };
             began(index);
             let from = Instant::now();
-            let outcome = point::run(job.sanboot, job.bed, job.which, self.seed);
+            let outcome = point::run(job.sanboot, job.bed, job.which.clone(), self.seed);
             if outcome.is_err() {
                 self.stop.ask();
             }
@@ -133,18 +153,19 @@ pub(super) fn run_jobs(
 
 /// Runs all points. When somebody asks to stop, those that are done are kept.
 pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
-    let all = points(sanboot, &plan.layouts);
+    let mut all = points(sanboot, &plan.layouts);
+    all.extend(packed(sanboot, &plan.layouts));
     let beds = plan.layouts.iter().map(|layout| Bed::make(sanboot, *layout, plan.seed));
     let beds = beds.collect::<Result<Vec<Bed>>>()?;
     let job = |which: &Which| {
         let bed = beds.iter().find(|bed| bed.layout == which.layout).expect("each layout has one");
-        Job { sanboot, bed, which: *which }
+        Job { sanboot, bed, which: which.clone() }
     };
     let jobs: Vec<Job<'_>> = all.iter().map(job).collect();
     let from = Instant::now();
     let firsts = all.iter().filter(|which| which.repeat == 0).count();
     let progress = Progress::new(firsts as u64);
-    let done = run_jobs(&jobs, (plan.seed, plan.threads), stop, |index| show(&progress, all[index]))?;
+    let done = run_jobs(&jobs, (plan.seed, plan.threads), stop, |index| show(&progress, &all[index]))?;
     progress.end();
     let busy = done.iter().map(|(_, (_, took))| *took).sum();
     let points = done.into_iter().map(|(_, (point, _))| point).collect::<Result<Vec<Point>>>()?;
@@ -163,6 +184,7 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
 
 /// Points with what they were run with.
 pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Results {
+    let (points, packed) = points.into_iter().partition(|point| point.packing.is_empty());
     Results {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: sanboot.name.clone(),
@@ -172,6 +194,7 @@ pub(super) fn results_of(sanboot: &Sanboot, seed: u64, points: Vec<Point>) -> Re
         stopped: false,
         conditions: sanboot.conditions(),
         points,
+        packed,
     }
 }
 
@@ -186,12 +209,13 @@ pub fn experiment(
     sanboot.run.window_time.0 = time / sanboot.run.windows;
     let bed = Bed::make(&sanboot, layout, 1)?;
     let from = Instant::now();
-    let point = point::run(&sanboot, &bed, Which { pattern, layout, servers, repeat: 0 }, 1)?;
+    let point =
+        point::run(&sanboot, &bed, Which { pattern, layout, servers, repeat: 0, packing: vec![] }, 1)?;
     Ok((point, from.elapsed()))
 }
 
 /// Tells what begins: one line for each number of servers.
-fn show(progress: &Progress, which: Which) {
+fn show(progress: &Progress, which: &Which) {
     if which.repeat > 0 {
         return;
     }

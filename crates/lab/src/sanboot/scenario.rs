@@ -66,6 +66,8 @@ pub struct Run {
     pub servers: Vec<u32>,
     /// More of them, once each.
     pub servers_beyond: Vec<u32>,
+    /// Besides, up to so many servers together on as few groups as they ever have to: what predictions learn a shared group from.
+    pub packed_to: u32,
     /// How often each point is run.
     pub repeats: u32,
     /// I/Os that a server keeps in flight.

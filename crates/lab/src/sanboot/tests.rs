@@ -64,6 +64,7 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
         layout,
         servers,
         repeat,
+        packing: vec![],
         seed: 1,
         per_server: rates.iter().map(server).collect(),
         windows: (0..6).map(window).collect(),
@@ -94,6 +95,7 @@ fn results() -> Results {
         stopped: false,
         conditions: vec![],
         points,
+        packed: vec![],
     }
 }
 

@@ -1,0 +1,310 @@
+//! What a group gives by how many servers share it, as it was measured: nothing is carried over from groups that fewer share.
+//!
+//! Two laws, and the points say which:
+//!
+//! * **hits**: a group with k servers needs `a + b/n` for an I/O, for each server's share of the cache falls as 1/n and with it what the
+//!   cache has;
+//! * **memory**: the cache is full of writes, and a group destages `c + B·m` per second with the share m of that memory: the more waits for
+//!   it, the longer its runs and the shorter its seeks. Every server waits for the same memory, so all get the same rate x, and the groups
+//!   share the memory so that each destages what its servers write: `Σ m_k(x) = 1`.
+
+use std::collections::BTreeMap;
+
+use super::Sample;
+use super::line::Line;
+
+/// Points that a class's line is laid through: those nearest to what is predicted.
+const NEAREST: usize = 3;
+/// What emptier groups hold of the memory, over what the law says, is between nothing and this.
+const OTHERS_MAX: f64 = 3.0;
+/// Halvings in the search for the common rate: to a billionth.
+const HALVINGS: usize = 40;
+
+/// How a group's rate changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Law {
+    /// With each server's share of the cache.
+    Hits,
+    /// With its share of the memory that writes may hold.
+    Memory,
+}
+
+/// A rate of groups that bounded their servers: of which state, and which of its kinds of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounding {
+    pub(super) state: usize,
+    pub(super) kind: usize,
+}
+
+/// What a group destages: `floor + growing · m`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Destaging {
+    floor_per_s: f64,
+    growing_per_s: f64,
+}
+
+/// What an I/O needs of a group: a line through the states nearest to what is predicted, and what was seen before.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Nearing {
+    line: Line,
+    from: u32,
+    before_s: BTreeMap<u32, f64>,
+}
+
+impl Nearing {
+    fn most_per_s(&self, servers: u32) -> f64 {
+        match servers < self.from {
+            // Where it was not seen to bound anybody, it does not.
+            true => self.before_s.get(&servers).map_or(f64::INFINITY, |each_s| 1.0 / each_s),
+            false => 1.0 / self.line.at(servers),
+        }
+    }
+}
+
+/// By the servers on a group.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Groups {
+    Hits(BTreeMap<u32, Nearing>),
+    Memory { by_each: BTreeMap<u32, Destaging>, others: f64 },
+}
+
+impl Groups {
+    /// From the states that were measured.
+    pub(super) fn fit(law: Law, states: &[Sample], bounding: &[Bounding]) -> Groups {
+        match law {
+            Law::Hits => Groups::Hits(hits(states, bounding)),
+            Law::Memory => {
+                let by_each = destaging(states, bounding);
+                let others = others(states, bounding, &by_each);
+                Groups::Memory { by_each, others }
+            }
+        }
+    }
+
+    /// Whether a group with so many servers bounds them.
+    pub(super) fn bounds(&self, each: u32) -> bool {
+        match self {
+            Groups::Hits(by_each) => by_each.contains_key(&each),
+            Groups::Memory { by_each, .. } => by_each.contains_key(&each),
+        }
+    }
+
+    /// What one group of each share gives at most, in I/Os per second.
+    pub(super) fn most_per_s(&self, servers: u32, shares: &[(u32, u32)]) -> Vec<f64> {
+        match self {
+            Groups::Hits(by_each) => {
+                let most =
+                    |each: &u32| by_each.get(each).map_or(f64::INFINITY, |seen| seen.most_per_s(servers));
+                shares.iter().map(|(_, each)| most(each)).collect()
+            }
+            Groups::Memory { by_each, others } => {
+                let x = common_rate(by_each, *others, shares);
+                shares.iter().map(|(_, each)| f64::from(*each) * x).collect()
+            }
+        }
+    }
+}
+
+/// What a class of groups was seen to need: the servers in all, and the time per I/O.
+fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
+    let mut seen: BTreeMap<u32, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+    for point in bounding {
+        let state = &states[point.state];
+        let shared = &state.groups[point.kind];
+        seen.entry(shared.each).or_default().entry(state.servers).or_default().push(1.0 / shared.iops);
+    }
+    let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let seen: BTreeMap<u32, BTreeMap<u32, f64>> = seen
+        .iter()
+        .map(|(each, by)| (*each, by.iter().map(|(servers, values)| (*servers, mean(values))).collect()))
+        .collect();
+    let nearest = |by_servers: &BTreeMap<u32, f64>| -> Vec<(f64, f64, f64)> {
+        let nearest = by_servers.iter().rev().take(NEAREST);
+        nearest.map(|(servers, each_s)| (1.0 / f64::from(*servers), *each_s, each_s.powi(-2))).collect()
+    };
+    let lines: BTreeMap<u32, Line> = seen
+        .iter()
+        .filter(|(_, by_servers)| by_servers.len() > 1)
+        .map(|(each, by_servers)| {
+            let (each_s, share_s) = straight(&nearest(by_servers));
+            (*each, Line { each_s, share_s })
+        })
+        .collect();
+    // One point says how much; that the cache has less with more servers, the others say.
+    let falls =
+        lines.values().map(|line| line.share_s / line.each_s).sum::<f64>() / lines.len().max(1) as f64;
+    let single = |by_servers: &BTreeMap<u32, f64>| {
+        let (share, each_s, _) = nearest(by_servers)[0];
+        let each_s = each_s / (1.0 + falls * share);
+        Line { each_s, share_s: falls * each_s }
+    };
+    let nearing = |(each, by_servers): (u32, BTreeMap<u32, f64>)| {
+        let line = lines.get(&each).copied().unwrap_or_else(|| single(&by_servers));
+        let from = by_servers.keys().nth(by_servers.len().saturating_sub(NEAREST)).copied().unwrap_or(0);
+        (each, Nearing { line, from, before_s: by_servers })
+    };
+    seen.into_iter().map(nearing).collect()
+}
+
+/// From the states in which all groups in use have as many servers, so that each has the same share of the memory.
+fn destaging(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Destaging> {
+    let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
+    for point in bounding.iter().filter(|point| states[point.state].groups.len() == 1) {
+        let shared = &states[point.state].groups[0];
+        let count = f64::from(shared.count);
+        // Relative distances; the more groups share the memory, the nearer to what is predicted, and the law bends.
+        let weight = (count * count / shared.iops).powi(2);
+        seen.entry(shared.each).or_default().push((1.0 / count, shared.iops, weight));
+    }
+    let of = |points: &Vec<(f64, f64, f64)>| {
+        let (floor, growing) = straight(points);
+        match (floor < 0.0, growing < 0.0) {
+            (true, _) => Destaging { floor_per_s: 0.0, growing_per_s: slope_from(0.0, points) },
+            (_, true) => Destaging { floor_per_s: weighted_mean(points), growing_per_s: 0.0 },
+            _ => Destaging { floor_per_s: floor, growing_per_s: growing },
+        }
+    };
+    let lines: BTreeMap<u32, Destaging> = seen
+        .iter()
+        .filter(|(_, points)| points.len() > 1)
+        .map(|(each, points)| (*each, of(points)))
+        .collect();
+    // One point says how much; the floor is taken from the class with the nearest number of servers.
+    let single = |each: &u32, points: &Vec<(f64, f64, f64)>| {
+        let nearest = lines.iter().min_by_key(|(other, _)| other.abs_diff(*each));
+        let floor_per_s = nearest.map_or(0.0, |(_, line)| line.floor_per_s).min(points[0].1);
+        Destaging { floor_per_s, growing_per_s: slope_from(floor_per_s, points) }
+    };
+    seen.iter()
+        .map(|(each, p)| (*each, lines.get(each).copied().unwrap_or_else(|| single(each, p))))
+        .collect()
+}
+
+/// How much of the memory the emptier groups hold, over what the law of their kind says: from the states in which the groups differ.
+fn others(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Destaging>) -> f64 {
+    let (mut product, mut square) = (0.0, 0.0);
+    for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
+        let state = &states[point.state];
+        let x = state.iops / f64::from(state.servers);
+        let held = |(count, each): &(u32, u32)| {
+            by_each.get(each).map(|line| f64::from(*count) * line.memory(f64::from(*each) * x))
+        };
+        let shares = state.shares();
+        let Some(full) = held(&shares[0]) else { continue };
+        let emptier: f64 = shares[1..].iter().filter_map(held).sum();
+        product += (1.0 - full) * emptier;
+        square += emptier * emptier;
+    }
+    if square > 0.0 { (product / square).clamp(0.0, OTHERS_MAX) } else { 1.0 }
+}
+
+impl Destaging {
+    /// The share of the memory with which a group destages so much.
+    fn memory(&self, per_s: f64) -> f64 {
+        match per_s <= self.floor_per_s {
+            true => 0.0,
+            false => (per_s - self.floor_per_s) / self.growing_per_s.max(f64::MIN_POSITIVE),
+        }
+    }
+}
+
+/// What every server gets when the groups share all of the memory.
+fn common_rate(by_each: &BTreeMap<u32, Destaging>, others: f64, shares: &[(u32, u32)]) -> f64 {
+    let fullest = shares.iter().map(|(_, each)| *each).max().unwrap_or(0);
+    let held = |x: f64| -> f64 {
+        let of = |(count, each): &(u32, u32)| {
+            let by = if *each < fullest { others } else { 1.0 };
+            by_each.get(each).map_or(0.0, |line| by * f64::from(*count) * line.memory(f64::from(*each) * x))
+        };
+        shares.iter().map(of).sum()
+    };
+    let most = by_each.values().map(|line| line.floor_per_s + line.growing_per_s).fold(0.0, f64::max);
+    let (mut low, mut high) = (0.0, most);
+    if held(high) <= 1.0 {
+        return f64::INFINITY;
+    }
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        if held(middle) <= 1.0 { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The line of least squares through (x, y, weight): its value at 0 and its slope.
+fn straight(points: &[(f64, f64, f64)]) -> (f64, f64) {
+    let w: f64 = points.iter().map(|(_, _, w)| w).sum();
+    let mean = |of: &dyn Fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| p.2 * of(p)).sum::<f64>() / w;
+    let (x, y) = (mean(&|p| p.0), mean(&|p| p.1));
+    let (xx, xy) = (mean(&|p| (p.0 - x).powi(2)), mean(&|p| (p.0 - x) * (p.1 - y)));
+    let slope = if xx > 0.0 { xy / xx } else { 0.0 };
+    (y - slope * x, slope)
+}
+
+fn weighted_mean(points: &[(f64, f64, f64)]) -> f64 {
+    points.iter().map(|(_, y, w)| y * w).sum::<f64>() / points.iter().map(|(_, _, w)| w).sum::<f64>()
+}
+
+/// The slope of the best line with this value at 0.
+fn slope_from(floor: f64, points: &[(f64, f64, f64)]) -> f64 {
+    let (product, square) =
+        points.iter().fold((0.0, 0.0), |(p, s), (x, y, w)| (p + w * x * (y - floor), s + w * x * x));
+    (product / square).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Shared;
+    use super::*;
+
+    fn state(shares: &[(u32, u32, f64)]) -> Sample {
+        let groups: Vec<Shared> = shares
+            .iter()
+            .map(|(count, each, iops)| Shared { each: *each, count: *count, iops: *iops, utilisation: 0.9 })
+            .collect();
+        let servers = groups.iter().map(|s| s.count * s.each).sum();
+        let iops = groups.iter().map(|s| f64::from(s.count) * s.iops).sum();
+        Sample { servers, repeat: 0, iops, utilisation: vec![], groups, pending: 0.7 }
+    }
+
+    fn fitted(law: Law, states: &[Sample]) -> Groups {
+        let kinds =
+            |(state, s): (usize, &Sample)| (0..s.groups.len()).map(move |kind| Bounding { state, kind });
+        Groups::fit(law, states, &states.iter().enumerate().flat_map(kinds).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_share_of_the_cache_that_falls_is_followed_and_lent_to_a_class_with_one_point() {
+        let rate = |a: f64, n: f64| 1.0 / (a * (1.0 - 0.9 / n));
+        let states = [(2, 1), (4, 2), (6, 3)]
+            .map(|(n, count)| state(&[(count, 2, rate(1e-3, f64::from(n)))]))
+            .to_vec();
+        let one = state(&[(1, 4, rate(2e-3, 4.0))]);
+        let groups = fitted(Law::Hits, &[states, vec![one]].concat());
+        let [full] = groups.most_per_s(16, &[(4, 4)])[..] else { panic!("one kind") };
+        assert!((full / rate(2e-3, 16.0) - 1.0).abs() < 1e-9, "{full}");
+        assert!(groups.bounds(2) && !groups.bounds(3));
+        assert_eq!(groups.most_per_s(12, &[(4, 3)]), [f64::INFINITY]);
+    }
+
+    #[test]
+    fn groups_share_the_memory_so_that_all_servers_get_the_same() {
+        // 100 + 800·m with one server, 60 + 400·m with two.
+        let rate =
+            |each: u32, count: f64| if each == 1 { 100.0 + 800.0 / count } else { 60.0 + 400.0 / count };
+        let states: Vec<Sample> = [(1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3)]
+            .map(|(each, count)| state(&[(count, each, rate(each, f64::from(count)))]))
+            .to_vec();
+        let groups = fitted(Law::Memory, &states);
+        // One group with two, three with one: (2x − 60)/400 + 3·(x − 100)/800 = 1.
+        let x = (1.0 + 60.0 / 400.0 + 300.0 / 800.0) / (2.0 / 400.0 + 3.0 / 800.0);
+        let [full, lone] = groups.most_per_s(5, &[(1, 2), (3, 1)])[..] else { panic!("two kinds") };
+        assert!((full / (2.0 * x) - 1.0).abs() < 1e-6 && (lone / x - 1.0).abs() < 1e-6, "{full} {lone} {x}");
+        // What emptier groups hold more than that is learnt where it was measured.
+        let mut mixed = states;
+        mixed.push(state(&[(1, 2, 1.8 * x), (3, 1, 0.9 * x)]));
+        let [full, _] = fitted(Law::Memory, &mixed).most_per_s(5, &[(1, 2), (3, 1)])[..] else {
+            panic!("two")
+        };
+        assert!((full / (1.8 * x) - 1.0).abs() < 1e-6, "{full}");
+    }
+}
