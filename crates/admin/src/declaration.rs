@@ -766,7 +766,7 @@ mod tests {
         assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
         check(
             &good.replace("3000", "6000"),
-            "array.toml:22: policy \"gold\": minimum 6000 is over maximum 5000",
+            "array.toml:23: policy \"gold\": minimum 6000 is over maximum 5000",
         );
         check(&good.replace("weight = 200", "weight = 0"), "policy \"gold\": weight 0 is not between");
         check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown field `minimun`");

@@ -58,6 +58,12 @@ impl Gate {
         self.service.scheduler.borrow().settings().unit_bytes
     }
 
+    /// What was charged here so far.
+    #[cfg(test)]
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.service.scheduler.borrow().counts(self.client).charged_bytes
+    }
+
     /// Whether both ask the same scheduler.
     pub(crate) fn is_beside(&self, other: &Gate) -> bool {
         Rc::ptr_eq(&self.service, &other.service)

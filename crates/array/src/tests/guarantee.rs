@@ -8,7 +8,7 @@ use block::{Buf, Data, Pieces};
 use pool::Provisioning;
 use qos::Policy;
 use raid::Level;
-use scsi::{Request, Response, Status, TaskAttribute};
+use scsi::{Medium, Request, Response, Status, TaskAttribute};
 use world::{Instant, World};
 use world_model::drives::catalogue::CHEETAH_15K5;
 use world_model::{DiskSpec, Model};
@@ -280,7 +280,76 @@ fn what_waits_ends_when_it_is_aborted_and_when_its_session_ends() {
     });
 }
 
-/// A WRITE SAME and a copy of a GiB are charged what they cost: pages that are only given back or shared next to nothing.
+#[test]
+fn work_in_the_background_neither_starves_nor_starves_others() {
+    run(async |mut bench| {
+        bench.write(0..HOSTS);
+        let even = bench.phase(&[]).await.iter().sum::<u64>() / HOSTS as u64;
+        bench.array.scrub("g").await.expect("it begins");
+        let rates = bench.phase(&[(minimum(even), Sharing::Dedicated, 0..3)]).await;
+        (0..3).for_each(|h| assert!(rates[h] * 100 >= even * 98, "host {h}: {} of {even}", rates[h]));
+        (3..HOSTS).for_each(|h| assert!(rates[h] > 0, "host {h} starves"));
+        let status = bench.array.status().await.expect("status").remove(0);
+        let scrubbed = status.schedulers[0].background.charged_bytes;
+        println!("{} units in a second for the scrub", scrubbed / UNIT_BYTES / 30);
+        // What is promised to it when nobody says otherwise.
+        assert!(scrubbed >= 1280 * UNIT_BYTES * 30 * 95 / 100, "{scrubbed} bytes in 30 s");
+        bench.stop().await;
+    });
+}
+
+#[test]
+fn copies_are_charged_by_what_moves() {
+    run(async |mut bench| {
+        let own = Sharing::Dedicated;
+        for volume in &mut bench.config.volumes[..3] {
+            volume.provisioning = Provisioning::Thin;
+            volume.name = format!("thin-{}", volume.name);
+        }
+        (0..3).for_each(|i| bench.config.hosts[i].luns = [(Lun(0), format!("thin-v{i}"))].into());
+        bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..3)])).await.expect("applied");
+        let disk = |name: &str| bench.port.0.state().lus[name].medium().clone();
+        let (from, to) = (disk("thin-v0"), disk("thin-v1"));
+        let charged = || to.gate().expect("it has one").charged_bytes();
+        let mib = Pieces::from(Buf::zeroed(1 << 20).freeze());
+        for at in (0..64 << 20).step_by(1 << 20) {
+            from.write(at, &mib).await.expect("written");
+        }
+        let before = charged();
+        let copied = to.copy_from(&from, 0, 0, 64 << 20).await.expect("copied");
+        assert_eq!((copied.shared_bytes, copied.moved_bytes), (64 << 20, 0));
+        // Four pages of 16 MiB.
+        assert_eq!(charged() - before, 4 * UNIT_BYTES);
+        let before = charged();
+        let copied = to.copy_from(&from, 0, 1 << 20, 8 << 20).await.expect("copied");
+        assert_eq!((copied.shared_bytes, copied.moved_bytes), (0, 8 << 20));
+        assert_eq!(charged() - before, 2 * (8 << 20));
+        drop((from, to));
+        bench.stop().await;
+    });
+}
+
+#[test]
+fn an_operation_that_passes_a_gate_allocates_nothing() {
+    run(async |mut bench| {
+        let own = Sharing::Dedicated;
+        bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..1)])).await.expect("applied");
+        let disk = bench.port.0.state().lus["v0"].medium().clone();
+        let gate = disk.gate().expect("it has one").clone();
+        assert!(!gate.is_open());
+        let pass = || {
+            for _ in 0..1000 {
+                drop(futures::executor::block_on(gate.enter(4096)).expect("it passes"));
+            }
+        };
+        pass();
+        assert_eq!(allocation_counter::measure(pass).count_total, 0);
+        drop((disk, gate));
+        bench.stop().await;
+    });
+}
+
+/// A WRITE SAME of a GiB is charged what it costs: pages that are only given back next to nothing.
 #[test]
 fn offloads_are_charged_the_drive_io_that_they_cause() {
     run(async |mut bench| {
