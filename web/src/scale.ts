@@ -21,6 +21,11 @@ function roundStep(span: number, count: number): number {
   return (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 2.5 ? 2.5 : lead <= 5 ? 5 : 10) * power;
 }
 
+/** Where all values are whole (servers, ranks), so are the ticks. */
+function wholeStep(step: number): number {
+  return Number.isInteger(step) ? step : step < 1 ? 1 : 2 * step;
+}
+
 export function linearScale(values: number[], axis: Axis, count: number, fromZero: boolean): Scale {
   const finite = values.filter(Number.isFinite);
   let low = axis.min ?? finite.reduce((a, b) => Math.min(a, b), Infinity);
@@ -31,7 +36,8 @@ export function linearScale(values: number[], axis: Axis, count: number, fromZer
   // one value stands in the middle, and nothing but zero gets some room above
   if (high <= low && low !== 0) [low, high] = fromZero ? [low, high] : [low - Math.abs(low) / 2, high + Math.abs(high) / 2];
   if (high <= low) high = low + 1;
-  const step = roundStep(high - low, count);
+  const round = roundStep(high - low, count);
+  const step = finite.every(Number.isInteger) ? wholeStep(round) : round;
   const min = axis.min != null && !fromZero ? axis.min : Math.floor(low / step + 1e-9) * step;
   const max = axis.max != null && !fromZero ? axis.max : Math.ceil(high / step - 1e-9) * step;
   const ticks: number[] = [];

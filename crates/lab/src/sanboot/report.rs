@@ -78,7 +78,7 @@ fn own_doubts(survey: &Survey<'_>) -> Vec<Doubt> {
     if results.quick {
         doubt(
             "The quick form: one repeat, short windows.".into(),
-            "Intervals are those of the windows, which follow one another.",
+            "Intervals are those of the windows, which follow one another; predictions are shown and not judged, for they have fewer points to be fitted on.",
         );
     }
     out

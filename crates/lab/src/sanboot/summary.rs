@@ -12,13 +12,22 @@ use crate::vaai::{Verdict, plain, value};
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
 
-/// How many servers the layouts carry: "RAID1 × 8 carries 8 servers as well as disks of their own (then random writes lose), RAID5 × 4 carries 4 …".
+/// "RAID1 × 8 carries 8 servers and RAID5 × 4 carries 6 servers as well as disks of their own would; then random reads lose."
 pub(crate) fn answer(survey: &Survey<'_>) -> String {
-    let parts: Vec<String> = SHARED.into_iter().filter_map(|layout| short(survey, layout)).collect();
-    match parts.is_empty() {
-        true => "Nothing was measured that could be compared with a disk of its own.".into(),
-        false => format!("Each server as well served as by a disk of its own: {}.", parts.join("; ")),
+    let carries: Vec<String> = SHARED.into_iter().filter_map(|layout| short(survey, layout)).collect();
+    if carries.is_empty() {
+        return "Nothing was measured that could be compared with a disk of its own.".into();
     }
+    let lost = SHARED.into_iter().filter_map(|layout| Some((layout, survey.carried(layout).first?.1)));
+    let lost: Vec<(Layout, Pattern)> = lost.collect();
+    let of = |(layout, pattern): &(Layout, Pattern)| match lost.iter().all(|(_, other)| other == pattern) {
+        true => pattern_words(*pattern).to_owned(),
+        false => format!("{} ({})", pattern_words(*pattern), layout_words(*layout)),
+    };
+    let mut words: Vec<String> = lost.iter().map(of).collect();
+    words.dedup();
+    let then = if words.is_empty() { String::new() } else { format!("; then {} lose", words.join(" and ")) };
+    format!("{} as well as disks of their own would{then}.", carries.join(" and "))
 }
 
 fn short(survey: &Survey<'_>, layout: Layout) -> Option<String> {
@@ -28,8 +37,8 @@ fn short(survey: &Survey<'_>, layout: Layout) -> Option<String> {
         return (carried.most > 0).then(|| format!("{name} carries all {}", servers_words(carried.most)));
     };
     let before = survey.servers(pattern, layout).into_iter().rfind(|n| *n < first);
-    let carries = before.map_or("carries none".into(), |n| format!("carries {}", servers_words(n)));
-    Some(format!("{name} {carries}, more lose in {}", pattern_words(pattern)))
+    let carries = before.map_or("carries no server".into(), |n| format!("carries {}", servers_words(n)));
+    Some(format!("{name} {carries}"))
 }
 
 /// The same with what ends it, and what the next server costs.
