@@ -32,9 +32,10 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 .PHONY: verify
-verify: tools build ## the main job: verify the offloads, and how many servers live from one array (needs Rust and Node, no root); says where the reports lie
+verify: tools build ## the main job: verify the offloads, how many servers live from one array, whether promises of service are kept (needs Rust and Node, no root); says where the reports lie
 	@$(STEP) "verify vaai" $(MASU) verify vaai --out target/verify
 	@$(STEP) "verify sanboot, the quick form" $(MASU) verify sanboot --quick --out target/verify-sanboot
+	@$(STEP) "verify qos, the quick form" $(MASU) verify qos --quick --out target/verify-qos
 
 .PHONY: setup
 setup: ## get what the judges need: other people's clients (Debian packages), a kernel for the guest

@@ -39,6 +39,25 @@ pub struct SanbootOptions {
     pub layouts: Vec<Layout>,
 }
 
+/// Where `qos` is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum World {
+    /// Virtual time.
+    #[default]
+    Model,
+    /// Real time, over iSCSI.
+    Real,
+}
+
+/// What the command line says of `qos` besides.
+#[derive(Clone, Debug, Default)]
+pub struct QosOptions {
+    /// The quick form.
+    pub quick: bool,
+    /// Where.
+    pub world: World,
+}
+
 /// What a verification refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
@@ -73,4 +92,10 @@ pub fn vaai(options: &Options) -> Result<bool> {
 pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     crate::sanboot::verify(options, own)
+}
+
+/// Runs `qos`, prints the answer, writes the report. Gives whether every check held.
+pub fn qos(options: &Options, own: &QosOptions) -> Result<bool> {
+    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
+    crate::guarantee::verify(options, own)
 }

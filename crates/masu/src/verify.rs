@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use lab::sanboot::results::Layout;
-use lab::verify::SanbootOptions;
+use lab::verify::{QosOptions, SanbootOptions, World};
 
 /// Verify storage: measure, compare with what was published, write a report.
 ///
@@ -29,12 +29,18 @@ pub(crate) struct Verify {
     /// How often each measurement of vaai is repeated: 10 settle every verdict in most runs, the contended power-on the last
     #[arg(long, default_value_t = 10)]
     repeats: usize,
-    /// The quick form of sanboot: fewer numbers of servers, each once
+    /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases
     #[arg(long)]
     quick: bool,
+<<<<<<< HEAD
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
     #[arg(long)]
     sweep: bool,
+=======
+    /// Where qos runs
+    #[arg(long, value_enum, default_value_t = WorldName::Model)]
+    world: WorldName,
+>>>>>>> b0b65e9 (verify qos: the published experiments in the model world, in front of the array; judged by windows and water-filling)
     /// Only these layouts of sanboot
     #[arg(long, value_enum, value_delimiter = ',')]
     layouts: Vec<LayoutName>,
@@ -55,8 +61,18 @@ enum Which {
     Vaai,
     /// How many servers boot and live from one array, in the model world
     Sanboot,
+    /// Whether minimums and maximums of virtual disks are kept
+    Qos,
     /// Every verification there is
     All,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WorldName {
+    /// Modelled drives in virtual time
+    Model,
+    /// iSCSI sessions and modelled drives in real time
+    Real,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,14 +111,18 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         sweep: verify.sweep,
         layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
     };
+    let world = if verify.world == WorldName::Real { World::Real } else { World::Model };
+    let qos = QosOptions { quick: verify.quick, world };
     let held = match verify.which {
         Which::Vaai => lab::verify::vaai(&options)?,
         Which::Sanboot => lab::verify::sanboot(&options, &sanboot)?,
+        Which::Qos => lab::verify::qos(&options, &qos)?,
         Which::All => {
-            // One after the other: both measure.
+            // One after the other: all of them measure.
             let of = |name: &str| lab::verify::Options { out: options.out.join(name), ..options.clone() };
             let vaai = lab::verify::vaai(&of("vaai"))?;
-            lab::verify::sanboot(&of("sanboot"), &sanboot)? && vaai
+            let sanboot = lab::verify::sanboot(&of("sanboot"), &sanboot)?;
+            lab::verify::qos(&of("qos"), &qos)? && sanboot && vaai
         }
     };
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -88,6 +88,12 @@ pub struct Figure {
     /// Published values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
+    /// Of a timeline: named stretches, drawn as shaded bands.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Span>,
+    /// Of a timeline: drawn in grey.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<Span>,
     /// Small multiples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub panels: Vec<Panel>,
@@ -136,6 +142,17 @@ pub struct Mark {
     /// In that panel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<String>,
+}
+
+/// A stretch of a timeline, in seconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Span {
+    /// Its name.
+    pub name: String,
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
 }
 
 /// One of several small plots.

@@ -10,7 +10,7 @@ use array::config::{
     ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig,
     Provisioning, VolumeConfig,
 };
-use array::{Array, Config, ControllerHandle, DriveSpec, LocalPort, Lun, run_with_local_port};
+use array::{Config, DriveSpec, Lun};
 use world::World;
 use world_model::drives::DriveParameters;
 use world_model::{DiskSpec, DisksImage, Loss, Model};
@@ -18,6 +18,7 @@ use world_model::{DiskSpec, DisksImage, Loss, Model};
 use super::results::Layout;
 use super::scenario::{SERVERS_MAX, Sanboot};
 use crate::drives;
+use crate::modelled::{Started, start};
 
 const TARGET: &str = "iqn.2026-11.model:array";
 /// Disks that only hold content while an array is made.
@@ -111,13 +112,6 @@ pub(super) struct Bed {
     spec: DiskSpec,
 }
 
-/// The array of a bed in a run.
-pub(super) struct Started {
-    pub(super) array: Array,
-    /// At the controller that owns the LUs.
-    pub(super) port: LocalPort,
-}
-
 impl Bed {
     /// Makes it.
     pub(super) fn make(sanboot: &Sanboot, layout: Layout, seed: u64) -> Result<Bed> {
@@ -191,19 +185,6 @@ pub(super) fn initiator(server: u32) -> String {
 
 pub(super) fn group(number: u32) -> String {
     format!("g{number}")
-}
-
-async fn start(world: &World, config: &Config) -> Result<Started> {
-    let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..config.controllers).map(ControllerHandle::new).unzip();
-    let mut ports = Vec::new();
-    for (index, mailbox) in mailboxes.into_iter().enumerate() {
-        let (port, run) = run_with_local_port(world.clone(), index, mailbox, handles.clone());
-        ports.push(port);
-        world.spawn(run);
-    }
-    let mut array = Array::new(handles, TARGET);
-    array.apply(config.clone()).await?;
-    Ok(Started { array, port: ports.swap_remove(OWNER) })
 }
 
 /// The controller that owns the system disks.

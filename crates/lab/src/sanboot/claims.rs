@@ -36,7 +36,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    fn words(self, unit: &str) -> String {
+    pub(crate) fn words(self, unit: &str) -> String {
         let value = |v: f64| if unit.is_empty() { plain(v) } else { format!("{} {unit}", plain(v)) };
         match self {
             Bound::Above(v) => format!("> {}", value(v)),

@@ -10,7 +10,7 @@
 //! ```
 
 mod bed;
-mod claims;
+pub(crate) mod claims;
 mod figures;
 mod host;
 mod inputs;

@@ -1,0 +1,191 @@
+//! The array in the model world: RAID 1+0 of modelled drives, one pool, one LU for each VM.
+//!
+//! It is made once on disks that cost no time, and its content is moved to modelled drives for every run: all runs begin with the same array.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use array::config::{
+    ArrayId, CachePolicy, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
+};
+use array::{Config, DriveSpec, LocalSession, Lun};
+use world::World;
+use world_model::{DiskSpec, DisksImage, Loss, Model};
+
+use super::scenario::Qos;
+use crate::drives;
+use crate::modelled::{Started, start};
+
+/// Its target.
+pub(super) const TARGET: &str = "iqn.2026-11.model:qos";
+/// Group and pool.
+pub(super) const POOL: &str = "pool";
+/// Disks that only hold content while an array is made.
+const QUICK_LATENCY: Duration = Duration::from_nanos(1);
+
+/// What is on the array.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// LUs.
+    pub(super) volumes: usize,
+    /// Each.
+    pub(super) volume_bytes: u64,
+    /// Beside them, on no VM's path: what else lies on the array.
+    pub(super) others_bytes: u64,
+    /// A drive that is in no group.
+    pub(super) has_spare: bool,
+}
+
+impl Shape {
+    /// That of the published experiment.
+    pub(super) fn published(qos: &Qos) -> Shape {
+        Shape {
+            volumes: qos.published.vms,
+            volume_bytes: qos.published.disk.0,
+            others_bytes: qos.array.others.0,
+            has_spare: false,
+        }
+    }
+}
+
+/// An array that was made, on no drives in particular.
+pub(super) struct Bed {
+    pub(super) config: Config,
+    image: DisksImage,
+    spec: DiskSpec,
+}
+
+pub(super) fn drive_name(number: u32) -> String {
+    format!("d{number}")
+}
+
+pub(super) fn volume_name(vm: usize) -> String {
+    format!("vm{:02}", vm + 1)
+}
+
+/// Volumes grow in so many pieces in turn, so that none has better places on the drives than another.
+const PIECES: u64 = 32;
+
+/// So many pieces of each volume.
+fn grown(growing: &mut Config, whole: &Config, pieces: u64) {
+    for (volume, whole) in growing.volumes.iter_mut().zip(&whole.volumes) {
+        // Whole MiB, as volumes are.
+        volume.len_bytes = (whole.len_bytes >> 20) * pieces / PIECES << 20;
+    }
+}
+
+/// So many LUs are mapped to one host.
+const LUS_PER_HOST: usize = 100;
+
+fn initiator(host: usize) -> String {
+    format!("iqn.2026-11.model:host{host}")
+}
+
+/// Under which number a VM's host sees its LU.
+pub(super) fn lun(vm: usize) -> Lun {
+    Lun((vm % LUS_PER_HOST) as u16)
+}
+
+
+impl Bed {
+    /// Makes it.
+    pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Bed> {
+        let spec = DiskSpec::drive(&drives::load(&qos.published.drive)?)?;
+        let config = declaration(qos, shape);
+        config.check()?;
+        let model = Model::new(seed);
+        for drive in &config.drives {
+            let quick = DiskSpec::new(spec.len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0);
+            model.disk(&drive.name, quick);
+        }
+        model.run(async |world| {
+            let mut growing = config.clone();
+            grown(&mut growing, &config, 1);
+            let mut started = start(&world, &growing).await?;
+            for piece in 2..=PIECES {
+                grown(&mut growing, &config, piece);
+                started.array.apply(growing.clone()).await?;
+            }
+            started.array.stop().await?;
+            anyhow::Ok(())
+        })?;
+        let image = model.disks().image();
+        Ok(Bed { config, image, spec })
+    }
+
+    /// A model with its drives, as they were when it was made.
+    pub(super) fn model(&self, seed: u64) -> Model {
+        Model::from_image(seed, self.image.clone().moved_to(|_| self.spec.clone()), Loss::Process)
+    }
+
+    /// Starts the array.
+    pub(super) async fn start(&self, world: &World) -> Result<Started> {
+        start(world, &self.config).await
+    }
+}
+
+/// A session of a VM's host, for this VM alone.
+pub(super) fn session(started: &Started, vm: usize) -> Result<LocalSession> {
+    let isid = [0, 0, 0, 0, 0, (vm % LUS_PER_HOST) as u8];
+    let opened = started.port.open(&initiator(vm / LUS_PER_HOST), isid);
+    opened.map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e:?}"))
+}
+
+/// The array, on modelled drives.
+pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
+    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
+    let in_group: Vec<String> = (0..qos.published.drives).map(drive_name).collect();
+    let spare = shape.has_spare.then(|| drive_name(qos.published.drives));
+    let volume = |name: String, len_bytes: u64| VolumeConfig {
+        name,
+        pool: POOL.into(),
+        len_bytes,
+        provisioning: Provisioning::Thick,
+        block_bytes: 512,
+        physical_block_bytes: 4096,
+        cache: CachePolicy::Off,
+        partition: None,
+        read_only: false,
+    };
+    let host = |host: usize| HostConfig {
+        name: format!("host{host}"),
+        initiator: initiator(host),
+        chap: None,
+        mutual_chap: None,
+        luns: (host * LUS_PER_HOST..shape.volumes.min((host + 1) * LUS_PER_HOST))
+            .map(|vm| (lun(vm), volume_name(vm)))
+            .collect(),
+    };
+    Config {
+        id: ArrayId([9; 16]),
+        controllers: 1,
+        drives: in_group.iter().cloned().chain(spare.clone()).map(drive).collect(),
+        spares: spare.into_iter().collect(),
+        groups: vec![GroupConfig {
+            name: POOL.into(),
+            level: Level::Raid10,
+            drives: in_group,
+            stripe_unit_bytes: qos.array.stripe_unit.0 as u32,
+            foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
+            start_degraded: false,
+            class: Default::default(),
+        }],
+        pools: vec![PoolConfig {
+            name: POOL.into(),
+            groups: vec![POOL.into()],
+            page_bytes: qos.array.page.0,
+            soft_threshold_percent: 100,
+            critical_threshold_percent: 100,
+            controller: 0,
+            leaving: vec![],
+            journal: None,
+            placement: false,
+        }],
+        volumes: (0..shape.volumes)
+            .map(|vm| volume(volume_name(vm), shape.volume_bytes))
+            .chain((shape.others_bytes > 0).then(|| volume("others".into(), shape.others_bytes)))
+            .collect(),
+        hosts: (0..shape.volumes.div_ceil(LUS_PER_HOST)).map(host).collect(),
+        ..Config::empty(TARGET)
+    }
+}

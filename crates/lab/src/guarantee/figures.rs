@@ -1,0 +1,174 @@
+//! The time figures: every VM a line, phases shaded, minimum and maximum drawn.
+
+use super::claims::{figure_id, form_words};
+use super::judge::{Capacity, View};
+use super::scenario::Form;
+use super::vm::Done;
+use crate::report::{Axis, Figure, Panel, Series, Span};
+
+/// Throughput is drawn over this time: a second has fifteen writes of a VM at 8 MB/s, which would be drawn as steps.
+const BIN_NS: u64 = 2_000_000_000;
+const SECOND_NS: f64 = 1e9;
+/// Lines of one panel, told apart.
+const COLORS: [&str; 5] = ["blue", "orange", "green", "purple", "sky"];
+
+/// All of them.
+pub(super) fn figures(views: &[View<'_>], capacity: &Capacity) -> Vec<Figure> {
+    let mut out: Vec<Figure> = views.iter().map(timeline).collect();
+    out.push(curve(capacity));
+    out
+}
+
+fn mb(bytes_per_s: f64) -> f64 {
+    bytes_per_s / 1e6
+}
+
+fn timeline(view: &View<'_>) -> Figure {
+    let course = view.course;
+    let half = course.done.len().div_ceil(2);
+    let panel = |vm: usize| if vm < half { "first" } else { "second" };
+    let first = |from: usize, to: usize| format!("VM{:02} to VM{to:02}", from + 1);
+    let end_ns = course.phases.last().map_or(0, |phase| phase.to_ns);
+    let mut series: Vec<Series> = Vec::new();
+    for (vm, done) in course.done.iter().enumerate() {
+        series.push(Series {
+            name: format!("VM{:02}", vm + 1),
+            color: COLORS[vm % half % COLORS.len()],
+            points: line(std::slice::from_ref(done), end_ns),
+            panel: Some(panel(vm).into()),
+        });
+    }
+    for (from, to) in [(0, half), (half, course.done.len())] {
+        let limits = [("minimum", "vermillion"), ("maximum", "grey")];
+        for (name, color) in limits {
+            let points = limit_line(view, from..to, name == "minimum");
+            if points.iter().any(|point| point[1].is_finite()) {
+                series.push(Series { name: name.into(), color, points, panel: Some(panel(from).into()) });
+            }
+        }
+    }
+    series.push(Series {
+        name: "all".into(),
+        color: "blue",
+        points: line(&course.done, end_ns),
+        panel: Some("all".into()),
+    });
+    let span = |phase: &super::play::Played| Span {
+        name: phase.name.clone(),
+        from: phase.from_ns as f64 / SECOND_NS,
+        to: phase.to_ns as f64 / SECOND_NS,
+    };
+    let panel = |id: &str, title: String| Panel { id: id.into(), title, y: None };
+    let own_axis = Axis { label: "all together".into(), unit: "MB/s".into(), log: false };
+    Figure {
+        id: figure_id(view),
+        title: title(view),
+        subtitle: Some(format!(
+            "{}, {}: throughput of every VM over 2 s each; minimum and maximum in the same unit (1000 units of 8 KiB per second are 8.192 MB/s)",
+            course.title,
+            form_words(course.form)
+        )),
+        kind: "timeline",
+        x: Axis { label: "time".into(), unit: "s".into(), log: false },
+        y: Axis { label: "throughput".into(), unit: "MB/s".into(), log: false },
+        series,
+        phases: course.phases.iter().map(span).collect(),
+        warm_up: course.phases.first().map(|phase| Span {
+            name: "before the first phase".into(),
+            from: 0.0,
+            to: phase.from_ns as f64 / SECOND_NS,
+        }),
+        panels: vec![
+            panel("first", first(0, half)),
+            panel("second", first(half, course.done.len())),
+            Panel { y: Some(own_axis), ..panel("all", "All together".into()) },
+        ],
+        note: Some("Judged is each phase from 5 s after its beginning on.".into()),
+        ..Figure::default()
+    }
+}
+
+/// What was found, in one line.
+fn title(view: &View<'_>) -> String {
+    let with: Vec<_> = view.phases.iter().filter(|p| p.has_minimum() && p.feasible).collect();
+    let worst = with.iter().filter_map(|p| p.worst_of_minimum()).min_by(f64::total_cmp);
+    let over = view.phases.iter().filter_map(|p| p.over_maximum()).max_by(f64::total_cmp);
+    let who = match view.course.form {
+        Form::Uncoordinated => "Each host by itself",
+        Form::Array => "The array schedules",
+        Form::Coordinated => "Nodes with shares",
+    };
+    match (worst, over) {
+        (Some(worst), _) if worst >= 0.98 => format!(
+            "{who}: minimums are kept, the worst 5 s have {:.1} % of them",
+            100.0 * worst
+        ),
+        (Some(_), _) => {
+            let got = with.iter().map(|p| {
+                let own = p.vms.iter().filter(|vm| vm.rates.minimum > 0.0);
+                own.map(|vm| vm.mean / vm.rates.minimum).fold(f64::INFINITY, f64::min)
+            });
+            let least = got.fold(f64::INFINITY, f64::min);
+            format!("{who}: minimums are missed, a VM gets {:.0} % of what it was promised", 100.0 * least)
+        }
+        (None, Some(over)) if over <= 1.0 => format!("{who}: maximums are kept to the I/O"),
+        (None, Some(over)) => format!("{who}: a maximum is exceeded by {over:.1} I/Os in 5 s"),
+        (None, None) => format!("{who}: nothing was promised"),
+    }
+}
+
+/// Bytes that ended in each bin, per second.
+fn line(all: &[Vec<Done>], end_ns: u64) -> Vec<Vec<f64>> {
+    let mut bins = vec![0u64; (end_ns / BIN_NS) as usize];
+    for done in all.iter().flatten() {
+        if let Some(bin) = bins.get_mut((done.at_ns / BIN_NS) as usize) {
+            *bin += done.bytes;
+        }
+    }
+    let point = |(bin, bytes): (usize, &u64)| {
+        let middle = (bin as f64 + 0.5) * BIN_NS as f64 / SECOND_NS;
+        vec![middle, mb(*bytes as f64 * SECOND_NS / BIN_NS as f64)]
+    };
+    bins.iter().enumerate().map(point).collect()
+}
+
+/// The minimum or maximum of the VMs of a panel: level in a phase, a gap where there is none.
+fn limit_line(view: &View<'_>, vms: std::ops::Range<usize>, is_minimum: bool) -> Vec<Vec<f64>> {
+    let mut points = Vec::new();
+    for phase in &view.phases {
+        let of = phase.vms[vms.clone()].iter().map(|vm| match is_minimum {
+            true if vm.rates.minimum > 0.0 => vm.rates.minimum,
+            true => f64::NAN,
+            false => vm.rates.maximum,
+        });
+        let level = mb(of.filter(|rate| rate.is_finite()).fold(f64::NAN, f64::max));
+        points.extend([vec![phase.from_s, level], vec![phase.to_s - 0.001, level]]);
+        points.push(vec![phase.to_s, f64::NAN]);
+    }
+    points
+}
+
+fn curve(capacity: &Capacity) -> Figure {
+    let points = |of: &dyn Fn(usize, f64) -> f64| -> Vec<Vec<f64>> {
+        capacity.0.iter().enumerate().map(|(n, c)| vec![(n + 1) as f64, mb(of(n + 1, *c))]).collect()
+    };
+    let series = |name: &str, color, points| Series { name: name.into(), color, points, panel: None };
+    Figure {
+        id: "capacity".into(),
+        title: format!(
+            "The array does {:.0} MB/s with one write in flight and {:.0} with {}",
+            mb(capacity.0.first().copied().unwrap_or_default()),
+            mb(capacity.all()),
+            capacity.0.len()
+        ),
+        subtitle: Some("512 KiB random writes, no scheduler: a VM of one outstanding write can get no more than its part".into()),
+        kind: "lines",
+        x: Axis { label: "writes in flight".into(), unit: String::new(), log: false },
+        y: Axis { label: "throughput".into(), unit: "MB/s".into(), log: false },
+        series: vec![
+            series("all together", "blue", points(&|_, c| c)),
+            series("each", "orange", points(&|n, c| c / n as f64)),
+        ],
+        ..Figure::default()
+    }
+}

@@ -1,0 +1,341 @@
+//! One experiment in one form: phases one after the other, and everything that was seen.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ::qos::{Claim, Health, Policy, Settings, shares};
+use anyhow::Result;
+use world::World;
+use world_model::Disk;
+
+use super::bed::{self, Bed};
+use super::judge::{Capacity, Rates};
+use super::node::Node;
+use super::scenario::{Experiment, Form, Qos};
+use super::vm::{Done, Route, Vm};
+use crate::load::access::Walk;
+use crate::load::{Access, Mix};
+use crate::modelled::Started;
+
+/// How the policy store hears of claims, and nodes of their shares.
+const SHARES_EVERY: Duration = Duration::from_secs(1);
+/// The store gives out this much of what the array can do: given out whole, the queue in the array grows until minimums are lost in it.
+const STORE_SHARE: f64 = 0.97;
+/// And for a minimum it leaves this part more, so that a node can catch up after a slow moment of the array.
+const CATCH_UP_PART: u64 = 25;
+/// How often the schedulers are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A phase as it was.
+#[derive(Clone, Debug)]
+pub(super) struct Played {
+    pub(super) name: String,
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) policies: Vec<Policy>,
+}
+
+/// A look at the schedulers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) at_ns: u64,
+    /// Requests below all schedulers at most.
+    pub(super) depth: u32,
+    /// Of 1000: what of the minimums could be given.
+    pub(super) scale_permille: u32,
+}
+
+/// A minimum that is missed, or met again.
+#[derive(Clone, Debug)]
+pub(super) struct News {
+    pub(super) at_ns: u64,
+    pub(super) vm: usize,
+    pub(super) is_below: bool,
+}
+
+/// What was seen in one run.
+#[derive(Clone, Debug)]
+pub(super) struct Course {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) form: Form,
+    pub(super) world: &'static str,
+    pub(super) phases: Vec<Played>,
+    /// The largest I/O of each VM.
+    pub(super) io_bytes: Vec<u64>,
+    /// Of each VM, in the order of time.
+    pub(super) done: Vec<Vec<Done>>,
+    pub(super) looks: Vec<Look>,
+    pub(super) news: Vec<News>,
+}
+
+/// What a VM does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) access: Access,
+    pub(super) outstanding: u16,
+}
+
+/// A stretch of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) policies: Vec<Policy>,
+    pub(super) time: Duration,
+    /// A drive that dies when it begins.
+    pub(super) dies: Option<u32>,
+}
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) hosts: usize,
+    /// Of each VM.
+    pub(super) loads: Vec<Load>,
+    pub(super) steps: Vec<Step>,
+}
+
+impl Script {
+    /// A published experiment.
+    pub(super) fn of(qos: &Qos, experiment: &Experiment) -> Script {
+        let vms = qos.published.vms;
+        let step = |phase: &super::scenario::Phase| Step {
+            name: phase.name.clone(),
+            policies: phase.policies(vms),
+            time: qos.run.phase.0,
+            dies: None,
+        };
+        Script {
+            id: experiment.id.clone(),
+            title: experiment.title.clone(),
+            hosts: experiment.hosts,
+            loads: vec![Load::published(qos); vms],
+            steps: experiment.phases.iter().map(step).collect(),
+        }
+    }
+}
+
+impl Load {
+    /// The published one.
+    pub(super) fn published(qos: &Qos) -> Load {
+        Load {
+            access: Access::new(qos.published.transfer.0, 0, 100),
+            outstanding: qos.published.outstanding,
+        }
+    }
+}
+
+/// The nodes before the array, and which VM is where.
+pub(super) struct Nodes {
+    all: Vec<Rc<Node>>,
+    per_node: usize,
+}
+
+impl Nodes {
+    /// None in the form in which the array schedules.
+    fn new(qos: &Qos, world: &World, script: &Script, form: Form) -> Nodes {
+        let (nodes, adapts) = match form {
+            // A node sees its own VMs only: sending less at once would slow them and nobody else.
+            Form::Uncoordinated | Form::Coordinated => (script.hosts, false),
+            Form::Array => (1, true),
+        };
+        let settings = Settings {
+            unit_bytes: qos.published.unit.0,
+            depth_max: qos.array.depth,
+            depth_adapts: adapts,
+            anticipates: adapts,
+        };
+        let per_node = script.loads.len() / nodes;
+        Nodes { all: (0..nodes).map(|_| Node::new(world, settings, per_node)).collect(), per_node }
+    }
+
+    fn of(&self, vm: usize) -> Option<(Rc<Node>, usize)> {
+        let node = self.all.get(vm / self.per_node)?;
+        Some((node.clone(), vm % self.per_node))
+    }
+
+    fn set(&self, policies: &[Policy]) {
+        for (vm, policy) in policies.iter().enumerate() {
+            if let Some((node, own)) = self.of(vm) {
+                node.set_policy(own, *policy);
+            }
+        }
+    }
+
+    /// The policy store: shares by water-filling over the claims of all nodes.
+    fn share(&self, capacity: Option<u64>) {
+        let Some(capacity) = capacity else { return self.all.iter().for_each(|node| node.set_share(None)) };
+        let with_room =
+            |claim: Claim| Claim { minimum: claim.minimum + claim.minimum / CATCH_UP_PART, ..claim };
+        let claims = |node: &Rc<Node>| -> Vec<Claim> {
+            node.scheduler.borrow().claims().map(|(_, claim)| with_room(claim)).collect()
+        };
+        let all: Vec<Vec<Claim>> = self.all.iter().map(claims).collect();
+        for (node, share) in self.all.iter().zip(shares(capacity, &all)) {
+            node.set_share(Some(share));
+        }
+    }
+
+    fn look(&self, at_ns: u64) -> Option<Look> {
+        let depth = self.all.iter().map(|node| node.scheduler.borrow().depth()).sum();
+        let scale = self.all.iter().map(|node| node.scheduler.borrow().scale_permille()).min()?;
+        Some(Look { at_ns, depth, scale_permille: scale })
+    }
+}
+
+/// Plays a script in the model world. `capacity` is what the policy store knows of the array, in units per second.
+pub(super) fn model(
+    qos: &Qos,
+    bed: &Bed,
+    script: &Script,
+    form: Form,
+    capacity: &Capacity,
+    seed: u64,
+) -> Result<Course> {
+    let model = bed.model(seed);
+    model.run(async |world| {
+        let started = bed.start(&world).await?;
+        let nodes = Nodes::new(qos, &world, script, form);
+        let vms = vms(&world, &started, script, Some(&nodes)).await?;
+        let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
+        let stage = Stage { qos, world, nodes, vms, form, capacity, kill: &kill };
+        stage.play(script).await
+    })
+}
+
+/// The VMs, each at its LU.
+async fn vms(
+    world: &World,
+    started: &Started,
+    script: &Script,
+    nodes: Option<&Nodes>,
+) -> Result<Vec<Rc<Vm>>> {
+    let mut vms = Vec::new();
+    for (number, load) in script.loads.iter().enumerate() {
+        let session = Rc::new(bed::session(started, number)?);
+        let route = Route::Local(session, bed::lun(number));
+        route.greet().await;
+        let len = started.array.config().volumes[number].len_bytes;
+        let mut vm = Vm::new(world, route, walk(world, load, len, number)?, load.access.size);
+        vm.node = nodes.and_then(|nodes| nodes.of(number));
+        vms.push(Rc::new(vm));
+    }
+    Ok(vms)
+}
+
+/// Where a VM goes on its disk.
+fn walk(world: &World, load: &Load, len: u64, number: usize) -> Result<Walk> {
+    let mix = Mix::new(vec![load.access])?;
+    Ok(Walk::new(mix, 0, len, (0, 1), world.random(&format!("vm {number}"))))
+}
+
+struct Stage<'a> {
+    qos: &'a Qos,
+    world: World,
+    nodes: Nodes,
+    vms: Vec<Rc<Vm>>,
+    form: Form,
+    capacity: &'a Capacity,
+    kill: &'a dyn Fn(u32),
+}
+
+impl Stage<'_> {
+    async fn play(&self, script: &Script) -> Result<Course> {
+        let (looks, news) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        for (vm, load) in self.vms.iter().zip(&script.loads) {
+            vm.start(load.outstanding);
+        }
+        self.pass(self.qos.run.warm_up.0, None, &looks, &news).await?;
+        let mut phases = Vec::new();
+        for step in &script.steps {
+            let from_ns = self.world.now().0;
+            self.nodes.set(&step.policies);
+            step.dies.into_iter().for_each(self.kill);
+            self.pass(step.time, self.share_of(&step.policies), &looks, &news).await?;
+            let (name, to_ns) = (step.name.clone(), self.world.now().0);
+            phases.push(Played { name, from_ns, to_ns, policies: step.policies.clone() });
+        }
+        self.vms.iter().for_each(|vm| vm.stopped.set(true));
+        Ok(Course {
+            id: script.id.clone(),
+            title: script.title.clone(),
+            form: self.form,
+            world: "model",
+            phases,
+            io_bytes: script.loads.iter().map(|load| load.access.size).collect(),
+            done: self.vms.iter().map(|vm| vm.log.take()).collect(),
+            looks: looks.take(),
+            news: news.take(),
+        })
+    }
+
+    /// What the nodes share: as much as the array does while it leaves the minimums. Without any, the array is left to itself.
+    fn share_of(&self, policies: &[Policy]) -> Option<u64> {
+        let unit = self.qos.published.unit.0;
+        let io_bytes = self.qos.published.transfer.0;
+        let rates: Vec<Rates> = policies.iter().map(|policy| Rates::of(policy, unit, io_bytes)).collect();
+        let has_minimum = rates.iter().any(|rates| rates.minimum > 0.0);
+        has_minimum.then(|| (STORE_SHARE * self.capacity.can_do(&rates) / unit as f64) as u64)
+    }
+
+    /// Lets time pass, and looks at the schedulers meanwhile.
+    async fn pass(
+        &self,
+        time: Duration,
+        capacity: Option<u64>,
+        looks: &RefCell<Vec<Look>>,
+        news: &RefCell<Vec<News>>,
+    ) -> Result<()> {
+        let end = self.world.now() + time;
+        let mut shared = None;
+        while self.world.now() < end {
+            let now = self.world.now();
+            if self.form == Form::Coordinated && shared.is_none_or(|at| now.since(at) >= SHARES_EVERY) {
+                self.nodes.share(capacity);
+                shared = Some(now);
+            }
+            let next = (now + LOOK_EVERY).min(end);
+            self.world.sleep_until(next).await;
+            self.vms.iter().try_for_each(|vm| vm.check())?;
+            let at_ns = self.world.now().0;
+            looks.borrow_mut().extend(self.nodes.look(at_ns));
+            for (number, node) in self.nodes.all.iter().enumerate() {
+                let told = node.news().into_iter().map(|(own, health)| News {
+                    at_ns,
+                    vm: number * self.nodes.per_node + own,
+                    is_below: health != Health::Ok,
+                });
+                news.borrow_mut().extend(told);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the array does with 1, 2, … VMs at once and no scheduler.
+pub(super) fn capacity(qos: &Qos, bed: &Bed, time: Duration, seed: u64) -> Result<Capacity> {
+    let of = |at_once: usize| {
+        bed.model(seed).run(async |world| {
+            let started = bed.start(&world).await?;
+            let script = Script {
+                id: "capacity".into(),
+                title: "Capacity".into(),
+                hosts: 1,
+                loads: vec![Load::published(qos); qos.published.vms],
+                steps: vec![],
+            };
+            let vms = vms(&world, &started, &script, None).await?;
+            vms.iter().take(at_once).for_each(|vm| vm.start(1));
+            world.sleep(qos.run.warm_up.0).await;
+            vms.iter().for_each(|vm| drop(vm.log.take()));
+            world.sleep(time).await;
+            vms.iter().try_for_each(|vm| vm.check())?;
+            let bytes: u64 = vms.iter().flat_map(|vm| vm.log.take()).map(|done| done.bytes).sum();
+            anyhow::Ok(bytes as f64 / time.as_secs_f64())
+        })
+    };
+    (1..=qos.published.vms).map(of).collect::<Result<Vec<f64>>>().map(Capacity)
+}
