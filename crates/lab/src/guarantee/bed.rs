@@ -64,14 +64,16 @@ pub(super) fn volume_name(vm: usize) -> String {
 }
 
 /// Volumes grow in so many pieces in turn, so that none has better places on the drives than another.
-const PIECES: u64 = 32;
+pub(super) const PIECES: u64 = 32;
 
 /// So many pieces of each volume.
-fn grown(growing: &mut Config, whole: &Config, pieces: u64) {
-    for (volume, whole) in growing.volumes.iter_mut().zip(&whole.volumes) {
+pub(super) fn grown(whole: &Config, pieces: u64) -> Config {
+    let mut config = whole.clone();
+    for volume in &mut config.volumes {
         // Whole MiB, as volumes are.
-        volume.len_bytes = (whole.len_bytes >> 20) * pieces / PIECES << 20;
+        volume.len_bytes = ((volume.len_bytes >> 20) * pieces / PIECES) << 20;
     }
+    config
 }
 
 /// So many LUs are mapped to one host.
@@ -86,7 +88,6 @@ pub(super) fn lun(vm: usize) -> Lun {
     Lun((vm % LUS_PER_HOST) as u16)
 }
 
-
 impl Bed {
     /// Makes it.
     pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Bed> {
@@ -99,12 +100,9 @@ impl Bed {
             model.disk(&drive.name, quick);
         }
         model.run(async |world| {
-            let mut growing = config.clone();
-            grown(&mut growing, &config, 1);
-            let mut started = start(&world, &growing).await?;
+            let mut started = start(&world, &grown(&config, 1)).await?;
             for piece in 2..=PIECES {
-                grown(&mut growing, &config, piece);
-                started.array.apply(growing.clone()).await?;
+                started.array.apply(grown(&config, piece)).await?;
             }
             started.array.stop().await?;
             anyhow::Ok(())

@@ -173,8 +173,7 @@ fn sums(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Judged> {
     let least = own().map(share).min_by(|a, b| a.2.total_cmp(&b.2));
     if let Some((figure, place, least)) = least {
         let name = "Sum of all VMs, of what the array can do, at its least";
-        let mut claim =
-            judged(name.into(), "%", None, Bound::AtLeast(SUM_PERCENT), Some(least), figure);
+        let mut claim = judged(name.into(), "%", None, Bound::AtLeast(SUM_PERCENT), Some(least), figure);
         claim.note = Some(format!(
             "{place}; what it can do is measured without scheduler, with as many writes at once as the load offers and the minimums allow"
         ));
@@ -183,7 +182,8 @@ fn sums(views: &[View<'_>], io_bytes_per_s: f64) -> Vec<Judged> {
     let judged_by_formula = own().filter(|(_, p)| {
         p.feasible && p.vms.iter().any(|vm| vm.rates.minimum > 0.0 || vm.rates.maximum.is_finite())
     });
-    let off = judged_by_formula.map(|(v, p)| (figure_id(v), place(v, p), 100.0 * p.off_expected(io_bytes_per_s)));
+    let off =
+        judged_by_formula.map(|(v, p)| (figure_id(v), place(v, p), 100.0 * p.off_expected(io_bytes_per_s)));
     if let Some((figure, place, off)) = off.max_by(|a, b| a.2.total_cmp(&b.2)) {
         let name = "Rates against water-filling, the farthest VM";
         let mut claim = judged(name.into(), "%", None, Bound::AtMost(FORMULA_PERCENT), Some(off), figure);
@@ -268,22 +268,18 @@ fn others(extras: &Extras) -> Vec<Judged> {
         let bound = Bound::AtLeast(HELD_PERCENT);
         Judged { note, ..judged(name.into(), "% of it", None, bound, percent, figure.into()) }
     };
-    out.push(held(
-        "Several sizes and depths: minimums, worst 5 s",
-        extras.mixed,
-        "mixed_array_model",
-        None,
-    ));
-    let rebuild = extras.rebuild.map(|r| {
-        format!("all together {:.1} MB/s before and {:.1} after", r.before / 1e6, r.after / 1e6)
-    });
+    out.push(held("Several sizes and depths: minimums, worst 5 s", extras.mixed, "mixed_array_model", None));
+    let rebuild = extras
+        .rebuild
+        .map(|r| format!("all together {:.1} MB/s before and {:.1} after", r.before / 1e6, r.after / 1e6));
     out.push(held(
         "A drive dies and its spare is filled: minimums, worst 5 s",
         extras.rebuild.map(|r| r.worst),
         "rebuild_array_model",
         rebuild,
     ));
-    let changes = extras.changes.map(|(_, changes)| format!("{changes} changes, each judged from 5 s after it on"));
+    let changes =
+        extras.changes.map(|(_, changes)| format!("{changes} changes, each judged from 5 s after it on"));
     out.push(held(
         "Policies change under load: minimums, worst 5 s",
         extras.changes.map(|(worst, _)| worst),

@@ -67,7 +67,13 @@ pub(super) struct Thousand {
 const KIB: u64 = 1 << 10;
 /// Of the phases of these runs.
 const PHASE: Duration = Duration::from_secs(40);
-const FREE: Policy = Policy { minimum_iops: 0, maximum_iops: None, bandwidth_bytes_per_s: None, weight: ::qos::WEIGHT_DEFAULT, burst_units: 0 };
+const FREE: Policy = Policy {
+    minimum_iops: 0,
+    maximum_iops: None,
+    bandwidth_bytes_per_s: None,
+    weight: ::qos::WEIGHT_DEFAULT,
+    burst_units: 0,
+};
 
 fn minimum(units: u64) -> Policy {
     Policy { minimum_iops: units, ..FREE }
@@ -141,8 +147,7 @@ impl Stand<'_> {
             self.play(self.bed, &script("neighbour", "A noisy neighbour", loads, steps))
         };
         let idle = run(vec![reserved], vec![FREE])?;
-        let alone =
-            run(vec![reserved], vec![Policy { maximum_iops: Some(RESERVED_IOPS), ..share }])?;
+        let alone = run(vec![reserved], vec![Policy { maximum_iops: Some(RESERVED_IOPS), ..share }])?;
         let beside = run(vec![reserved, load(4 * KIB, 100, 100, 64)], vec![share, FREE])?;
         let neighbour = beside.done[1].iter().filter(|d| d.at_ns >= beside.phases[0].from_ns).count();
         Ok(Neighbour {
@@ -169,8 +174,10 @@ impl Stand<'_> {
         ];
         let mut policies = vec![minimum(60), minimum(150), minimum(500), minimum(1000)];
         policies.resize(loads.len(), FREE);
-        let steps =
-            vec![step("nothing", vec![FREE; loads.len()], PHASE), step("VM01-04 with minimums", policies, PHASE)];
+        let steps = vec![
+            step("nothing", vec![FREE; loads.len()], PHASE),
+            step("VM01-04 with minimums", policies, PHASE),
+        ];
         let course = self.play(self.bed, &script("mixed", "Several sizes and depths", loads, steps))?;
         Ok((self.worst(&course), course))
     }
@@ -180,11 +187,14 @@ impl Stand<'_> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
         let bed = Bed::make(self.qos, shape, self.seed)?;
         let vms = self.qos.published.vms;
-        let policies: Vec<Policy> = (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();
-        let mut steps = vec![step("healthy", policies.clone(), PHASE), step("a drive has died", policies, PHASE)];
+        let policies: Vec<Policy> =
+            (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();
+        let mut steps =
+            vec![step("healthy", policies.clone(), PHASE), step("a drive has died", policies, PHASE)];
         steps[1].dies = Some(0);
         let loads = vec![Load::published(self.qos); vms];
-        let course = self.play(&bed, &script("rebuild", "A drive dies, its spare is filled", loads, steps))?;
+        let course =
+            self.play(&bed, &script("rebuild", "A drive dies, its spare is filled", loads, steps))?;
         let view = judge::view(self.qos, self.capacity, &course);
         let (before, after) = (view.phases[0].sum, view.phases[1].sum);
         Ok((Rebuild { worst: self.worst(&course), before, after }, course))
@@ -219,7 +229,10 @@ impl Stand<'_> {
         let view = judge::view(self.qos, self.capacity, &course);
         let (reserved, free) = view.phases[0].vms.split_at(LUS / 10);
         let io_bytes_per_s = 4.0 * KIB as f64 / self.qos.run.window.0.as_secs_f64();
-        let worst = reserved.iter().map(|vm| (vm.worst + io_bytes_per_s) / vm.rates.minimum).fold(f64::INFINITY, f64::min);
+        let worst = reserved
+            .iter()
+            .map(|vm| (vm.worst + io_bytes_per_s) / vm.rates.minimum)
+            .fold(f64::INFINITY, f64::min);
         let mean = free.iter().map(|vm| vm.mean).sum::<f64>() / free.len() as f64;
         let spread = free.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), vm| {
             (low.min(vm.mean / mean), high.max(vm.mean / mean))

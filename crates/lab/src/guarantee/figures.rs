@@ -99,10 +99,9 @@ fn title(view: &View<'_>) -> String {
         Form::Coordinated => "Nodes with shares",
     };
     match (worst, over) {
-        (Some(worst), _) if worst >= 0.98 => format!(
-            "{who}: minimums are kept, the worst 5 s have {:.1} % of them",
-            100.0 * worst
-        ),
+        (Some(worst), _) if worst >= 0.98 => {
+            format!("{who}: minimums are kept, the worst 5 s have {:.1} % of them", 100.0 * worst)
+        }
         (Some(_), _) => {
             let got = with.iter().map(|p| {
                 let own = p.vms.iter().filter(|vm| vm.rates.minimum > 0.0);

@@ -151,7 +151,10 @@ pub(super) struct View<'a> {
 
 /// Looks at a course.
 pub(super) fn view<'a>(qos: &Qos, capacity: &Capacity, course: &'a Course) -> View<'a> {
-    View { course, phases: course.phases.iter().map(|phase| phase_view(qos, capacity, course, phase)).collect() }
+    View {
+        course,
+        phases: course.phases.iter().map(|phase| phase_view(qos, capacity, course, phase)).collect(),
+    }
 }
 
 fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -> PhaseView {
@@ -203,7 +206,8 @@ fn phase_view(qos: &Qos, capacity: &Capacity, course: &Course, phase: &Played) -
 }
 
 fn told(course: &Course, phase: &Played) -> Option<(f64, f64)> {
-    let within = course.news.iter().filter(|n| (phase.from_ns..=phase.to_ns).contains(&n.at_ns) && n.is_below);
+    let within =
+        course.news.iter().filter(|n| (phase.from_ns..=phase.to_ns).contains(&n.at_ns) && n.is_below);
     let seconds = within.map(|news| (news.at_ns - phase.from_ns) as f64 / SECOND_NS);
     seconds.fold(None, |told, s| Some(told.map_or((s, s), |(a, b): (f64, f64)| (a.min(s), b.max(s)))))
 }

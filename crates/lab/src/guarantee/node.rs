@@ -75,12 +75,11 @@ impl Node {
         self.pump();
     }
 
-    /// Windows that have ended: VMs about whose minimum there is news.
-    pub(super) fn news(&self) -> Vec<(usize, Health)> {
+    /// Windows that have ended: news of VMs' minimums.
+    pub(super) fn news(&self) -> Vec<Health> {
         let mut changed = Vec::new();
         self.scheduler.borrow_mut().close_window(self.world.now().0, &mut changed);
-        let vm = |flow: FlowId| self.flows.iter().position(|(own, _)| *own == flow);
-        changed.into_iter().filter_map(|(flow, health)| Some((vm(flow)?, health))).collect()
+        changed.into_iter().map(|(_, health)| health).collect()
     }
 
     fn pump(self: &Rc<Node>) {

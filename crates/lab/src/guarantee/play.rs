@@ -50,7 +50,6 @@ pub(super) struct Look {
 #[derive(Clone, Debug)]
 pub(super) struct News {
     pub(super) at_ns: u64,
-    pub(super) vm: usize,
     pub(super) is_below: bool,
 }
 
@@ -68,6 +67,17 @@ pub(super) struct Course {
     pub(super) done: Vec<Vec<Done>>,
     pub(super) looks: Vec<Look>,
     pub(super) news: Vec<News>,
+}
+
+impl Course {
+    /// Counts its times from here on.
+    fn begin_at(&mut self, origin_ns: u64) {
+        let times = self.phases.iter_mut().flat_map(|phase| [&mut phase.from_ns, &mut phase.to_ns]);
+        let done = self.done.iter_mut().flatten().map(|done| &mut done.at_ns);
+        let looks = self.looks.iter_mut().map(|look| &mut look.at_ns);
+        let news = self.news.iter_mut().map(|news| &mut news.at_ns);
+        times.chain(done).chain(looks).chain(news).for_each(|at_ns| *at_ns -= origin_ns);
+    }
 }
 
 /// What a VM does.
@@ -121,10 +131,7 @@ impl Script {
 impl Load {
     /// The published one.
     pub(super) fn published(qos: &Qos) -> Load {
-        Load {
-            access: Access::new(qos.published.transfer.0, 0, 100),
-            outstanding: qos.published.outstanding,
-        }
+        Load { access: Access::new(qos.published.transfer.0, 0, 100), outstanding: qos.published.outstanding }
     }
 }
 
@@ -136,7 +143,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// None in the form in which the array schedules.
-    fn new(qos: &Qos, world: &World, script: &Script, form: Form) -> Nodes {
+    pub(super) fn new(qos: &Qos, world: &World, script: &Script, form: Form) -> Nodes {
         let (nodes, adapts) = match form {
             // A node sees its own VMs only: sending less at once would slow them and nobody else.
             Form::Uncoordinated | Form::Coordinated => (script.hosts, false),
@@ -152,7 +159,8 @@ impl Nodes {
         Nodes { all: (0..nodes).map(|_| Node::new(world, settings, per_node)).collect(), per_node }
     }
 
-    fn of(&self, vm: usize) -> Option<(Rc<Node>, usize)> {
+    /// The node that a VM is on, and its number there.
+    pub(super) fn of(&self, vm: usize) -> Option<(Rc<Node>, usize)> {
         let node = self.all.get(vm / self.per_node)?;
         Some((node.clone(), vm % self.per_node))
     }
@@ -201,7 +209,7 @@ pub(super) fn model(
         let nodes = Nodes::new(qos, &world, script, form);
         let vms = vms(&world, &started, script, Some(&nodes)).await?;
         let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
-        let stage = Stage { qos, world, nodes, vms, form, capacity, kill: &kill };
+        let stage = Stage { qos, place: "model", world, nodes, vms, form, capacity, kill: &kill };
         stage.play(script).await
     })
 }
@@ -227,24 +235,30 @@ async fn vms(
 }
 
 /// Where a VM goes on its disk.
-fn walk(world: &World, load: &Load, len: u64, number: usize) -> Result<Walk> {
+pub(super) fn walk(world: &World, load: &Load, len: u64, number: usize) -> Result<Walk> {
     let mix = Mix::new(vec![load.access])?;
     Ok(Walk::new(mix, 0, len, (0, 1), world.random(&format!("vm {number}"))))
 }
 
-struct Stage<'a> {
-    qos: &'a Qos,
-    world: World,
-    nodes: Nodes,
-    vms: Vec<Rc<Vm>>,
-    form: Form,
-    capacity: &'a Capacity,
-    kill: &'a dyn Fn(u32),
+/// Where a script is played.
+pub(super) struct Stage<'a> {
+    pub(super) qos: &'a Qos,
+    /// `model` or `real`.
+    pub(super) place: &'static str,
+    pub(super) world: World,
+    pub(super) nodes: Nodes,
+    pub(super) vms: Vec<Rc<Vm>>,
+    pub(super) form: Form,
+    pub(super) capacity: &'a Capacity,
+    /// Makes a drive die.
+    pub(super) kill: &'a dyn Fn(u32),
 }
 
 impl Stage<'_> {
-    async fn play(&self, script: &Script) -> Result<Course> {
+    /// Plays it. Times are those since it began.
+    pub(super) async fn play(&self, script: &Script) -> Result<Course> {
         let (looks, news) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        let origin_ns = self.world.now().0;
         for (vm, load) in self.vms.iter().zip(&script.loads) {
             vm.start(load.outstanding);
         }
@@ -259,17 +273,22 @@ impl Stage<'_> {
             phases.push(Played { name, from_ns, to_ns, policies: step.policies.clone() });
         }
         self.vms.iter().for_each(|vm| vm.stopped.set(true));
-        Ok(Course {
+        while self.vms.iter().any(|vm| vm.running.get() > 0) {
+            self.world.sleep(LOOK_EVERY).await;
+        }
+        let mut course = Course {
             id: script.id.clone(),
             title: script.title.clone(),
             form: self.form,
-            world: "model",
+            world: self.place,
             phases,
             io_bytes: script.loads.iter().map(|load| load.access.size).collect(),
             done: self.vms.iter().map(|vm| vm.log.take()).collect(),
             looks: looks.take(),
             news: news.take(),
-        })
+        };
+        course.begin_at(origin_ns);
+        Ok(course)
     }
 
     /// What the nodes share: as much as the array does while it leaves the minimums. Without any, the array is left to itself.
@@ -302,14 +321,8 @@ impl Stage<'_> {
             self.vms.iter().try_for_each(|vm| vm.check())?;
             let at_ns = self.world.now().0;
             looks.borrow_mut().extend(self.nodes.look(at_ns));
-            for (number, node) in self.nodes.all.iter().enumerate() {
-                let told = node.news().into_iter().map(|(own, health)| News {
-                    at_ns,
-                    vm: number * self.nodes.per_node + own,
-                    is_below: health != Health::Ok,
-                });
-                news.borrow_mut().extend(told);
-            }
+            let told = self.nodes.all.iter().flat_map(|node| node.news());
+            news.borrow_mut().extend(told.map(|health| News { at_ns, is_below: health != Health::Ok }));
         }
         Ok(())
     }

@@ -55,7 +55,10 @@ fn answer(run: &Finished<'_>) -> String {
             plain(100.0 * worst)
         )
     } else {
-        format!("Not always: when the array schedules, the worst 5 s of a disk have {} % of its minimum", plain(100.0 * worst))
+        format!(
+            "Not always: when the array schedules, the worst 5 s of a disk have {} % of its minimum",
+            plain(100.0 * worst)
+        )
     };
     let least = |form: Form| {
         let shares = run.promised(form).flat_map(|(_, phase)| {
@@ -65,7 +68,10 @@ fn answer(run: &Finished<'_>) -> String {
         shares.min_by(f64::total_cmp)
     };
     let alone = least(Form::Uncoordinated).map_or(String::new(), |share| {
-        format!("; when each host schedules by itself, one gets {} % of it, as was published", plain(100.0 * share))
+        format!(
+            "; when each host schedules by itself, one gets {} % of it, as was published",
+            plain(100.0 * share)
+        )
     });
     let nodes = least(Form::Coordinated).map_or(String::new(), |share| {
         format!("; nodes with shares of the array give {} % on average at least", plain(100.0 * share))
@@ -109,10 +115,14 @@ pub(super) fn compose(run: &Finished<'_>) -> Report {
 
 fn method(run: &Finished<'_>) -> Method {
     let (p, a) = (&run.qos.published, &run.qos.array);
-    let mut modelled = vec![format!("{} drives {}: docs/model.md says how, and how far off", p.drives, p.drive)];
-    let mut real = vec!["scheduler, pool and RAID group: the array's own code, as it serves real hosts".to_owned()];
+    let mut modelled =
+        vec![format!("{} drives {}: docs/model.md says how, and how far off", p.drives, p.drive)];
+    let mut real =
+        vec!["scheduler, pool and RAID group: the array's own code, as it serves real hosts".to_owned()];
     match run.is_real() {
-        true => real.push("time, iSCSI sessions over TCP on loopback, the array's controller on a thread".into()),
+        true => {
+            real.push("time, iSCSI sessions over TCP on loopback, the array's controller on a thread".into())
+        }
         false => modelled.push("time; VMs reach the array as commands, without a network".into()),
     }
     Method {
@@ -221,7 +231,8 @@ fn rates(run: &Finished<'_>) -> Table {
         }
     }
     let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let number = |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    let number =
+        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
     Table {
         id: "rates".into(),
         title: "Every phase: a VM of the first and of the second half, on average".into(),

@@ -79,7 +79,8 @@ impl Results {
             measured: j.value,
             verdict: j.verdict.words(),
         };
-        let phases = views.iter().flat_map(|view| view.phases.iter().map(move |phase| phase_result(view, phase)));
+        let phases =
+            views.iter().flat_map(|view| view.phases.iter().map(move |phase| phase_result(view, phase)));
         Results {
             version: env!("CARGO_PKG_VERSION"),
             scenario: qos.name.clone(),

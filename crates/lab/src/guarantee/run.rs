@@ -11,7 +11,7 @@ use super::extra::{self, Extras};
 use super::judge::{self, Capacity, View};
 use super::play::{self, Course, Script};
 use super::results::{self, Results};
-use super::scenario::{Form, Qos};
+use super::scenario::Qos;
 use super::{figures, real, report};
 use crate::interrupt::Stop;
 use crate::machine::Watch;
@@ -29,7 +29,7 @@ pub(super) struct Run {
 }
 
 /// Of each number of VMs.
-const CAPACITY_TIME: Duration = Duration::from_secs(60);
+pub(super) const CAPACITY_TIME: Duration = Duration::from_secs(60);
 
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &QosOptions) -> Result<bool> {
@@ -136,11 +136,4 @@ fn write_series(out: &Path, views: &[View<'_>]) -> Result<usize> {
     let path = out.join("throughput.csv");
     std::fs::write(&path, results::series_csv(views)).with_context(|| path.display().to_string())?;
     Ok(views.iter().map(|view| results::seconds(view) * view.course.done.len()).sum())
-}
-
-/// What is run of the real world: the forms in which sessions meet at the array.
-pub(super) fn real_forms(qos: &Qos) -> Vec<(Script, Form)> {
-    let with = |form: &Form| *form == Form::Array;
-    let scripts = qos.experiments.iter().filter(|experiment| experiment.forms.iter().any(with));
-    scripts.map(|experiment| (Script::of(qos, experiment), Form::Array)).collect()
 }

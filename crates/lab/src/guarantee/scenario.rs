@@ -274,7 +274,11 @@ impl Qos {
             for limit in experiment.phases.iter().flat_map(|phase| &phase.limits) {
                 let [from, to] = limit.vms;
                 if from == 0 || from > to || to > self.published.vms {
-                    return wrong(path, "experiment.phase.limits.vms", "are the first and the last, from 1 on");
+                    return wrong(
+                        path,
+                        "experiment.phase.limits.vms",
+                        "are the first and the last, from 1 on",
+                    );
                 }
             }
             for policy in experiment.phases.iter().flat_map(|phase| phase.policies(self.published.vms)) {

@@ -1,39 +1,64 @@
-//! Short runs.
+//! Short runs of the published experiments.
 
 use std::time::Duration;
 
 use super::bed::{Bed, Shape};
+use super::judge::{Capacity, view};
+use super::play::{self, Course, Script};
 use super::scenario::{Form, Qos};
-use super::{judge, play};
+
+/// The cluster's experiment with minimums, its first two phases, on an array with nothing else on it: 160 MB/s and more from five writes on.
+fn short() -> (Qos, Bed, Script) {
+    let (mut qos, _) = Qos::load(None).expect("built in");
+    qos.run.phase.0 = Duration::from_secs(20);
+    qos.run.warm_up.0 = Duration::from_secs(2);
+    let bed = Bed::make(&qos, Shape { others_bytes: 0, ..Shape::published(&qos) }, 1).expect("a bed");
+    let mut script = Script::of(&qos, &qos.experiments[1]);
+    script.steps.truncate(2);
+    // 16 MB/s would be an even part of this array.
+    script.steps[1].policies.iter_mut().take(5).for_each(|policy| policy.minimum_iops = MINIMUM);
+    (qos, bed, script)
+}
+
+/// 22.5 MB/s.
+const MINIMUM: u64 = 2750;
+
+fn capacity() -> Capacity {
+    Capacity(
+        [71.8, 109.3, 131.4, 148.2, 159.8, 170.8, 178.9, 185.8, 192.4, 198.2].map(|mb| mb * 1e6).to_vec(),
+    )
+}
+
+fn played((qos, bed, script): &(Qos, Bed, Script), form: Form, seed: u64) -> Course {
+    play::model(qos, bed, script, form, &capacity(), seed).expect("runs")
+}
 
 #[test]
-fn look() {
-    let (qos, _) = Qos::load(None).expect("built in");
-    let qos = qos.quick();
-    let bed = Bed::make(&qos, Shape::published(&qos), 1).expect("a bed");
-    let capacity = play::capacity(&qos, &bed, Duration::from_secs(60), 1).expect("runs");
-    eprintln!("{capacity:?}");
-    let mut extras = super::extra::run(&qos, &bed, &capacity, 1, &|what| eprintln!("{what}")).expect("extras");
-    for course in std::mem::take(&mut extras.courses) {
-            let view = judge::view(&qos, &capacity, &course);
-            for p in &view.phases {
-                let rates: Vec<String> = p.vms.iter().map(|v| format!("{:.2}/{:.2} {:.2}", v.mean / 1e6, v.rates.minimum / 1e6, v.worst / 1e6)).collect();
-                eprintln!("  {:<22} {} = {:.1}; depth {:.1}", p.name, rates.join(" "), p.sum / 1e6, p.depth);
-            }
-    }
-    eprintln!("{extras:?}");
-    for e in qos.experiments.iter().take(2) {
-        for f in &e.forms {
-            let script = play::Script::of(&qos, e);
-            let course = play::model(&qos, &bed, &script, *f, &capacity, 1).expect("runs");
-            let view = judge::view(&qos, &capacity, &course);
-            eprintln!("{} {:?}", e.id, f);
-            for p in &view.phases {
-                let rates: Vec<String> = p.vms.iter().map(|v| format!("{:.2}/{:.2}", v.mean / 1e6, v.expected / 1e6)).collect();
-                eprintln!("  {:<22} {} = {:.1} of {:.1}; depth {:.1}", p.name, rates.join(" "), p.sum / 1e6, p.can_do / 1e6, p.depth);
-                eprintln!("     worst {:?} over {:?} off {:.3} even {:.3} scale {} told {:?}", p.worst_of_minimum(), p.over_maximum(), p.off_expected(104857.6), p.off_even(), p.scale_permille, p.told);
-            }
-        }
-    }
-    let _ = Form::Array;
+fn a_minimum_holds_where_all_hosts_meet_and_not_where_each_is_alone() {
+    let short = short();
+    let share = |form: Form| {
+        let course = played(&short, form, 1);
+        let view = view(&short.0, &capacity(), &course);
+        let phase = &view.phases[1];
+        assert!(phase.feasible && phase.has_minimum());
+        let least = |vms: std::ops::Range<usize>| {
+            phase.vms[vms].iter().map(|vm| vm.mean).fold(f64::INFINITY, f64::min) / (MINIMUM * 8192) as f64
+        };
+        (least(0..5), least(5..10), phase.off_even())
+    };
+    let (promised, others, _) = share(Form::Array);
+    assert!(promised > 0.98 && others < 0.7, "the array: {promised} {others}");
+    let (promised, _, off_even) = share(Form::Uncoordinated);
+    assert!(promised < 0.9 && off_even < 0.08, "each host by itself: {promised} {off_even}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_course_and_another_seed_another() {
+    let mut short = short();
+    short.2.steps.truncate(1);
+    short.0.run.phase.0 = Duration::from_secs(2);
+    short.2.steps[0].time = Duration::from_secs(2);
+    let [first, again, other] = [1, 1, 2].map(|seed| played(&short, Form::Array, seed).done);
+    assert!(first == again && first != other);
+    assert!(first.iter().all(|done| done.len() > 20));
 }
