@@ -32,15 +32,12 @@ pub(crate) struct Verify {
     /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases
     #[arg(long)]
     quick: bool,
-<<<<<<< HEAD
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
     #[arg(long)]
     sweep: bool,
-=======
     /// Where qos runs
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
->>>>>>> b0b65e9 (verify qos: the published experiments in the model world, in front of the array; judged by windows and water-filling)
     /// Only these layouts of sanboot
     #[arg(long, value_enum, value_delimiter = ',')]
     layouts: Vec<LayoutName>,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use array::config::{
-    ArrayId, CachePolicy, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
+    ArrayId, CachePolicy, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig, PoolConfig,
+    Provisioning, QosSettings, Sharing, VolumeConfig,
 };
 use array::{Config, DriveSpec, LocalSession, Lun};
 use world::World;
@@ -129,6 +130,20 @@ pub(super) fn session(started: &Started, vm: usize) -> Result<LocalSession> {
     opened.map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e:?}"))
 }
 
+/// The array with these policies, one for each VM that is promised anything.
+pub(super) fn with_policies(config: &Config, policies: &[Policy]) -> Config {
+    let mut config = config.clone();
+    config.policies.clear();
+    for (vm, policy) in policies.iter().enumerate() {
+        let name = (!policy.is_none()).then(|| volume_name(vm));
+        if let Some(name) = name.clone() {
+            config.policies.push(PolicyConfig { name, policy: *policy, sharing: Sharing::Dedicated });
+        }
+        config.volumes[vm].policy = name;
+    }
+    config
+}
+
 /// The array, on modelled drives.
 pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
     let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
@@ -143,6 +158,7 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
         physical_block_bytes: 4096,
         cache: CachePolicy::Off,
         partition: None,
+        policy: None,
         read_only: false,
     };
     let host = |host: usize| HostConfig {
@@ -183,6 +199,11 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
             .map(|vm| volume(volume_name(vm), shape.volume_bytes))
             .chain((shape.others_bytes > 0).then(|| volume("others".into(), shape.others_bytes)))
             .collect(),
+        qos: QosSettings {
+            unit_bytes: qos.published.unit.0,
+            depth_max: qos.array.depth,
+            ..QosSettings::default()
+        },
         hosts: (0..shape.volumes.div_ceil(LUS_PER_HOST)).map(host).collect(),
         ..Config::empty(TARGET)
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ::qos::{Claim, Health, Policy, Settings, shares};
 use anyhow::Result;
+use array::Array;
+use array::status::QosState;
 use world::World;
 use world_model::Disk;
 
@@ -144,24 +146,21 @@ pub(super) struct Nodes {
 impl Nodes {
     /// None in the form in which the array schedules.
     pub(super) fn new(qos: &Qos, world: &World, script: &Script, form: Form) -> Nodes {
-        let (nodes, adapts) = match form {
-            // A node sees its own VMs only: sending less at once would slow them and nobody else.
-            Form::Uncoordinated | Form::Coordinated => (script.hosts, false),
-            Form::Array => (1, true),
-        };
+        let nodes = if form == Form::Array { 0 } else { script.hosts };
         let settings = Settings {
             unit_bytes: qos.published.unit.0,
             depth_max: qos.array.depth,
-            depth_adapts: adapts,
-            anticipates: adapts,
+            // A node sees its own VMs only: sending less at once would slow them and nobody else.
+            depth_adapts: false,
+            anticipates: false,
         };
-        let per_node = script.loads.len() / nodes;
+        let per_node = script.loads.len().div_ceil(nodes.max(1));
         Nodes { all: (0..nodes).map(|_| Node::new(world, settings, per_node)).collect(), per_node }
     }
 
     /// The node that a VM is on, and its number there.
     pub(super) fn of(&self, vm: usize) -> Option<(Rc<Node>, usize)> {
-        let node = self.all.get(vm / self.per_node)?;
+        let node = self.all.get(vm / self.per_node.max(1))?;
         Some((node.clone(), vm % self.per_node))
     }
 
@@ -209,7 +208,8 @@ pub(super) fn model(
         let nodes = Nodes::new(qos, &world, script, form);
         let vms = vms(&world, &started, script, Some(&nodes)).await?;
         let kill = |drive: u32| model.disks().get(&bed::drive_name(drive)).iter().for_each(Disk::kill);
-        let stage = Stage { qos, place: "model", world, nodes, vms, form, capacity, kill: &kill };
+        let array = RefCell::new(started.array);
+        let stage = Stage { qos, place: "model", world, array, nodes, vms, form, capacity, kill: &kill };
         stage.play(script).await
     })
 }
@@ -246,6 +246,8 @@ pub(super) struct Stage<'a> {
     /// `model` or `real`.
     pub(super) place: &'static str,
     pub(super) world: World,
+    /// Who schedules where the nodes do not.
+    pub(super) array: RefCell<Array>,
     pub(super) nodes: Nodes,
     pub(super) vms: Vec<Rc<Vm>>,
     pub(super) form: Form,
@@ -257,18 +259,18 @@ pub(super) struct Stage<'a> {
 impl Stage<'_> {
     /// Plays it. Times are those since it began.
     pub(super) async fn play(&self, script: &Script) -> Result<Course> {
-        let (looks, news) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        let mut seen = Seen { below: vec![false; self.vms.len()], ..Seen::default() };
         let origin_ns = self.world.now().0;
         for (vm, load) in self.vms.iter().zip(&script.loads) {
             vm.start(load.outstanding);
         }
-        self.pass(self.qos.run.warm_up.0, None, &looks, &news).await?;
+        self.pass(self.qos.run.warm_up.0, None, &mut seen).await?;
         let mut phases = Vec::new();
         for step in &script.steps {
             let from_ns = self.world.now().0;
-            self.nodes.set(&step.policies);
+            self.set(&step.policies).await?;
             step.dies.into_iter().for_each(self.kill);
-            self.pass(step.time, self.share_of(&step.policies), &looks, &news).await?;
+            self.pass(step.time, self.share_of(&step.policies), &mut seen).await?;
             let (name, to_ns) = (step.name.clone(), self.world.now().0);
             phases.push(Played { name, from_ns, to_ns, policies: step.policies.clone() });
         }
@@ -284,11 +286,46 @@ impl Stage<'_> {
             phases,
             io_bytes: script.loads.iter().map(|load| load.access.size).collect(),
             done: self.vms.iter().map(|vm| vm.log.take()).collect(),
-            looks: looks.take(),
-            news: news.take(),
+            looks: seen.looks,
+            news: seen.news,
         };
         course.begin_at(origin_ns);
         Ok(course)
+    }
+
+    /// Policies for all VMs, from now on.
+    #[expect(clippy::await_holding_refcell_ref, reason = "one task plays, and nobody else holds the array")]
+    async fn set(&self, policies: &[Policy]) -> Result<()> {
+        if self.form != Form::Array {
+            self.nodes.set(policies);
+            return Ok(());
+        }
+        let mut array = self.array.borrow_mut();
+        let config = bed::with_policies(array.config(), policies);
+        array.apply(config).await?;
+        Ok(())
+    }
+
+    /// Looks at the array's own scheduler.
+    #[expect(clippy::await_holding_refcell_ref, reason = "one task plays, and nobody else holds the array")]
+    async fn look_at_array(&self, seen: &mut Seen) -> Result<()> {
+        let parts = self.array.borrow().status().await?;
+        let at_ns = self.world.now().0;
+        let schedulers = parts.iter().flat_map(|part| &part.schedulers);
+        seen.looks.extend(schedulers.map(|scheduler| Look {
+            at_ns,
+            depth: scheduler.depth,
+            scale_permille: scheduler.scale_permille,
+        }));
+        let volumes = parts.iter().flat_map(|part| &part.volumes).take(self.vms.len());
+        for (vm, volume) in volumes.enumerate() {
+            let is_below = matches!(volume.qos.state, QosState::BelowMinimum { .. });
+            if is_below != seen.below[vm] {
+                seen.news.push(News { at_ns, is_below });
+            }
+            seen.below[vm] = is_below;
+        }
+        Ok(())
     }
 
     /// What the nodes share: as much as the array does while it leaves the minimums. Without any, the array is left to itself.
@@ -301,13 +338,7 @@ impl Stage<'_> {
     }
 
     /// Lets time pass, and looks at the schedulers meanwhile.
-    async fn pass(
-        &self,
-        time: Duration,
-        capacity: Option<u64>,
-        looks: &RefCell<Vec<Look>>,
-        news: &RefCell<Vec<News>>,
-    ) -> Result<()> {
+    async fn pass(&self, time: Duration, capacity: Option<u64>, seen: &mut Seen) -> Result<()> {
         let end = self.world.now() + time;
         let mut shared = None;
         while self.world.now() < end {
@@ -320,12 +351,24 @@ impl Stage<'_> {
             self.world.sleep_until(next).await;
             self.vms.iter().try_for_each(|vm| vm.check())?;
             let at_ns = self.world.now().0;
-            looks.borrow_mut().extend(self.nodes.look(at_ns));
+            seen.looks.extend(self.nodes.look(at_ns));
             let told = self.nodes.all.iter().flat_map(|node| node.news());
-            news.borrow_mut().extend(told.map(|health| News { at_ns, is_below: health != Health::Ok }));
+            seen.news.extend(told.map(|health| News { at_ns, is_below: health != Health::Ok }));
+            if self.form == Form::Array {
+                self.look_at_array(seen).await?;
+            }
         }
         Ok(())
     }
+}
+
+/// What was seen of the schedulers so far.
+#[derive(Default)]
+struct Seen {
+    looks: Vec<Look>,
+    news: Vec<News>,
+    /// VMs that were below their minimum at the last look.
+    below: Vec<bool>,
 }
 
 /// What the array does with 1, 2, … VMs at once and no scheduler.

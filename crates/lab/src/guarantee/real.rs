@@ -1,5 +1,6 @@
 //! The same in real time: ten initiators over iSCSI, the array's controller on a thread, modelled drives that take their time.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -29,7 +30,8 @@ use crate::timed_drive::{Drives, world_with};
 
 /// An array on modelled drives, in real time.
 struct Standing {
-    array: Array,
+    handles: Vec<ControllerHandle>,
+    config: Config,
     thread: Option<JoinHandle<Result<(), world_real::RunError>>>,
     listen: SocketAddr,
 }
@@ -57,7 +59,8 @@ fn declaration(qos: &Qos) -> Config {
 }
 
 impl Standing {
-    fn start(qos: &Qos, seed: u64) -> Result<Standing> {
+    /// Starts it; whoever plays has the array, and it ends with what is standing.
+    fn start(qos: &Qos, seed: u64) -> Result<(Standing, Array)> {
         let config = declaration(qos);
         let takes_time = Arc::new(AtomicBool::new(false));
         let drives = Drives {
@@ -73,7 +76,7 @@ impl Standing {
             array::run_controller(world_with(world, drives), 0, mailbox, all)
         })
         .context("the array's controller cannot start")?;
-        let mut array = Array::new(handles, &config.target);
+        let mut array = Array::new(handles.clone(), &config.target);
         for piece in 1..=bed::PIECES {
             block_on(array.apply(bed::grown(&config, piece))).context("the array under test")?;
         }
@@ -81,14 +84,15 @@ impl Standing {
         let parts = block_on(array.status())?;
         let port = parts.iter().flat_map(|part| &part.ports).next();
         let listen = port.ok_or_else(|| anyhow!("the array under test has no port"))?.listen;
-        Ok(Standing { array, thread: Some(thread), listen })
+        let standing = Standing { handles, config, thread: Some(thread), listen };
+        Ok((standing, array))
     }
 }
 
 impl Drop for Standing {
     fn drop(&mut self) {
         // Errors on the way out change nothing that was measured.
-        let _ = block_on(self.array.stop());
+        let _ = block_on(Array::new(self.handles.clone(), &self.config.target).stop());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -120,7 +124,7 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
 }
 
 fn played(qos: &Qos, script: &Script, capacity: &Capacity, seed: u64) -> Result<Course> {
-    let standing = Standing::start(qos, seed)?;
+    let (standing, array) = Standing::start(qos, seed)?;
     let (qos, script, capacity, listen) = (qos.clone(), script.clone(), capacity.clone(), standing.listen);
     let options = world_real::Options { seed, ..world_real::Options::default() };
     let hosts = world_real::start("initiators", options, move |world| async move {
@@ -130,6 +134,7 @@ fn played(qos: &Qos, script: &Script, capacity: &Capacity, seed: u64) -> Result<
             qos: &qos,
             place: "real",
             world,
+            array: RefCell::new(array),
             nodes,
             vms,
             form: Form::Array,
