@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lab::predict::{Forecast, Refusal, Validation};
-use lab::sanboot::ramp::predicted;
+use lab::predict::{Change, Forecast, Refusal, Validation, unknown};
+use lab::sanboot::ramp::{predicted_changed, ramp};
 use lab::sanboot::results::{Layout, Pattern, Results};
 use serde_json::json;
 
@@ -38,6 +38,9 @@ pub(crate) struct Predict {
     /// Only this layout: raid5x4 or raid1x8
     #[arg(long)]
     layout: Option<String>,
+    /// With other hardware: drives=x1.3, groups=+1, port=x2, controller=x1.5. Demands are scaled, all else stays as measured
+    #[arg(long, value_delimiter = ',')]
+    what_if: Vec<Change>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,7 +53,13 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
     let mut all = Vec::new();
     for pattern in patterns {
         for layout in &layouts {
-            if let Some(forecast) = predicted(&results, pattern, *layout, predict.from, predict.to) {
+            let measured = ramp(&results, pattern, *layout, predict.from);
+            if let Some(name) = measured.as_ref().and_then(|ramp| unknown(ramp, &predict.what_if)) {
+                bail!("{name}: {} with {} has no such resource", pattern.name(), layout.name());
+            }
+            if let Some(forecast) =
+                predicted_changed(&results, (pattern, *layout), (predict.from, predict.to), &predict.what_if)
+            {
                 all.push((pattern, *layout, forecast));
             }
         }

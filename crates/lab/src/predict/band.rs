@@ -3,7 +3,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use world::Rng;
 
-use super::model::calibrate;
+use super::model::{Model, calibrate};
 use super::plan::{Plan, States};
 use super::ramp::State;
 use super::{Band, Ramp, Refusal, Sample};
@@ -28,12 +28,15 @@ pub(super) fn drawn(ramp: &Ramp, plan: &Plan, to: u32, seed: u64, off: f64) -> R
     let freedom = (numbers.len() - 1).max(3);
     let (each, none) = (vec![Vec::new(); to as usize], vec![Vec::new(); ramp.resources.len() + 1]);
     let mut drawn = Drawn { iops: each, demands_s: none };
+    // What was measured was not measured with other hardware.
+    let measured = Plan { changed: None, ..plan.clone() };
     for error in students(&mut rng, freedom) {
         let in_turn = resampled(&ramp.samples, &mut rng);
         let states = States::of(in_turn, resampled(&ramp.packed, &mut rng));
-        let mut model = plan.model(ramp, &states);
+        let mut calm = measured.model(ramp, &states);
         let free: Vec<&Sample> = plan.free.iter().map(|at| &states.all[*at]).collect();
-        calibrate(&mut model, &free, Some(plan.think_s))?;
+        calibrate(&mut calm, &free, Some(plan.think_s))?;
+        let model = Model { think_s: calm.think_s, ..plan.model(ramp, &states) };
         let lines = model.lines.iter().map(|line| line.map_or(0.0, |line| line.at(measured_to)));
         let group = model.answer(measured_to)?.groups.first().map_or(0.0, |rate| 1.0 / rate);
         for (demands, demand_s) in drawn.demands_s.iter_mut().zip(lines.chain([group])) {

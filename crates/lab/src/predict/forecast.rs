@@ -5,6 +5,7 @@ use super::groups::Law;
 use super::line::Form;
 use super::model::{Answer, Model};
 use super::plan::{HARMLESS, IDLE, Plan, Rejected, States};
+use super::what_if::{Change, Changed};
 use super::{Checked, Demand, End, Forecast, Place, Point, Ramp, Refusal, Validation, ramp};
 
 /// A resource that gives this share of all it can is at its end: with more customers its queue grows, not its rate.
@@ -23,10 +24,15 @@ const GROUP: &str = "drives of a group";
 
 /// Predicts up to so many servers, from a seed for the bootstrap.
 pub fn predict(ramp: &Ramp, to: u32, seed: u64) -> Result<Forecast, Refusal> {
+    predict_changed(ramp, to, seed, &[])
+}
+
+/// The same with other hardware than was measured: its demands are scaled, all else stays as it was.
+pub fn predict_changed(ramp: &Ramp, to: u32, seed: u64, changes: &[Change]) -> Result<Forecast, Refusal> {
     ramp.check()?;
     let validation = validate(ramp, seed);
     let errors: Vec<f64> = validation.iter().flat_map(|v| &v.points).map(Checked::error).collect();
-    let mut forecast = forecast(ramp, to, seed, &errors)?;
+    let mut forecast = forecast(ramp, to, seed, (&errors, changes))?;
     forecast.validation = validation;
     Ok(forecast)
 }
@@ -37,7 +43,7 @@ fn validate(ramp: &Ramp, seed: u64) -> Option<Validation> {
         servers[servers.len().checked_sub(LEFT_OUT + 1).filter(|at| at + 1 >= VALIDATION_LEAST)?];
     let means = ramp::means(&ramp.samples);
     let failed = |why: String| Some(Validation { fitted_to, points: vec![], refused: Some(why) });
-    let forecast = match forecast(&ramp.upto(fitted_to), servers[servers.len() - 1], seed, &[]) {
+    let forecast = match forecast(&ramp.upto(fitted_to), servers[servers.len() - 1], seed, (&[], &[])) {
         Ok(forecast) => forecast,
         Err(refusal) => return failed(refusal.to_string()),
     };
@@ -54,15 +60,26 @@ fn validate(ramp: &Ramp, seed: u64) -> Option<Validation> {
     }
 }
 
-fn forecast(ramp: &Ramp, to: u32, seed: u64, known: &[f64]) -> Result<Forecast, Refusal> {
+fn forecast(
+    ramp: &Ramp,
+    to: u32,
+    seed: u64,
+    (known, changes): (&[f64], &[Change]),
+) -> Result<Forecast, Refusal> {
     ramp.check()?;
     let states = States::of(&ramp.samples, &ramp.packed);
-    let plan = Plan::make(ramp, &states)?;
+    let mut plan = Plan::make(ramp, &states)?;
     let model = plan.model(ramp, &states);
     check_explained(&model, &plan, &states)?;
     if plan.off > OFF_MAX {
         return Err(Refusal::Misfit { off_percent: 100.0 * plan.off });
     }
+    let errors = [known, &plan.errors(ramp, &states)?].concat();
+    let off = plan.off.max(root_mean_square(&errors));
+    let changed = Changed::of(ramp, changes);
+    let ramp = &Ramp { groups: ramp.groups + changed.more, ..ramp.clone() };
+    plan.changed = Some(changed);
+    let model = plan.model(ramp, &states);
     let measured_to = states.last().servers;
     let mut refused = None;
     let mut medians = Vec::new();
@@ -75,8 +92,6 @@ fn forecast(ramp: &Ramp, to: u32, seed: u64, known: &[f64]) -> Result<Forecast, 
         refused = None;
         medians.push((servers, answer));
     }
-    let errors = [known, &plan.errors(ramp, &states)?].concat();
-    let off = plan.off.max(root_mean_square(&errors));
     let drawn = drawn(ramp, &plan, medians.len() as u32, seed, off)?;
     let points = medians.iter().map(|(servers, answer)| {
         let most = most_used(ramp, answer);

@@ -38,6 +38,11 @@ impl Line {
     pub(super) fn at(&self, servers: u32) -> f64 {
         (self.each_s + self.share_s / f64::from(servers)).max(0.0)
     }
+
+    /// Of something that many times as fast.
+    pub(super) fn faster(self, times: f64) -> Line {
+        Line { each_s: self.each_s / times, share_s: self.share_s / times }
+    }
 }
 
 /// How a demand depends on the number of servers.

@@ -18,12 +18,14 @@ mod plan;
 mod ramp;
 mod refusal;
 mod told;
+mod what_if;
 
 pub use band::SAMPLES;
-pub use forecast::{FULL, predict};
+pub use forecast::{FULL, predict, predict_changed};
 pub use ramp::{Place, Ramp, Resource, Sample, Shared};
 pub use refusal::Refusal;
 pub use told::{Band, Checked, Demand, End, Forecast, Point, Validation};
+pub use what_if::{BadChange, Change, unknown};
 
 #[cfg(test)]
 mod tests;

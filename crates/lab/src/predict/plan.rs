@@ -3,6 +3,7 @@
 use super::groups::{Bounding, Groups, Law};
 use super::line::{self, Chosen, Line, Seen};
 use super::model::{Model, calibrate, off};
+use super::what_if::Changed;
 use super::{Place, Ramp, Refusal, Sample, ramp};
 
 /// Resources that never work more than this are left out.
@@ -81,6 +82,8 @@ pub(super) struct Plan {
     pub(super) from: u32,
     /// How far the model is off the states nearest to what is predicted.
     pub(super) off: f64,
+    /// Other hardware than was measured.
+    pub(super) changed: Option<Changed>,
 }
 
 fn seen(ramp: &Ramp, states: &States, k: usize) -> Vec<Seen> {
@@ -118,6 +121,7 @@ impl Plan {
             regular: 0.0,
             from,
             off: 0.0,
+            changed: None,
         };
         for _ in 0..2 {
             plan.settle(ramp, states)?;
@@ -176,10 +180,12 @@ impl Plan {
             let chosen = self.forms[k].as_ref().ok()?;
             let mut seen = seen(ramp, states, k);
             seen.retain(|seen| seen.servers >= chosen.from);
-            Some(line::fit(&seen, chosen.form))
+            let times = self.changed.as_ref().map_or(1.0, |changed| changed.resources[k]);
+            Some(line::fit(&seen, chosen.form).faster(times))
         };
         let lines = (0..ramp.resources.len()).map(line).collect();
-        let groups = Some(Groups::fit(self.law, &states.all, bounding));
+        let times = self.changed.as_ref().map_or(1.0, |changed| changed.group);
+        let groups = Some(Groups::fit(self.law, &states.all, bounding).faster(times));
         Model { ramp, lines, groups, think_s: self.think_s, regular: self.regular }
     }
 

@@ -307,3 +307,22 @@ fn a_cache_that_is_nearly_full_of_writes_is_not_predicted_beyond() {
     let (from, why) = predict(&ramp, 16, 1).expect("a prediction").refused.expect("refused");
     assert!(from == 9 && why.contains("the writes that it may hold"), "{from}: {why}");
 }
+
+#[test]
+fn other_hardware_is_predicted_as_its_network_has_it() {
+    let truth = Truth { groups: 4, drives: 3, drive_s: |_| 0.0018, ..port_and_controller() };
+    let faster =
+        Truth { drive_s: |_| 0.0018 / 1.5, ..Truth { groups: 4, drives: 3, ..port_and_controller() } };
+    let ramp = truth.measured(6, 1);
+    let changes = ["drives=x1.5".parse().expect("a change")];
+    let forecast = predict_changed(&ramp, 16, 1, &changes).expect("a prediction");
+    // Thinking is no faster, and the law scales it too: that is the error.
+    let off = forecast.points[15].iops.median / faster.iops(16) - 1.0;
+    assert!(off.abs() < 0.05, "{off:+.3}");
+    let more =
+        predict_changed(&ramp, 16, 1, &["groups=+4".parse().expect("a change")]).expect("a prediction");
+    let eight = Truth { groups: 8, drives: 3, drive_s: |_| 0.0018, ..port_and_controller() };
+    let off = more.points[15].iops.median / eight.iops(16) - 1.0;
+    assert!(off.abs() < 0.05, "{off:+.3}");
+    assert_eq!(unknown(&ramp, &["cache=x2".parse().expect("a change")]), Some("cache".into()));
+}

@@ -50,7 +50,17 @@ pub fn predicted(
     upto: u32,
     to: u32,
 ) -> Option<Result<Forecast, Refusal>> {
-    Some(predict::predict(&ramp(results, pattern, layout, upto)?, to, results.seed))
+    predicted_changed(results, (pattern, layout), (upto, to), &[])
+}
+
+/// The same with other hardware than was measured.
+pub fn predicted_changed(
+    results: &Results,
+    (pattern, layout): (Pattern, Layout),
+    (upto, to): (u32, u32),
+    changes: &[predict::Change],
+) -> Option<Result<Forecast, Refusal>> {
+    Some(predict::predict_changed(&ramp(results, pattern, layout, upto)?, to, results.seed, changes))
 }
 
 /// The most of the cache that writes ever held: where several points stand at it, it is what they may hold.
