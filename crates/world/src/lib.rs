@@ -26,7 +26,9 @@ mod task;
 mod time;
 
 pub use buf::{BUF_LEN_MAX, Buf, Data};
-pub use drive::{Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, OpenError, VECTORED_MAX};
+pub use drive::{
+    Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, OpenError, VECTORED_MAX,
+};
 pub use io::Io;
 pub use net::{
     Batch, Listener, ListenerBackend, NetError, Piece, Received, Sent, Stream, StreamBackend, StreamOptions,
