@@ -116,7 +116,7 @@ impl Bed {
     /// Makes it.
     pub(super) fn make(sanboot: &Sanboot, layout: Layout, seed: u64) -> Result<Bed> {
         let Some(shape) = Shape::of(layout) else {
-            let spec = internal(sanboot)?;
+            let spec = drive(&sanboot.internal.drive)?;
             return Ok(Bed { layout, config: None, image: None, spec });
         };
         let spec = drive(&sanboot.array.drive)?;
@@ -160,15 +160,6 @@ impl Bed {
 
 /// The disk in a server.
 pub(super) const INTERNAL: &str = "internal";
-
-/// The disk in a server. With its write cache on, half of its segments take writes: our judgement.
-fn internal(sanboot: &Sanboot) -> Result<DiskSpec> {
-    let mut parameters: DriveParameters = drives::load(&sanboot.internal.drive)?;
-    if let (DriveParameters::HardDisk(disk), true) = (&mut parameters, sanboot.internal.write_cache) {
-        disk.segments.write_segments = disk.segments.count / 2;
-    }
-    Ok(DiskSpec::drive(&parameters)?)
-}
 
 fn drive(name: &str) -> Result<DiskSpec> {
     let parameters: DriveParameters = drives::load(name)?;

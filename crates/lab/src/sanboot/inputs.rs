@@ -94,8 +94,6 @@ fn of_drives() -> Vec<Variation> {
         };
         all.push(one("both", Touches::All, change, |s| s.array.drive.clone()));
     }
-    let cached = |s: &mut Sanboot| s.internal.write_cache = true;
-    all.push(one("its write cache", Touches::Internal, cached, |_| "on: a power cut loses writes".into()));
     let middle = |s: &mut Sanboot| s.internal.from = Size(36 * GIB);
     all.push(one("place of its file", Touches::Internal, middle, |_| "36 GiB from its start".into()));
     all

@@ -172,8 +172,6 @@ pub struct Internal {
     pub drive: String,
     /// Where the file begins on it.
     pub from: Size,
-    /// Whether it says that a write is done before it is on the medium.
-    pub write_cache: bool,
 }
 
 fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
@@ -316,7 +314,6 @@ impl Sanboot {
             ("array.stripe_unit", size(a.stripe_unit), Source::Chosen),
             ("internal.drive", self.internal.drive.clone(), Source::Chosen),
             ("internal.from", size(self.internal.from), Source::Chosen),
-            ("internal.write_cache", self.internal.write_cache.to_string(), Source::Chosen),
             ("controller.cores", c.cores.to_string(), Source::Chosen),
             ("host.spread_percent", self.host.spread_percent.to_string(), Source::Chosen),
             ("controller.command", time(c.command), Source::Calibrated),
