@@ -15,7 +15,9 @@ use super::line::Line;
 
 /// Points that a class's line is laid through: those nearest to what is predicted.
 const NEAREST: usize = 3;
-/// What emptier groups hold of the memory, over what the law says, is between nothing and this.
+/// Points that tell a floor from the bend of the law.
+const FLOOR_POINTS: usize = 3;
+/// What emptier groups hold of the memory, over what is measured by, is between nothing and this.
 const OTHERS_MAX: f64 = 3.0;
 /// Halvings in the search for the common rate: to a billionth.
 const HALVINGS: usize = 40;
@@ -41,6 +43,8 @@ pub(super) struct Bounding {
 pub(super) struct Destaging {
     floor_per_s: f64,
     growing_per_s: f64,
+    /// The same without a floor.
+    proportion_per_s: f64,
 }
 
 /// What an I/O needs of a group: a line through the states nearest to what is predicted, and what was seen before.
@@ -61,18 +65,47 @@ impl Nearing {
     }
 }
 
+/// Where the groups differ, what the fullest and the others give over what they give among their like, as logarithms: the array's own work for all
+/// of them shares what it may have under way. What the fullest lose is in proportion to how many others there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Mixed {
+    fullest_log: f64,
+    others_log: f64,
+}
+
+impl Mixed {
+    fn of(self, kind: usize, shares: &[(u32, u32)]) -> f64 {
+        match (shares.len(), kind) {
+            (0 | 1, _) => 1.0,
+            (_, 0) => (self.fullest_log * emptier(shares)).exp(),
+            _ => self.others_log.exp(),
+        }
+    }
+}
+
+/// What emptier groups hold of the memory: as their law says or in proportion to their rate, times a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Others {
+    in_proportion: bool,
+    by: f64,
+}
+
 /// By the servers on a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Groups {
-    Hits(BTreeMap<u32, Nearing>),
-    Memory { by_each: BTreeMap<u32, Destaging>, others: f64 },
+    Hits { by_each: BTreeMap<u32, Nearing>, mixed: Mixed },
+    Memory { by_each: BTreeMap<u32, Destaging>, others: Others },
 }
 
 impl Groups {
     /// From the states that were measured.
     pub(super) fn fit(law: Law, states: &[Sample], bounding: &[Bounding]) -> Groups {
         match law {
-            Law::Hits => Groups::Hits(hits(states, bounding)),
+            Law::Hits => {
+                let by_each = hits(states, bounding);
+                let mixed = mixed(states, bounding, &by_each);
+                Groups::Hits { by_each, mixed }
+            }
             Law::Memory => {
                 let by_each = destaging(states, bounding);
                 let others = others(states, bounding, &by_each);
@@ -84,7 +117,7 @@ impl Groups {
     /// The same with groups that many times as fast: both laws are in proportion.
     pub(super) fn faster(mut self, times: f64) -> Groups {
         match &mut self {
-            Groups::Hits(by_each) => {
+            Groups::Hits { by_each, .. } => {
                 for seen in by_each.values_mut() {
                     seen.line = seen.line.faster(times);
                     seen.before_s.values_mut().for_each(|each_s| *each_s /= times);
@@ -94,6 +127,7 @@ impl Groups {
                 for line in by_each.values_mut() {
                     line.floor_per_s *= times;
                     line.growing_per_s *= times;
+                    line.proportion_per_s *= times;
                 }
             }
         }
@@ -103,7 +137,7 @@ impl Groups {
     /// Whether a group with so many servers bounds them.
     pub(super) fn bounds(&self, each: u32) -> bool {
         match self {
-            Groups::Hits(by_each) => by_each.contains_key(&each),
+            Groups::Hits { by_each, .. } => by_each.contains_key(&each),
             Groups::Memory { by_each, .. } => by_each.contains_key(&each),
         }
     }
@@ -111,10 +145,12 @@ impl Groups {
     /// What one group of each share gives at most, in I/Os per second.
     pub(super) fn most_per_s(&self, servers: u32, shares: &[(u32, u32)]) -> Vec<f64> {
         match self {
-            Groups::Hits(by_each) => {
-                let most =
-                    |each: &u32| by_each.get(each).map_or(f64::INFINITY, |seen| seen.most_per_s(servers));
-                shares.iter().map(|(_, each)| most(each)).collect()
+            Groups::Hits { by_each, mixed } => {
+                let most = |(kind, (_, each)): (usize, &(u32, u32))| {
+                    mixed.of(kind, shares)
+                        * by_each.get(each).map_or(f64::INFINITY, |seen| seen.most_per_s(servers))
+                };
+                shares.iter().enumerate().map(most).collect()
             }
             Groups::Memory { by_each, others } => {
                 let x = common_rate(by_each, *others, shares);
@@ -127,7 +163,8 @@ impl Groups {
 /// What a class of groups was seen to need: the servers in all, and the time per I/O.
 fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
     let mut seen: BTreeMap<u32, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
-    for point in bounding {
+    let alike = |point: &&Bounding| states[point.state].groups.len() == 1;
+    for point in bounding.iter().filter(alike) {
         let state = &states[point.state];
         let shared = &state.groups[point.kind];
         seen.entry(shared.each).or_default().entry(state.servers).or_default().push(1.0 / shared.iops);
@@ -165,6 +202,32 @@ fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
     seen.into_iter().map(nearing).collect()
 }
 
+/// From the states in which the groups differ, against what is known among their like.
+fn mixed(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Nearing>) -> Mixed {
+    let (mut product, mut square, mut others) = (0.0, 0.0, Vec::new());
+    for point in bounding.iter().filter(|point| states[point.state].groups.len() > 1) {
+        let state = &states[point.state];
+        let shared = &state.groups[point.kind];
+        let Some(alike) = by_each.get(&shared.each) else { continue };
+        let more = (shared.iops * alike.line.at(state.servers)).ln();
+        if point.kind > 0 {
+            others.push(more);
+            continue;
+        }
+        let emptier = emptier(&state.shares());
+        product += more * emptier;
+        square += emptier * emptier;
+    }
+    let fullest_log = if square > 0.0 { product / square } else { 0.0 };
+    Mixed { fullest_log, others_log: others.iter().sum::<f64>() / others.len().max(1) as f64 }
+}
+
+/// Of the groups in use, the share that is not the fullest.
+fn emptier(shares: &[(u32, u32)]) -> f64 {
+    let all: u32 = shares.iter().map(|(count, _)| count).sum();
+    1.0 - f64::from(shares.first().map_or(0, |(count, _)| *count)) / f64::from(all.max(1))
+}
+
 /// From the states in which all groups in use have as many servers, so that each has the same share of the memory.
 fn destaging(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Destaging> {
     let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
@@ -172,54 +235,63 @@ fn destaging(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Destagin
         let shared = &states[point.state].groups[0];
         let count = f64::from(shared.count);
         // Relative distances; the more groups share the memory, the nearer to what is predicted, and the law bends.
-        let weight = (count * count / shared.iops).powi(2);
+        let weight = (count.powi(3) / shared.iops).powi(2);
         seen.entry(shared.each).or_default().push((1.0 / count, shared.iops, weight));
     }
+    let with_floor = |floor_per_s: f64, points: &[(f64, f64, f64)]| Destaging {
+        floor_per_s,
+        growing_per_s: slope_from(floor_per_s, points),
+        proportion_per_s: slope_from(0.0, points),
+    };
     let of = |points: &Vec<(f64, f64, f64)>| {
         let (floor, growing) = straight(points);
-        match (floor < 0.0, growing < 0.0) {
-            (true, _) => Destaging { floor_per_s: 0.0, growing_per_s: slope_from(0.0, points) },
-            (_, true) => Destaging { floor_per_s: weighted_mean(points), growing_per_s: 0.0 },
-            _ => Destaging { floor_per_s: floor, growing_per_s: growing },
-        }
+        let floor = if growing < 0.0 { weighted_mean(points) } else { floor.max(0.0) };
+        with_floor(floor, points)
     };
-    let lines: BTreeMap<u32, Destaging> = seen
-        .iter()
-        .filter(|(_, points)| points.len() > 1)
-        .map(|(each, points)| (*each, of(points)))
-        .collect();
-    // One point says how much; the floor is taken from the class with the nearest number of servers.
-    let single = |each: &u32, points: &Vec<(f64, f64, f64)>| {
+    let most = seen.values().map(Vec::len).max().unwrap_or(0).min(FLOOR_POINTS);
+    let enough = seen.iter().filter(|(_, points)| points.len() >= most.max(2));
+    let lines: BTreeMap<u32, Destaging> = enough.map(|(each, points)| (*each, of(points))).collect();
+    // Lone blocks cost the same however many share the group: where points are too few for a floor, that of the nearest class is taken.
+    let borrowed = |each: &u32, points: &Vec<(f64, f64, f64)>| {
         let nearest = lines.iter().min_by_key(|(other, _)| other.abs_diff(*each));
-        let floor_per_s = nearest.map_or(0.0, |(_, line)| line.floor_per_s).min(points[0].1);
-        Destaging { floor_per_s, growing_per_s: slope_from(floor_per_s, points) }
+        let least = points.iter().map(|(_, rate, _)| *rate).fold(f64::INFINITY, f64::min);
+        with_floor(nearest.map_or(0.0, |(_, line)| line.floor_per_s).min(least), points)
     };
     seen.iter()
-        .map(|(each, p)| (*each, lines.get(each).copied().unwrap_or_else(|| single(each, p))))
+        .map(|(each, p)| (*each, lines.get(each).copied().unwrap_or_else(|| borrowed(each, p))))
         .collect()
 }
 
-/// How much of the memory the emptier groups hold, over what the law of their kind says: from the states in which the groups differ.
-fn others(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Destaging>) -> f64 {
-    let (mut product, mut square) = (0.0, 0.0);
-    for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
-        let state = &states[point.state];
-        let x = state.iops / f64::from(state.servers);
-        let held = |(count, each): &(u32, u32)| {
-            by_each.get(each).map(|line| f64::from(*count) * line.memory(f64::from(*each) * x))
-        };
-        let shares = state.shares();
-        let Some(full) = held(&shares[0]) else { continue };
-        let emptier: f64 = shares[1..].iter().filter_map(held).sum();
-        product += (1.0 - full) * emptier;
-        square += emptier * emptier;
-    }
-    if square > 0.0 { (product / square).clamp(0.0, OTHERS_MAX) } else { 1.0 }
+/// What emptier groups hold of the memory beside fuller ones: from the states in which the groups differ, the measure that is nearer to them.
+fn others(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Destaging>) -> Others {
+    let fits = [false, true].map(|in_proportion| {
+        let mut held = Vec::new();
+        for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
+            let state = &states[point.state];
+            let x = state.iops / f64::from(state.servers);
+            let shares = state.shares();
+            let each = |(count, each): &(u32, u32), in_proportion| {
+                let line = by_each.get(each)?;
+                Some(f64::from(*count) * line.memory(f64::from(*each) * x, in_proportion))
+            };
+            let Some(full) = each(&shares[0], false) else { continue };
+            held.push((1.0 - full, shares[1..].iter().filter_map(|share| each(share, in_proportion)).sum()));
+        }
+        let product: f64 = held.iter().map(|(left, emptier): &(f64, f64)| left * emptier).sum();
+        let square: f64 = held.iter().map(|(_, emptier)| emptier * emptier).sum();
+        let by = if square > 0.0 { (product / square).clamp(0.0, OTHERS_MAX) } else { 1.0 };
+        let off: f64 = held.iter().map(|(left, emptier)| (left - by * emptier).powi(2)).sum();
+        (off, Others { in_proportion, by })
+    });
+    if fits[1].0 < fits[0].0 { fits[1].1 } else { fits[0].1 }
 }
 
 impl Destaging {
     /// The share of the memory with which a group destages so much.
-    fn memory(&self, per_s: f64) -> f64 {
+    fn memory(&self, per_s: f64, in_proportion: bool) -> f64 {
+        if in_proportion {
+            return per_s / self.proportion_per_s.max(f64::MIN_POSITIVE);
+        }
         match per_s <= self.floor_per_s {
             true => 0.0,
             false => (per_s - self.floor_per_s) / self.growing_per_s.max(f64::MIN_POSITIVE),
@@ -228,12 +300,16 @@ impl Destaging {
 }
 
 /// What every server gets when the groups share all of the memory.
-fn common_rate(by_each: &BTreeMap<u32, Destaging>, others: f64, shares: &[(u32, u32)]) -> f64 {
+fn common_rate(by_each: &BTreeMap<u32, Destaging>, others: Others, shares: &[(u32, u32)]) -> f64 {
     let fullest = shares.iter().map(|(_, each)| *each).max().unwrap_or(0);
     let held = |x: f64| -> f64 {
         let of = |(count, each): &(u32, u32)| {
-            let by = if *each < fullest { others } else { 1.0 };
-            by_each.get(each).map_or(0.0, |line| by * f64::from(*count) * line.memory(f64::from(*each) * x))
+            let (by, in_proportion) = match *each < fullest {
+                true => (others.by, others.in_proportion),
+                false => (1.0, false),
+            };
+            let memory = |line: &Destaging| line.memory(f64::from(*each) * x, in_proportion);
+            by_each.get(each).map_or(0.0, |line| by * f64::from(*count) * memory(line))
         };
         shares.iter().map(of).sum()
     };

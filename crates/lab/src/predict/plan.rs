@@ -162,10 +162,6 @@ impl Plan {
         let at_limit = bounding.iter().filter(full).count();
         self.law = if 2 * at_limit > bounding.len() { Law::Memory } else { Law::Hits };
         bounding.retain(|point| full(&point) == (self.law == Law::Memory));
-        // Groups that differ while the cache is not full: what one takes of it is not what n servers in turn would have.
-        let differ =
-            |point: &Bounding| point.state >= states.in_turn && states.all[point.state].groups.len() > 1;
-        bounding.retain(|point| self.law == Law::Memory || !differ(point));
         self.bounding = bounding;
         Ok(())
     }
