@@ -10,6 +10,10 @@ const LOOK_NS: u64 = 100_000_000;
 /// Of the time that a minimum leaves to a request, this much may be spent below, with the wait for a slot; to go deeper by trying, only this.
 const FITS_PERCENT: u64 = 90;
 const ROOMY_PERCENT: u64 = 75;
+/// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, nobody waits
+/// long for one, and this much of the time may be spent below.
+const NEARLY_FITS_PACE: u64 = 922;
+const NEARLY_FITS_PERCENT: u64 = 95;
 /// Between two tries to go deeper than the flows' times say; it doubles up to the second while tries fail.
 const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;
@@ -73,11 +77,11 @@ impl Pressure {
     }
 }
 
-/// A moving average of a quarter.
+/// A moving average of an eighth: the least of several flows decides, and what is only noise in one of them must not.
 fn follow(average: &mut u64, sample: u64) {
     *average = match *average {
         0 => sample,
-        average => (average * 3 + sample) / 4,
+        average => (average * 7 + sample) / 8,
     };
 }
 
@@ -90,6 +94,9 @@ struct Wish {
     roomy: bool,
     /// Requests that are really below.
     crowd: u64,
+    /// Parts of requests that must be below for the minimums (Little's law): with fewer, those who were promised something take slots from each
+    /// other, and the array does less for all of them.
+    needed_parts: u64,
 }
 
 /// The depth, and when it is looked at.
@@ -155,7 +162,8 @@ impl Depth {
         } else {
             current
         };
-        self.now = next.clamp(1, u64::from(self.max)) as u32;
+        let needed = wish.needed_parts.div_ceil(PARTS);
+        self.now = next.max(needed).clamp(1, u64::from(self.max)) as u32;
     }
 }
 
@@ -177,7 +185,7 @@ impl Scheduler {
 
     fn wish(&mut self, now: u64) -> Wish {
         let (depth, pace) = (self.depth.now(), self.depth.pace);
-        let mut wish = Wish { fits: u64::MAX, roomy: true, crowd: 0 };
+        let mut wish = Wish { fits: u64::MAX, roomy: true, crowd: 0, needed_parts: 0 };
         for flow in self.flows.iter_mut().filter(|f| f.in_use && f.minimum > 0) {
             let pressure = &mut flow.pressure;
             let asks = flow.think_ns <= pressure.below_ns;
@@ -187,13 +195,20 @@ impl Scheduler {
             // When more is promised than there is, each is to get its part of it.
             let time_ns = pressure.time_ns(flow.minimum).saturating_mul(1024) / pace;
             pressure.judge(now, depth, time_ns);
-            let (below_ns, crowd) = (pressure.below_ns, pressure.crowd_parts);
+            let (below_ns, crowd, own) = (pressure.below_ns, pressure.crowd_parts, pressure.own_parts);
             if flow.below == 0 && !flow.is_awake(now, AWAKE_NS) {
                 continue;
             }
-            let room = u128::from(time_ns) * u128::from(crowd * FITS_PERCENT);
+            let nearly_fits = pace >= NEARLY_FITS_PACE;
+            let (percent, for_the_slot) =
+                if nearly_fits { (NEARLY_FITS_PERCENT, 0) } else { (FITS_PERCENT, 1) };
+            let room = u128::from(time_ns) * u128::from(crowd * percent);
             let fits = room / (u128::from(below_ns) * u128::from(100 * PARTS));
-            wish.fits = wish.fits.min(u64::try_from(fits).unwrap_or(u64::MAX).saturating_sub(1));
+            wish.fits = wish.fits.min(u64::try_from(fits).unwrap_or(u64::MAX).saturating_sub(for_the_slot));
+            // Who is answered too late even below needs fewer beside it, not more.
+            if nearly_fits && below_ns < time_ns {
+                wish.needed_parts += own * below_ns / time_ns;
+            }
             let with_one_more = below_ns + below_ns * PARTS / (crowd + PARTS);
             wish.roomy &= with_one_more <= time_ns / 100 * ROOMY_PERCENT;
             wish.crowd = wish.crowd.max(crowd.div_ceil(PARTS));
