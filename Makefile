@@ -35,7 +35,7 @@ help: ## this list
 verify: tools build ## the main job: verify the offloads, how many servers live from one array, whether promises of service are kept (needs Rust and Node, no root); says where the reports lie
 	@$(STEP) "verify vaai" $(MASU) verify vaai --out target/verify
 	@$(STEP) "verify sanboot, the quick form" $(MASU) verify sanboot --quick --out target/verify-sanboot
-	@$(STEP) "verify qos, the quick form" $(MASU) verify qos --quick --out target/verify-qos
+	@$(STEP) "verify qos" $(MASU) verify qos --out target/verify-qos
 
 .PHONY: setup
 setup: ## get what the judges need: other people's clients (Debian packages), a kernel for the guest

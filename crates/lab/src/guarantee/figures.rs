@@ -58,7 +58,9 @@ fn timeline(view: &View<'_>) -> Figure {
         from: phase.from_ns as f64 / SECOND_NS,
         to: phase.to_ns as f64 / SECOND_NS,
     };
-    let panel = |id: &str, title: String| Panel { id: id.into(), title, y: None };
+    // Each its own scale: all together are ten times as much as one.
+    let axis = Axis { label: "throughput".into(), unit: "MB/s".into(), log: false };
+    let panel = |id: &str, title: String| Panel { id: id.into(), title, y: Some(axis.clone()) };
     let own_axis = Axis { label: "all together".into(), unit: "MB/s".into(), log: false };
     Figure {
         id: figure_id(view),
