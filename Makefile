@@ -32,9 +32,12 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 .PHONY: verify
-verify: tools build ## the main job: verify the offloads, how many servers live from one array, whether promises of service are kept (needs Rust and Node, no root); says where the reports lie
+verify: tools build ## the main job: verify the offloads, and how many servers live from one array (needs Rust and Node, no root); says where the reports lie
 	@$(STEP) "verify vaai" $(MASU) verify vaai --out target/verify
 	@$(STEP) "verify sanboot, the quick form" $(MASU) verify sanboot --quick --out target/verify-sanboot
+
+.PHONY: verify-qos
+verify-qos: tools build ## whether promises of service are kept; by itself, because not all of its claims hold yet
 	@$(STEP) "verify qos" $(MASU) verify qos --out target/verify-qos
 
 .PHONY: setup
