@@ -11,7 +11,7 @@ use world::{Rng, World};
 use world_model::{Disk, Model};
 
 use super::lives::{Ended, Life, Lives, Living};
-use super::places::Places;
+use super::places::{Places, lose_a_write};
 use super::redundancy;
 use super::shadow::Shadow;
 use super::stamp::SECTOR_BYTES;
@@ -87,12 +87,7 @@ impl GroupLives {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
             disk.set_slow(if i == which && rng.bool() { SLOW_FACTOR } else { 1 });
             if self.fault == Fault::LostWrite {
-                // Not its first: that one goes to the journal of a group with parity, where it does no harm unless the power is cut next.
-                let (world, disk, after) = (world.clone(), disk.clone(), rng.u64(..DEATH_AFTER_NS_MAX));
-                world.clone().spawn(async move {
-                    world.sleep(Duration::from_nanos(after)).await;
-                    disk.lose_writes(1);
-                });
+                lose_a_write(world, disk, rng);
             }
         }
         self.shared.tell(|| format!("faults: disk {which} of {}", disks.len()));

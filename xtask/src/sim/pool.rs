@@ -12,7 +12,7 @@ use world::{Rng, World};
 use world_model::{Disk, Model};
 
 use super::lives::{Ended, Life, Lives, Living};
-use super::places::Places;
+use super::places::{Places, lose_a_write};
 use super::redundancy::{self, Beside};
 use super::reshape;
 use super::shadow::Shadow;
@@ -159,7 +159,7 @@ impl Living for PoolLives {
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
         let mut rng = world.random("volumes");
-        self.make_faults(model, life, &mut rng);
+        self.make_faults(model, &world, life, &mut rng);
         self.shared.set_may_lose(!self.places.iter().all(|p| p.borrow().is_whole()));
         let groups = self.open_groups(&world).await.unwrap_or_else(|e| panic!("open a group: {e}"));
         let pool =
@@ -281,14 +281,14 @@ impl PoolLives {
         check_space(pool);
     }
 
-    fn make_faults(&self, model: &Model, life: &Life, rng: &mut Rng) {
+    fn make_faults(&self, model: &Model, world: &World, life: &Life, rng: &mut Rng) {
         let disks: Vec<Disk> = self.places.iter().flat_map(|p| p.borrow().disks(model)).collect();
         let slow = rng.usize(..2 * disks.len());
         for (i, disk) in disks.iter().enumerate() {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
             disk.set_slow(if i == slow && life.faults { 10 } else { 1 });
             if self.fault == Fault::LostWrite {
-                disk.lose_writes(1);
+                lose_a_write(world, disk, rng);
             }
         }
     }
