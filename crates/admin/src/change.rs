@@ -6,8 +6,8 @@ mod policies;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    CachePolicy, ChapConfig, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig,
-    LUN_MAX, Level, PoolConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
+    ChapConfig, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX,
+    Level, PoolConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 
@@ -30,16 +30,13 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         | Change::SpareRemove { .. } => change_drives(&mut next, change, data_dir)?,
         Change::VolumeCreate { name, pool, size_bytes, thick, block_bytes } => {
             next.volumes.push(VolumeConfig {
-                name: name.clone(),
-                pool: pool.clone().map_or_else(|| only_pool(config), Ok)?,
-                len_bytes: *size_bytes,
                 provisioning: if *thick { Provisioning::Thick } else { Provisioning::Thin },
                 block_bytes: *block_bytes,
-                physical_block_bytes: 4096,
-                cache: CachePolicy::WriteBack,
-                partition: None,
-                policy: None,
-                read_only: false,
+                ..VolumeConfig::new(
+                    name.clone(),
+                    pool.clone().map_or_else(|| only_pool(config), Ok)?,
+                    *size_bytes,
+                )
             })
         }
         Change::VolumeGrow { name, size_bytes } => {
@@ -79,11 +76,9 @@ fn change_hosts(next: &mut Config, change: &Change) -> Result<(), String> {
                 next.hosts.iter().find(|h| h.name == *name).map(|h| h.luns.clone()).unwrap_or_default();
             next.hosts.retain(|h| h.name != *name);
             next.hosts.push(HostConfig {
-                name: name.clone(),
-                initiator: initiator.clone(),
                 chap: chap.as_ref().map(pair),
                 mutual_chap: mutual_chap.as_ref().map(pair),
-                luns,
+                ..HostConfig::new(name.clone(), initiator.clone(), luns)
             });
         }
         Change::HostDelete { name } => {
@@ -137,15 +132,11 @@ fn change_pools(next: &mut Config, change: &Change) -> Result<(), String> {
             soft_threshold_percent,
             critical_threshold_percent,
         } => next.pools.push(PoolConfig {
-            name: name.clone(),
-            groups: groups.clone(),
             page_bytes: *page_bytes,
             soft_threshold_percent: *soft_threshold_percent,
             critical_threshold_percent: *critical_threshold_percent,
-            leaving: vec![],
-            journal: None,
-            placement: true,
             controller: next.pools.len() % next.controllers,
+            ..PoolConfig::new(name.clone(), groups.clone())
         }),
         Change::PoolThreshold { name, soft_threshold_percent, critical_threshold_percent } => {
             let pool = pool(next, name)?;
@@ -225,13 +216,9 @@ fn add_group(next: &mut Config, change: &Change, level: Level, drives: Vec<Strin
         None => stripe_unit_bytes_default(level, drives.len()),
     };
     next.groups.push(GroupConfig {
-        name: name.clone(),
-        level,
-        drives,
         stripe_unit_bytes: unit,
         foreground_share_percent: foreground_share_percent.unwrap_or(FOREGROUND_SHARE_PERCENT_DEFAULT),
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new(name.clone(), level, drives)
     });
     Ok(())
 }

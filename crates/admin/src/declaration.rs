@@ -75,9 +75,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use array::config::{
-    ArrayId, ChapConfig, Class, Config, ConfigError, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT,
-    GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning, VolumeConfig,
-    stripe_unit_bytes_default,
+    ArrayId, BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, ChapConfig, Class, Config, ConfigError,
+    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, Level, PAGE_BYTES_DEFAULT,
+    PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, PortalConfig, Provisioning, SOFT_THRESHOLD_PERCENT_DEFAULT,
+    VolumeConfig, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 use serde::{Deserialize, Serialize};
@@ -350,9 +351,6 @@ impl Serialize for Size {
     }
 }
 
-/// A twentieth of the space is left when somebody should act at once.
-const CRITICAL_THRESHOLD_PERCENT_DEFAULT: u8 = 95;
-
 fn default_target() -> String {
     "iqn.2026-11.net.masu:array".into()
 }
@@ -367,16 +365,16 @@ fn default_foreground_share() -> u8 {
     FOREGROUND_SHARE_PERCENT_DEFAULT
 }
 fn default_page() -> Size {
-    Size(1 << 20)
+    Size(PAGE_BYTES_DEFAULT)
 }
 fn default_threshold() -> u8 {
-    80
+    SOFT_THRESHOLD_PERCENT_DEFAULT
 }
 fn default_block() -> u32 {
-    512
+    BLOCK_BYTES_DEFAULT
 }
 fn default_physical_block() -> u32 {
-    4096
+    PHYSICAL_BLOCK_BYTES_DEFAULT
 }
 
 impl Declaration {
@@ -676,138 +674,5 @@ impl Host {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = r#"
-        [[drive]]
-        name = "d0"
-        memory = true
-        size = "1GiB"
-        [[group]]
-        name = "g0"
-        level = "raid0"
-        drives = ["d0"]
-        [[pool]]
-        name = "p0"
-        groups = ["g0"]
-        [[volume]]
-        name = "v0"
-        pool = "p0"
-        size = "10GiB"
-        [[host]]
-        name = "h"
-        initiator = "iqn.2004-10.com.example:h"
-        luns = { 0 = "v0" }
-    "#;
-
-    fn check(text: &str, expected: &str) {
-        let error = Declaration::parse(text, "array.toml", Path::new("/data"))
-            .expect_err("must be refused")
-            .to_string();
-        assert!(error.contains(expected), "{error:?} does not say {expected:?}");
-        assert!(!error.contains('\n'), "one line: {error:?}");
-    }
-
-    #[test]
-    fn a_declaration_survives_being_kept() {
-        let config = Declaration::parse(GOOD, "array.toml", Path::new("/data")).expect("good");
-        let kept = Declaration::of(&config).to_text();
-        assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
-    }
-
-    const CACHE: &str = "
-        [cache]
-        memory = \"16MiB\"
-        [[cache.partition]]
-        name = \"gold\"
-        minimum = \"8MiB\"
-    ";
-
-    #[test]
-    fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() {
-        let good = format!("{GOOD}{CACHE}").replace("\"10GiB\"", "\"10GiB\"\npartition = \"gold\"");
-        let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
-        assert_eq!(config.cache.as_ref().map(|c| c.partitions[0].minimum_bytes), Some(8 << 20));
-        assert_eq!(config.volumes[0].partition.as_deref(), Some("gold"));
-        let kept = Declaration::of(&config).to_text();
-        assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
-        check(
-            &good.replace("8MiB", "13MiB"),
-            "array.toml:26: partition \"gold\": with it the minimums are 13631488",
-        );
-        check(&good.replace("minimum", "share"), "array.toml:27: unknown field `share`");
-        check(
-            &good.replace("partition = \"gold\"", "partition = \"silver\""),
-            "array.toml:14: volume \"v0\": no cache partition \"silver\" is declared",
-        );
-        check(
-            &good.replace(CACHE, ""),
-            "array.toml:14: volume \"v0\": no cache partition \"gold\" is declared",
-        );
-        let twice = "[[cache.partition]]\nname = \"gold\"\nminimum = 0\n";
-        check(&format!("{good}{twice}"), "array.toml:26: partition \"gold\": declared twice");
-        check(
-            &good.replace("16MiB", "16MiB\"\nssds = [\"d0\"]\n#\""),
-            "array.toml:24: cache: ssds: drive \"d0\" is in group",
-        );
-    }
-
-    #[test]
-    fn policies_are_declared_and_wrong_ones_named_with_their_place() {
-        let policy = "[[policy]]\nname = \"gold\"\nminimum = 3000\nmaximum = 5000\nbandwidth = \"40MiB\"\n\
-                      weight = 200\nsharing = \"aggregated\"\n[qos]\nunit = \"4KiB\"\n";
-        let good = format!("{GOOD}{policy}").replace("\"10GiB\"", "\"10GiB\"\npolicy = \"gold\"");
-        let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
-        let gold = config.policy("gold").expect("declared");
-        assert_eq!((gold.policy.minimum_iops, gold.policy.bandwidth_bytes_per_s), (3000, Some(40 << 20)));
-        assert_eq!((config.volumes[0].policy.as_deref(), config.qos.unit_bytes), (Some("gold"), 4096));
-        let kept = Declaration::of(&config).to_text();
-        assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).expect("kept"), config);
-        check(
-            &good.replace("3000", "6000"),
-            "array.toml:23: policy \"gold\": minimum 6000 is over maximum 5000",
-        );
-        check(&good.replace("weight = 200", "weight = 0"), "policy \"gold\": weight 0 is not between");
-        check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown field `minimun`");
-        check(&good.replace("\"4KiB\"", "1"), "qos: unit: between 512 and 1048576 bytes");
-    }
-
-    #[test]
-    fn what_nobody_chose_suits_the_rest() {
-        let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data")).expect("good");
-        let config = parse(&GOOD.replace("name = \"p0\"", "name = \"p0\"\nsoft_threshold_percent = 97"));
-        assert_eq!(
-            (config.pools[0].soft_threshold_percent, config.pools[0].critical_threshold_percent),
-            (97, 97)
-        );
-        let group = &parse(GOOD).groups[0];
-        assert_eq!((group.stripe_unit_bytes, group.foreground_share_percent), (64 << 10, 70));
-        assert!(!group.start_degraded);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named_with_its_place() {
-        check(&GOOD.replace("size = \"10GiB\"", "syze = \"10GiB\""), "array.toml:16: unknown field `syze`");
-        check(&GOOD.replace("\"10GiB\"", "\"10 parsecs\""), "array.toml:16");
-        check(
-            &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
-            "array.toml:11: pool \"p0\": no group \"g9\" is declared",
-        );
-        check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume \"v7\"");
-        check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "is no LUN");
-        check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown variant `raid4`");
-        check(
-            &GOOD.replace("raid0", "raid5"),
-            "array.toml:7: group \"g0\": drives: RAID5 needs at least 3 drives",
-        );
-        check(
-            &GOOD.replace("drives = [\"d0\"]", "drives = [\"d0\"]\nforeground_share = 100"),
-            "between 1 and 99",
-        );
-        check(&format!("controllers = 1\nspares = [\"s0\"]\n{GOOD}"), "array.toml:2: spare \"s0\": no drive");
-        let low = "name = \"p0\"\nsoft_threshold_percent = 90\ncritical_threshold_percent = 85";
-        check(&GOOD.replace("name = \"p0\"", low), "critical_threshold_percent");
-        check(&format!("{GOOD}chap = {{ name = \"n\", secret = \"short\" }}"), "12 to 255 bytes");
-    }
-}
+#[path = "declaration/tests.rs"]
+mod tests;

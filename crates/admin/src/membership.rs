@@ -43,25 +43,13 @@ mod tests {
         config.drives = names.map(|name| DriveConfig { name: name.into(), spec: spec(name) }).into();
         config.spares = vec!["s0".into()];
         let group = |name: &str, drives: [&str; 2]| GroupConfig {
-            name: name.into(),
-            level: Level::Raid1,
-            drives: drives.map(Into::into).into(),
             stripe_unit_bytes: 64 << 10,
-            foreground_share_percent: 70,
-            start_degraded: false,
-            class: Default::default(),
+            ..GroupConfig::new(name.into(), Level::Raid1, drives.map(Into::into).into())
         };
         config.groups = vec![group("g0", ["d0", "d1"]), group("g1", ["e0", "e1"])];
         config.pools = vec![PoolConfig {
-            name: "p0".into(),
-            groups: vec!["g0".into()],
-            page_bytes: 1 << 20,
             leaving: vec!["g1".into()],
-            journal: None,
-            placement: true,
-            soft_threshold_percent: 80,
-            critical_threshold_percent: 95,
-            controller: 0,
+            ..PoolConfig::new("p0".into(), vec!["g0".into()])
         }];
         config
     }

@@ -8,8 +8,8 @@
 use std::time::Instant;
 
 use array::config::{
-    ArrayId, CachePolicy, CacheSettings, Config, DriveConfig, GroupConfig, HostConfig, Level, Policy,
-    PolicyConfig, PoolConfig, Provisioning, Sharing, VolumeConfig,
+    ArrayId, CacheSettings, Config, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig,
+    PoolConfig, Sharing, VolumeConfig,
 };
 use array::{Array, ControllerHandle, DriveSpec, LocalSession, Lun, run_with_local_port};
 use block::{Buf, Pieces};
@@ -24,45 +24,13 @@ const READS: u64 = 100_000;
 const SAMPLES: usize = 11;
 
 fn config() -> Config {
-    let volume = |name: &str| VolumeConfig {
-        name: name.into(),
-        pool: "p".into(),
-        len_bytes: 64 << 20,
-        provisioning: Provisioning::Thin,
-        block_bytes: 512,
-        physical_block_bytes: 4096,
-        cache: CachePolicy::WriteBack,
-        partition: None,
-        policy: None,
-        read_only: false,
-    };
+    let volume = |name: &str| VolumeConfig::new(name.into(), "p".into(), 64 << 20);
     let group = GroupConfig {
-        name: "g".into(),
-        level: Level::Raid0,
-        drives: vec!["d".into()],
         stripe_unit_bytes: 64 << 10,
-        foreground_share_percent: 70,
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new("g".into(), Level::Raid0, vec!["d".into()])
     };
-    let pool = PoolConfig {
-        name: "p".into(),
-        groups: vec!["g".into()],
-        page_bytes: 1 << 20,
-        leaving: vec![],
-        journal: None,
-        placement: true,
-        soft_threshold_percent: 80,
-        critical_threshold_percent: 95,
-        controller: 0,
-    };
-    let host = HostConfig {
-        name: "h".into(),
-        initiator: "*".into(),
-        chap: None,
-        mutual_chap: None,
-        luns: [(Lun(0), "v".into())].into(),
-    };
+    let pool = PoolConfig::new("p".into(), vec!["g".into()]);
+    let host = HostConfig::new("h".into(), "*".into(), [(Lun(0), "v".into())].into());
     let cache =
         CacheSettings { memory_bytes: 64 << 20, read_ahead_bytes: 0, ssds: vec![], partitions: vec![] };
     Config {

@@ -3,6 +3,7 @@
 
 mod change;
 mod check;
+mod defaults;
 mod qos_settings;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,11 @@ use std::net::SocketAddr;
 use scsi::Lun;
 use world::DriveSpec;
 
-pub use pool::{Class, Provisioning};
+pub use defaults::{
+    BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, FOREGROUND_SHARE_PERCENT_DEFAULT,
+    PHYSICAL_BLOCK_BYTES_DEFAULT, READ_AHEAD_BYTES_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT,
+};
+pub use pool::{Class, PAGE_BYTES_DEFAULT, Provisioning};
 pub use qos::Policy;
 pub use qos_settings::{PolicyConfig, QosSettings, Sharing};
 pub use raid::{ArrayId, Level, stripe_unit_bytes_default};
@@ -218,10 +223,6 @@ pub struct ConfigError {
     pub cause: String,
 }
 
-/// What hosts keep of the drives' time during a rebuild when nobody says otherwise.
-pub const FOREGROUND_SHARE_PERCENT_DEFAULT: u8 = 70;
-/// What is read ahead of one sequential reader when nobody says otherwise.
-pub const READ_AHEAD_BYTES_DEFAULT: u64 = 8 << 20;
 /// Less is no cache.
 pub const CACHE_BYTES_MIN: u64 = 8 << 20;
 /// What the partition of volumes that are in no other is called.

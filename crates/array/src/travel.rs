@@ -7,9 +7,7 @@ use pool::Pool;
 use raid::{ArrayId, Found, Group, GroupSpec, identify};
 use world::{Drive, DriveSpec};
 
-use crate::config::{
-    Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, PoolConfig, VolumeConfig,
-};
+use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
 use crate::groups::{end_upkeep, forget, refuse_busy};
@@ -139,44 +137,37 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
         let mut positions: Vec<u32> = f.drives.iter().map(|(_, l)| l.position).collect();
         positions.sort_unstable();
         GroupConfig {
-            name: f.label.group_name.clone(),
-            level: f.label.level,
-            drives: positions.into_iter().map(|p| name_of(f, p)).collect(),
             stripe_unit_bytes: f.label.stripe_unit_bytes,
-            foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
-            start_degraded: false,
-            class: Default::default(),
+            ..GroupConfig::new(
+                f.label.group_name.clone(),
+                f.label.level,
+                positions.into_iter().map(|p| name_of(f, p)).collect(),
+            )
         }
     });
     let space = pool.space();
     let volumes = pool.volumes().into_iter().map(|v| {
         let shape = load_shape(&v);
         VolumeConfig {
-            name: v.name().to_owned(),
-            pool: pool.name().to_owned(),
-            len_bytes: v.geometry().len_bytes,
             provisioning: v.provisioning(),
             block_bytes: shape.block_bytes,
             physical_block_bytes: shape.physical_block_bytes,
-            cache: crate::config::CachePolicy::WriteBack,
-            partition: None,
-            policy: None,
             read_only: shape.read_only,
+            ..VolumeConfig::new(v.name().to_owned(), pool.name().to_owned(), v.geometry().len_bytes)
         }
     });
     Imported {
         drives: drives.collect(),
         groups: groups.collect(),
         pool: PoolConfig {
-            name: pool.name().to_owned(),
-            groups: pool.groups().iter().map(|g| g.name().to_owned()).collect(),
             page_bytes: space.page_bytes,
-            leaving: Vec::new(),
-            journal: None,
-            placement: true,
             soft_threshold_percent: space.soft_threshold_percent.clamp(1, 100),
             critical_threshold_percent: space.critical_threshold_percent.clamp(1, 100),
             controller: controller.index,
+            ..PoolConfig::new(
+                pool.name().to_owned(),
+                pool.groups().iter().map(|g| g.name().to_owned()).collect(),
+            )
         },
         volumes: volumes.collect(),
     }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use array::config::{
-    ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, Provisioning,
-    VolumeConfig,
+    ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig,
 };
 use array::status::ControllerStatus;
 use array::{Array, ControllerHandle, DriveSpec, Lun};
@@ -84,41 +83,19 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
         };
         config.drives.push(DriveConfig { name: name.clone(), spec });
         config.groups.push(GroupConfig {
-            name: name.clone(),
-            level: Level::Raid0,
-            drives: vec![name.clone()],
             stripe_unit_bytes: STRIPE_UNIT_BYTES,
-            foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
-            start_degraded: false,
-            class: Default::default(),
+            ..GroupConfig::new(name.clone(), Level::Raid0, vec![name.clone()])
         });
         config.pools.push(PoolConfig {
-            name: name.clone(),
-            groups: vec![name.clone()],
             page_bytes: shape.page.0,
             soft_threshold_percent: pool.threshold_percent,
             critical_threshold_percent: 100,
-            leaving: vec![],
-            journal: None,
-            placement: true,
-            controller: 0,
+            ..PoolConfig::new(name.clone(), vec![name.clone()])
         });
-        config.volumes.push(VolumeConfig {
-            name: name.clone(),
-            pool: name.clone(),
-            len_bytes: pool.volume_bytes,
-            provisioning: Provisioning::Thin,
-            block_bytes: 512,
-            physical_block_bytes: 4096,
-            cache: array::config::CachePolicy::WriteBack,
-            partition: None,
-            policy: None,
-            read_only: false,
-        });
+        config.volumes.push(VolumeConfig::new(name.clone(), name.clone(), pool.volume_bytes));
         luns.insert(Lun(i as u16), name);
     }
-    config.hosts =
-        vec![HostConfig { name: "hosts".into(), initiator: "*".into(), chap: None, mutual_chap: None, luns }];
+    config.hosts = vec![HostConfig::new("hosts".into(), "*".into(), luns)];
     (config, files)
 }
 

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 
 use admin::{Declaration, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
-use array::config::{
-    ArrayId, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, PoolConfig,
-    PortalConfig,
-};
+use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
 use array::{Array, ControllerHandle, DriveSpec};
 use clap::Args;
 
@@ -187,24 +184,9 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
         spec: DriveSpec::File { path, create_len_bytes: Some(len) },
     }];
     config.groups = vec![GroupConfig {
-        name: "group0".into(),
-        level: Level::Raid0,
-        drives: vec!["drive0".into()],
         stripe_unit_bytes: 64 << 10,
-        foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new("group0".into(), Level::Raid0, vec!["drive0".into()])
     }];
-    config.pools = vec![PoolConfig {
-        name: "pool0".into(),
-        groups: vec!["group0".into()],
-        page_bytes: 1 << 20,
-        soft_threshold_percent: 80,
-        critical_threshold_percent: 95,
-        leaving: vec![],
-        journal: None,
-        placement: true,
-        controller: 0,
-    }];
+    config.pools = vec![PoolConfig::new("pool0".into(), vec!["group0".into()])];
     Ok(config)
 }

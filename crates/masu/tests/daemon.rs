@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use running::{Running, TARGET, free_port, masu, qemu_io};
 
+const POOL: &str = include_str!("running/pool.toml");
+
 /// Refused with exit status 2 and one line that says all of `expected`.
 fn check_refused(running: &std::process::Output, expected: &[&str]) {
     let text = String::from_utf8_lossy(&running.stderr);
@@ -26,20 +28,6 @@ fn check_serve_refuses(toml: &str, expected: &[&str]) {
     let output = masu(dir.path(), &["serve", "--config", config.to_str().expect("utf-8")]);
     check_refused(&output, expected);
 }
-
-const POOL: &str = "
-[[drive]]
-name = \"d0\"
-file = \"d0.img\"
-size = \"64MiB\"
-[[group]]
-name = \"g0\"
-level = \"raid0\"
-drives = [\"d0\"]
-[[pool]]
-name = \"p0\"
-groups = [\"g0\"]
-";
 
 #[test]
 fn bad_declarations_are_refused_with_cause_and_place() {

@@ -6,18 +6,12 @@ mod running;
 
 use running::{Running, qemu_io};
 
-const ARRAY: &str = "
-[[drive]]
-name = \"d0\"
-file = \"d0.img\"
-size = \"64MiB\"
-[[group]]
-name = \"g0\"
-level = \"raid0\"
-drives = [\"d0\"]
-[[pool]]
-name = \"p0\"
-groups = [\"g0\"]
+const POOL: &str = include_str!("running/pool.toml");
+
+/// Two volumes, of which the first has this policy.
+fn array(policy: &str) -> String {
+    format!(
+        "{POOL}
 [[policy]]
 name = \"silver\"
 minimum = 100
@@ -25,7 +19,7 @@ minimum = 100
 name = \"v0\"
 pool = \"p0\"
 size = \"16MiB\"
-policy = \"silver\"
+policy = \"{policy}\"
 [[volume]]
 name = \"v1\"
 pool = \"p0\"
@@ -33,8 +27,10 @@ size = \"16MiB\"
 [[host]]
 name = \"any\"
 initiator = \"*\"
-luns = { 0 = \"v0\", 1 = \"v1\" }
-";
+luns = {{ 0 = \"v0\", 1 = \"v1\" }}
+"
+    )
+}
 
 /// The line of a table that begins with this name.
 fn line<'a>(table: &'a str, name: &str) -> &'a str {
@@ -44,7 +40,7 @@ fn line<'a>(table: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn policies_are_made_attached_changed_and_deleted_while_hosts_write() {
-    let mut array = Running::start(ARRAY);
+    let mut array = Running::start(&array("silver"));
     let write = |array: &Running, lun: u16| {
         let script = ["write -P 0x5a 1M 512k", "write -P 0x5b 2M 64k", "read -P 0x5a 1M 512k", "flush"];
         qemu_io(&array.url(lun), &script).expect("hosts go on");
@@ -105,7 +101,7 @@ fn policies_are_made_attached_changed_and_deleted_while_hosts_write() {
 
 #[test]
 fn a_policy_that_is_not_declared_is_told_and_promises_nothing() {
-    let mut array = Running::start(&ARRAY.replace("policy = \"silver\"", "policy = \"tin\""));
+    let mut array = Running::start(&array("tin"));
     qemu_io(&array.url(0), &["write 0 64k"]).expect("it is served");
     let volumes = array.ok(&["volume", "list"]);
     assert!(line(&volumes, "v0").contains("tin (unknown policy)"), "{volumes}");

@@ -6,8 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use array::config::{
-    ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig,
-    VolumeConfig,
+    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig,
 };
 use array::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 use iscsi::Digests;
@@ -64,36 +63,19 @@ fn declaration(between: Between) -> Config {
     // Controller 0's.
     let ssd = DriveConfig { name: "ssd".to_owned(), spec: modelled(DISKS - 1) };
     let group = |name: &str, level, disks: std::ops::Range<usize>| GroupConfig {
-        name: name.to_owned(),
-        level,
-        drives: disks.map(|i| format!("d{i}")).collect(),
         stripe_unit_bytes: raid::STRIPE_UNIT_BYTES_DEFAULT,
-        foreground_share_percent: 70,
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new(name.to_owned(), level, disks.map(|i| format!("d{i}")).collect())
     };
     let pool = |controller: usize, groups: &[&str]| PoolConfig {
-        name: format!("p{controller}"),
-        groups: groups.iter().map(|g| (*g).to_owned()).collect(),
         page_bytes: PAGE_BYTES,
-        soft_threshold_percent: 80,
         controller,
-        critical_threshold_percent: 95,
-        leaving: vec![],
         journal: (caches && controller == 0).then(|| "journal".to_owned()),
-        placement: true,
+        ..PoolConfig::new(format!("p{controller}"), groups.iter().map(|g| (*g).to_owned()).collect())
     };
     let volume = |(name, pool, pages, provisioning): (&str, usize, u64, Provisioning)| VolumeConfig {
-        name: name.to_owned(),
-        pool: format!("p{pool}"),
-        len_bytes: pages * PAGE_BYTES,
         provisioning,
-        block_bytes: 512,
         physical_block_bytes: 512,
-        cache: CachePolicy::WriteBack,
-        partition: None,
-        policy: None,
-        read_only: false,
+        ..VolumeConfig::new(name.to_owned(), format!("p{pool}"), pages * PAGE_BYTES)
     };
     let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
     let portals =
@@ -117,13 +99,7 @@ fn declaration(between: Between) -> Config {
         ],
         pools: vec![pool(0, &["mirror", "stripe"]), pool(1, &["other"])],
         volumes: VOLUMES.map(volume).to_vec(),
-        hosts: vec![HostConfig {
-            name: "host".to_owned(),
-            initiator: "*".to_owned(),
-            chap: None,
-            mutual_chap: None,
-            luns,
-        }],
+        hosts: vec![HostConfig::new("host".to_owned(), "*".to_owned(), luns)],
         ..Config::empty(TARGET)
     }
 }

@@ -7,7 +7,7 @@ use world::{Data, Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model};
 
 use super::{Examination, check};
-use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, Provisioning as Declared, VolumeConfig};
+use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 
 const LEN: u64 = 40 << 20;
 const ID: ArrayId = ArrayId([7; 16]);
@@ -37,37 +37,11 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
         |i| DriveConfig { name: format!("d{i}"), spec: DriveSpec::Modelled { name: format!("d{i}") } };
     config.drives = (0..width).map(drive).collect();
     config.groups = vec![GroupConfig {
-        name: "g0".into(),
-        level,
-        drives: (0..width).map(|i| format!("d{i}")).collect(),
         stripe_unit_bytes: 64 << 10,
-        foreground_share_percent: 70,
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new("g0".into(), level, (0..width).map(|i| format!("d{i}")).collect())
     }];
-    config.pools = vec![PoolConfig {
-        name: "p0".into(),
-        groups: vec!["g0".into()],
-        page_bytes: 1 << 20,
-        soft_threshold_percent: 80,
-        critical_threshold_percent: 95,
-        leaving: vec![],
-        journal: None,
-        placement: true,
-        controller: 0,
-    }];
-    config.volumes = vec![VolumeConfig {
-        name: "v0".into(),
-        pool: "p0".into(),
-        len_bytes: 16 << 20,
-        provisioning: Declared::Thin,
-        block_bytes: 512,
-        physical_block_bytes: 4096,
-        cache: crate::config::CachePolicy::WriteBack,
-        partition: None,
-        policy: None,
-        read_only: false,
-    }];
+    config.pools = vec![PoolConfig::new("p0".into(), vec!["g0".into()])];
+    config.volumes = vec![VolumeConfig::new("v0".into(), "p0".into(), 16 << 20)];
     model.run(|world| async move {
         let spec = GroupSpec::new("g0", level, ID);
         let group = Group::create(world.clone(), spec, drives(&world, width)).await.expect("a group");

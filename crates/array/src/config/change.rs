@@ -32,17 +32,8 @@ mod tests {
 
     fn declared(groups: &[&str], leaving: &[&str], controller: usize) -> Config {
         let names = |list: &[&str]| list.iter().map(|g| (*g).to_owned()).collect();
-        let pool = PoolConfig {
-            name: "p".into(),
-            groups: names(groups),
-            page_bytes: 1 << 20,
-            leaving: names(leaving),
-            journal: None,
-            placement: true,
-            soft_threshold_percent: 80,
-            critical_threshold_percent: 95,
-            controller,
-        };
+        let pool =
+            PoolConfig { leaving: names(leaving), controller, ..PoolConfig::new("p".into(), names(groups)) };
         Config { pools: vec![pool], ..Config::empty("iqn.2026-11.test:array") }
     }
 

@@ -37,12 +37,8 @@ fn config() -> Config {
         provisioning: Provisioning::Thick,
         ..config.volumes[0].clone()
     };
-    let host = |i: usize| HostConfig {
-        name: format!("h{i}"),
-        initiator: format!("iqn.2026-11.test:h{i}"),
-        chap: None,
-        mutual_chap: None,
-        luns: [(Lun(0), name(i))].into(),
+    let host = |i: usize| {
+        HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(Lun(0), name(i))].into())
     };
     let hosts = (0..HOSTS).map(host).collect();
     config.volumes = (0..HOSTS).map(volume).collect();

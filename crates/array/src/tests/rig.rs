@@ -9,9 +9,7 @@ use raid::Level;
 use world::World;
 use world_model::{DiskSpec, Model};
 
-use crate::config::{
-    ArrayId, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, Provisioning, VolumeConfig,
-};
+use crate::config::{ArrayId, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig};
 use crate::status::ControllerStatus;
 use crate::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 
@@ -36,40 +34,21 @@ pub(super) fn drive(i: usize) -> DriveConfig {
 
 pub(super) fn group(name: &str, level: Level, drives: std::ops::Range<usize>) -> GroupConfig {
     GroupConfig {
-        name: name.to_owned(),
-        level,
-        drives: drives.map(|i| format!("d{i}")).collect(),
         stripe_unit_bytes: 16 << 10,
         foreground_share_percent: 50,
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new(name.to_owned(), level, drives.map(|i| format!("d{i}")).collect())
     }
 }
 
 /// Drives `0..drives`, one pool `p` with one volume `v` on these groups.
 pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Config {
     let pool = PoolConfig {
-        name: "p".to_owned(),
-        groups: groups.iter().map(|g| g.name.clone()).collect(),
         page_bytes: 64 << 10,
-        leaving: vec![],
-        journal: None,
-        placement: true,
-        soft_threshold_percent: 80,
-        critical_threshold_percent: 95,
-        controller: 0,
+        ..PoolConfig::new("p".to_owned(), groups.iter().map(|g| g.name.clone()).collect())
     };
     let volume = VolumeConfig {
-        name: "v".to_owned(),
-        pool: "p".to_owned(),
-        len_bytes: VOLUME_BYTES,
-        provisioning: Provisioning::Thin,
-        block_bytes: 512,
         physical_block_bytes: 512,
-        cache: crate::config::CachePolicy::WriteBack,
-        partition: None,
-        policy: None,
-        read_only: false,
+        ..VolumeConfig::new("v".to_owned(), "p".to_owned(), VOLUME_BYTES)
     };
     Config {
         id: ArrayId([id; 16]),
@@ -84,13 +63,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
 }
 
 pub(super) fn host() -> HostConfig {
-    HostConfig {
-        name: "host".to_owned(),
-        initiator: "*".to_owned(),
-        chap: None,
-        mutual_chap: None,
-        luns: [(Lun(0), "v".to_owned())].into(),
-    }
+    HostConfig::new("host".to_owned(), "*".to_owned(), [(Lun(0), "v".to_owned())].into())
 }
 
 pub(super) fn portal(id: u8) -> SocketAddr {

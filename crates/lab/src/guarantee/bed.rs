@@ -150,25 +150,18 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
     let in_group: Vec<String> = (0..qos.published.drives).map(drive_name).collect();
     let spare = shape.has_spare.then(|| drive_name(qos.published.drives));
     let volume = |name: String, len_bytes: u64| VolumeConfig {
-        name,
-        pool: POOL.into(),
-        len_bytes,
         provisioning: Provisioning::Thick,
-        block_bytes: 512,
-        physical_block_bytes: 4096,
         cache: CachePolicy::Off,
-        partition: None,
-        policy: None,
-        read_only: false,
+        ..VolumeConfig::new(name, POOL.into(), len_bytes)
     };
-    let host = |host: usize| HostConfig {
-        name: format!("host{host}"),
-        initiator: initiator(host),
-        chap: None,
-        mutual_chap: None,
-        luns: (host * LUS_PER_HOST..shape.volumes.min((host + 1) * LUS_PER_HOST))
-            .map(|vm| (lun(vm), volume_name(vm)))
-            .collect(),
+    let host = |host: usize| {
+        HostConfig::new(
+            format!("host{host}"),
+            initiator(host),
+            (host * LUS_PER_HOST..shape.volumes.min((host + 1) * LUS_PER_HOST))
+                .map(|vm| (lun(vm), volume_name(vm)))
+                .collect(),
+        )
     };
     Config {
         id: ArrayId([9; 16]),
@@ -176,24 +169,15 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
         drives: in_group.iter().cloned().chain(spare.clone()).map(drive).collect(),
         spares: spare.into_iter().collect(),
         groups: vec![GroupConfig {
-            name: POOL.into(),
-            level: Level::Raid10,
-            drives: in_group,
             stripe_unit_bytes: qos.array.stripe_unit.0 as u32,
-            foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
-            start_degraded: false,
-            class: Default::default(),
+            ..GroupConfig::new(POOL.into(), Level::Raid10, in_group)
         }],
         pools: vec![PoolConfig {
-            name: POOL.into(),
-            groups: vec![POOL.into()],
             page_bytes: qos.array.page.0,
             soft_threshold_percent: 100,
             critical_threshold_percent: 100,
-            controller: 0,
-            leaving: vec![],
-            journal: None,
             placement: false,
+            ..PoolConfig::new(POOL.into(), vec![POOL.into()])
         }],
         volumes: (0..shape.volumes)
             .map(|vm| volume(volume_name(vm), shape.volume_bytes))

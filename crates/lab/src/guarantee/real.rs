@@ -43,12 +43,8 @@ fn initiator(vm: usize) -> String {
 /// Each VM is a host of its own, with its disk as LUN 0.
 fn declaration(qos: &Qos) -> Config {
     let shape = Shape::published(qos);
-    let host = |vm: usize| HostConfig {
-        name: bed::volume_name(vm),
-        initiator: initiator(vm),
-        chap: None,
-        mutual_chap: None,
-        luns: BTreeMap::from([(Lun(0), bed::volume_name(vm))]),
+    let host = |vm: usize| {
+        HostConfig::new(bed::volume_name(vm), initiator(vm), BTreeMap::from([(Lun(0), bed::volume_name(vm))]))
     };
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Config {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::access::{ALIGN_MIN, Access, Burst, Mix};
 use super::job::{Arrivals, Job, Pace};
-use super::written::{FILE_BYTES_MAX, LeftOut, Written, WrittenError};
+use super::written::{LeftOut, Written, WrittenError, each_line};
 
 /// Sections of one file.
 const SECTIONS_MAX: usize = 1024;
@@ -15,13 +15,8 @@ const SPLITS_MAX: usize = 100;
 
 /// Reads a file.
 pub fn parse(text: &str) -> Result<Written, WrittenError> {
-    if text.len() > FILE_BYTES_MAX {
-        return Err(WrittenError::TooLong);
-    }
     let mut reader = Reader::default();
-    for (number, line) in text.lines().enumerate() {
-        reader.line(number + 1, line)?;
-    }
+    each_line(text, |number, line| reader.line(number, line))?;
     reader.end()
 }
 

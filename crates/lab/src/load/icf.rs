@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::access::{Access, Burst, Mix};
 use super::job::{Job, Pace};
-use super::written::{FILE_BYTES_MAX, LeftOut, Written, WrittenError};
+use super::written::{LeftOut, Written, WrittenError, each_line};
 
 /// More access specifications than Iometer's list shows well.
 const SPECS_MAX: usize = 10_000;
@@ -18,13 +18,8 @@ const WORKERS_MAX: usize = 1024;
 
 /// Reads a file. Each access specification becomes a job: Iometer runs those of a worker one after the other.
 pub fn parse(text: &str) -> Result<Written, WrittenError> {
-    if text.len() > FILE_BYTES_MAX {
-        return Err(WrittenError::TooLong);
-    }
     let mut reader = Reader::default();
-    for (number, line) in text.lines().enumerate() {
-        reader.line(number + 1, line)?;
-    }
+    each_line(text, |number, line| reader.line(number, line))?;
     reader.end()
 }
 
@@ -392,7 +387,7 @@ Version 1.1.0
             let said = parse(text).expect_err(text).to_string();
             assert!(said.contains(expected), "{text:?}: {said}");
         }
-        assert_eq!(parse(&"x".repeat(FILE_BYTES_MAX + 1)), Err(WrittenError::TooLong));
+        assert_eq!(parse(&"x".repeat(crate::load::written::FILE_BYTES_MAX + 1)), Err(WrittenError::TooLong));
     }
 
     /// Any cut and any changed byte gives a job list or one line, never a panic.

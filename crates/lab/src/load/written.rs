@@ -79,3 +79,14 @@ impl WrittenError {
         WrittenError::Line { line, cause: cause.to_string() }
     }
 }
+
+/// Hands each line to `read`, with its number from 1.
+pub(super) fn each_line(
+    text: &str,
+    mut read: impl FnMut(usize, &str) -> Result<(), WrittenError>,
+) -> Result<(), WrittenError> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(WrittenError::TooLong);
+    }
+    text.lines().zip(1..).try_for_each(|(line, number)| read(number, line))
+}

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use array::config::{
-    ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig,
-    Provisioning, VolumeConfig,
+    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning,
+    VolumeConfig,
 };
 use array::{Config, DriveSpec, Lun};
 use world::World;
@@ -184,43 +184,27 @@ const OWNER: usize = 0;
 fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
     let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let groups = (0..shape.groups).map(|g| GroupConfig {
-        name: group(g),
-        level: shape.level,
-        drives: (0..shape.drives_per_group).map(|d| shape.drive(g, d)).collect(),
         stripe_unit_bytes: sanboot.array.stripe_unit.0 as u32,
-        foreground_share_percent: array::config::FOREGROUND_SHARE_PERCENT_DEFAULT,
-        start_degraded: false,
-        class: Default::default(),
+        ..GroupConfig::new(
+            group(g),
+            shape.level,
+            (0..shape.drives_per_group).map(|d| shape.drive(g, d)).collect(),
+        )
     });
     let pools = (0..shape.groups).map(|g| PoolConfig {
-        name: group(g),
-        groups: vec![group(g)],
         page_bytes: sanboot.array.page.0,
         soft_threshold_percent: 100,
         critical_threshold_percent: 100,
         controller: OWNER,
-        leaving: vec![],
-        journal: None,
         placement: false,
+        ..PoolConfig::new(group(g), vec![group(g)])
     });
     let volumes = shape.order(sanboot.array.lus_apart).into_iter().map(|server| VolumeConfig {
-        name: volume(server),
-        pool: group(shape.group_of(server)),
-        len_bytes: sanboot.array.lu.0,
         provisioning: Provisioning::Thick,
-        block_bytes: 512,
-        physical_block_bytes: 4096,
-        cache: CachePolicy::WriteBack,
-        partition: None,
-        policy: None,
-        read_only: false,
+        ..VolumeConfig::new(volume(server), group(shape.group_of(server)), sanboot.array.lu.0)
     });
-    let hosts = (0..SERVERS_MAX).map(|server| HostConfig {
-        name: format!("server{server}"),
-        initiator: initiator(server),
-        chap: None,
-        mutual_chap: None,
-        luns: [(Lun(0), volume(server))].into(),
+    let hosts = (0..SERVERS_MAX).map(|server| {
+        HostConfig::new(format!("server{server}"), initiator(server), [(Lun(0), volume(server))].into())
     });
     Config {
         id: ArrayId([7; 16]),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use admin::{Change, parse_bytes};
 use anyhow::Result;
+use array::config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT};
 use clap::Subcommand;
 
 use super::{Where, begin, change, heat, show, show_one, tables};
@@ -42,10 +43,10 @@ pub(crate) enum PoolCommand {
         #[arg(long, value_parser = parse_bytes, default_value = "1MiB")]
         page: u64,
         /// Warn when this much is used
-        #[arg(long, default_value_t = 80)]
+        #[arg(long, default_value_t = SOFT_THRESHOLD_PERCENT_DEFAULT)]
         soft_threshold_percent: u8,
         /// Warn again when this much is used
-        #[arg(long, default_value_t = 95)]
+        #[arg(long, default_value_t = CRITICAL_THRESHOLD_PERCENT_DEFAULT)]
         critical_threshold_percent: u8,
     },
     /// Set the thresholds of a pool
