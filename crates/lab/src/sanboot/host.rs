@@ -17,7 +17,7 @@ use world::{Buf, Data, Drive, Instant, Rng, World};
 use world_model::Link;
 use world_model::station::Station;
 
-use super::results::Pattern;
+use super::results::{Pattern, ServerRate};
 use super::scenario::Sanboot;
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
@@ -91,6 +91,17 @@ impl Tally {
     fn new() -> Tally {
         let responses_us = Histogram::new_with_bounds(1, RESPONSE_US_MAX, 3).expect("bounds that it takes");
         Tally { ios: 0, response_ns: 0, responses_us }
+    }
+
+    /// What it comes to, over so many seconds of transfers of so many bytes.
+    pub(super) fn rate(&self, seconds: f64, transfer_bytes: u64) -> ServerRate {
+        let iops = self.ios as f64 / seconds;
+        ServerRate {
+            iops,
+            mb_per_s: iops * transfer_bytes as f64 / 1e6,
+            response_ms_mean: self.response_ns as f64 / self.ios.max(1) as f64 / 1e6,
+            response_ms_p99: self.responses_us.value_at_quantile(0.99) as f64 / 1e3,
+        }
     }
 }
 

@@ -9,12 +9,13 @@ use futures::TryStreamExt;
 use world::{DriveSpec, Rng, World};
 use world_model::Disk;
 use world_model::Model;
-use world_model::drives::Usage;
 
-use super::bed::{Bed, INTERNAL, Shape, group, initiator};
-use super::host::{Counts, Op, Ramp, Target};
-use super::results::{Layout, Pattern, Point, Resource, ResourceKind, ServerRate, Window};
+use super::bed::{Bed, INTERNAL, Shape, initiator};
+use super::host::{Op, Ramp, Tally, Target};
+use super::measured::{ArraySample, Sample, Scene, hit_share};
+use super::results::{Layout, Pattern, Point};
 use super::scenario::Sanboot;
+use super::steady::{pass, warm_up};
 
 /// Which point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,24 +29,18 @@ pub(super) struct Which {
 }
 
 impl Which {
-    fn lu_of(&self, server: u32) -> u32 {
+    pub(super) fn lu_of(&self, server: u32) -> u32 {
         Shape::of(self.layout).map_or(server, |shape| shape.lu_of(server, &self.packing))
     }
 }
 
-/// How often, at least, a round looks whether it may end.
-const LOOKS_PER_ROUND: u32 = 8;
-/// SNIA PTS: five rounds, an excursion of at most 20 % of the mean, a trend of at most 10 %.
-const STEADY_ROUNDS: usize = 5;
-const EXCURSION_MAX: f64 = 0.20;
-const TREND_MAX: f64 = 0.10;
 /// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a block.
 const FILL_BYTES: u64 = 128 << 10;
 /// So many of these at once.
 const FILL_DEPTH: usize = 32;
 
 /// A number of its own for each point of a run.
-fn seed_of(seed: u64, which: &Which) -> u64 {
+pub(super) fn seed_of(seed: u64, which: &Which) -> u64 {
     let parts = [which.pattern as u64, which.layout as u64, which.servers.into(), which.repeat.into()];
     let packing = which.packing.iter().map(|servers| u64::from(*servers));
     parts.into_iter().chain(packing).fold(seed, |h, part| {
@@ -102,19 +97,6 @@ struct Bench<'a> {
     drives: Vec<Disk>,
 }
 
-/// Everything that is counted, at one moment.
-struct Sample {
-    at_ns: u64,
-    counts: Counts,
-    server_ios: Vec<u64>,
-    controller_ns: u64,
-    inbound_ns: u64,
-    outbound_ns: u64,
-    hosts_ns: Vec<u64>,
-    drives: Vec<Usage>,
-    pending: f64,
-}
-
 impl Bench<'_> {
     async fn run(&self, seed: u64) -> Result<Point> {
         let run = &self.sanboot.run;
@@ -122,26 +104,21 @@ impl Bench<'_> {
         self.fill().await?;
         self.ramp.start(run.outstanding);
         self.fill_beside_reads().await?;
-        let settled = self.warm_up().await?;
+        let settled = warm_up(&self.world, &self.ramp, run).await?;
         self.ramp.take_tallies();
         let warm_up_s = self.world.now().0 as f64 / 1e9;
+        let scene = self.scene();
         let first = self.sample().await?;
         let mut last = self.sample().await?;
         let mut windows = Vec::new();
         for _ in 0..run.windows {
-            self.pass(run.window_ios, run.window_time.0).await?;
+            pass(&self.world, &self.ramp, (run.window_ios, run.window_time.0)).await?;
             let next = self.sample().await?;
-            windows.push(self.window(&last, &next));
+            windows.push(scene.window(&last, &next));
             last = next;
         }
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-        let bytes = self.sanboot.published.transfer.0 as f64;
-        let rate = |tally: super::host::Tally| ServerRate {
-            iops: tally.ios as f64 / seconds,
-            mb_per_s: tally.ios as f64 * bytes / seconds / 1e6,
-            response_ms_mean: tally.response_ns as f64 / tally.ios.max(1) as f64 / 1e6,
-            response_ms_p99: tally.responses_us.value_at_quantile(0.99) as f64 / 1e3,
-        };
+        let rate = |tally: Tally| tally.rate(seconds, self.sanboot.published.transfer.0);
         Ok(Point {
             pattern: self.which.pattern,
             layout: self.which.layout,
@@ -151,13 +128,22 @@ impl Bench<'_> {
             seed,
             per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
             windows,
-            resources: self.resources(&first, &last),
+            resources: scene.resources(&first, &last),
             hit_share: hit_share(first.counts, last.counts),
             warm_up_s,
             settled,
             virtual_s: last.at_ns as f64 / 1e9,
             array_ios: self.ramp.executed.get(),
         })
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            which: &self.which,
+            transfer_bytes: self.sanboot.published.transfer.0,
+            controllers: self.sanboot.array.controllers,
+            cores: self.sanboot.controller.cores,
+        }
     }
 
     /// Brings the cache to where these servers bring it in the long run: random readers fill it with their files, random writers with what
@@ -193,9 +179,10 @@ impl Bench<'_> {
         let Some(array) = self.array.as_ref().filter(|_| is_mixed) else { return Ok(()) };
         let capacity = cache_frames(&array.status().await?);
         let mut rng = self.world.random("fill beside reads");
+        let run = &self.sanboot.run;
         for _ in 0..FILL_ROUNDS {
             let before = write_pending(&array.status().await?);
-            self.pass(self.sanboot.run.round_ios, self.sanboot.run.round_time.0).await?;
+            pass(&self.world, &self.ramp, (run.round_ios, run.round_time.0)).await?;
             let status = array.status().await?;
             if waits(&status) > 0 || (before > 0.0 && write_pending(&status) <= before) {
                 break;
@@ -232,157 +219,31 @@ impl Bench<'_> {
         all.try_for_each_concurrent(FILL_DEPTH, |(server, op)| self.ramp.condition(server, op, bytes)).await
     }
 
-    /// Whether it settled; if not, after as many rounds as there may be.
-    async fn warm_up(&self) -> Result<bool> {
-        let run = &self.sanboot.run;
-        let mut rates = Vec::new();
-        for _ in 0..run.rounds_max {
-            let (before, from) = (self.ramp.counts.get().ios, self.world.now().0);
-            self.pass(run.round_ios, run.round_time.0).await?;
-            let (ios, ns) = (self.ramp.counts.get().ios - before, self.world.now().0 - from);
-            rates.push(ios as f64 / ns as f64);
-            if is_steady(&rates) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Lets so many I/Os pass, and so much time.
-    async fn pass(&self, ios: u64, time: std::time::Duration) -> Result<()> {
-        let until = self.ramp.counts.get().ios + ios;
-        let end = self.world.now() + time;
-        while self.ramp.counts.get().ios < until || self.world.now() < end {
-            self.world.sleep(time / LOOKS_PER_ROUND).await;
-            self.ramp.check()?;
-        }
-        Ok(())
-    }
-
     async fn sample(&self) -> Result<Sample> {
         let pending = match &self.array {
-            Some(array) => write_pending(&array.status().await?),
-            None => 0.0,
+            Some(array) => Some(write_pending(&array.status().await?)),
+            None => None,
         };
         let at_ns = self.world.now().0;
         let ramp = &self.ramp;
+        let array = pending.map(|pending| ArraySample {
+            controller_ns: ramp.controller.borrow().busy_ns(at_ns),
+            port_ns: Some([&ramp.inbound, &ramp.outbound].map(|way| way.borrow().busy_ns(at_ns))),
+            pending,
+        });
         Ok(Sample {
             at_ns,
             counts: ramp.counts.get(),
             server_ios: ramp.server_ios(),
-            controller_ns: ramp.controller.borrow().busy_ns(at_ns),
-            inbound_ns: ramp.inbound.borrow().busy_ns(at_ns),
-            outbound_ns: ramp.outbound.borrow().busy_ns(at_ns),
             hosts_ns: ramp.host_busy_ns(at_ns),
+            array,
             drives: self.drives.iter().map(|d| d.usage().unwrap_or_default()).collect(),
-            pending,
         })
-    }
-
-    fn window(&self, from: &Sample, to: &Sample) -> Window {
-        let ns = (to.at_ns - from.at_ns) as f64;
-        let ios = (to.counts.ios - from.counts.ios) as f64;
-        let has_array = self.array.is_some();
-        let mut controller_busy = vec![self.controller_share(from, to)];
-        controller_busy.resize(self.sanboot.array.controllers, 0.0);
-        let port_busy = controller_busy.iter().enumerate();
-        let port_busy =
-            port_busy.map(|(port, _)| if port == 0 { port_share(from, to) } else { 0.0 }).collect();
-        let bytes = self.sanboot.published.transfer.0 as f64;
-        let held: u64 = to.drives.iter().zip(&from.drives).map(|(t, f)| t.held_ns - f.held_ns).sum();
-        let per_s = |ios: f64| ios * 1e9 / ns;
-        let served = to.server_ios.iter().zip(&from.server_ios);
-        Window {
-            seconds: ns / 1e9,
-            iops: per_s(ios),
-            server_iops: served.map(|(t, f)| per_s((t - f) as f64)).collect(),
-            controller_busy: if has_array { controller_busy } else { vec![] },
-            port_busy: if has_array { port_busy } else { vec![] },
-            port_mb_per_s: if has_array { per_s(ios) * bytes / 1e6 } else { 0.0 },
-            drive_busy: drive_shares(from, to),
-            drive_queue_mean: held as f64 / ns / self.drives.len() as f64,
-            hit_share: hit_share(from.counts, to.counts),
-            write_pending: to.pending,
-        }
-    }
-
-    fn controller_share(&self, from: &Sample, to: &Sample) -> f64 {
-        let cores = self.ramp.controller.borrow().servers() as f64;
-        (to.controller_ns - from.controller_ns) as f64 / (to.at_ns - from.at_ns) as f64 / cores
-    }
-
-    fn resources(&self, from: &Sample, to: &Sample) -> Vec<Resource> {
-        let ns = (to.at_ns - from.at_ns) as f64;
-        let everybody: Vec<u32> = (0..self.which.servers).collect();
-        let resource = |name: String, kind, units, utilisation, used_by| Resource {
-            name,
-            kind,
-            units,
-            utilisation,
-            used_by,
-        };
-        let hosts = to.hosts_ns.iter().zip(&from.hosts_ns).zip(0..);
-        let mut all: Vec<Resource> = hosts
-            .map(|((t, f), n)| {
-                resource(format!("server{n}"), ResourceKind::Host, 1, (t - f) as f64 / ns, vec![n])
-            })
-            .collect();
-        let shares = drive_shares(from, to);
-        let Some(shape) = Shape::of(self.which.layout) else {
-            all.push(resource(INTERNAL.to_owned(), ResourceKind::Drive, 1, shares[0], everybody));
-            return all;
-        };
-        for n in 0..self.sanboot.array.controllers {
-            let (cpu, port) =
-                if n == 0 { (self.controller_share(from, to), port_share(from, to)) } else { (0.0, 0.0) };
-            let used_by = if n == 0 { everybody.clone() } else { vec![] };
-            let cores = self.sanboot.controller.cores;
-            all.push(resource(
-                format!("controller{n}"),
-                ResourceKind::Controller,
-                cores,
-                cpu,
-                used_by.clone(),
-            ));
-            all.push(resource(format!("port{n}"), ResourceKind::Port, 1, port, used_by));
-        }
-        let per_group = shape.drives_per_group as usize;
-        for (g, shares) in (0..).zip(shares.chunks_exact(per_group)) {
-            let used_by: Vec<u32> = (0..self.which.servers)
-                .filter(|server| shape.group_of(self.which.lu_of(*server)) == g)
-                .collect();
-            let mean = shares.iter().sum::<f64>() / per_group as f64;
-            all.push(resource(group(g), ResourceKind::Group, shape.drives_per_group, mean, used_by.clone()));
-            all.extend((0..).zip(shares).map(|(d, share)| {
-                resource(shape.drive(g, d), ResourceKind::Drive, 1, *share, used_by.clone())
-            }));
-        }
-        all
     }
 }
 
 /// In so many parts the cache is filled with writes.
 const FILL_ROUNDS: u64 = 16;
-
-/// A drive counts a request when it begins: the last one of a window may end in the next.
-fn drive_shares(from: &Sample, to: &Sample) -> Vec<f64> {
-    let ns = (to.at_ns - from.at_ns) as f64;
-    let share = |(t, f): (&Usage, &Usage)| ((t.busy_ns - f.busy_ns) as f64 / ns).min(1.0);
-    to.drives.iter().zip(&from.drives).map(share).collect()
-}
-
-/// Of the busier direction.
-fn port_share(from: &Sample, to: &Sample) -> f64 {
-    let ns = (to.at_ns - from.at_ns) as f64;
-    ((to.inbound_ns - from.inbound_ns).max(to.outbound_ns - from.outbound_ns)) as f64 / ns
-}
-
-fn hit_share(from: Counts, to: Counts) -> f64 {
-    match to.reads - from.reads {
-        0 => 0.0,
-        reads => (to.hits - from.hits) as f64 / reads as f64,
-    }
-}
 
 /// `wanted` of the numbers below `all`, in any order.
 fn some_of(all: u64, wanted: u64, rng: &mut Rng) -> Vec<u64> {
@@ -402,34 +263,16 @@ fn waits(status: &[ControllerStatus]) -> u64 {
     first.map_or(0, |cache| cache.counts.waits)
 }
 
-fn write_pending(status: &[ControllerStatus]) -> f64 {
+pub(super) fn write_pending(status: &[ControllerStatus]) -> f64 {
     let Some(cache) = status.first().and_then(|part| part.cache.as_ref()) else { return 0.0 };
     let frames = cache.counts.frames;
     f64::from(frames.dirty + frames.destaging + frames.rewritten) / f64::from(frames.capacity.max(1))
 }
 
-/// SNIA PTS: whether the last rounds are a steady state.
-fn is_steady(rates: &[f64]) -> bool {
-    let Some(last) = rates.last_chunk::<STEADY_ROUNDS>() else { return false };
-    let mean = last.iter().sum::<f64>() / STEADY_ROUNDS as f64;
-    let (low, high) = last.iter().fold((f64::MAX, 0.0_f64), |(l, h), r| (l.min(*r), h.max(*r)));
-    // The least squares line over rounds -2 to 2: its slope is the sum of position times rate over 10; across the five rounds it
-    // climbs four slopes.
-    let slope = last.iter().zip(-2..).map(|(rate, at)| rate * f64::from(at)).sum::<f64>() / 10.0;
-    high - low <= EXCURSION_MAX * mean && (4.0 * slope).abs() <= TREND_MAX * mean
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_steady_state_neither_jumps_nor_climbs() {
-        assert!(!is_steady(&[1.0; 4]));
-        assert!(is_steady(&[9.0, 1.0, 1.05, 0.95, 1.0, 1.0]));
-        assert!(!is_steady(&[1.0, 1.25, 0.95, 1.0, 1.0]));
-        assert!(!is_steady(&[1.0, 1.03, 1.06, 1.09, 1.12]));
-    }
+    use crate::sanboot::results::ResourceKind;
 
     /// The built-in scenario with little of everything.
     fn small() -> Sanboot {
