@@ -512,6 +512,8 @@ impl Drive {
     fn of(d: &DriveConfig) -> Drive {
         let mut drive = Drive { name: d.name.clone(), file: None, device: None, memory: false, size: None };
         match &d.spec {
+            // No declaration has a drive that is an image file.
+            DriveSpec::Image { path, .. } => drive.file = Some(path.clone()),
             DriveSpec::File { path, create_len_bytes } => {
                 drive.file = Some(path.clone());
                 drive.size = create_len_bytes.map(Size);

@@ -33,7 +33,7 @@ pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
 
 fn is_held(spec: &DriveSpec) -> bool {
     match spec {
-        DriveSpec::File { path, .. } => file_is_held(path),
+        DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } => file_is_held(path),
         DriveSpec::Device { path } => {
             open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_err_and(|e| e == Errno::BUSY)
         }

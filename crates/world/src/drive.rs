@@ -9,7 +9,7 @@ use crate::{Buf, Data, Io};
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
 
-/// What a drive is, asked once when it is opened and true for its life.
+/// What a drive is, asked once when it is opened and true for its life (but for the size of an image file, see [`Drive::set_len`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveInfo {
     /// How the drive is called in messages (a path, a catalogue name).
@@ -63,6 +63,14 @@ pub enum DriveSpec {
         /// Size in bytes for a new file.
         create_len_bytes: Option<u64>,
     },
+    /// A file that holds a virtual disk: its length may change ([`Drive::set_len`]), and is whatever it is. O_DIRECT where file and file
+    /// system are in whole blocks of 512 bytes, through the page cache elsewhere; what is missing of its last block reads as zeros.
+    Image {
+        /// Where the file is.
+        path: PathBuf,
+        /// What is done with it.
+        access: ImageAccess,
+    },
     /// A block device, opened O_DIRECT and exclusively.
     Device {
         /// The device node.
@@ -80,6 +88,17 @@ pub enum DriveSpec {
         /// Its name.
         name: String,
     },
+}
+
+/// What is done with an image file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageAccess {
+    /// It is read; others may read it at the same time.
+    Read,
+    /// It is read and written by nobody else.
+    Write,
+    /// It is made, empty; it must not be there.
+    Create,
 }
 
 /// Why a drive could not be opened: one clear line with cause and place.
@@ -123,6 +142,10 @@ pub trait DriveBackend {
     /// Whether the drive is still there: [`DriveError::Gone`] when its file was removed or cut, or the disk pulled. Touches no
     /// block; a drive that hangs does not answer this either.
     fn probe(&self) -> Io<Result<(), DriveError>>;
+    /// Makes the drive so long; `None`: its length is fixed.
+    fn set_len(&self, _len_bytes: u64) -> Option<Result<(), DriveError>> {
+        None
+    }
 }
 
 /// The bytes of a list in one buffer.
@@ -162,6 +185,7 @@ pub struct Drive(Rc<Opened>);
 struct Opened {
     backend: Box<dyn DriveBackend>,
     info: DriveInfo,
+    len_bytes: Cell<u64>,
     counts: Cell<DriveCounts>,
 }
 
@@ -170,12 +194,28 @@ impl Drive {
     pub fn new(info: DriveInfo, backend: Box<dyn DriveBackend>) -> Drive {
         assert!(info.block_bytes.is_power_of_two() && info.block_bytes >= 512);
         assert!(info.len_bytes.is_multiple_of(info.block_bytes.into()));
-        Drive(Rc::new(Opened { backend, info, counts: Cell::default() }))
+        let len_bytes = Cell::new(info.len_bytes);
+        Drive(Rc::new(Opened { backend, info, len_bytes, counts: Cell::default() }))
     }
 
     /// The drive's facts.
     pub fn info(&self) -> &DriveInfo {
         &self.0.info
+    }
+
+    /// Its size now.
+    pub fn len_bytes(&self) -> u64 {
+        self.0.len_bytes.get()
+    }
+
+    /// Makes an image file so long (a multiple of its block), at once; what is new reads as zeros, and the length is durable with the next flush.
+    /// `false`: this drive's length is fixed.
+    pub fn set_len(&self, len_bytes: u64) -> Result<bool, DriveError> {
+        assert!(len_bytes.is_multiple_of(self.0.info.block_bytes.into()), "a length in whole blocks");
+        let Some(set) = self.0.backend.set_len(len_bytes) else { return Ok(false) };
+        set?;
+        self.0.len_bytes.set(len_bytes);
+        Ok(true)
     }
 
     /// How often it was used.
@@ -250,10 +290,10 @@ impl Drive {
             info.name
         );
         assert!(
-            at.checked_add(len).is_some_and(|end| end <= info.len_bytes),
+            at.checked_add(len).is_some_and(|end| end <= self.len_bytes()),
             "drive {}: {len} bytes at {at} pass its end at {}",
             info.name,
-            info.len_bytes
+            self.len_bytes()
         );
     }
 

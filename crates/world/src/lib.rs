@@ -27,7 +27,8 @@ mod time;
 
 pub use buf::{BUF_LEN_MAX, Buf, Data};
 pub use drive::{
-    Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, OpenError, VECTORED_MAX,
+    Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, ImageAccess, OpenError,
+    VECTORED_MAX,
 };
 pub use io::Io;
 pub use net::{

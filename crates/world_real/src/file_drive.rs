@@ -17,6 +17,9 @@ use crate::presence::Presence;
 /// Zeros are written in pieces of this size where the medium has no cheaper way.
 const ZEROS_LEN: usize = 1 << 20;
 
+/// Image files are addressed in blocks of this size.
+pub(crate) const IMAGE_BLOCK_BYTES: usize = 512;
+
 /// How a range is made zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Zeroing {
@@ -34,6 +37,8 @@ pub(crate) struct Medium {
     pub(crate) zeroing: Cell<Zeroing>,
     /// Memory of an operation starts at a multiple of this.
     pub(crate) memory_align: usize,
+    /// An image file: its length may change, and what is missing of its last block reads as zeros.
+    pub(crate) is_image: bool,
 }
 
 /// The back end of file drives and of block devices.
@@ -102,6 +107,18 @@ impl DriveBackend for FileDrive {
     fn probe(&self) -> Io<Result<(), DriveError>> {
         let there = self.medium.presence.check(&self.medium.fd);
         Io::ready(there.map_err(|cause| DriveError::Gone { drive: self.medium.name.clone(), cause }))
+    }
+
+    fn set_len(&self, len_bytes: u64) -> Option<Result<(), DriveError>> {
+        let medium = &self.medium;
+        medium.is_image.then(|| {
+            rustix::fs::ftruncate(&medium.fd, len_bytes).map_err(|e| match e {
+                rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG | rustix::io::Errno::DQUOT => {
+                    DriveError::NoRoom { drive: medium.name.clone(), at: len_bytes }
+                }
+                e => DriveError::Gone { drive: medium.name.clone(), cause: e.to_string() },
+            })
+        })
     }
 }
 
@@ -221,6 +238,10 @@ impl DriveOp {
                 self.finish(Err(error));
                 None
             }
+            0 if self.ends_an_image() => {
+                self.finish(Ok(()));
+                None
+            }
             0 if self.len() > 0 => {
                 let error =
                     self.gone(format!("it ends at byte {}: it was cut while in use", self.at + self.done));
@@ -235,6 +256,18 @@ impl DriveOp {
                 self.finish(Ok(()));
                 None
             }
+        }
+    }
+
+    /// Whether a read met the end of an image file: less than a block is missing, and is zeros.
+    fn ends_an_image(&mut self) -> bool {
+        let done = self.done as usize;
+        match &mut self.work {
+            Work::Read(buf) if self.medium.is_image && buf.len() - done < IMAGE_BLOCK_BYTES => {
+                buf[done..].fill(0);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -286,7 +319,7 @@ mod tests {
             rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).expect("opens");
         let presence = Presence::new(path, &fd, 0).expect("examined");
         let (name, zeroing) = ("d".to_owned(), Cell::new(Zeroing::Writes));
-        let medium = Rc::new(Medium { fd, name, presence, zeroing, memory_align: 512 });
+        let medium = Rc::new(Medium { fd, name, presence, zeroing, memory_align: 512, is_image: false });
         let (io, end) = Completions::default().start();
         let work = Work::Write(Buf::zeroed(8192).freeze());
         let mut op = Some(DriveOp { medium, at: 4096, done: 0, work, end: End::Outcome(end) });

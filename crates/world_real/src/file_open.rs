@@ -22,16 +22,16 @@ const MEMORY_ALIGN_MAX: usize = 4096;
 /// Blocks that the layers above can address.
 const BLOCK_BYTES: [u32; 2] = [512, 4096];
 
-struct Opening<'a> {
-    path: &'a Path,
+pub(crate) struct Opening<'a> {
+    pub(crate) path: &'a Path,
 }
 
 impl Opening<'_> {
-    fn refuse(&self, cause: impl Into<String>) -> OpenError {
+    pub(crate) fn refuse(&self, cause: impl Into<String>) -> OpenError {
         OpenError { name: self.path.display().to_string(), cause: cause.into() }
     }
 
-    fn refuse_io(&self, what: &str, e: &io::Error) -> OpenError {
+    pub(crate) fn refuse_io(&self, what: &str, e: &io::Error) -> OpenError {
         self.refuse(format!("{what}: {e}"))
     }
 }
@@ -66,7 +66,7 @@ fn direct(path: &Path, flags: i32, create_new: bool) -> io::Result<File> {
         .open(path)
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -96,7 +96,7 @@ fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(F
     }
 }
 
-fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
+pub(crate) fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
     match e.raw_os_error() {
         Some(libc::EINVAL) => no_direct(opening),
         Some(libc::EACCES | libc::EPERM) => opening.refuse("no permission to read and write it"),
@@ -163,7 +163,8 @@ fn describe(
     let name = opening.path.display().to_string();
     // Whether the device below caches is not told reliably (and a file system has metadata to write): flushes are needed.
     let info = DriveInfo { name: name.clone(), len_bytes, block_bytes, volatile_cache: true, cheap_zero };
-    Ok((info, Medium { fd, name, presence, zeroing: Cell::new(zeroing), memory_align }))
+    let medium = Medium { fd, name, presence, zeroing: Cell::new(zeroing), memory_align, is_image: false };
+    Ok((info, medium))
 }
 
 fn check_size(
@@ -192,14 +193,14 @@ fn check_size(
     Ok(())
 }
 
-struct Alignment {
-    memory: u32,
+pub(crate) struct Alignment {
+    pub(crate) memory: u32,
     /// Alignment of addresses and lengths; 0 when the file cannot be used with O_DIRECT.
-    block: u32,
+    pub(crate) block: u32,
 }
 
 /// What the file system says about O_DIRECT (`STATX_DIOALIGN`, Linux 6.1); `None` when it says nothing.
-fn direct_alignment(file: &File) -> Option<Alignment> {
+pub(crate) fn direct_alignment(file: &File) -> Option<Alignment> {
     let empty = CString::default();
     let mut facts = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the path is a C string, `facts` is room for a statx; both live through the call.
@@ -235,7 +236,7 @@ fn probe_block(opening: &Opening, file: &File, len_bytes: u64) -> Result<u32, Op
 }
 
 /// Whether holes can be punched: asked past the end of the file, where there is nothing to lose.
-fn punches_holes(file: &File, len_bytes: u64) -> bool {
+pub(crate) fn punches_holes(file: &File, len_bytes: u64) -> bool {
     fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, len_bytes, 4096).is_ok()
 }
 

@@ -23,6 +23,7 @@ mod connect;
 mod executor;
 mod file_drive;
 mod file_open;
+mod image_open;
 mod listener;
 mod memory_drive;
 mod operations;

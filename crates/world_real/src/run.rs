@@ -23,7 +23,7 @@ use crate::ring::{Ring, Sleep};
 use crate::timers::Timers;
 use crate::wake::{Header, Mailbox};
 use crate::watch::{WATCH_TIME_MAX, Watch};
-use crate::{clock, connect, file_open, listener, memory_drive};
+use crate::{clock, connect, file_open, image_open, listener, memory_drive};
 
 /// How a world runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +182,7 @@ impl WorldBackend for RealWorld {
             DriveSpec::File { path, create_len_bytes } => {
                 file_open::open_file(&self.reactor, path, *create_len_bytes)
             }
+            DriveSpec::Image { path, access } => image_open::open(&self.reactor, path, *access),
             DriveSpec::Device { path } => file_open::open_device(&self.reactor, path),
             DriveSpec::Memory { name, len_bytes } => memory_drive::open(name, *len_bytes),
             DriveSpec::Modelled { name } => Err(OpenError {

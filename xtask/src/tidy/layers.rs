@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -13,9 +13,10 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("pool", &["world", "block", "raid"]),
     ("cache", &["world", "block"]),
     ("qos", &[]),
+    ("vdisk", &["world", "block"]),
     ("scsi", &["world", "block"]),
     ("iscsi", &["world", "block", "scsi"]),
-    ("array", &["world", "block", "raid", "pool", "cache", "qos", "scsi", "iscsi"]),
+    ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "scsi", "iscsi"]),
     (
         "lab",
         &[
@@ -27,6 +28,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "pool",
             "cache",
             "qos",
+            "vdisk",
             "scsi",
             "iscsi",
             "array",
@@ -47,6 +49,7 @@ const ALL: &[&str] = &[
     "pool",
     "cache",
     "qos",
+    "vdisk",
     "scsi",
     "iscsi",
     "array",

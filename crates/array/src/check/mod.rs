@@ -147,7 +147,9 @@ fn open_drives(world: &World, config: &Config, examination: &mut Examination) ->
                 examination.harmless(format!("drive {}", declared.name), text);
                 continue;
             }
-            spec @ (DriveSpec::Device { .. } | DriveSpec::Modelled { .. }) => spec.clone(),
+            spec @ (DriveSpec::Device { .. } | DriveSpec::Modelled { .. } | DriveSpec::Image { .. }) => {
+                spec.clone()
+            }
         };
         match world.open_drive(&spec) {
             Ok(below) => {

@@ -1,0 +1,36 @@
+//! An image as a device: so the layers above stack on it, and the conformance suite runs on it.
+
+use block::{BlockError, Device, Geometry, Pieces};
+
+use super::Image;
+
+impl Image {
+    fn check_range(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.geometry().check(at, len)
+    }
+}
+
+impl Device for Image {
+    fn geometry(&self) -> Geometry {
+        Geometry { len_bytes: self.len_bytes(), block_bytes: self.sector_bytes() }
+    }
+
+    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+        self.check_range(at, len as u64)?;
+        Ok(Image::read(self, at, len as u64, out).await?)
+    }
+
+    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        self.check_range(at, data.len() as u64)?;
+        Ok(Image::write(self, at, data).await?)
+    }
+
+    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.check_range(at, len)?;
+        Ok(Image::zero(self, at, len).await?)
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        Ok(Image::flush(self).await?)
+    }
+}

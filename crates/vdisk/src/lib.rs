@@ -1,0 +1,44 @@
+//! Virtual disks in files: VHD and VHDX to read and write, other formats to read.
+//!
+//! ```text
+//!  Image (block::Device) ── asks ──> Map: where does this range lie?     pure: no I/O, no clock
+//!    │   └─ its parent, an Image     │  vhd::FixedMap, vhd::DynamicMap, vhdx::VhdxMap
+//!    v                               └─ answers with Extents, and with Steps: what to write, and between which flushes
+//!  world::Drive (a file, or a drive of the model)
+//! ```
+//!
+//! * A [`Map`] holds the metadata of one image. It resolves a range of the virtual disk to [`Extent`]s of the file, to zeros, or to the
+//!   parent; payload is read and written by whoever asked. What changes in the metadata is gathered, and [`Map::commit`] gives it as [`Step`]s
+//!   in an order that survives a power cut at any of them.
+//! * An [`Image`] is the thin driver over a [`world::Drive`], the same in both worlds. Writes touch payload only; the metadata that they
+//!   need follows at the next flush (or when much of it has gathered). So a power cut leaves the blocks of the last flush, and what came after is, per
+//!   sector, old or new.
+//!
+//! # Counting the I/O of a format without doing it
+//!
+//! A map needs no file. A model of a virtual disk asks it what an implementation that keeps nothing back would do to its file:
+//!
+//! ```
+//! use vdisk::{FileIo, Part, vhd};
+//! let mut map = vhd::DynamicMap::empty(500 << 30, vhd::BLOCK_BYTES).expect("a size that VHD can have");
+//! let mut io: Vec<FileIo> = Vec::new();
+//! map.write_through(1 << 30, 4096, &mut io).expect("within the disk");
+//! // First touch of a block of 2 MiB: its bitmap, the payload, the footer behind it, then the entry of the table.
+//! assert_eq!(io.iter().map(|io| io.part).collect::<Vec<_>>(), [Part::Bitmap, Part::Payload, Part::Footer, Part::Table]);
+//! io.clear();
+//! map.write_through((1 << 30) + 8192, 4096, &mut io).expect("within the disk");
+//! assert_eq!(io.len(), 1); // The block is there: payload alone, on a multiple of 512 bytes and not of 4,096.
+//! assert_eq!(io[0].at % 4096 != 0, true);
+//! ```
+
+mod error;
+mod extent;
+mod image;
+mod map;
+pub mod vhd;
+
+pub use error::VdiskError;
+pub use extent::{Extent, Extents, FileIo, Part, Source, Step};
+pub use image::{Access, Findings, Format, Image, ParentLink, open_file};
+pub use map::{Grant, Map, Wait};
+pub use vhd::FixedMap;

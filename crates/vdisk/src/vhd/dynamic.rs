@@ -1,0 +1,455 @@
+//! A VHD that grows: dynamic, or differencing over a parent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bitmap::Bitmap;
+use super::table::{Layout, Table};
+use super::{FOOTER_BYTES, Footer, Kind, LEN_BYTES_MAX, SECTOR_BYTES};
+use crate::extent::push;
+use crate::{Extents, FileIo, Grant, Map, Part, Source, Step, VdiskError, Wait};
+
+/// Bitmaps in memory that nothing hinders from being read again: 8 MiB of them for blocks of 2 MiB.
+const BITMAPS_MAX: usize = 16 << 10;
+
+/// The map of a VHD that grows.
+#[derive(Clone, Debug)]
+pub struct DynamicMap {
+    layout: Layout,
+    footer: Footer,
+    table: Table,
+    /// Where no block may lie, beside the headers: first byte, and the one behind the last.
+    reserved: Vec<(u64, u64)>,
+    /// Where the next block goes, and the footer lies until then.
+    end: u64,
+    /// Places of blocks that were let go: nobody uses them any more.
+    free: Vec<u64>,
+    /// Let go since the last commit; by it; and by one before, while somebody may still use them.
+    let_go: Vec<u64>,
+    leaving: Vec<u64>,
+    left: Vec<u64>,
+    /// Bitmaps of a differencing image that were needed, and those that changed, by their places in the file.
+    bitmaps: BTreeMap<u64, Bitmap>,
+    dirty_bitmaps: BTreeSet<u64>,
+    /// Blocks that were placed since the last commit: their bitmaps are not in the file.
+    fresh: BTreeSet<u64>,
+    footer_is_due: bool,
+}
+
+impl DynamicMap {
+    /// The map of a new dynamic image with no block in it: for models, and the beginning of every other one.
+    pub fn empty(len_bytes: u64, block_bytes: u32) -> Result<DynamicMap, VdiskError> {
+        let layout = Layout::new(len_bytes, block_bytes, 0)?;
+        let footer = Footer::new(Kind::Dynamic, len_bytes, [0; 16], 0);
+        Ok(DynamicMap::new(layout, footer, Table::empty(&layout), Vec::new()))
+    }
+
+    /// The map of an image whose table has these bytes.
+    pub(crate) fn parse(layout: Layout, footer: Footer, table: &[u8], reserved: &[(u64, u64)]) -> DynamicMap {
+        DynamicMap::new(layout, footer, Table::parse(&layout, table), reserved.to_vec())
+    }
+
+    /// The footer behind the last block is missing: it is written with the next change.
+    pub(crate) fn write_footer(&mut self) {
+        self.footer_is_due = true;
+    }
+
+    fn new(layout: Layout, footer: Footer, table: Table, reserved: Vec<(u64, u64)>) -> DynamicMap {
+        let (free, end) = table.gaps(&layout, &reserved);
+        DynamicMap {
+            layout,
+            footer,
+            end,
+            free,
+            table,
+            reserved,
+            let_go: Vec::new(),
+            leaving: Vec::new(),
+            left: Vec::new(),
+            bitmaps: BTreeMap::new(),
+            dirty_bitmaps: BTreeSet::new(),
+            fresh: BTreeSet::new(),
+            footer_is_due: false,
+        }
+    }
+
+    /// Where things lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The footer.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// What in the table cannot be, in a file of this length.
+    pub(crate) fn faults(&self, file_len: u64) -> Vec<String> {
+        self.table.faults(&self.layout, &self.reserved, file_len)
+    }
+
+    fn is_differencing(&self) -> bool {
+        self.footer.kind == Kind::Differencing
+    }
+
+    /// What an implementation that keeps nothing back does to the file for one write: the bitmap and the footer of each new block and its entry of the
+    /// table with the payload, and bits of the bitmap where the image is a differencing one. Appends to `out`; the map remembers.
+    pub fn write_through(&mut self, at: u64, len: u64, out: &mut Vec<FileIo>) -> Result<(), VdiskError> {
+        let mut extents = Extents::new();
+        loop {
+            extents.clear();
+            match self.write(at, len, &mut extents) {
+                Ok(()) => break,
+                Err(Wait::Block(block)) => {
+                    let grant = self.reserve(block)?;
+                    self.place(grant);
+                }
+                // A model has no file: what was never written has no sectors here.
+                Err(Wait::Load { at, len }) => self.load(at, &vec![0; len as usize])?,
+                Err(Wait::Error(error)) => return Err(error),
+            }
+        }
+        self.written(at, len);
+        let steps = self.commit()?;
+        self.committed();
+        let metadata = |wanted: fn(Part) -> bool| {
+            steps.iter().filter_map(move |step| match step {
+                Step::Write { part, at, bytes } if wanted(*part) => {
+                    Some(FileIo { part: *part, at: *at, len: bytes.len() as u64 })
+                }
+                _ => None,
+            })
+        };
+        out.extend(metadata(|part| part == Part::Bitmap));
+        out.extend(extents.iter().filter_map(|extent| match extent.source {
+            Source::File(at) => Some(FileIo { part: Part::Payload, at, len: extent.len }),
+            Source::Zeros | Source::Parent => None,
+        }));
+        out.extend(metadata(|part| part != Part::Bitmap));
+        Ok(())
+    }
+
+    /// Calls `f` for each block of a range with its number, the first byte on the disk, the bytes before it in the block, and the length.
+    fn for_blocks(
+        &mut self,
+        at: u64,
+        len: u64,
+        mut f: impl FnMut(&mut DynamicMap, Piece) -> Result<(), Wait>,
+    ) -> Result<(), Wait> {
+        let (mut here, end) = (at, at + len);
+        while here < end {
+            let (block, from) = (here / self.layout.block_bytes, here % self.layout.block_bytes);
+            let len = (self.layout.block_bytes - from).min(end - here);
+            f(self, Piece { block, at: here, from, len })?;
+            here += len;
+        }
+        Ok(())
+    }
+
+    /// The bitmap of the block that lies at `place`, or what must be read for it.
+    fn bitmap(&self, place: u64) -> Result<&Bitmap, Wait> {
+        let missing = Wait::Load { at: place, len: self.layout.bitmap_bytes() };
+        self.bitmaps.get(&place).ok_or(missing)
+    }
+
+    fn read_piece(&self, piece: Piece, out: &mut Extents) -> Result<(), Wait> {
+        let Some(place) = self.table.get(piece.block) else {
+            let source = if self.is_differencing() { Source::Parent } else { Source::Zeros };
+            push(out, piece.at, piece.len, source);
+            return Ok(());
+        };
+        let payload = place + self.layout.bitmap_bytes() + piece.from;
+        if !self.is_differencing() {
+            push(out, piece.at, piece.len, Source::File(payload));
+            return Ok(());
+        }
+        let bitmap = self.bitmap(place)?;
+        let (first, end) = piece.sectors();
+        let mut sector = first;
+        while sector < end {
+            let run = bitmap.run(sector, end);
+            let before = (sector - first) * SECTOR_BYTES;
+            let source = if bitmap.has(sector) { Source::File(payload + before) } else { Source::Parent };
+            push(out, piece.at + before, run * SECTOR_BYTES, source);
+            sector += run;
+        }
+        Ok(())
+    }
+
+    fn zero_piece(&mut self, piece: Piece, out: &mut Extents) -> Result<(), Wait> {
+        let disk_here = self.layout.len_bytes - piece.block * self.layout.block_bytes;
+        let whole = piece.from == 0 && piece.len == self.layout.block_bytes.min(disk_here);
+        match self.table.get(piece.block) {
+            // What is not here is zeros, or must hide the parent's.
+            None if self.is_differencing() => Err(Wait::Block(piece.block)),
+            None => Ok(()),
+            Some(place) if whole && !self.is_differencing() => {
+                self.table.set(piece.block, None);
+                self.fresh.remove(&piece.block);
+                self.let_go.push(place);
+                Ok(())
+            }
+            Some(place) => {
+                if self.is_differencing() {
+                    self.bitmap(place)?;
+                }
+                let payload = place + self.layout.bitmap_bytes() + piece.from;
+                push(out, piece.at, piece.len, Source::File(payload));
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets bitmaps go that can be read again, where there are many.
+    fn trim_bitmaps(&mut self) {
+        while self.bitmaps.len() > BITMAPS_MAX {
+            let clean = |place: &&u64| !self.dirty_bitmaps.contains(place);
+            let Some(place) = self.bitmaps.keys().find(clean).copied() else { return };
+            self.bitmaps.remove(&place);
+        }
+    }
+}
+
+/// A part of a range within one block.
+#[derive(Clone, Copy)]
+struct Piece {
+    block: u64,
+    at: u64,
+    from: u64,
+    len: u64,
+}
+
+impl Piece {
+    /// The sectors of the block: the first, and the one behind the last.
+    fn sectors(&self) -> (u64, u64) {
+        (self.from / SECTOR_BYTES, (self.from + self.len) / SECTOR_BYTES)
+    }
+}
+
+impl Map for DynamicMap {
+    fn len_bytes(&self) -> u64 {
+        self.layout.len_bytes
+    }
+
+    fn sector_bytes(&self) -> u32 {
+        SECTOR_BYTES as u32
+    }
+
+    fn block_bytes(&self) -> Option<u64> {
+        Some(self.layout.block_bytes)
+    }
+
+    fn read(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait> {
+        self.for_blocks(at, len, |map, piece| map.read_piece(piece, out))
+    }
+
+    fn write(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait> {
+        self.for_blocks(at, len, |map, piece| {
+            let place = map.table.get(piece.block).ok_or(Wait::Block(piece.block))?;
+            if map.is_differencing() {
+                map.bitmap(place)?;
+            }
+            push(out, piece.at, piece.len, Source::File(place + map.layout.bitmap_bytes() + piece.from));
+            Ok(())
+        })
+    }
+
+    fn written(&mut self, at: u64, len: u64) {
+        if !self.is_differencing() {
+            return;
+        }
+        let marked = self.for_blocks(at, len, |map, piece| {
+            let (first, end) = piece.sectors();
+            if let Some(place) = map.table.get(piece.block)
+                && let Some(bitmap) = map.bitmaps.get_mut(&place)
+                && bitmap.set(first..end)
+            {
+                map.dirty_bitmaps.insert(place);
+            }
+            Ok(())
+        });
+        debug_assert!(marked.is_ok(), "marking asks for nothing");
+    }
+
+    fn zero(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait> {
+        // All that it waits for first, so that it is done once.
+        self.for_blocks(at, len, |map, piece| match map.table.get(piece.block) {
+            None if map.is_differencing() => Err(Wait::Block(piece.block)),
+            Some(place) if map.is_differencing() => map.bitmap(place).map(|_| ()),
+            _ => Ok(()),
+        })?;
+        self.for_blocks(at, len, |map, piece| map.zero_piece(piece, out))
+    }
+
+    fn load(&mut self, at: u64, bytes: &[u8]) -> Result<(), VdiskError> {
+        self.trim_bitmaps();
+        self.bitmaps.entry(at).or_insert_with(|| Bitmap::from_bytes(bytes));
+        Ok(())
+    }
+
+    fn reserve(&mut self, block: u64) -> Result<Grant, VdiskError> {
+        let len = self.layout.stride();
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => {
+                let at = self.end;
+                if at + len + FOOTER_BYTES as u64 > u64::from(u32::MAX) * SECTOR_BYTES {
+                    let cause = format!(
+                        "the table of a VHD cannot name byte {at} (the disk is {LEN_BYTES_MAX} at most)"
+                    );
+                    return Err(VdiskError::NoRoom { cause });
+                }
+                self.end += len;
+                self.footer_is_due = true;
+                at
+            }
+        };
+        Ok(Grant { block, at, len, file_len: self.end + FOOTER_BYTES as u64 })
+    }
+
+    fn place(&mut self, grant: Grant) {
+        self.table.set(grant.block, Some(grant.at));
+        self.fresh.insert(grant.block);
+        if self.is_differencing() {
+            let bytes = self.layout.bitmap_bytes() as usize;
+            // Dirty until it is in the file: so it stays in memory.
+            self.bitmaps.insert(grant.at, Bitmap::uniform(bytes, false));
+            self.dirty_bitmaps.insert(grant.at);
+        }
+    }
+
+    fn uncommitted(&self) -> usize {
+        self.table.dirty_sectors()
+            + self.dirty_bitmaps.len()
+            + self.fresh.len()
+            + usize::from(self.footer_is_due)
+    }
+
+    /// The bitmaps of new blocks and the footer behind them may be there early: nothing points at them. Then the payload is durable, and with it
+    /// these; then the table and bitmaps that tell of both.
+    fn commit(&mut self) -> Result<Vec<Step>, VdiskError> {
+        let mut steps = Vec::new();
+        let bitmap_bytes = self.layout.bitmap_bytes() as usize;
+        for block in std::mem::take(&mut self.fresh) {
+            let Some(at) = self.table.get(block) else { continue };
+            let bytes = match self.bitmaps.get(&at) {
+                Some(bitmap) => bitmap.bytes().to_vec(),
+                None => Bitmap::uniform(bitmap_bytes, true).bytes().to_vec(),
+            };
+            self.dirty_bitmaps.remove(&at);
+            steps.push(Step::Write { part: Part::Bitmap, at, bytes });
+        }
+        if std::mem::take(&mut self.footer_is_due) {
+            let bytes = self.footer.encode().to_vec();
+            steps.push(Step::Write { part: Part::Footer, at: self.end, bytes });
+        }
+        steps.push(Step::Flush);
+        for (sector, bytes) in self.table.take_dirty() {
+            let at = self.layout.table_at + sector * SECTOR_BYTES;
+            steps.push(Step::Write { part: Part::Table, at, bytes });
+        }
+        for at in std::mem::take(&mut self.dirty_bitmaps) {
+            let Some(bitmap) = self.bitmaps.get(&at) else { continue };
+            steps.push(Step::Write { part: Part::Bitmap, at, bytes: bitmap.bytes().to_vec() });
+        }
+        if !matches!(steps.last(), Some(Step::Flush)) {
+            steps.push(Step::Flush);
+        }
+        self.leaving.append(&mut self.let_go);
+        Ok(steps)
+    }
+
+    fn committed(&mut self) -> bool {
+        self.left.append(&mut self.leaving);
+        !self.left.is_empty()
+    }
+
+    fn reuse(&mut self) {
+        self.free.append(&mut self.left);
+    }
+
+    fn used_len(&self) -> u64 {
+        self.end + FOOTER_BYTES as u64
+    }
+
+    fn extent(&self, at: u64) -> (u64, bool) {
+        let first = at / self.layout.block_bytes;
+        let is_here = |block: u64| self.is_differencing() || self.table.get(block).is_some();
+        let mapped = is_here(first);
+        let end = (first + 1..self.layout.blocks()).find(|block| is_here(*block) != mapped);
+        let end = end.map_or(self.layout.len_bytes, |block| block * self.layout.block_bytes);
+        (end - at, mapped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: u64 = 100 << 20;
+
+    fn map() -> DynamicMap {
+        DynamicMap::empty(DISK, super::super::BLOCK_BYTES).expect("a map")
+    }
+
+    fn parts(map: &mut DynamicMap, at: u64, len: u64) -> Vec<(Part, u64)> {
+        let mut io = Vec::new();
+        map.write_through(at, len, &mut io).expect("room");
+        io.iter().map(|io| (io.part, io.len)).collect()
+    }
+
+    #[test]
+    fn the_first_touch_writes_metadata_and_the_second_does_not() {
+        let mut map = map();
+        let expected =
+            [(Part::Bitmap, 512), (Part::Payload, 65_536), (Part::Footer, 512), (Part::Table, 512)];
+        assert_eq!(parts(&mut map, 3 << 20, 65_536), expected);
+        assert_eq!(parts(&mut map, 3 << 20, 65_536), [(Part::Payload, 65_536)]);
+        // Over the border of a block that is there into one that is not.
+        let crossing = parts(&mut map, (4 << 20) - 4096, 8192);
+        let payloads = crossing.iter().filter(|(part, len)| (*part, *len) == (Part::Payload, 4096)).count();
+        assert_eq!((payloads, crossing.len()), (2, 5));
+    }
+
+    #[test]
+    fn reads_find_what_was_placed_and_zeros_elsewhere() {
+        let mut map = map();
+        parts(&mut map, 2 << 20, 512);
+        let mut out = Extents::new();
+        map.read((2 << 20) - 512, 1024, &mut out).expect("no wait");
+        let first = map.layout().blocks_from + map.layout().bitmap_bytes();
+        let wanted = [
+            Extent { at: (2 << 20) - 512, len: 512, source: Source::Zeros },
+            Extent { at: 2 << 20, len: 512, source: Source::File(first) },
+        ];
+        assert_eq!(out[..], wanted);
+    }
+
+    #[test]
+    fn the_space_of_a_zeroed_block_is_used_again_only_when_nobody_uses_it() {
+        let mut map = map();
+        parts(&mut map, 0, 512);
+        let before = map.used_len();
+        let mut out = Extents::new();
+        map.zero(0, 2 << 20, &mut out).expect("no wait");
+        assert!(out.is_empty());
+        map.commit().expect("steps");
+        let place = map.reserve(1).expect("room").at;
+        assert!(place >= before - 512, "its old place is not free before the commit is durable");
+        assert!(map.committed());
+        map.reuse();
+        assert_eq!(map.reserve(2).expect("room").at, map.layout().blocks_from);
+    }
+
+    #[test]
+    fn a_differencing_image_has_the_sectors_that_were_written() {
+        let mut map = map();
+        map.footer.kind = Kind::Differencing;
+        parts(&mut map, 4096, 1024);
+        let mut out = Extents::new();
+        map.read(0, 8192, &mut out).expect("its bitmap is there");
+        let kinds: Vec<_> = out.iter().map(|e| (e.at, e.len, e.source == Source::Parent)).collect();
+        assert_eq!(kinds, [(0, 4096, true), (4096, 1024, false), (5120, 3072, true)]);
+    }
+
+    use crate::Extent;
+}

@@ -1,0 +1,142 @@
+//! Reading the metadata of a VHD from its file.
+
+use world::Drive;
+
+use super::header::LOCATOR_BYTES_MAX;
+use super::{
+    DynamicHeader, DynamicMap, FOOTER_BYTES, FixedMap, Footer, HEADER_BYTES, Kind, Layout, Locator, Platform,
+};
+use crate::image::read_vec;
+use crate::{Map, VdiskError};
+
+/// What was found in a file.
+pub(crate) struct Opened {
+    pub(crate) footer: Footer,
+    pub(crate) header: Option<DynamicHeader>,
+    pub(crate) map: Box<dyn Map>,
+    /// What of the table cannot be.
+    pub(crate) faults: Vec<String>,
+    /// What is well but could be better, or was put right by a second copy.
+    pub(crate) notes: Vec<String>,
+    pub(crate) parent_paths: Vec<String>,
+    /// Where the file ought to end, when what is behind is left from a power cut.
+    pub(crate) cut_to: Option<u64>,
+}
+
+/// Reads footer, header and table, and holds them against each other.
+pub(crate) async fn open(drive: &Drive) -> Result<Opened, VdiskError> {
+    let footer_bytes = FOOTER_BYTES as u64;
+    let len = drive.len_bytes();
+    if len < footer_bytes {
+        let cause = format!("{len} bytes hold no footer");
+        return Err(VdiskError::Foreign { format: "VHD", cause });
+    }
+    let at_end = Footer::parse(&read_vec(drive, len - footer_bytes, footer_bytes).await?);
+    if let Ok(footer) = &at_end
+        && footer.kind == Kind::Fixed
+    {
+        return fixed(footer.clone(), len);
+    }
+    let at_start = Footer::parse(&read_vec(drive, 0, footer_bytes).await?);
+    let mut notes = Vec::new();
+    let footer = match (at_end.clone(), at_start) {
+        (Ok(footer), Ok(_)) => footer,
+        (Ok(footer), Err(error)) => {
+            notes.push(format!("the copy of the footer at byte 0: {error}"));
+            footer
+        }
+        (Err(error), Ok(footer)) => {
+            notes.push(format!("the footer at the end: {error}"));
+            footer
+        }
+        // The more telling of the two: a damaged one, not a missing one.
+        (Err(end @ VdiskError::Damaged { .. }), Err(_)) => return Err(end),
+        (Err(_), Err(start)) => return Err(start),
+    };
+    let Some(header_at) = footer.header_at else {
+        return Err(VdiskError::damaged(
+            "the footer",
+            "only its copy is there, and it says the image is fixed",
+        ));
+    };
+    grown(drive, footer, header_at, at_end.is_ok(), notes).await
+}
+
+fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
+    let payload = len - FOOTER_BYTES as u64;
+    if payload < footer.len_bytes {
+        let cause = format!("a disk of {} bytes cannot lie in {payload} bytes", footer.len_bytes);
+        return Err(VdiskError::damaged("the footer", cause));
+    }
+    let map = Box::new(FixedMap::new(footer.len_bytes));
+    let (faults, notes, parent_paths) = Default::default();
+    Ok(Opened { footer, header: None, map, faults, notes, parent_paths, cut_to: None })
+}
+
+async fn grown(
+    drive: &Drive,
+    footer: Footer,
+    header_at: u64,
+    has_end: bool,
+    notes: Vec<String>,
+) -> Result<Opened, VdiskError> {
+    let len = drive.len_bytes();
+    let header = DynamicHeader::parse(&read_vec(drive, header_at, HEADER_BYTES as u64).await?)?;
+    let mut layout = Layout {
+        len_bytes: footer.len_bytes,
+        block_bytes: header.block_bytes.into(),
+        table_at: header.table_at,
+        blocks_from: 0,
+    };
+    if layout.blocks() > header.entries.into() {
+        let cause = format!("{} entries are too few for {} blocks", header.entries, layout.blocks());
+        return Err(VdiskError::damaged("the block allocation table", cause));
+    }
+    if layout.table_at + layout.table_bytes() > len {
+        return Err(VdiskError::damaged("the block allocation table", "it passes the end of the file"));
+    }
+    // Blocks lie behind the headers; a table or a locator may lie among them, when it was moved.
+    layout.blocks_from = header_at + HEADER_BYTES as u64;
+    let reserved = reserved(&layout, &header);
+    let table = read_vec(drive, layout.table_at, layout.table_bytes()).await?;
+    let mut map = DynamicMap::parse(layout, footer.clone(), &table, &reserved);
+    let faults = map.faults(len);
+    let mut parent_paths = Vec::new();
+    if footer.kind == Kind::Differencing {
+        for locator in &header.locators {
+            parent_paths.extend(path(drive, locator).await?);
+        }
+    }
+    let cut_to = (!has_end && faults.is_empty()).then(|| map.used_len());
+    if !has_end {
+        map.write_footer();
+    }
+    Ok(Opened { footer, header: Some(header), map: Box::new(map), faults, notes, parent_paths, cut_to })
+}
+
+/// Where no block may lie: first byte and the one behind the last.
+fn reserved(layout: &Layout, header: &DynamicHeader) -> Vec<(u64, u64)> {
+    // All entries that the header speaks of, not only those of the disk: it may have been made larger.
+    let table_bytes = (u64::from(header.entries) * 4).next_multiple_of(512).max(layout.table_bytes());
+    let locators = header.locators.iter().map(|l| (l.at, l.at + u64::from(l.space)));
+    locators.chain([(layout.table_at, layout.table_at + table_bytes)]).collect()
+}
+
+/// The path that a locator has, if it can be one.
+async fn path(drive: &Drive, locator: &Locator) -> Result<Option<String>, VdiskError> {
+    if locator.len == 0 || locator.len > LOCATOR_BYTES_MAX || !locator.at.is_multiple_of(512) {
+        return Ok(None);
+    }
+    let bytes = read_vec(drive, locator.at, u64::from(locator.len).next_multiple_of(512)).await?;
+    let bytes = &bytes[..locator.len as usize];
+    Ok(match locator.platform {
+        Platform::MacOs => {
+            std::str::from_utf8(bytes).ok().map(|text| text.trim_start_matches("file://").to_owned())
+        }
+        Platform::WindowsRelative | Platform::WindowsAbsolute => {
+            let (units, _) = bytes.as_chunks::<2>();
+            let units: Vec<u16> = units.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
+            String::from_utf16(&units).ok().map(|text| text.trim_end_matches('\0').to_owned())
+        }
+    })
+}

@@ -1,0 +1,90 @@
+//! Opening files that hold virtual disks: their length is their own, and they lie on any file system.
+
+use std::cell::Cell;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use rustix::fs::{FlockOperation, flock};
+use world::{Drive, DriveInfo, ImageAccess, OpenError};
+
+use crate::file_drive::{FileDrive, IMAGE_BLOCK_BYTES, Medium, Zeroing};
+use crate::file_open::{Opening, direct_alignment, folder_of, open_error, punches_holes};
+use crate::operations::Reactor;
+use crate::presence::Presence;
+
+/// Opens (or makes) an image file as a drive whose length may change.
+pub(crate) fn open(reactor: &Rc<Reactor>, path: &Path, access: ImageAccess) -> Result<Drive, OpenError> {
+    let opening = Opening { path };
+    let file = options(access, 0).open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
+        io::ErrorKind::NotFound => opening.refuse("no such file"),
+        io::ErrorKind::AlreadyExists => opening.refuse("it exists already: remove it first"),
+        _ => open_error(&opening, &e),
+    })?;
+    let facts = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?;
+    if !facts.is_file() {
+        return Err(opening.refuse("it is not a regular file"));
+    }
+    let lock = match access {
+        ImageAccess::Read => FlockOperation::NonBlockingLockShared,
+        ImageAccess::Write | ImageAccess::Create => FlockOperation::NonBlockingLockExclusive,
+    };
+    flock(&file, lock).map_err(|_| opening.refuse("in use: somebody else has it open"))?;
+    if access == ImageAccess::Create {
+        // The file's name must survive a power cut as well as what is flushed to it.
+        let folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
+        folder.map_err(|e| opening.refuse_io("its directory cannot be written", &e))?;
+    }
+    let len = facts.len();
+    let (file, memory_align) = directly(&opening, file, access, len)?;
+    let block = IMAGE_BLOCK_BYTES as u64;
+    let punches = access != ImageAccess::Read && punches_holes(&file, len);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let zeroing = if punches { Zeroing::Fallocate(mode) } else { Zeroing::Writes };
+    let fd = file.into();
+    // It may be cut at any time by who has it open: only that it is there is asked.
+    let presence =
+        Presence::new(path, &fd, 0).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
+    let name = path.display().to_string();
+    let info = DriveInfo {
+        name: name.clone(),
+        len_bytes: len.div_ceil(block) * block,
+        block_bytes: IMAGE_BLOCK_BYTES as u32,
+        volatile_cache: true,
+        cheap_zero: punches,
+    };
+    let medium = Medium { fd, name, presence, zeroing: Cell::new(zeroing), memory_align, is_image: true };
+    Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium))))
+}
+
+fn options(access: ImageAccess, flags: i32) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(access != ImageAccess::Read).create_new(access == ImageAccess::Create);
+    options.mode(0o600).custom_flags(flags);
+    options
+}
+
+/// The file without the page cache where that takes blocks of 512 bytes, and what memory lies on then; else the file as it is.
+fn directly(
+    opening: &Opening,
+    file: File,
+    access: ImageAccess,
+    len: u64,
+) -> Result<(File, usize), OpenError> {
+    let block = IMAGE_BLOCK_BYTES as u64;
+    let fits = direct_alignment(&file).filter(|a| {
+        a.block > 0 && u64::from(a.block) <= block && len.is_multiple_of(block) && a.memory.is_power_of_two()
+    });
+    let Some(alignment) = fits else { return Ok((file, 1)) };
+    // The lock belongs to the opening that holds it: the flag is changed on that, not on a second one.
+    let flags =
+        rustix::fs::fcntl_getfl(&file).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
+    match rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::DIRECT) {
+        Ok(()) => Ok((file, alignment.memory as usize)),
+        Err(_) if access == ImageAccess::Read => Ok((file, 1)),
+        Err(e) => Err(opening.refuse_io("O_DIRECT cannot be switched on", &e.into())),
+    }
+}
