@@ -36,6 +36,7 @@ pub mod results;
 pub mod sanboot;
 pub mod scenario;
 pub mod stats;
+mod timed_array;
 mod timed_drive;
 mod toml_text;
 mod vaai;

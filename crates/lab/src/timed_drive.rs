@@ -15,7 +15,7 @@ use world::{
     Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Instant, Io, Listener,
     NetError, OpenError, Stream, StreamOptions, World, WorldBackend,
 };
-use world_model::drives::{Completion, DriveModel, Kind, Prepared, Request};
+use world_model::drives::{Completion, DriveModel, Kind, Prepared, Request, Usage};
 
 /// The unit in which content is kept. Pages of zeros are not kept: so terabytes that are written with zeros cost no memory.
 const PAGE: u64 = 4096;
@@ -33,12 +33,30 @@ pub(crate) struct Drives {
 
 /// A world with these drives.
 pub(crate) fn world_with(inner: World, drives: Drives) -> World {
-    World::new(Rc::new(TimedWorld { inner, drives }))
+    metered_world_with(inner, drives).0
+}
+
+/// A world with these drives, and what tells how much they work.
+pub(crate) fn metered_world_with(inner: World, drives: Drives) -> (World, Meter) {
+    let meter = Meter::default();
+    (World::new(Rc::new(TimedWorld { inner, drives, opened: meter.clone() })), meter)
+}
+
+/// How much the drives of a world work.
+#[derive(Clone, Default)]
+pub(crate) struct Meter(Rc<RefCell<BTreeMap<String, Rc<Shared>>>>);
+
+impl Meter {
+    /// What each drive that was opened has done so far, by name.
+    pub(crate) fn usage(&self) -> BTreeMap<String, Usage> {
+        self.0.borrow().iter().map(|(name, shared)| (name.clone(), shared.usage())).collect()
+    }
 }
 
 struct TimedWorld {
     inner: World,
     drives: Drives,
+    opened: Meter,
 }
 
 impl WorldBackend for TimedWorld {
@@ -65,7 +83,9 @@ impl WorldBackend for TimedWorld {
     fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         match spec {
             DriveSpec::Modelled { name } if self.drives.names.contains(name) => {
-                Ok(open(&self.inner, name, &self.drives))
+                let (drive, shared) = open(&self.inner, name, &self.drives);
+                self.opened.0.borrow_mut().insert(name.clone(), shared);
+                Ok(drive)
             }
             other => self.inner.open_drive(other),
         }
@@ -80,7 +100,7 @@ impl WorldBackend for TimedWorld {
     }
 }
 
-fn open(world: &World, name: &str, drives: &Drives) -> Drive {
+fn open(world: &World, name: &str, drives: &Drives) -> (Drive, Rc<Shared>) {
     let info = DriveInfo {
         name: name.to_owned(),
         len_bytes: drives.prepared.len_bytes() / PAGE * PAGE,
@@ -95,10 +115,28 @@ fn open(world: &World, name: &str, drives: &Drives) -> Drive {
         ops: RefCell::default(),
         pages: RefCell::default(),
         armed: Cell::default(),
+        queue: Cell::default(),
     };
+    let shared = Rc::new(shared);
     let drive =
-        TimedDrive { shared: Rc::new(shared), reads: Completions::default(), others: Completions::default() };
-    Drive::new(info, Box::new(drive))
+        TimedDrive { shared: shared.clone(), reads: Completions::default(), others: Completions::default() };
+    (Drive::new(info, Box::new(drive)), shared)
+}
+
+/// Requests in a drive, over time.
+#[derive(Clone, Copy, Default)]
+struct Queue {
+    len: u64,
+    since_ns: u64,
+    /// How long requests were in it, added up.
+    held_ns: u64,
+}
+
+impl Queue {
+    /// With `len` requests from now on.
+    fn with(self, len: u64, now_ns: u64) -> Queue {
+        Queue { len, since_ns: now_ns, held_ns: self.held_ns + self.len * (now_ns - self.since_ns) }
+    }
 }
 
 /// A request and what is done when it ends.
@@ -117,6 +155,7 @@ struct Shared {
     ops: RefCell<Vec<Option<Op>>>,
     pages: RefCell<BTreeMap<u64, Box<[u8]>>>,
     armed: Cell<Option<u64>>,
+    queue: Cell<Queue>,
 }
 
 struct TimedDrive {
@@ -172,6 +211,8 @@ impl Shared {
             free as u64
         };
         let (now, mut done) = (self.world.now().0, Vec::new());
+        let queue = self.queue.get();
+        self.queue.set(queue.with(queue.len + 1, now));
         self.catch_up(now, &mut done);
         let request = Request { token, kind, block: at / BLOCK_BYTES, blocks: len / BLOCK_BYTES };
         self.model.borrow_mut().submit(now, request, &mut done);
@@ -194,6 +235,8 @@ impl Shared {
             let shared = self.clone();
             self.world.spawn(async move {
                 shared.world.sleep_until(Instant(completion.at_ns)).await;
+                let queue = shared.queue.get();
+                shared.queue.set(queue.with(queue.len - 1, shared.world.now().0));
                 let op = shared.ops.borrow_mut()[completion.token as usize].take();
                 op.into_iter().for_each(|op| shared.end(op));
             });
@@ -211,6 +254,11 @@ impl Shared {
             shared.catch_up(shared.world.now().0, &mut done);
             shared.arm(done);
         });
+    }
+
+    fn usage(&self) -> Usage {
+        let queue = self.queue.get();
+        Usage { held_ns: queue.with(queue.len, self.world.now().0).held_ns, ..self.model.borrow().usage() }
     }
 
     fn end(&self, op: Op) {

@@ -28,6 +28,23 @@ pub struct Options {
     pub command: String,
 }
 
+impl Options {
+    fn checked_scale(&self) -> Result<Option<f64>, VerifyError> {
+        match self.scale {
+            Some(scale) if !(scale > 0.0 && scale <= 1.0) => Err(VerifyError::Scale(scale)),
+            scale => Ok(scale),
+        }
+    }
+
+    /// Somebody's LUs, if their content may be lost.
+    pub(crate) fn agreed_targets(&self) -> Result<&[String], VerifyError> {
+        match self.destroy_data || self.targets.is_empty() {
+            true => Ok(&self.targets),
+            false => Err(VerifyError::WouldDestroy(self.targets.join(" and "))),
+        }
+    }
+}
+
 /// What the command line says of `sanboot` besides.
 #[derive(Clone, Debug, Default)]
 pub struct SanbootOptions {
@@ -37,9 +54,11 @@ pub struct SanbootOptions {
     pub sweep: bool,
     /// Only these layouts; none: all.
     pub layouts: Vec<Layout>,
+    /// Where.
+    pub world: World,
 }
 
-/// Where `qos` is verified.
+/// Where something is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum World {
     /// Virtual time.
@@ -64,6 +83,9 @@ pub enum VerifyError {
     /// Data would be lost.
     #[error("everything on {0} would be overwritten: say --destroy-data if that is meant")]
     WouldDestroy(String),
+    /// It can be pointed at nothing there.
+    #[error("--target: somebody's LUs are used in real time: say --world real")]
+    Modelled,
     /// The scale is no share.
     #[error("--scale {0}: is over 0 and at most 1 (0.02 is 2 GiB of the published 100)")]
     Scale(f64),
@@ -75,10 +97,7 @@ pub enum VerifyError {
 /// Runs `vaai`, prints the answer, writes the report. Gives whether every check held.
 pub fn vaai(options: &Options) -> Result<bool> {
     let mut scenario = Scenario::load(options.scenario.as_deref())?;
-    if let Some(scale) = options.scale {
-        if !(scale > 0.0 && scale <= 1.0) {
-            return Err(VerifyError::Scale(scale).into());
-        }
+    if let Some(scale) = options.checked_scale()? {
         scenario.vaai.run.scale = scale;
     }
     if !(1..=1000).contains(&options.repeats) {
@@ -90,6 +109,11 @@ pub fn vaai(options: &Options) -> Result<bool> {
 
 /// Runs `sanboot`, prints the answer, writes what it found. Gives whether every check held.
 pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
+    if own.world == World::Model && !options.targets.is_empty() {
+        return Err(VerifyError::Modelled.into());
+    }
+    options.checked_scale()?;
+    options.agreed_targets()?;
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     crate::sanboot::verify(options, own)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Verify {
     /// Which verification
     #[arg(value_enum, default_value_t = Which::All)]
     which: Which,
-    /// Someone else's storage, as iscsi://host:port/target/lun; twice for a second LU
+    /// Someone else's storage, as iscsi://host:port/target/lun; vaai takes a second LU, sanboot one for each server
     #[arg(long = "target")]
     targets: Vec<String>,
     /// Agree that the LUs behind --target are overwritten
@@ -35,7 +35,7 @@ pub(crate) struct Verify {
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
     #[arg(long)]
     sweep: bool,
-    /// Where qos runs
+    /// Where qos and sanboot run
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
     /// Only these layouts of sanboot
@@ -103,12 +103,13 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         scenario: verify.scenario.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
+    let world = if verify.world == WorldName::Real { World::Real } else { World::Model };
     let sanboot = SanbootOptions {
+        world,
         quick: verify.quick,
         sweep: verify.sweep,
         layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
     };
-    let world = if verify.world == WorldName::Real { World::Real } else { World::Model };
     let qos = QosOptions { quick: verify.quick, world };
     let held = match verify.which {
         Which::Vaai => lab::verify::vaai(&options)?,

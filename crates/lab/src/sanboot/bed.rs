@@ -20,7 +20,7 @@ use super::scenario::{SERVERS_MAX, Sanboot};
 use crate::drives;
 use crate::modelled::{Started, start};
 
-const TARGET: &str = "iqn.2026-11.model:array";
+pub(super) const TARGET: &str = "iqn.2026-11.model:array";
 /// Disks that only hold content while an array is made.
 const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 
@@ -38,7 +38,7 @@ impl Shape {
         match layout {
             Layout::Raid5x4 => Some(Shape { groups: 4, drives_per_group: 3, level: Level::Raid5 }),
             Layout::Raid1x8 => Some(Shape { groups: 8, drives_per_group: 2, level: Level::Raid1 }),
-            Layout::Internal => None,
+            Layout::Internal | Layout::Given => None,
         }
     }
 
@@ -181,7 +181,7 @@ pub(super) fn group(number: u32) -> String {
 /// The controller that owns the system disks.
 const OWNER: usize = 0;
 
-fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
+pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
     let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let groups = (0..shape.groups).map(|g| GroupConfig {
         stripe_unit_bytes: sanboot.array.stripe_unit.0 as u32,

@@ -73,9 +73,9 @@ fn rates(survey: &Survey<'_>, pattern: Pattern) -> Option<Figure> {
         x: servers_axis(),
         y: value_axis("I/O per second and server", ""),
         series,
-        note: Some(
-            "The internal disk is each server's own: it was measured once and is drawn for all.".into(),
-        ),
+        note: (!survey.servers(pattern, Layout::Internal).is_empty()).then(|| {
+            "The internal disk is each server's own: it was measured once and is drawn for all.".into()
+        }),
         ..Figure::default()
     })
 }
@@ -93,6 +93,10 @@ fn rates_title(survey: &Survey<'_>, pattern: Pattern) -> String {
             None => format!("{name} still gives {} × the internal disk with {last}", digits(ratio(*last)?)),
         })
     };
+    if let Some(last) = survey.servers(pattern, Layout::Given).last() {
+        let each = survey.estimate(pattern, Layout::Given, *last).map_or(0.0, |e| e.mean);
+        return format!("{}: each of {last} gets {each:.0}", capital(pattern_words(pattern)));
+    }
     let parts: Vec<String> = [Layout::Raid5x4, Layout::Raid1x8].into_iter().filter_map(part).collect();
     format!("{}: {}", capital(pattern_words(pattern)), parts.join("; "))
 }
@@ -160,6 +164,9 @@ fn port(survey: &Survey<'_>) -> Option<Figure> {
     let at = survey.port_mb_per_s(pattern, Layout::Raid1x8, PUBLISHED_SERVERS);
     let title = match at.is_empty() {
         true => "Sequential reads: what the port carries".to_owned(),
+        false if survey.is_real() => {
+            format!("{PUBLISHED_SERVERS} servers read {:.0} MB/s over iSCSI", mean(&at).mean)
+        }
         false => {
             let mb_per_s = mean(&at).mean;
             format!(
@@ -176,7 +183,10 @@ fn port(survey: &Survey<'_>) -> Option<Figure> {
         x: servers_axis(),
         y: value_axis("through the port", "MB/s"),
         series,
-        marks: vec![mark("published, 8 servers", 120.0), mark("the port", PORT_MB_PER_S)],
+        marks: match survey.is_real() {
+            true => vec![],
+            false => vec![mark("published, 8 servers", 120.0), mark("the port", PORT_MB_PER_S)],
+        },
         ..Figure::default()
     })
 }

@@ -19,6 +19,7 @@ use world_model::station::Station;
 
 use super::results::{Pattern, ServerRate};
 use super::scenario::Sanboot;
+use crate::hosts::Disk;
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
 const COMMAND_BYTES: u64 = 48;
@@ -35,6 +36,8 @@ pub(super) enum Target {
     Lu(LocalSession),
     /// In the server.
     Disk(Drive),
+    /// Behind a session over iSCSI: port and controller are real.
+    Session(Disk),
 }
 
 /// One I/O.
@@ -138,11 +141,13 @@ pub(super) struct Ramp {
     transfer_bytes: u64,
     /// Where the file is on a disk in a server.
     disk_from: u64,
-    zeros: Data,
+    /// What is written: zeros, which cost no memory where drives are modelled.
+    content: Data,
     pub(super) counts: Cell<Counts>,
     /// Commands that the array or the disk was given, those that fill the cache included.
     pub(super) executed: Cell<u64>,
     failure: RefCell<Option<String>>,
+    stopped: Cell<bool>,
 }
 
 /// What all servers did together.
@@ -194,11 +199,17 @@ impl Ramp {
             costs,
             transfer_bytes,
             disk_from: sanboot.internal.from.0,
-            zeros: Buf::shared_zeros(transfer_bytes as usize).freeze(),
+            content: Buf::shared_zeros(transfer_bytes as usize).freeze(),
             counts: Cell::default(),
             executed: Cell::default(),
             failure: RefCell::default(),
+            stopped: Cell::default(),
         }
+    }
+
+    /// With other content to write, at least as long as what is written at once: somebody's array may treat zeros as nothing.
+    pub(super) fn with_content(self, content: Data) -> Ramp {
+        Ramp { content, ..self }
     }
 
     /// Begins: each server keeps so many in flight from now on.
@@ -227,7 +238,7 @@ impl Ramp {
     async fn go_on(&self, server: usize, number: usize) -> Result<()> {
         let server = &self.servers[server];
         let stream = number % server.walk.borrow().next.len();
-        loop {
+        while !self.stopped.get() {
             let (transfer, reads) = server.walk.borrow_mut().next(stream);
             let began = self.world.now();
             let work_ns = self.host_ns(server);
@@ -245,6 +256,12 @@ impl Ramp {
             tally.response_ns += took.as_nanos() as u64;
             tally.responses_us.saturating_record((took.as_micros() as u64).max(1));
         }
+        Ok(())
+    }
+
+    /// No server begins anything more.
+    pub(super) fn stop(&self) {
+        self.stopped.set(true);
     }
 
     fn host_ns(&self, server: &Server) -> u64 {
@@ -253,6 +270,9 @@ impl Ramp {
     }
 
     async fn wait_at(&self, station: &RefCell<Station>, work_ns: u64) {
+        if work_ns == 0 {
+            return;
+        }
         let end = station.borrow_mut().serve(self.world.now().0, work_ns);
         self.world.sleep_until(Instant(end)).await;
     }
@@ -266,6 +286,10 @@ impl Ramp {
     async fn reach(&self, server: &Server, op: Op) -> Result<bool> {
         let session = match &server.target {
             Target::Disk(drive) => return self.use_disk(drive, op).await.map(|()| false),
+            Target::Session(disk) => {
+                // What waited for a drive only the array knows.
+                return self.use_session(disk, op, self.transfer_bytes).await.map(|()| false);
+            }
             Target::Lu(session) => session,
         };
         let (to, from) = if op.reads { (0, self.transfer_bytes) } else { (self.transfer_bytes, 0) };
@@ -289,7 +313,7 @@ impl Ramp {
         cdb[0] = if op.reads { READ_16 } else { WRITE_16 };
         cdb[2..10].copy_from_slice(&(op.at / BLOCK_BYTES).to_be_bytes());
         cdb[10..14].copy_from_slice(&((bytes / BLOCK_BYTES) as u32).to_be_bytes());
-        let data_out = if op.reads { Pieces::new() } else { Pieces::from(self.zeros.clone()) };
+        let data_out = if op.reads { Pieces::new() } else { Pieces::from(self.content.clone()) };
         let request =
             Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: bytes as u32, tag };
         self.executed.set(self.executed.get() + 1);
@@ -305,7 +329,16 @@ impl Ramp {
         let at = self.disk_from + op.at;
         match op.reads {
             true => drive.read(at, Buf::shared_zeros(self.transfer_bytes as usize)).await.result?,
-            false => drive.write(at, self.zeros.clone()).await?,
+            false => drive.write(at, self.content.clone()).await?,
+        }
+        Ok(())
+    }
+
+    async fn use_session(&self, disk: &Disk, op: Op, bytes: u64) -> Result<()> {
+        self.executed.set(self.executed.get() + 1);
+        match op.reads {
+            true => disk.read(op.at, bytes).await.map(drop)?,
+            false => disk.write(op.at, Pieces::from(self.content.slice(..bytes as usize))).await?,
         }
         Ok(())
     }
@@ -315,6 +348,7 @@ impl Ramp {
         let server = &self.servers[server];
         match &server.target {
             Target::Lu(session) => self.execute(session, server, op, bytes).await,
+            Target::Session(disk) => self.use_session(disk, op, bytes).await,
             Target::Disk(_) => Ok(()),
         }
     }

@@ -17,6 +17,7 @@ mod inputs;
 mod measured;
 mod point;
 pub mod ramp;
+mod real;
 mod report;
 pub mod results;
 mod run;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::claims::{self, Judged};
-use super::results::{Pattern, Results, Source};
+use super::results::{Layout, Pattern, Results, Source};
 use super::summary::{self, SHARED};
 use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
 use super::sweep::{self, Row};
@@ -91,7 +91,7 @@ fn whole(run: &Finished<'_>, survey: &Survey<'_>, judged: &[Judged]) -> Report {
         version: report::VERSION,
         title: run.question.into(),
         scenario: results.scenario.clone(),
-        world: "model",
+        world: if survey.is_real() { "real" } else { "model" },
         generated: now_rfc3339(),
         answer: summary::answer(survey),
         verdict: verdict(judged, results.stopped),
@@ -107,16 +107,42 @@ fn whole(run: &Finished<'_>, survey: &Survey<'_>, judged: &[Judged]) -> Report {
             scenario_text: run.scenario_text.into(),
             versions: vec![Version { name: "masu".into(), version: results.version.clone() }],
             machine: run.machine.clone(),
-            modelled: vec![
-                "drives, port, controllers' processors and servers, in virtual time: docs/model.md says how, and how far off".into(),
-                "content: blocks are zeros, so that terabytes cost no memory".into(),
-            ],
-            real: vec!["cache, pools, RAID groups: the array's own code, as it serves real hosts".into()],
+            modelled: modelled(survey),
+            real: real(survey),
             calibrated: tables::inputs(survey, Source::Calibrated),
             repeats,
-            scale: Some(format!("full size: {}", tables::inputs(survey, Source::Published).join(", "))),
+            scale: Some(scale(survey)),
         },
         files: run.files.clone(),
+    }
+}
+
+fn modelled(survey: &Survey<'_>) -> Vec<String> {
+    let is_given = survey.results.points.iter().any(|point| point.layout == Layout::Given);
+    match (survey.is_real(), is_given) {
+        (false, _) => vec![
+            "drives, port, controllers' processors and servers, in virtual time: docs/model.md says how, and how far off".into(),
+            "content: blocks are zeros, so that terabytes cost no memory".into(),
+        ],
+        (true, false) => vec!["drives: each request takes as long by the clock as the model says; that is done by the controller's thread, and counts as its time".into()],
+        (true, true) => vec![],
+    }
+}
+
+fn real(survey: &Survey<'_>) -> Vec<String> {
+    match survey.is_real() {
+        false => vec!["cache, pools, RAID groups: the array's own code, as it serves real hosts".into()],
+        true => vec![
+            "servers: initiators, each with a session of its own over TCP".into(),
+            "the array: its own code behind its iSCSI port, or the LUs given".into(),
+        ],
+    }
+}
+
+fn scale(survey: &Survey<'_>) -> String {
+    match survey.is_real() {
+        false => format!("full size: {}", tables::inputs(survey, Source::Published).join(", ")),
+        true => "files and cache are scaled alike; drives and the places of LUs on them are not".into(),
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Layout {
     Raid1x8,
     /// A disk of its own in each server.
     Internal,
+    /// Somebody's LUs, one for each server; what is behind them is not known.
+    Given,
 }
 
 /// One pattern on one layout with so many servers, once.
@@ -222,7 +224,9 @@ impl Pattern {
 
 impl Layout {
     /// All, in the order of the figures.
-    pub const ALL: [Layout; 3] = [Layout::Raid5x4, Layout::Raid1x8, Layout::Internal];
+    pub const ALL: [Layout; 4] = [Layout::Raid5x4, Layout::Raid1x8, Layout::Internal, Layout::Given];
+    /// Those that are modelled.
+    pub const MODELLED: [Layout; 3] = [Layout::Raid5x4, Layout::Raid1x8, Layout::Internal];
 
     /// As it is called in files.
     pub fn name(self) -> &'static str {
@@ -230,6 +234,7 @@ impl Layout {
             Layout::Raid5x4 => "raid5x4",
             Layout::Raid1x8 => "raid1x8",
             Layout::Internal => "internal",
+            Layout::Given => "given",
         }
     }
 }

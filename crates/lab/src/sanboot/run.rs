@@ -52,7 +52,7 @@ impl Pace {
 }
 
 /// The points, in the order of the results.
-fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
+pub(super) fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
     let run = &sanboot.run;
     let mut all = Vec::new();
     for pattern in Pattern::ALL {
@@ -60,7 +60,9 @@ fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
             // Servers do not share their internal disks: one says what each has.
             let (within, beyond) = match layout {
                 Layout::Internal => (&[1][..], &[][..]),
-                Layout::Raid5x4 | Layout::Raid1x8 => (&run.servers[..], &run.servers_beyond[..]),
+                Layout::Raid5x4 | Layout::Raid1x8 | Layout::Given => {
+                    (&run.servers[..], &run.servers_beyond[..])
+                }
             };
             let once = beyond.iter().map(|servers| (*servers, 1));
             for (servers, repeats) in within.iter().map(|servers| (*servers, run.repeats)).chain(once) {
@@ -215,7 +217,7 @@ pub fn experiment(
 }
 
 /// Tells what begins: one line for each number of servers.
-fn show(progress: &Progress, which: &Which) {
+pub(super) fn show(progress: &Progress, which: &Which) {
     if which.repeat > 0 {
         return;
     }
@@ -236,7 +238,7 @@ mod tests {
         (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 5], vec![], 1);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 100, 50);
         let bytes = |threads| {
-            let plan = Plan { seed: 7, quick: false, layouts: Layout::ALL.to_vec(), threads };
+            let plan = Plan { seed: 7, quick: false, layouts: Layout::MODELLED.to_vec(), threads };
             let ran = run(&small, &plan, &Stop::default()).expect("points");
             assert_eq!(ran.results.points.len(), 6 * 5);
             serde_json::to_string_pretty(&ran.results).expect("text")

@@ -31,6 +31,8 @@ pub struct Sanboot {
     pub run: Run,
     /// What is different in the quick form.
     pub quick: Quick,
+    /// What is different in real time.
+    pub real: Real,
     /// The array.
     pub array: Array,
     /// Its ports.
@@ -108,6 +110,32 @@ pub struct Quick {
     pub round_ios: u64,
     /// The shortest.
     pub round_time: Time,
+}
+
+/// What is different in real time, where a second takes a second.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Real {
+    /// Share of the published file and cache.
+    pub scale: f64,
+    /// Numbers of servers.
+    pub servers: Vec<u32>,
+    /// The same in the quick form.
+    pub servers_quick: Vec<u32>,
+    /// How often each point is run.
+    pub repeats: u32,
+    /// Measured windows.
+    pub windows: u32,
+    /// The fewest I/Os of one.
+    pub window_ios: u64,
+    /// The shortest.
+    pub window_time: Time,
+    /// The same of a round of the warm-up.
+    pub round_ios: u64,
+    /// The shortest.
+    pub round_time: Time,
+    /// After so many, it is measured whether it has settled or not.
+    pub rounds_max: u32,
 }
 
 /// The array.
@@ -209,8 +237,39 @@ impl Sanboot {
         Sanboot { run, ..self }
     }
 
+    /// In real time: scaled, and without what is modelled of servers, port and controller, because these are there.
+    pub(super) fn real(mut self, quick: bool, scale: Option<f64>) -> Result<Sanboot, ScenarioError> {
+        let form = self.real.clone();
+        let scale = scale.unwrap_or(form.scale);
+        let scaled = |size: Size| Size((size.0 as f64 * scale) as u64 >> 20 << 20);
+        self.published.file = scaled(self.published.file);
+        self.array.cache = scaled(self.array.cache);
+        // One machine has one set of processors: a second controller would only take from the first.
+        self.array.controllers = 1;
+        self.controller.cores = 1;
+        let c = &mut self.controller;
+        for cost in [&mut c.command, &mut c.per_kib, &mut c.write, &mut c.miss, &mut self.host.io] {
+            cost.0 = Duration::ZERO;
+        }
+        self.run = Run {
+            servers: if quick { form.servers_quick } else { form.servers },
+            servers_beyond: vec![],
+            packed_to: 0,
+            repeats: form.repeats,
+            windows: form.windows,
+            window_ios: form.window_ios,
+            window_time: form.window_time,
+            round_ios: form.round_ios,
+            round_time: form.round_time,
+            rounds_max: form.rounds_max,
+            ..self.run
+        };
+        self.check("scaled")?;
+        Ok(self)
+    }
+
     pub(super) fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        let counts = [&self.run.servers, &self.quick.servers];
+        let counts = [&self.run.servers, &self.quick.servers, &self.real.servers, &self.real.servers_quick];
         let all = counts.into_iter().chain([&self.run.servers_beyond, &self.quick.servers_beyond]);
         if counts.iter().any(|list| list.is_empty())
             || all.clone().flatten().any(|n| !(1..=SERVERS_MAX).contains(n))
@@ -232,11 +291,23 @@ impl Sanboot {
         if !(2..=1000).contains(&self.run.windows) || !(2..=1000).contains(&self.quick.windows) {
             return wrong(path, "run.windows", "are between 2 and 1000");
         }
-        if !(1..=1000).contains(&self.run.rounds_max) {
+        if !(1..=1000).contains(&self.run.rounds_max) || !(1..=1000).contains(&self.real.rounds_max) {
             return wrong(path, "run.rounds_max", "is between 1 and 1000");
         }
-        let times =
-            [&self.run.window_time, &self.run.round_time, &self.quick.window_time, &self.quick.round_time];
+        if !(1..=100).contains(&self.real.repeats) || !(2..=1000).contains(&self.real.windows) {
+            return wrong(path, "real", "repeats are between 1 and 100, windows between 2 and 1000");
+        }
+        if !(self.real.scale > 0.0 && self.real.scale <= 1.0) {
+            return wrong(path, "real.scale", "is over 0 and at most 1");
+        }
+        let times = [
+            &self.run.window_time,
+            &self.run.round_time,
+            &self.quick.window_time,
+            &self.quick.round_time,
+            &self.real.window_time,
+            &self.real.round_time,
+        ];
         if times.iter().any(|t| t.0 < Duration::from_millis(1) || t.0 > Duration::from_secs(3600)) {
             return wrong(path, "run", "windows and rounds are between 1 ms and an hour");
         }

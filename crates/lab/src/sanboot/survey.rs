@@ -58,6 +58,11 @@ impl<'a> Survey<'a> {
         Survey { results, tried: vec![], whole: vec![] }
     }
 
+    /// Whether it was run in real time.
+    pub(crate) fn is_real(&self) -> bool {
+        self.results.world == "real"
+    }
+
     /// The points of one place in the figures.
     pub(crate) fn points(&self, pattern: Pattern, layout: Layout, servers: u32) -> Vec<&'a Point> {
         // A disk of its own gives the same however many others there are.
@@ -199,6 +204,7 @@ pub(crate) fn layout_words(layout: Layout) -> &'static str {
         Layout::Raid5x4 => "RAID5 × 4",
         Layout::Raid1x8 => "RAID1 × 8",
         Layout::Internal => "internal disk",
+        Layout::Given => "the LUs given",
     }
 }
 
@@ -208,14 +214,16 @@ pub(crate) fn layout_color(layout: Layout) -> &'static str {
         Layout::Raid5x4 => "orange",
         Layout::Raid1x8 => "blue",
         Layout::Internal => "grey",
+        Layout::Given => "green",
     }
 }
 
-/// Drives that a layout needs.
-pub(crate) fn drives(layout: Layout, servers: u32) -> u32 {
+/// Drives that a layout needs, as far as is known.
+pub(crate) fn drives(layout: Layout, servers: u32) -> Option<u32> {
     match layout {
-        Layout::Raid5x4 => 4 * 3,
-        Layout::Raid1x8 => 8 * 2,
-        Layout::Internal => servers,
+        Layout::Raid5x4 => Some(4 * 3),
+        Layout::Raid1x8 => Some(8 * 2),
+        Layout::Internal => Some(servers),
+        Layout::Given => None,
     }
 }

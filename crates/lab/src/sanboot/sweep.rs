@@ -106,7 +106,7 @@ fn tried(base: &Sanboot, variation: Variation, seed: u64) -> Result<Tried> {
     let mut sanboot = base.clone();
     (variation.change)(&mut sanboot);
     sanboot.check(&variation.words())?;
-    let layouts = Layout::ALL.into_iter().filter(|layout| variation.touches.has(*layout));
+    let layouts = Layout::MODELLED.into_iter().filter(|layout| variation.touches.has(*layout));
     let beds = layouts.map(|layout| Bed::make(&sanboot, layout, seed)).collect::<Result<Vec<Bed>>>()?;
     Ok(Tried { variation, sanboot, beds })
 }

@@ -34,7 +34,7 @@ fn cost(survey: &Survey<'_>) -> Table {
     for pattern in Pattern::ALL {
         for layout in Layout::ALL {
             let Some(each) = survey.estimate(pattern, layout, PUBLISHED_SERVERS) else { continue };
-            let drives = f64::from(drives(layout, PUBLISHED_SERVERS));
+            let Some(drives) = drives(layout, PUBLISHED_SERVERS).map(f64::from) else { continue };
             let servers = f64::from(PUBLISHED_SERVERS);
             rows.push(vec![
                 cell(pattern_words(pattern)),

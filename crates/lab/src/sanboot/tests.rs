@@ -14,7 +14,7 @@ const GROUPS: u32 = 4;
 fn rates(layout: Layout, servers: u32) -> Vec<f64> {
     let sharers = |n: u32| (0..servers).filter(|other| other % GROUPS == n % GROUPS).count() as f64;
     let rate = |n| match layout {
-        Layout::Internal => 170.0,
+        Layout::Internal | Layout::Given => 170.0,
         Layout::Raid1x8 => 400.0,
         Layout::Raid5x4 => 300.0 / sharers(n),
     };
@@ -80,7 +80,7 @@ fn point(pattern: Pattern, layout: Layout, servers: u32, repeat: u32) -> Point {
 fn results() -> Results {
     let mut points = Vec::new();
     for pattern in Pattern::ALL {
-        for layout in Layout::ALL {
+        for layout in Layout::MODELLED {
             let most = if layout == Layout::Internal { 1 } else { 8 };
             points
                 .extend((1..=most).flat_map(|n| (0..3).map(move |repeat| point(pattern, layout, n, repeat))));

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use iscsi::initiator::Url;
 
+use super::real;
 use super::report::{self, Finished};
 use super::results::{Layout, Point, Results};
 use super::run::{Pace, Plan, run};
@@ -13,22 +15,35 @@ use super::sweep::{self, Row};
 use crate::interrupt::Stop;
 use crate::machine::Watch;
 use crate::report::DataFile;
-use crate::verify::{Options, SanbootOptions};
+use crate::verify::{Options, SanbootOptions, World};
 
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
     let (scenario, scenario_text) = Sanboot::load(options.scenario.as_deref())?;
-    let scenario = if own.quick { scenario.quick() } else { scenario };
+    let scenario = match (own.world, own.quick) {
+        (World::Real, quick) => scenario.real(quick, options.scale)?,
+        (World::Model, true) => scenario.quick(),
+        (World::Model, false) => scenario,
+    };
     let stop = Stop::on_signals()?;
     let watch = Watch::start();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let layouts = if own.layouts.is_empty() { Layout::ALL.to_vec() } else { own.layouts.clone() };
+    let given = options.targets.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>, _>>()?;
+    let layouts = match (given.is_empty(), own.layouts.is_empty()) {
+        (false, _) => vec![Layout::Given],
+        (true, true) => Layout::MODELLED.to_vec(),
+        (true, false) => own.layouts.clone(),
+    };
     let plan = Plan { seed: options.seed, quick: own.quick, layouts, threads };
-    let ran = run(&scenario, &plan, &stop)?;
+    let ran = match own.world {
+        World::Model => run(&scenario, &plan, &stop)?,
+        World::Real => real::run(&scenario, &plan, &given, &stop)?,
+    };
     write(&options.out, &ran.results)?;
-    // What others did with the machine meanwhile changes no result: time is virtual.
-    let (machine, _) = watch.end();
-    let sweep = match own.sweep {
+    let (machine, contaminated) = watch.end();
+    // Virtual time does not see what others did with the machine.
+    let doubts = if own.world == World::Real { contaminated } else { vec![] };
+    let sweep = match own.sweep && own.world == World::Model {
         true => swept(&scenario, &plan, &options.out, &stop)?,
         false => vec![],
     };
@@ -38,11 +53,14 @@ pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
         question: &scenario.question,
         scenario_text: &scenario_text,
         machine,
-        doubts: vec![],
+        doubts,
         files: files(&ran.results),
         sweep: &sweep,
     })?;
-    println!("{}", words(&ran.pace));
+    match own.world {
+        World::Model => println!("{}", words(&ran.pace)),
+        World::Real => println!("{} I/Os took {:.0} s", ran.pace.ios, ran.pace.wall.as_secs_f64()),
+    }
     Ok(held)
 }
 

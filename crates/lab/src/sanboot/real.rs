@@ -1,0 +1,407 @@
+//! The same in real time: every server is an initiator with a session of its own over iSCSI. Its disk is a LU of an array of the laboratory's own, on
+//! modelled drives that take their time, or a LU that somebody gives.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use array::config::PortalConfig;
+use array::status::ControllerStatus;
+use array::{Config, DriveSpec, Lun};
+use futures::TryStreamExt;
+use iscsi::initiator::{Options, Session, Url};
+use world::{Buf, Data, World};
+use world_model::drives::{Prepared, Usage};
+
+use super::bed::{self, INTERNAL, Shape};
+use super::host::{Op, Ramp, Tally, Target};
+use super::measured::{ArraySample, Sample, Scene, hit_share};
+use super::point::{Which, seed_of, write_pending};
+use super::results::{Condition, Layout, Point, Results, Source};
+use super::run::{Pace, Plan, Ran, points, results_of, show};
+use super::scenario::Sanboot;
+use super::steady::{pass, warm_up};
+use crate::drives;
+use crate::hosts::Disk;
+use crate::interrupt::Stop;
+use crate::progress::Progress;
+use crate::timed_array::{Observer, TimedArray};
+use crate::timed_drive::{Drives, Meter, metered_world_with};
+
+/// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a block.
+const FILL_BYTES: u64 = 128 << 10;
+/// A file is written in such pieces before anybody reads it.
+const PREPARE_BYTES: u64 = 1 << 20;
+/// So many of either at once.
+const FILL_DEPTH: usize = 32;
+/// How long what a point left in the cache may take to its drives, and how often that is looked at.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
+const DRAIN_LOOK_TIME: Duration = Duration::from_millis(50);
+
+/// Where a layout's servers find their disks.
+enum Place {
+    Array(Box<TimedArray>),
+    Internal(Prepared),
+    Given(Vec<Url>),
+}
+
+/// Runs all points, one after the other: they share the machine.
+pub(super) fn run(sanboot: &Sanboot, plan: &Plan, given: &[Url], stop: &Stop) -> Result<Ran> {
+    let all = points(sanboot, &plan.layouts);
+    let fits = |which: &Which| which.layout != Layout::Given || which.servers as usize <= given.len();
+    let all: Vec<Which> = all.into_iter().filter(fits).collect();
+    let progress = Progress::new(all.iter().filter(|which| which.repeat == 0).count() as u64);
+    let from = Instant::now();
+    let mut done = Vec::new();
+    for &layout in &plan.layouts {
+        let place = Place::of(sanboot, layout, given, plan.seed)?;
+        for which in all.iter().filter(|which| which.layout == layout) {
+            if stop.is_asked() {
+                break;
+            }
+            show(&progress, which);
+            done.push(place.point(sanboot, which, plan.seed)?);
+        }
+    }
+    progress.end();
+    let stopped = done.len() < all.len();
+    // As in the model world: by pattern, then by layout.
+    done.sort_by_key(|point| (point.pattern, point.layout, point.servers, point.repeat));
+    let wall = from.elapsed();
+    let pace = Pace {
+        wall,
+        busy: wall,
+        ios: done.iter().map(|point| point.array_ios).sum(),
+        virtual_s: done.iter().map(|point| point.virtual_s).sum(),
+    };
+    let results = Results {
+        world: "real".to_owned(),
+        quick: plan.quick,
+        stopped,
+        conditions: conditions(sanboot),
+        ..results_of(sanboot, plan.seed, done)
+    };
+    Ok(Ran { results, pace })
+}
+
+/// The inputs that have a meaning here: nothing of servers, port and controller is modelled, and what is scaled is not what was published.
+fn conditions(sanboot: &Sanboot) -> Vec<Condition> {
+    let is_modelled =
+        |c: &Condition| ["controller.", "host.", "port."].iter().any(|of| c.name.starts_with(of));
+    let scaled = |c: Condition| match c.name.as_str() {
+        "published.file" | "array.cache" => Condition { source: Source::Chosen, ..c },
+        _ => c,
+    };
+    sanboot.conditions().into_iter().filter(|c| !is_modelled(c)).map(scaled).collect()
+}
+
+impl Place {
+    fn of(sanboot: &Sanboot, layout: Layout, given: &[Url], seed: u64) -> Result<Place> {
+        let prepared = |name: &str| anyhow::Ok(Prepared::new(&drives::load(name)?)?);
+        Ok(match (layout, Shape::of(layout)) {
+            (Layout::Given, _) => Place::Given(given.to_vec()),
+            (_, None) => Place::Internal(prepared(&sanboot.internal.drive)?),
+            (_, Some(shape)) => {
+                let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                let config = Config {
+                    portals: vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }],
+                    ..bed::declaration(sanboot, &shape)
+                };
+                Place::Array(Box::new(TimedArray::start(config, prepared(&sanboot.array.drive)?, seed)?))
+            }
+        })
+    }
+
+    /// One point, on a thread of the servers' own.
+    fn point(&self, sanboot: &Sanboot, which: &Which, seed: u64) -> Result<Point> {
+        let seed = seed_of(seed, which);
+        let logins = self.logins(which)?;
+        let observer = match self {
+            Place::Array(array) => Some(array.observer()),
+            Place::Internal(_) | Place::Given(_) => None,
+        };
+        let internal = match self {
+            Place::Internal(prepared) => Some(prepared.clone()),
+            Place::Array(_) | Place::Given(_) => None,
+        };
+        let (sanboot, own) = (sanboot.clone(), which.clone());
+        let options = world_real::Options { seed, ..world_real::Options::default() };
+        let servers = world_real::start("servers", options, move |world| async move {
+            let (world, meter) = match internal {
+                Some(prepared) => {
+                    let takes_time = Arc::new(AtomicBool::new(true));
+                    let drives = Drives { names: vec![INTERNAL.to_owned()], prepared, takes_time };
+                    let (world, meter) = metered_world_with(world, drives);
+                    (world, Some(meter))
+                }
+                None => (world, None),
+            };
+            let targets = match meter {
+                Some(_) => {
+                    let spec = DriveSpec::Modelled { name: INTERNAL.to_owned() };
+                    vec![Target::Disk(world.open_drive(&spec)?)]
+                }
+                None => sessions(&world, &logins, sanboot.published.file.0).await?,
+            };
+            let ramp = Ramp::new(&sanboot, &world, own.pattern, targets);
+            let ramp = Rc::new(match own.layout {
+                Layout::Given => ramp.with_content(noise(&world)),
+                _ => ramp,
+            });
+            let bench = Bench { sanboot: &sanboot, which: &own, world, ramp, observer, meter };
+            bench.run(seed).await
+        })?;
+        let place =
+            || format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
+        servers
+            .join()
+            .map_err(|_| anyhow!("the servers have panicked"))?
+            .map_err(anyhow::Error::from)
+            .flatten()
+            .with_context(place)
+    }
+
+    /// How each server logs in.
+    fn logins(&self, which: &Which) -> Result<Vec<(Options, Lun)>> {
+        let login = |server: u32| match self {
+            Place::Internal(_) => None,
+            Place::Array(array) => {
+                let name = bed::initiator(which.lu_of(server));
+                Some(Ok((Options::new(array.listen(), &name, bed::TARGET, server + 1), Lun(0))))
+            }
+            Place::Given(urls) => urls.get(server as usize).map(|url| {
+                let login = crate::vaai::login_of(url)?;
+                let port = Options::new(login.address, &login.initiator, &url.target, server + 1);
+                Ok((Options { isid: port.isid, ..login }, Lun(url.lun)))
+            }),
+        };
+        (0..which.servers).filter_map(login).collect()
+    }
+}
+
+/// What is written to LUs of which nothing is known.
+fn noise(world: &World) -> Data {
+    let mut noise = Buf::new(PREPARE_BYTES as usize);
+    world.random("content").fill(&mut noise);
+    noise.freeze()
+}
+
+/// A session for each server, whose LU has room for its file.
+async fn sessions(world: &World, logins: &[(Options, Lun)], file_bytes: u64) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    for (server, (login, lun)) in logins.iter().enumerate() {
+        let name = || format!("server {server}");
+        let session = Session::login(world, login).await.with_context(name)?;
+        let disk = Disk::open(world.clone(), session, *lun).await.with_context(name)?;
+        let len = disk.capabilities().await.with_context(name)?.len_bytes;
+        ensure!(
+            len >= file_bytes,
+            "server {server}: its LU has {len} bytes, its file {file_bytes}: say a smaller --scale"
+        );
+        targets.push(Target::Session(disk));
+    }
+    Ok(targets)
+}
+
+struct Bench<'a> {
+    sanboot: &'a Sanboot,
+    which: &'a Which,
+    world: World,
+    ramp: Rc<Ramp>,
+    observer: Option<Observer>,
+    /// Of the disk in the server.
+    meter: Option<Meter>,
+}
+
+impl Bench<'_> {
+    async fn run(&self, seed: u64) -> Result<Point> {
+        let (run, began) = (&self.sanboot.run, self.world.now());
+        self.fill().await?;
+        self.ramp.start(run.outstanding);
+        let settled = warm_up(&self.world, &self.ramp, run).await?;
+        self.ramp.take_tallies();
+        let scene = Scene {
+            which: self.which,
+            transfer_bytes: self.sanboot.published.transfer.0,
+            controllers: self.sanboot.array.controllers,
+            cores: self.sanboot.controller.cores,
+        };
+        let first = self.sample().await?;
+        let mut last = self.sample().await?;
+        let mut windows = Vec::new();
+        for _ in 0..run.windows {
+            pass(&self.world, &self.ramp, (run.window_ios, run.window_time.0)).await?;
+            let next = self.sample().await?;
+            windows.push(scene.window(&last, &next));
+            last = next;
+        }
+        let tallies = self.ramp.take_tallies();
+        self.ramp.stop();
+        self.drain().await?;
+        let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
+        let rate = |tally: &Tally| tally.rate(seconds, scene.transfer_bytes);
+        Ok(Point {
+            pattern: self.which.pattern,
+            layout: self.which.layout,
+            servers: self.which.servers,
+            repeat: self.which.repeat,
+            packing: vec![],
+            seed,
+            per_server: tallies.iter().map(rate).collect(),
+            windows,
+            resources: scene.resources(&first, &last),
+            hit_share: hit_share(first.counts, last.counts),
+            warm_up_s: (first.at_ns - began.0) as f64 / 1e9,
+            settled,
+            virtual_s: (last.at_ns - began.0) as f64 / 1e9,
+            array_ios: self.ramp.executed.get(),
+        })
+    }
+
+    /// LUs that somebody gives are written once, or there would be nothing to read; for random readers a cache of the laboratory's own is filled
+    /// with their files.
+    async fn fill(&self) -> Result<()> {
+        let file = self.sanboot.published.file.0;
+        let servers = self.which.servers as usize;
+        if self.which.layout == Layout::Given {
+            let writes = (0..file / PREPARE_BYTES).flat_map(|n| (0..servers).map(move |server| (server, n)));
+            let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }));
+            return self.condition(ops, PREPARE_BYTES).await;
+        }
+        let pattern = self.which.pattern;
+        if self.observer.is_none() || !pattern.is_random() || pattern.read_percent() == 0 {
+            return Ok(());
+        }
+        let chunks = (self.sanboot.array.cache.0 / FILL_BYTES).min(file / FILL_BYTES * servers as u64);
+        let mut rng = self.world.random("fill");
+        let ops: Vec<(usize, Op)> = (0..chunks)
+            .map(|n| {
+                let at = rng.u64(..file / FILL_BYTES) * FILL_BYTES;
+                (n as usize % servers, Op { at, reads: true })
+            })
+            .collect();
+        self.condition(ops.into_iter(), FILL_BYTES).await
+    }
+
+    async fn condition(&self, ops: impl Iterator<Item = (usize, Op)>, bytes: u64) -> Result<()> {
+        let all = futures::stream::iter(ops.map(Ok));
+        all.try_for_each_concurrent(FILL_DEPTH, |(server, op)| self.ramp.condition(server, op, bytes)).await
+    }
+
+    /// What this point wrote is no load of the next one.
+    async fn drain(&self) -> Result<()> {
+        let Some(observer) = &self.observer else { return Ok(()) };
+        let end = self.world.now() + DRAIN_TIME_MAX;
+        while self.world.now() < end && write_pending(&observer.status().await?) > 0.0 {
+            self.world.sleep(DRAIN_LOOK_TIME).await;
+        }
+        Ok(())
+    }
+
+    async fn sample(&self) -> Result<Sample> {
+        let mut counts = self.ramp.counts.get();
+        let (mut array, mut drives) = (None, Vec::new());
+        if let (Some(observer), Some(shape)) = (&self.observer, Shape::of(self.which.layout)) {
+            let status = observer.status().await?;
+            let usage = observer.usage().await?;
+            drives = shape.drives().map(|name| usage.get(&name).copied().unwrap_or_default()).collect();
+            counts.hits = read_hits(&status) / self.sanboot.published.transfer.0;
+            let busy = status.first().map_or(Duration::ZERO, |part| part.busy);
+            array = Some(ArraySample {
+                controller_ns: busy.as_nanos() as u64,
+                port_ns: None,
+                pending: write_pending(&status),
+            });
+        }
+        if let Some(meter) = &self.meter {
+            drives = meter.usage().into_values().collect::<Vec<Usage>>();
+        }
+        Ok(Sample {
+            at_ns: self.world.now().0,
+            counts,
+            server_ios: self.ramp.server_ios(),
+            hosts_ns: vec![],
+            array,
+            drives,
+        })
+    }
+}
+
+/// Bytes that were read from memory since the start.
+fn read_hits(status: &[ControllerStatus]) -> u64 {
+    let caches = status.iter().filter_map(|part| part.cache.as_ref());
+    caches.flat_map(|cache| &cache.partitions).map(|part| part.traffic.read_hit_bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::{Embedded, PoolShape, TARGET};
+    use crate::sanboot::results::{Pattern, ResourceKind};
+    use crate::scenario::Scenario;
+
+    /// The built-in scenario with little of everything.
+    fn small() -> Sanboot {
+        let (sanboot, _) = Sanboot::load(None).expect("built in");
+        let mut small = sanboot.real(true, Some(1.0 / 192.0)).expect("16 MiB files");
+        small.array.lu.0 = 64 << 20;
+        (small.run.servers, small.run.windows, small.run.rounds_max) = (vec![2, 3], 2, 2);
+        (small.run.window_ios, small.run.round_ios) = (20, 10);
+        (small.run.window_time.0, small.run.round_time.0) =
+            (Duration::from_millis(100), Duration::from_millis(50));
+        small
+    }
+
+    fn which(layout: Layout, pattern: Pattern) -> Which {
+        Which { pattern, layout, servers: 2, repeat: 0, packing: vec![] }
+    }
+
+    #[test]
+    fn servers_have_sessions_and_drives_take_their_time() {
+        let small = small();
+        let place = Place::of(&small, Layout::Raid1x8, &[], 1).expect("an array");
+        let point = place.point(&small, &which(Layout::Raid1x8, Pattern::RandomRead), 1).expect("a point");
+        assert_eq!((point.per_server.len(), point.windows.len()), (2, 2));
+        assert!(point.per_server.iter().all(|server| server.iops > 0.0), "{:?}", point.per_server);
+        let groups = point.resources.iter().filter(|r| r.kind == ResourceKind::Group);
+        let used: Vec<bool> = groups.map(|group| group.utilisation > 0.0).collect();
+        assert_eq!(used, [true, true, false, false, false, false, false, false], "{:?}", point.resources);
+        let controller = point.resources.iter().find(|r| r.kind == ResourceKind::Controller).expect("one");
+        assert!(controller.utilisation > 0.0);
+        assert!(point.resources.iter().all(|r| r.kind != ResourceKind::Port), "no link is modelled");
+    }
+
+    #[test]
+    fn given_lus_are_used_as_far_as_they_go() {
+        let shape = Scenario::load(None).expect("built in").vaai.array;
+        let pool =
+            |name| PoolShape { name, drive_bytes: 512 << 20, volume_bytes: 32 << 20, threshold_percent: 80 };
+        let dir = std::env::temp_dir();
+        let array = Embedded::start(&shape, &[pool("a"), pool("b")], 1, &dir).expect("an array");
+        let url = |lun| Url::parse(&format!("iscsi://{}/{TARGET}/{lun}", array.listen())).expect("a url");
+        let plan = Plan { seed: 1, quick: true, layouts: vec![Layout::Given], threads: 1 };
+        let ran = run(&small(), &plan, &[url(0), url(1)], &Stop::default()).expect("points");
+        // Three servers would need three LUs.
+        let numbers: Vec<u32> = ran.results.points.iter().map(|point| point.servers).collect();
+        assert_eq!(numbers, [2; 6]);
+        assert_eq!(ran.results.world, "real");
+        let written = array.read().expect("its counters").drive_bytes_since(&Default::default());
+        assert!(written >= 2 * (16 << 20), "{written}");
+    }
+
+    #[test]
+    fn a_lu_without_room_for_the_file_is_named() {
+        let shape = Scenario::load(None).expect("built in").vaai.array;
+        let pool =
+            PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 8 << 20, threshold_percent: 80 };
+        let array = Embedded::start(&shape, &[pool], 1, &std::env::temp_dir()).expect("an array");
+        let url = Url::parse(&format!("iscsi://{}/{TARGET}/0", array.listen())).expect("a url");
+        let place = Place::of(&small(), Layout::Given, &[url.clone(), url], 1).expect("a place");
+        let refused = place.point(&small(), &which(Layout::Given, Pattern::RandomRead), 1);
+        let text = format!("{:#}", refused.expect_err("too short"));
+        assert!(text.contains("server 0") && text.contains("--scale"), "{text}");
+    }
+}
