@@ -66,7 +66,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
-judges: conformance qemu guest kill ## other people's clients against the array, servers that boot from it, and its sudden end
+judges: conformance qemu guest kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
 	@$(MAKE) --no-print-directory sanboot SERVERS=2
 
 .PHONY: conformance
@@ -85,6 +85,10 @@ guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system,
 .PHONY: sanboot
 sanboot: setup build ## SERVERS (8) servers without disks boot Linux from the array at once; a disk goes to another server and boots there
 	@$(STEP) "$(SERVERS) servers boot" $(WITH) --empty judges/sanboot.sh $(SERVERS)
+
+.PHONY: fileserver
+fileserver: build ## the file-server load from two clients against Samba by SMB, every file compared
+	@$(STEP) "file-server load against Samba" judges/fileserver.sh
 
 .PHONY: kill
 kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load

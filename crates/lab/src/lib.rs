@@ -21,6 +21,8 @@ pub mod cli;
 mod datastore;
 pub mod drives;
 mod embedded;
+pub mod files;
+pub mod fileserver;
 pub mod findings;
 pub mod guarantee;
 mod hosts;

@@ -4,6 +4,7 @@ mod check;
 mod daemon;
 mod declared;
 mod held;
+mod load;
 mod manage;
 mod predict;
 mod table;
@@ -45,8 +46,8 @@ enum Command {
     Predict(predict::Predict),
     #[command(flatten)]
     Manage(manage::Manage),
-    /// One load alone, against an iscsi:// URL.
-    Load(lab::cli::Load),
+    Load(load::Load),
+    Agent(lab::fileserver::load::cli::AgentArgs),
 }
 
 fn main() -> ExitCode {
@@ -57,7 +58,8 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Predict(predict) => predict::run(&predict),
         Command::Manage(manage) => manage::run(&manage),
-        Command::Load(load) => lab::cli::run_load(&load).map(|()| ExitCode::SUCCESS),
+        Command::Load(load) => load::run(&load).map(|()| ExitCode::SUCCESS),
+        Command::Agent(agent) => lab::fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         // One line: what failed, then why, from the outside in.
