@@ -46,7 +46,7 @@ enum Command {
     Predict(predict::Predict),
     #[command(flatten)]
     Manage(manage::Manage),
-    Load(load::Load),
+    Load(Box<load::Load>),
     Agent(lab::fileserver::load::cli::AgentArgs),
 }
 
