@@ -35,6 +35,7 @@ help: ## this list
 verify: tools build ## the main job: verify the offloads, and how many servers live from one array (needs Rust and Node, no root); says where the reports lie
 	@$(STEP) "verify vaai" $(MASU) verify vaai --out target/verify
 	@$(STEP) "verify sanboot, the quick form" $(MASU) verify sanboot --quick --out target/verify-sanboot
+	@$(STEP) "verify fileserver, the quick form" $(MASU) verify fileserver --quick --out target/verify-fileserver
 
 .PHONY: verify-qos
 verify-qos: tools build ## whether promises of service are kept; by itself, because not all of its claims hold yet

@@ -77,6 +77,13 @@ pub struct QosOptions {
     pub world: World,
 }
 
+/// What the command line says of `fileserver` besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileserverOptions {
+    /// The quick form.
+    pub quick: bool,
+}
+
 /// What a verification refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
@@ -122,4 +129,10 @@ pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
 pub fn qos(options: &Options, own: &QosOptions) -> Result<bool> {
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     crate::guarantee::verify(options, own)
+}
+
+/// Runs `fileserver`, prints the answer, writes the report. Gives whether every check held.
+pub fn fileserver(options: &Options, own: &FileserverOptions) -> Result<bool> {
+    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
+    crate::fileserver::verify(options, own)
 }

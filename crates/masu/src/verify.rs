@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use lab::sanboot::results::Layout;
-use lab::verify::{QosOptions, SanbootOptions, World};
+use lab::verify::{FileserverOptions, QosOptions, SanbootOptions, World};
 
 /// Verify storage: measure, compare with what was published, write a report.
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Verify {
     /// How often each measurement of vaai is repeated: 10 settle every verdict in most runs, the contended power-on the last
     #[arg(long, default_value_t = 10)]
     repeats: usize,
-    /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases
+    /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes
     #[arg(long)]
     quick: bool,
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
@@ -60,6 +60,8 @@ enum Which {
     Sanboot,
     /// Whether minimums and maximums of virtual disks are kept
     Qos,
+    /// Whether virtual disks that grow may be used in production: four file servers, in the model world
+    Fileserver,
     /// Every verification there is
     All,
 }
@@ -111,16 +113,19 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
     };
     let qos = QosOptions { quick: verify.quick, world };
+    let fileserver = FileserverOptions { quick: verify.quick };
     let held = match verify.which {
         Which::Vaai => lab::verify::vaai(&options)?,
         Which::Sanboot => lab::verify::sanboot(&options, &sanboot)?,
         Which::Qos => lab::verify::qos(&options, &qos)?,
+        Which::Fileserver => lab::verify::fileserver(&options, &fileserver)?,
         Which::All => {
             // One after the other: all of them measure.
             let of = |name: &str| lab::verify::Options { out: options.out.join(name), ..options.clone() };
             let vaai = lab::verify::vaai(&of("vaai"))?;
             let sanboot = lab::verify::sanboot(&of("sanboot"), &sanboot)?;
-            lab::verify::qos(&of("qos"), &qos)? && sanboot && vaai
+            let fileserver = lab::verify::fileserver(&of("fileserver"), &fileserver)?;
+            lab::verify::qos(&of("qos"), &qos)? && fileserver && sanboot && vaai
         }
     };
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -27,3 +27,4 @@ mod wire;
 mod worker;
 
 pub use outcome::Outcome;
+pub(crate) use steps::{Step, unit};

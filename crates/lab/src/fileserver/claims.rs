@@ -1,0 +1,464 @@
+//! The claims of the published experiment, in its order, against what was measured.
+
+use super::model::Ran;
+use super::model::course::{ArrayWindow, Course, Growth, LuWindow, ServerWindow, Which};
+use super::scenario::Fileserver;
+use crate::report::Claim;
+use crate::sanboot::claims::Bound;
+use crate::stats::{Estimate, mean, ratio};
+use crate::vaai::Verdict;
+
+/// A claim that was judged.
+pub(super) struct Judged {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) published: Option<String>,
+    pub(super) bound: Bound,
+    pub(super) estimate: Option<Estimate>,
+    pub(super) verdict: Verdict,
+    pub(super) figure: &'static str,
+    pub(super) note: Option<String>,
+}
+
+/// Throughput with calibrated inputs is held when it is within so much of what was published.
+const NEAR_PERCENT: f64 = 10.0;
+/// No material difference: less than a fifth.
+const MATERIAL_PERCENT: f64 = 20.0;
+/// Of a share in percent: so many points.
+const MATERIAL_POINTS: f64 = 5.0;
+/// Twenty seconds without a write: the lazy writer tries again each second, and the pool is expanded meanwhile.
+const READS_GO_ON_PERCENT: f64 = 50.0;
+
+fn judged(
+    (name, unit): (&'static str, &'static str),
+    published: impl Into<Option<&'static str>>,
+    bound: Bound,
+    estimate: Option<Estimate>,
+    figure: &'static str,
+) -> Judged {
+    let verdict = bound.judge(estimate.as_ref());
+    let published = published.into().map(str::to_owned);
+    Judged { name, unit, published, bound, estimate, verdict, figure, note: None }
+}
+
+/// The runs of a comparison.
+pub(super) struct Runs<'a> {
+    pub(super) dynamic: Option<&'a Course>,
+    pub(super) fixed: Option<&'a Course>,
+    pub(super) cached: Option<&'a Course>,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn of(ran: &'a Ran) -> Runs<'a> {
+        let find = |which: Which| ran.courses.iter().find(|course| course.which == which);
+        Runs { dynamic: find(Which::DYNAMIC), fixed: find(Which::FIXED), cached: find(Which::CACHED) }
+    }
+}
+
+/// The mean of a series with its interval over the windows.
+pub(super) fn level(series: &[f64]) -> Option<Estimate> {
+    (!series.is_empty()).then(|| mean(series))
+}
+
+/// How much larger `a` is than `b`, window by window.
+pub(super) fn more(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let pairs: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    level(&pairs)
+}
+
+pub(super) fn tool(course: &Course) -> Vec<f64> {
+    course.of_servers(|w| w.tool_mb_per_s)
+}
+
+/// Reads and writes of a LU.
+pub(super) fn array_mb(course: &Course) -> Vec<f64> {
+    course.of_lus(|w| w.read_mb_per_s + w.write_mb_per_s)
+}
+
+/// Both directions.
+pub(super) fn network(course: &Course) -> Vec<f64> {
+    course.of_servers(|w| w.received_mb_per_s + w.sent_mb_per_s)
+}
+
+pub(super) fn controller(number: usize) -> impl Fn(&ArrayWindow) -> f64 {
+    move |w| w.controller_percent.get(number).copied().unwrap_or_default()
+}
+
+pub(super) fn of_groups(list: &[f64]) -> f64 {
+    list.iter().sum::<f64>() / list.len().max(1) as f64
+}
+
+/// Everything, in the order of the seed's table.
+pub(super) fn judge(scenario: &Fileserver, ran: &Ran) -> Vec<Judged> {
+    let runs = Runs::of(ran);
+    let mut out = Vec::new();
+    if let (Some(dynamic), Some(fixed)) = (runs.dynamic, runs.fixed) {
+        out.extend(throughput(scenario, dynamic, fixed));
+        out.extend(array(dynamic, fixed));
+        out.extend(ordering(dynamic, fixed));
+        out.extend(no_difference(dynamic, fixed));
+        out.extend(state(dynamic, fixed));
+    }
+    if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
+        out.extend(write_cache(fixed, cached));
+    }
+    out.extend(ran.growths.iter().flat_map(growth));
+    out
+}
+
+fn near(published: f64) -> Bound {
+    let by = published * NEAR_PERCENT / 100.0;
+    Bound::Within(published - by, published + by)
+}
+
+fn throughput(scenario: &Fileserver, dynamic: &Course, fixed: &Course) -> Vec<Judged> {
+    let p = &scenario.published;
+    let (d, f) = (tool(dynamic), tool(fixed));
+    let slower = ratio(&d, &f).map(|e| Estimate { mean: 1.0 - e.mean, low: 1.0 - e.high, high: 1.0 - e.low });
+    let percent = slower.map(|e| e.scaled(100.0));
+    let mut first = judged(
+        ("Throughput: dynamic below fixed", "%"),
+        "about 6 %",
+        Bound::Within(2.0, 12.0),
+        percent,
+        "throughput",
+    );
+    first.note = Some("the cost of an I/O of a dynamic disk is calibrated to it".into());
+    let calibrated = |name, published: f64, series: &[f64]| {
+        let bound = near(published);
+        let mut claim = judged((name, "MB/s"), None::<&'static str>, bound, level(series), "throughput");
+        claim.published = Some(format!("about {published}"));
+        claim.note = Some("clients are calibrated to the fixed disk".into());
+        claim
+    };
+    let all_files = f64::from(p.trees) / 128.0 * 128_053_899_719.0 / 1e6;
+    let minutes = |series: &[f64]| {
+        let times: Vec<f64> = series.iter().map(|mb| all_files / mb / 60.0).collect();
+        level(&times)
+    };
+    vec![
+        first,
+        judged(
+            ("Throughput: dynamic below fixed", "MB/s"),
+            "3.5",
+            Bound::Within(1.5, 6.0),
+            more(&f, &d),
+            "throughput",
+        ),
+        calibrated("Throughput of a server, fixed", p.fixed_mb_per_s, &f),
+        calibrated("Throughput of a server, dynamic", p.dynamic_mb_per_s, &d),
+        judged(
+            ("All 128,000 files of a server", "min"),
+            "over 30",
+            Bound::AtLeast(30.0),
+            minutes(&f),
+            "throughput",
+        ),
+    ]
+}
+
+fn array(dynamic: &Course, fixed: &Course) -> Vec<Judged> {
+    type Of = fn(&LuWindow) -> f64;
+    let lower = |of: Of| more(&fixed.of_lus(of), &dynamic.of_lus(of));
+    let kib: Of = |w| w.write_mb_per_s * 1e6 / 1024.0 / w.write_iops.max(1.0);
+    let smaller = more(&fixed.of_lus(kib), &dynamic.of_lus(kib));
+    let share = |of: fn(&LuWindow) -> (f64, f64)| {
+        let series = fixed.of_lus(move |w| {
+            let (writes, reads) = of(w);
+            100.0 * writes / reads.max(1e-9)
+        });
+        level(&series)
+    };
+    vec![
+        judged(
+            ("Array reads: dynamic lower by", "MB/s"),
+            "3.4",
+            Bound::Above(0.0),
+            lower(|w| w.read_mb_per_s),
+            "array",
+        ),
+        judged(
+            ("Array reads: dynamic lower by", "IOPS"),
+            "33",
+            Bound::Above(0.0),
+            lower(|w| w.read_iops),
+            "array",
+        ),
+        judged(
+            ("Array writes: dynamic lower by", "MB/s"),
+            "0.7",
+            Bound::Above(0.0),
+            lower(|w| w.write_mb_per_s),
+            "array",
+        ),
+        judged(
+            ("Array writes: dynamic higher by", "IOPS"),
+            "15",
+            Bound::Above(0.0),
+            lower(|w| w.write_iops).map(|e| e.scaled(-1.0)),
+            "array",
+        ),
+        judged(
+            ("Array writes: dynamic smaller by", "KiB"),
+            "smaller writes",
+            Bound::Above(0.0),
+            smaller,
+            "array",
+        ),
+        judged(
+            ("Writes against reads at the array, bytes", "%"),
+            "about a quarter",
+            Bound::Within(15.0, 35.0),
+            share(|w| (w.write_mb_per_s, w.read_mb_per_s)),
+            "array",
+        ),
+        judged(
+            ("Writes against reads at the array, I/Os", "%"),
+            "about a quarter",
+            Bound::Within(15.0, 35.0),
+            share(|w| (w.write_iops, w.read_iops)),
+            "array",
+        ),
+    ]
+}
+
+/// Tool below array below network.
+fn ordering(dynamic: &Course, fixed: &Course) -> Vec<Judged> {
+    let differences = |of: fn(&Course) -> Vec<f64>| -> Vec<f64> {
+        of(fixed).iter().zip(of(dynamic)).map(|(f, d)| f - d).collect()
+    };
+    let (of_tool, of_array, of_net) = (differences(tool), differences(array_mb), differences(network));
+    let mut all = vec![
+        judged(("Network: fixed above dynamic", "MB/s"), "4.6", Bound::Above(0.0), level(&of_net), "servers"),
+        judged(
+            ("The difference at the array, above that of the tool", "MB/s"),
+            "4.1 − 3.5",
+            Bound::Above(0.0),
+            more(&of_array, &of_tool),
+            "array",
+        ),
+        judged(
+            ("The difference at the network, above that at the array", "MB/s"),
+            "4.6 − 4.1",
+            Bound::Above(0.0),
+            more(&of_net, &of_array),
+            "servers",
+        ),
+    ];
+    all[1].note = Some("how much more the array reads than the tool is calibrated".into());
+    all
+}
+
+fn no_difference(dynamic: &Course, fixed: &Course) -> Vec<Judged> {
+    type Of = fn(&ServerWindow) -> f64;
+    let than = |of: Of| {
+        let over = ratio(&dynamic.of_servers(of), &fixed.of_servers(of));
+        over.map(|e| Estimate { mean: e.mean - 1.0, low: e.low - 1.0, high: e.high - 1.0 }.scaled(100.0))
+    };
+    let points = |of: Of| more(&dynamic.of_servers(of), &fixed.of_servers(of));
+    let within = |by: f64| Bound::Within(-by, by);
+    let none = "no material difference";
+    vec![
+        judged(
+            ("Response of a read: dynamic against fixed", "%"),
+            none,
+            within(MATERIAL_PERCENT),
+            than(|w| w.read_ms),
+            "response",
+        ),
+        judged(
+            ("Response of a write: dynamic against fixed", "%"),
+            none,
+            within(MATERIAL_PERCENT),
+            than(|w| w.write_ms),
+            "response",
+        ),
+        judged(
+            ("Queue of a server's disk: dynamic above fixed", "I/Os"),
+            none,
+            within(2.0),
+            points(|w| w.queue),
+            "response",
+        ),
+        judged(
+            ("Processors of a server: dynamic above fixed", "points"),
+            none,
+            within(MATERIAL_POINTS),
+            points(|w| w.cpu_percent),
+            "servers",
+        ),
+        judged(
+            ("Memory of a server: dynamic above fixed", "MB"),
+            none,
+            within(100.0),
+            points(|w| w.available_mb),
+            "servers",
+        ),
+    ]
+}
+
+fn state(dynamic: &Course, fixed: &Course) -> Vec<Judged> {
+    let of = |series: Vec<f64>| level(&series);
+    let most = |list: &[f64]| list.iter().copied().fold(0.0, f64::max);
+    let (busy, idle) = (of(fixed.of_array(controller(0))), of(fixed.of_array(controller(1))));
+    // The least and the most of both runs, as the published range.
+    let both: Vec<f64> = [dynamic, fixed].map(|c| c.of_array(|w| of_groups(&w.drive_percent))).concat();
+    let headroom = busy.map(|e| Estimate { mean: 100.0 / e.mean, low: 100.0 / e.high, high: 100.0 / e.low });
+    let mut room = judged(
+        ("Headroom by controller 0, the busiest resource", "times"),
+        "1.5 to 1.8",
+        Bound::Within(1.5, 1.8),
+        headroom,
+        "busy",
+    );
+    room.note =
+        Some("1 / utilisation: 1 / 0.61 = 1.64 fits the published range; its drives would give 2.3".into());
+    let mut controllers = judged(("Controller 0", "%"), "61", near(61.0), busy, "busy");
+    controllers.note = Some("the cost of a command is calibrated to it".into());
+    vec![
+        controllers,
+        judged(("Controller 1", "%"), "0", Bound::AtMost(1.0), idle, "busy"),
+        judged(
+            ("Write pending", "%"),
+            "11",
+            Bound::AtMost(30.0),
+            of(fixed.of_array(|w| w.pending_percent)),
+            "busy",
+        ),
+        judged(
+            ("Write hits", "%"),
+            "100",
+            Bound::AtLeast(99.5),
+            of(fixed.of_lus(|w| w.write_hit_percent)),
+            "busy",
+        ),
+        judged(("Utilisation of the drives", "%"), "41 to 44", Bound::Within(31.0, 54.0), of(both), "busy"),
+        judged(
+            ("Commands queued in a RAID group, on average", "commands"),
+            "15",
+            Bound::AtMost(15.0),
+            of(fixed.of_array(|w| of_groups(&w.group_queue))),
+            "busy",
+        ),
+        judged(
+            ("Commands queued in a RAID group, the fullest window", "commands"),
+            "30",
+            Bound::AtMost(30.0),
+            Some(Estimate::exact(most(&fixed.of_array(|w| most(&w.group_queue))))),
+            "busy",
+        ),
+        room,
+    ]
+}
+
+fn write_cache(fixed: &Course, cached: &Course) -> Vec<Judged> {
+    let than = |a: Vec<f64>, b: Vec<f64>| {
+        let over = ratio(&a, &b);
+        over.map(|e| Estimate { mean: e.mean - 1.0, low: e.low - 1.0, high: e.high - 1.0 }.scaled(100.0))
+    };
+    let within = Bound::Within(-5.0, 5.0);
+    vec![
+        judged(
+            ("OS write cache on against off: throughput", "%"),
+            "no difference",
+            within,
+            than(tool(cached), tool(fixed)),
+            "cache_array",
+        ),
+        judged(
+            ("OS write cache on against off: response of a read", "%"),
+            "no difference",
+            Bound::Within(-MATERIAL_PERCENT, MATERIAL_PERCENT),
+            than(cached.of_servers(|w| w.read_ms), fixed.of_servers(|w| w.read_ms)),
+            "cache_response",
+        ),
+    ]
+}
+
+/// Reads of a growth while writes were refused, against before: in percent.
+pub(super) fn reads_while_full(growth: &Growth) -> Option<Estimate> {
+    let (first, _) = growth.refused_s?;
+    let rate = |from: f64, to: f64| -> Vec<f64> {
+        let inside = growth.windows.iter().filter(|w| w.at_s > from && w.at_s <= to);
+        inside.map(|w| w.read_mb_per_s).collect()
+    };
+    let (before, while_full) = (rate(5.0, first), rate(first, growth.expanded_s));
+    let (before, while_full) = (level(&before)?, level(&while_full)?);
+    (before.mean > 0.0).then(|| Estimate::exact(100.0 * while_full.mean / before.mean))
+}
+
+fn growth(growth: &Growth) -> Vec<Judged> {
+    let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
+    let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
+    let exact = |value: f64| Some(Estimate::exact(value));
+    let over = growth.promised_bytes as f64 / growth.pool_bytes.max(1) as f64;
+    let grown = growth.grown_blocks as f64 * 2.0 / growth.windows.len().max(1) as f64;
+    if growth.name == "in_time" {
+        let mut first = judged(
+            ("A pool expanded in time: writes refused", "writes"),
+            "not tested",
+            Bound::AtMost(0.0),
+            exact(refused as f64),
+            "growth_in_time",
+        );
+        first.note = Some(format!(
+            "LUs promise {over:.2} times what the pool has; the virtual disk grows {grown:.0} MiB/s"
+        ));
+        let stalls = growth.windows.iter().filter(|w| w.read_mb_per_s + w.write_mb_per_s <= 0.0).count();
+        return vec![
+            first,
+            judged(
+                ("A pool expanded in time: seconds without I/O", "s"),
+                "not tested",
+                Bound::AtMost(0.0),
+                exact(stalls as f64),
+                "growth_in_time",
+            ),
+        ];
+    }
+    vec![
+        judged(
+            ("A pool that fills up: said before the first write is refused", "s"),
+            "not tested",
+            Bound::Above(0.0),
+            growth
+                .refused_s
+                .and_then(|(first, _)| growth.warned_s.map(|warned| Estimate::exact(first - warned))),
+            "growth_full",
+        ),
+        judged(
+            ("A full pool: reads meanwhile, of what they were", "%"),
+            "not tested",
+            Bound::AtLeast(READS_GO_ON_PERCENT),
+            reads_while_full(growth),
+            "growth_full",
+        ),
+        judged(
+            ("A full pool: writes refused from 2 s after it was expanded", "writes"),
+            "not tested",
+            Bound::AtMost(0.0),
+            growth.refused_s.map(|_| Estimate::exact(after.map(|w| w.refused).sum::<u64>() as f64)),
+            "growth_full",
+        ),
+    ]
+}
+
+/// For the report.
+pub(super) fn claims(judged: &[Judged]) -> Vec<Claim> {
+    let claim = |j: &Judged| {
+        let interval = j.estimate.filter(|e| e.low.is_finite() && e.low < e.high);
+        Claim {
+            name: j.name.into(),
+            unit: j.unit.into(),
+            published: j.published.clone(),
+            expected: Some(j.bound.words(j.unit)),
+            measured: j.estimate.map(|e| e.mean).filter(|value| value.is_finite()),
+            low: interval.map(|e| e.low),
+            high: interval.map(|e| e.high),
+            verdict: j.verdict.words(),
+            figure: Some(j.figure.into()),
+            note: j.note.clone(),
+        }
+    };
+    judged.iter().map(claim).collect()
+}

@@ -1,0 +1,151 @@
+//! What the runs say of bottlenecks, with the resource that each comes from.
+
+use super::claims::{Runs, controller, level, of_groups};
+use super::model::Ran;
+use super::model::course::{Course, Growth};
+use super::scenario::Fileserver;
+use crate::report::Finding;
+
+/// Above it a user of a server waits for the storage: what capacity planning for servers of that time takes as the upper bound of a response.
+const RESPONSE_MS_MAX: f64 = 50.0;
+/// Requests at a spindle above which they only wait.
+const QUEUE_PER_SPINDLE_MAX: f64 = 2.0;
+/// With one server, 1/(1 − 0.7) is more than three times the response of an idle one.
+const UTILISATION_PERCENT_MAX: f64 = 70.0;
+
+fn value(series: Vec<f64>) -> f64 {
+    level(&series).map_or(0.0, |e| e.mean)
+}
+
+/// A resource and how much of it is used, in percent.
+fn resources(scenario: &Fileserver, course: &Course) -> Vec<(&'static str, f64)> {
+    let net = f64::from(scenario.client.gbit) * 125.0;
+    let one_way = value(course.of_servers(|w| w.received_mb_per_s.max(w.sent_mb_per_s)));
+    vec![
+        ("controller 0", value(course.of_array(controller(0)))),
+        ("controller 1", value(course.of_array(controller(1)))),
+        ("drives", value(course.of_array(|w| of_groups(&w.drive_percent)))),
+        ("network of a server", 100.0 * one_way / net),
+        ("processors of a server", value(course.of_servers(|w| w.cpu_percent))),
+        ("processors of the host", value(course.of_host(|w| w.logical_percent))),
+    ]
+}
+
+/// All findings.
+pub(super) fn findings(scenario: &Fileserver, ran: &Ran) -> Vec<Finding> {
+    let mut out = Vec::new();
+    if let Some(course) = Runs::of(ran).dynamic {
+        out.extend(bottlenecks(scenario, course));
+        out.push(headroom(scenario, course));
+        out.push(idle(course));
+    }
+    out.extend(ran.growths.iter().filter_map(full));
+    out
+}
+
+fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
+    let read_ms = value(course.of_servers(|w| w.read_ms));
+    let write_ms = value(course.of_servers(|w| w.write_ms));
+    let queue = value(course.of_servers(|w| w.queue)) / f64::from(scenario.array.drives_per_group);
+    let (name, most) = busiest(scenario, course);
+    let checks = [
+        (
+            "disk of a server",
+            read_ms.max(write_ms) > RESPONSE_MS_MAX,
+            format!("a read takes {read_ms:.1} ms, a write {write_ms:.1} ms"),
+            "response ≤ 50 ms",
+            "capacity planning for servers: above 50 ms users notice the storage",
+        ),
+        (
+            "disk queue of a server",
+            queue > QUEUE_PER_SPINDLE_MAX,
+            format!("{queue:.2} I/Os for each spindle of its group"),
+            "queue ≤ 1.5 to 2 × spindles",
+            "one request is worked on and one is prepared; the others only wait",
+        ),
+        (
+            name,
+            most > UTILISATION_PERCENT_MAX,
+            format!("works {most:.0} % of the time, more than anything else"),
+            "utilisation ≤ 70 %",
+            "queueing: at 70 % the response is more than three times that of an idle resource (M/M/1)",
+        ),
+    ];
+    let finding = |(resource, is_over, evidence, threshold, source): (&str, bool, String, &str, &str)| {
+        let consequence = if is_over {
+            "It limits what the servers get.".into()
+        } else {
+            format!("The {resource} is no bottleneck; the clients' own work decides what they get.")
+        };
+        let attempt = is_over.then(|| format!("Relieve the {resource} first."));
+        Finding {
+            resource: resource.into(),
+            evidence,
+            threshold: Some(threshold.into()),
+            source: Some(source.into()),
+            consequence,
+            r#try: attempt,
+        }
+    };
+    checks.into_iter().map(finding).collect()
+}
+
+fn busiest(scenario: &Fileserver, course: &Course) -> (&'static str, f64) {
+    let all = resources(scenario, course);
+    all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("nothing", 0.0))
+}
+
+fn headroom(scenario: &Fileserver, course: &Course) -> Finding {
+    let times = |used: f64| 100.0 / used.max(0.1);
+    let mut all = resources(scenario, course);
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (first, used) = all[0];
+    let others = all[1..].iter().filter(|(_, used)| *used >= 1.0);
+    let others: Vec<String> =
+        others.map(|(name, used)| format!("{name} {:.1} times", times(*used))).collect();
+    Finding {
+        resource: first.into(),
+        evidence: format!(
+            "used {used:.0} %: room for {:.1} times this load. By the others: {}",
+            times(used),
+            others.join(", ")
+        ),
+        threshold: Some("1 / utilisation of the busiest resource".into()),
+        source: Some("the law of utilisation: U = X · D".into()),
+        consequence: format!(
+            "The published 1.5 to 1.8 times fits a controller (1 / 0.61 = 1.64), not drives at 41 to 44 %: here, too, the limit is that of {first}."
+        ),
+        r#try: Some("Give half of the data LUs to controller 1.".into()),
+    }
+}
+
+fn idle(course: &Course) -> Finding {
+    Finding {
+        resource: "controller 1".into(),
+        evidence: format!(
+            "works {:.0} % of the time while controller 0 works {:.0} %",
+            value(course.of_array(controller(1))),
+            value(course.of_array(controller(0)))
+        ),
+        threshold: Some("no controller idle while another is the busiest resource".into()),
+        source: Some("two active controllers share the work only as their LUs do".into()),
+        consequence: "The headroom is that of one controller.".into(),
+        r#try: Some("Two of the four data LUs on each controller.".into()),
+    }
+}
+
+fn full(growth: &Growth) -> Option<Finding> {
+    let (first, last) = growth.refused_s?;
+    let count: u64 = growth.windows.iter().map(|w| w.refused).sum();
+    Some(Finding {
+        resource: "pool".into(),
+        evidence: format!(
+            "full at {first:.0} s: {count} writes refused until {last:.0} s; a second group came at {:.0} s",
+            growth.expanded_s
+        ),
+        threshold: Some("a write that needs a page of a full pool fails: SPACE ALLOCATION FAILED, WRITE PROTECT".into()),
+        source: Some("SBC-4, thin provisioning".into()),
+        consequence: "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop.".into(),
+        r#try: Some("Add a group when the pool warns, not when it is full.".into()),
+    })
+}

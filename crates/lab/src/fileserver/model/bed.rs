@@ -1,0 +1,239 @@
+//! The array in the model world: a pool for each server's data LU at the first controller, the system LUs at the second.
+//!
+//! It is made once for each format on disks that cost no time, with the pages that creating files took, and its content is moved to modelled drives
+//! for every run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use array::config::{
+    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning,
+    VolumeConfig,
+};
+use array::{Config, DriveSpec, LocalSession, Lun};
+use block::Pieces;
+use scsi::{Request, Status, TaskAttribute};
+use world::{Buf, World};
+use world_model::{DiskSpec, DisksImage, Loss, Model};
+
+use super::super::scenario::Fileserver;
+use super::disk::{FILE_AT, Format, Vdisk};
+use super::volume::Layout;
+use crate::drives;
+use crate::files::Plan;
+use crate::modelled::{Started, start};
+
+const TARGET: &str = "iqn.2026-11.model:array";
+/// Disks that only hold content while an array is made.
+const QUICK_LATENCY: Duration = Duration::from_nanos(1);
+/// The LU has room for the disk, its tables and what the host's file system needs: an eighth of a percent each, and a round GiB.
+const LU_MORE_BYTES: u64 = 1 << 30;
+const BLOCK_BYTES: u64 = 512;
+/// WRITE(16), SBC-4.
+const WRITE_16: u8 = 0x8a;
+
+/// What is made.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) format: Format,
+    pub(super) servers: u32,
+    /// So much of a pool is free when all is made; none: nothing else is in it.
+    pub(super) pool_free_bytes: Option<u64>,
+    /// Groups that are not in a pool yet.
+    pub(super) spare_groups: u32,
+}
+
+/// An array that was made.
+#[derive(Clone)]
+pub(super) struct Bed {
+    pub(super) shape: Shape,
+    pub(super) config: Config,
+    image: DisksImage,
+    spec: DiskSpec,
+    /// A server's disk when it begins.
+    pub(super) vdisk: Vdisk,
+}
+
+pub(super) fn volume(server: u32) -> String {
+    format!("data{server}")
+}
+
+pub(super) fn initiator(server: u32) -> String {
+    format!("iqn.2026-11.model:server{server}")
+}
+
+/// Drives of a server's group.
+pub(super) fn drives_of(scenario: &Fileserver, server: u32) -> Vec<String> {
+    (0..scenario.array.drives_per_group).map(|d| format!("g{server}d{d}")).collect()
+}
+
+/// Plan and layout: the same for all servers and runs.
+pub(super) fn set(scenario: &Fileserver, seed: u64) -> Result<(Arc<Plan>, Arc<Layout>)> {
+    let p = &scenario.published;
+    let spec = crate::files::SetSpec::published(seed).with_trees(p.trees, p.dummy_trees);
+    let plan = Plan::new(spec)?;
+    let layout = Layout::new(&plan, p.disk.0, scenario.server.entry_bytes)?;
+    Ok((Arc::new(plan), Arc::new(layout)))
+}
+
+impl Bed {
+    /// Makes it; disks are written up to `used_bytes`.
+    pub(super) fn make(scenario: &Fileserver, shape: Shape, used_bytes: u64, seed: u64) -> Result<Bed> {
+        let spec = DiskSpec::drive(&drives::load(&scenario.array.drive)?)?;
+        let mut vdisk = Vdisk::empty(shape.format, scenario.published.disk.0)?;
+        vdisk.fill(used_bytes)?;
+        let config = declaration(scenario, &shape);
+        config.check().context("the array of the file servers")?;
+        let model = Model::new(seed);
+        for name in config.drives.iter().map(|drive| &drive.name) {
+            model.disk(name, DiskSpec::new(spec.len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0));
+        }
+        let written = vdisk.end(scenario.published.disk.0);
+        let config = model.run(async |world| {
+            let mut started = start(&world, &config).await?;
+            if shape.format == Format::Dynamic {
+                for server in 0..shape.servers {
+                    touch_pages(&started, server, written, scenario.array.page.0).await?;
+                }
+            }
+            let config = match shape.pool_free_bytes {
+                Some(free) => fill_pools(&mut started, config.clone(), free).await?,
+                None => config.clone(),
+            };
+            started.array.stop().await?;
+            anyhow::Ok(config)
+        })?;
+        Ok(Bed { shape, config, image: model.disks().image(), spec, vdisk })
+    }
+
+    /// A model with this bed's drives, as they were when it was made.
+    pub(super) fn model(&self, seed: u64) -> Model {
+        Model::from_image(seed, self.image.clone().moved_to(|_| self.spec.clone()), Loss::Process)
+    }
+
+    /// Starts the array.
+    pub(super) async fn start(&self, world: &World) -> Result<Started> {
+        start(world, &self.config).await
+    }
+}
+
+/// A page is in the pool once something of it was written.
+async fn touch_pages(started: &Started, server: u32, written: u64, page_bytes: u64) -> Result<()> {
+    let session =
+        started.port.open(&initiator(server), [0; 6]).map_err(|e| anyhow::anyhow!("refused: {e:?}"))?;
+    log_in(&session).await;
+    for at in (0..written.max(FILE_AT)).step_by(page_bytes as usize) {
+        let response = session.execute(Lun(0), write_16(at, BLOCK_BYTES, 0)).await;
+        ensure!(response.status == Status::Good, "a page at {at} cannot be written: {:02x?}", response.sense);
+    }
+    Ok(())
+}
+
+/// What else lies in a pool, so that so much is free.
+async fn fill_pools(started: &mut Started, config: Config, free_bytes: u64) -> Result<Config> {
+    let status = started.array.status().await?;
+    let mut config = config;
+    for pool in status.iter().flat_map(|controller| &controller.pools).filter(|p| p.name.starts_with('p')) {
+        let page = pool.page_bytes;
+        let left = pool.len_bytes.saturating_sub(pool.used_bytes + free_bytes) / page * page;
+        let name = format!("others-{}", pool.name);
+        config.volumes.push(VolumeConfig {
+            provisioning: Provisioning::Thick,
+            ..VolumeConfig::new(name, pool.name.clone(), left)
+        });
+    }
+    started.array.apply(config.clone()).await?;
+    Ok(config)
+}
+
+/// The power-on attention of a LU is taken notice of (SPC-5 5.14): after it commands are executed.
+pub(super) async fn log_in(session: &LocalSession) {
+    /// A LU has a few things to say at first, and then no more.
+    const ATTENTIONS_MAX: usize = 8;
+    let test_unit_ready = Request {
+        cdb: [0; 16],
+        attribute: TaskAttribute::Simple,
+        data_out: Pieces::new(),
+        data_in_max: 0,
+        tag: u64::MAX,
+    };
+    for _ in 0..ATTENTIONS_MAX {
+        if session.execute(Lun(0), test_unit_ready.clone()).await.status == Status::Good {
+            break;
+        }
+    }
+}
+
+fn write_16(at: u64, bytes: u64, tag: u64) -> Request {
+    let mut cdb = [0; 16];
+    cdb[0] = WRITE_16;
+    cdb[2..10].copy_from_slice(&(at / BLOCK_BYTES).to_be_bytes());
+    cdb[10..14].copy_from_slice(&((bytes / BLOCK_BYTES) as u32).to_be_bytes());
+    let data_out = Pieces::from(Buf::shared_zeros(bytes as usize).freeze());
+    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: 0, tag }
+}
+
+/// A group that a pool gets while it is in use.
+pub(super) fn spare_group(number: u32) -> String {
+    format!("spare{number}")
+}
+
+fn group(scenario: &Fileserver, name: String, drives: Vec<String>) -> GroupConfig {
+    GroupConfig {
+        stripe_unit_bytes: scenario.array.stripe_unit.0 as u32,
+        ..GroupConfig::new(name, Level::Raid5, drives)
+    }
+}
+
+fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
+    let a = &scenario.array;
+    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
+    let named = |prefix: String| (0..a.drives_per_group).map(move |d| format!("{prefix}d{d}")).collect();
+    let mut groups: Vec<GroupConfig> = (0..shape.servers)
+        .map(|server| group(scenario, format!("g{server}"), drives_of(scenario, server)))
+        .collect();
+    groups.push(group(scenario, "gs".into(), named("gs".into())));
+    groups.extend((0..shape.spare_groups).map(|n| group(scenario, spare_group(n), named(spare_group(n)))));
+    let pool = |name: String, group: String, controller: usize| PoolConfig {
+        page_bytes: a.page.0,
+        controller: controller.min(a.controllers - 1),
+        placement: false,
+        ..PoolConfig::new(name, vec![group])
+    };
+    let mut pools: Vec<PoolConfig> =
+        (0..shape.servers).map(|n| pool(format!("p{n}"), format!("g{n}"), 0)).collect();
+    pools.push(pool("system".into(), "gs".into(), 1));
+    let lu_bytes = scenario.published.disk.0 + LU_MORE_BYTES;
+    // A fixed VHD is written from end to end when it is made; one that grows takes its pages as it grows.
+    let provisioning = match shape.format {
+        Format::Fixed => Provisioning::Thick,
+        Format::Dynamic => Provisioning::Thin,
+    };
+    let data = (0..shape.servers)
+        .map(|n| VolumeConfig { provisioning, ..VolumeConfig::new(volume(n), format!("p{n}"), lu_bytes) });
+    let system = (0..shape.servers).map(|n| VolumeConfig {
+        provisioning: Provisioning::Thin,
+        ..VolumeConfig::new(format!("system{n}"), "system".to_owned(), lu_bytes)
+    });
+    let hosts = (0..shape.servers).map(|n| {
+        let luns = [(Lun(0), volume(n)), (Lun(1), format!("system{n}"))].into();
+        HostConfig::new(format!("server{n}"), initiator(n), luns)
+    });
+    Config {
+        id: ArrayId([7; 16]),
+        controllers: a.controllers,
+        drives: groups.iter().flat_map(|group| group.drives.clone()).map(drive).collect(),
+        cache: Some(CacheSettings {
+            memory_bytes: a.cache.0,
+            read_ahead_bytes: array::config::READ_AHEAD_BYTES_DEFAULT,
+            ssds: vec![],
+            partitions: vec![],
+        }),
+        groups,
+        pools,
+        volumes: data.chain(system).collect(),
+        hosts: hosts.collect(),
+        ..Config::empty(TARGET)
+    }
+}

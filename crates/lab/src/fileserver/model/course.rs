@@ -1,0 +1,148 @@
+//! What a run gave, window by window: the whole of `results.json`. No wall time is in it.
+
+use serde::Serialize;
+
+use super::disk::Format;
+
+/// Which configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(in super::super) struct Which {
+    pub(in super::super) format: Format,
+    /// Whether the disk's write cache is switched on in the servers.
+    pub(in super::super) os_cache: bool,
+}
+
+impl Which {
+    pub(in super::super) const DYNAMIC: Which = Which { format: Format::Dynamic, os_cache: false };
+    pub(in super::super) const FIXED: Which = Which { format: Format::Fixed, os_cache: false };
+    pub(in super::super) const CACHED: Which = Which { format: Format::Fixed, os_cache: true };
+
+    pub(in super::super) fn name(&self) -> &'static str {
+        match (self.format, self.os_cache) {
+            (Format::Dynamic, false) => "dynamic",
+            (Format::Dynamic, true) => "dynamic, write cache on",
+            (Format::Fixed, false) => "fixed",
+            (Format::Fixed, true) => "fixed, write cache on",
+        }
+    }
+}
+
+/// A server in one interval.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct ServerWindow {
+    pub(in super::super) tool_mb_per_s: f64,
+    pub(in super::super) cpu_percent: f64,
+    pub(in super::super) available_mb: f64,
+    pub(in super::super) queue: f64,
+    pub(in super::super) queue_max: u32,
+    pub(in super::super) read_ms: f64,
+    pub(in super::super) write_ms: f64,
+    pub(in super::super) received_mb_per_s: f64,
+    pub(in super::super) sent_mb_per_s: f64,
+}
+
+/// All servers and their host in one interval.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct HostWindow {
+    /// Its end.
+    pub(in super::super) at_s: f64,
+    pub(in super::super) servers: Vec<ServerWindow>,
+    pub(in super::super) logical_percent: f64,
+    pub(in super::super) root_percent: f64,
+}
+
+/// A LU in one interval.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct LuWindow {
+    pub(in super::super) read_iops: f64,
+    pub(in super::super) write_iops: f64,
+    pub(in super::super) read_mb_per_s: f64,
+    pub(in super::super) write_mb_per_s: f64,
+    pub(in super::super) write_hit_percent: f64,
+}
+
+/// The array in one interval.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct ArrayWindow {
+    /// Its end.
+    pub(in super::super) at_s: f64,
+    /// The data LU of each server.
+    pub(in super::super) lus: Vec<LuWindow>,
+    pub(in super::super) controller_percent: Vec<f64>,
+    pub(in super::super) pending_percent: f64,
+    /// Of the drives of each group, on average.
+    pub(in super::super) drive_percent: Vec<f64>,
+    /// Commands in the drives of each group, all together.
+    pub(in super::super) group_queue: Vec<f64>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct Course {
+    pub(in super::super) which: Which,
+    pub(in super::super) seed: u64,
+    pub(in super::super) hosts: Vec<HostWindow>,
+    pub(in super::super) arrays: Vec<ArrayWindow>,
+    /// Files that each server's clients copied.
+    pub(in super::super) files: Vec<u64>,
+    /// Blocks by which each virtual disk grew.
+    pub(in super::super) grown_blocks: Vec<u64>,
+}
+
+fn mean<T>(list: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    list.iter().map(of).sum::<f64>() / list.len().max(1) as f64
+}
+
+impl Course {
+    /// Of a server on average, in each of the array's windows: what servers count more often is averaged.
+    pub(in super::super) fn of_servers(&self, of: impl Fn(&ServerWindow) -> f64 + Copy) -> Vec<f64> {
+        let per = (self.hosts.len() / self.arrays.len().max(1)).max(1);
+        self.hosts.chunks(per).map(|windows| mean(windows, |w| mean(&w.servers, of))).collect()
+    }
+
+    /// Of the host.
+    pub(in super::super) fn of_host(&self, of: impl Fn(&HostWindow) -> f64 + Copy) -> Vec<f64> {
+        let per = (self.hosts.len() / self.arrays.len().max(1)).max(1);
+        self.hosts.chunks(per).map(|windows| mean(windows, of)).collect()
+    }
+
+    /// Of a LU on average, in each window.
+    pub(in super::super) fn of_lus(&self, of: impl Fn(&LuWindow) -> f64 + Copy) -> Vec<f64> {
+        self.arrays.iter().map(|w| mean(&w.lus, of)).collect()
+    }
+
+    /// Of the array, in each window.
+    pub(in super::super) fn of_array(&self, of: impl Fn(&ArrayWindow) -> f64) -> Vec<f64> {
+        self.arrays.iter().map(of).collect()
+    }
+}
+
+/// A second of a pool that grows.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct GrowthWindow {
+    pub(in super::super) at_s: f64,
+    pub(in super::super) read_mb_per_s: f64,
+    pub(in super::super) write_mb_per_s: f64,
+    pub(in super::super) read_ms: f64,
+    pub(in super::super) used_percent: f64,
+    /// Writes that were refused in it.
+    pub(in super::super) refused: u64,
+}
+
+/// A run on a pool that is over-committed.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct Growth {
+    /// `in_time` or `full`.
+    pub(in super::super) name: &'static str,
+    pub(in super::super) windows: Vec<GrowthWindow>,
+    pub(in super::super) promised_bytes: u64,
+    pub(in super::super) pool_bytes: u64,
+    /// Blocks by which the virtual disk grew.
+    pub(in super::super) grown_blocks: u64,
+    /// When the pool got a second group.
+    pub(in super::super) expanded_s: f64,
+    /// When the array said that the pool is filling up.
+    pub(in super::super) warned_s: Option<f64>,
+    /// The first and the last write that was refused.
+    pub(in super::super) refused_s: Option<(f64, f64)>,
+}

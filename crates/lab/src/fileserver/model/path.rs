@@ -1,0 +1,267 @@
+//! From a guest's disk to its LU: the virtual disk, the host's root partition, port, controller, and the array's own code.
+//!
+//! ```text
+//!   guest ──> root partition ──> port, in ──> controller ──> LU (cache, pool, RAID, drives) ──> port, out ──> guest
+//!             processors of      all servers   all servers    the array's own code              all servers
+//!             the host, the VHD
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use array::{LocalSession, Lun};
+use block::Pieces;
+use scsi::{Request, Status, TaskAttribute};
+use world::{Buf, Data, Instant, World};
+use world_model::Link;
+use world_model::station::Station;
+
+use super::super::scenario::Fileserver;
+use super::disk::{Format, Vdisk, Writes};
+use super::volume::Range;
+use crate::scenario::Time;
+
+/// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
+const COMMAND_BYTES: u64 = 48;
+const BLOCK_BYTES: u64 = 512;
+/// READ(16) and WRITE(16), SBC-4.
+const READ_16: u8 = 0x88;
+const WRITE_16: u8 = 0x8a;
+/// The longest command: that of the largest transfer of a scenario, with what a block of a virtual disk makes of it.
+const COMMAND_BYTES_MAX: u64 = 4 << 20;
+
+/// Nanoseconds of a time.
+pub(super) fn ns(time: Time) -> u64 {
+    time.0.as_nanos() as u64
+}
+
+/// What all servers share.
+pub(super) struct Fabric {
+    pub(super) world: World,
+    /// The processors of the host; what the root partition does on them.
+    pub(super) host: RefCell<Station>,
+    pub(super) root_ns: Cell<u64>,
+    pub(super) controller: RefCell<Station>,
+    inbound: RefCell<Station>,
+    outbound: RefCell<Station>,
+    link: Link,
+    costs: Costs,
+    zeros: Data,
+}
+
+/// In nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    io: u64,
+    dynamic_io: u64,
+    lookup: u64,
+    command: u64,
+    per_kib: u64,
+}
+
+impl Fabric {
+    pub(super) fn new(scenario: &Fileserver, world: &World) -> Fabric {
+        let (host, controller) = (&scenario.host, &scenario.controller);
+        Fabric {
+            world: world.clone(),
+            host: RefCell::new(Station::new(host.cores as usize)),
+            root_ns: Cell::default(),
+            controller: RefCell::new(Station::new(controller.cores as usize)),
+            inbound: RefCell::new(Station::new(1)),
+            outbound: RefCell::new(Station::new(1)),
+            link: scenario.fabric(),
+            costs: Costs {
+                io: ns(host.io),
+                dynamic_io: ns(host.dynamic_io),
+                lookup: ns(host.lookup),
+                command: ns(controller.command),
+                per_kib: ns(controller.per_kib),
+            },
+            zeros: Buf::shared_zeros(COMMAND_BYTES_MAX as usize).freeze(),
+        }
+    }
+
+    /// Waits until a station has done work that comes now.
+    pub(super) async fn at(&self, station: &RefCell<Station>, work_ns: u64) {
+        let end = station.borrow_mut().serve(self.world.now().0, work_ns);
+        self.world.sleep_until(Instant(end)).await;
+    }
+
+    async fn cross(&self, direction: &RefCell<Station>, bytes: u64) {
+        let end = direction.borrow_mut().serve(self.world.now().0, self.link.wire_ns(bytes));
+        self.world.sleep_until(Instant(end) + self.link.latency).await;
+    }
+
+    /// Work of the root partition.
+    async fn root(&self, work_ns: u64) {
+        self.root_ns.set(self.root_ns.get() + work_ns);
+        self.at(&self.host, work_ns).await;
+    }
+}
+
+/// What a guest saw of its disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DiskTally {
+    pub(super) reads: u64,
+    pub(super) read_ns: u64,
+    pub(super) writes: u64,
+    pub(super) write_ns: u64,
+    /// I/Os in the disk, added up over time.
+    pub(super) held_ns: u64,
+    /// The most at once since somebody looked.
+    pub(super) most: u32,
+    /// Writes that were refused, for the pool had no page.
+    pub(super) refused: u64,
+    /// Blocks that the virtual disk took of the LU.
+    pub(super) grown: u64,
+    in_disk: u32,
+    since_ns: u64,
+}
+
+/// The data disk of a guest.
+pub(super) struct GuestDisk {
+    pub(super) fabric: Rc<Fabric>,
+    session: LocalSession,
+    vdisk: RefCell<Vdisk>,
+    format: Format,
+    tally: Cell<DiskTally>,
+    tag: Cell<u64>,
+}
+
+/// How an I/O of the guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done,
+    /// SPACE ALLOCATION FAILED, WRITE PROTECT (SBC-4 4.7): the pool has no page.
+    NoSpace,
+}
+
+impl GuestDisk {
+    pub(super) fn new(fabric: &Rc<Fabric>, session: LocalSession, vdisk: Vdisk) -> GuestDisk {
+        GuestDisk {
+            fabric: fabric.clone(),
+            session,
+            format: vdisk.format(),
+            vdisk: RefCell::new(vdisk),
+            tally: Cell::default(),
+            tag: Cell::default(),
+        }
+    }
+
+    /// What happened up to now; the largest queue begins anew.
+    pub(super) fn tally(&self) -> DiskTally {
+        self.count(|_| {});
+        let tally = self.tally.get();
+        self.tally.set(DiskTally { most: tally.in_disk, ..tally });
+        tally
+    }
+
+    fn count(&self, change: impl FnOnce(&mut DiskTally)) {
+        let now = self.fabric.world.now().0;
+        let mut tally = self.tally.get();
+        tally.held_ns += u64::from(tally.in_disk) * (now - tally.since_ns);
+        tally.since_ns = now;
+        change(&mut tally);
+        tally.most = tally.most.max(tally.in_disk);
+        self.tally.set(tally);
+    }
+
+    /// A read of the guest.
+    pub(super) async fn read(&self, range: Range) -> Result<()> {
+        let began = self.fabric.world.now();
+        self.count(|t| t.in_disk += 1);
+        let mut parts = Vec::new();
+        self.vdisk.borrow_mut().read(range, &mut parts)?;
+        self.pass().await;
+        for part in parts {
+            self.command(part, true).await?;
+        }
+        let took = self.fabric.world.now().since(began).as_nanos() as u64;
+        self.count(|t| {
+            t.in_disk -= 1;
+            t.reads += 1;
+            t.read_ns += took;
+        });
+        Ok(())
+    }
+
+    /// A write of the guest, with all that the virtual disk writes besides.
+    pub(super) async fn write(&self, range: Range) -> Result<Ended> {
+        let began = self.fabric.world.now();
+        self.count(|t| t.in_disk += 1);
+        let mut writes = Writes::default();
+        self.vdisk.borrow_mut().write(range, &mut writes)?;
+        self.pass().await;
+        let mut ended = Ended::Done;
+        for part in &writes.ranges {
+            if self.command(*part, false).await? == Ended::NoSpace {
+                ended = Ended::NoSpace;
+                break;
+            }
+        }
+        let took = self.fabric.world.now().since(began).as_nanos() as u64;
+        self.count(|t| {
+            t.in_disk -= 1;
+            t.writes += 1;
+            t.write_ns += took;
+            t.grown += u64::from(writes.grew);
+            t.refused += u64::from(ended == Ended::NoSpace);
+        });
+        Ok(ended)
+    }
+
+    /// Through the root partition, which finds the place in the virtual disk.
+    async fn pass(&self) {
+        let costs = &self.fabric.costs;
+        match self.format {
+            Format::Fixed => self.fabric.root(costs.io).await,
+            Format::Dynamic => {
+                self.fabric.root(costs.io + costs.lookup).await;
+                self.fabric.world.sleep(Duration::from_nanos(costs.dynamic_io)).await;
+            }
+        }
+    }
+
+    /// One command to the LU.
+    async fn command(&self, range: Range, reads: bool) -> Result<Ended> {
+        let fabric = &*self.fabric;
+        let (to, from) = if reads { (0, range.bytes) } else { (range.bytes, 0) };
+        fabric.cross(&fabric.inbound, COMMAND_BYTES + to).await;
+        let work = fabric.costs.command + fabric.costs.per_kib * range.bytes / 1024;
+        fabric.at(&fabric.controller, work).await;
+        let ended = self.execute(range, reads).await?;
+        fabric.cross(&fabric.outbound, COMMAND_BYTES + from).await;
+        Ok(ended)
+    }
+
+    async fn execute(&self, range: Range, reads: bool) -> Result<Ended> {
+        let tag = self.tag.get() + 1;
+        self.tag.set(tag);
+        let mut cdb = [0; 16];
+        cdb[0] = if reads { READ_16 } else { WRITE_16 };
+        cdb[2..10].copy_from_slice(&(range.at / BLOCK_BYTES).to_be_bytes());
+        cdb[10..14].copy_from_slice(&((range.bytes / BLOCK_BYTES) as u32).to_be_bytes());
+        let data_out = match reads {
+            true => Pieces::new(),
+            false => Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize)),
+        };
+        let data_in_max = if reads { range.bytes as u32 } else { 0 };
+        let request = Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag };
+        let response = self.session.execute(Lun(0), request).await;
+        if response.status == Status::Good {
+            return Ok(Ended::Done);
+        }
+        // Fixed format (SPC-5 4.4.3): key in byte 2, additional code in bytes 12 and 13; descriptor format has them in bytes 1 to 3.
+        let sense = &response.sense;
+        let code = match sense.first().map(|byte| byte & 0x7f) {
+            Some(0x72) => sense.get(2..4),
+            _ => sense.get(12..14),
+        };
+        if !reads && code == Some(&[0x27, 0x07]) {
+            return Ok(Ended::NoSpace);
+        }
+        bail!("{range:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense)
+    }
+}

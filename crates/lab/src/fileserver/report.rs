@@ -1,0 +1,258 @@
+//! The report: the answer, what shows it, and how it was done.
+
+use super::claims::{self, Judged, Runs, tool};
+use super::findings::findings;
+use super::model::Ran;
+use super::scenario::Fileserver;
+use crate::machine::now_rfc3339;
+use crate::report::{
+    self, Column, DataFile, Doubt, Figure, Machine, Method, Report, Section, Table, Value, Version,
+};
+use crate::stats::ratio;
+use crate::vaai::{Verdict, command, plain};
+use crate::verify::Options;
+
+/// A run that has ended.
+pub(super) struct Finished<'a> {
+    pub(super) options: &'a Options,
+    pub(super) quick: bool,
+    pub(super) scenario: &'a Fileserver,
+    pub(super) text: &'a str,
+    pub(super) machine: Machine,
+    pub(super) doubts: Vec<Doubt>,
+    pub(super) ran: &'a Ran,
+    pub(super) judged: &'a [Judged],
+    pub(super) figures: Vec<Figure>,
+    pub(super) files: Vec<DataFile>,
+}
+
+/// One claim that does not hold fails; a run that was cut short is in doubt.
+pub(super) fn verdict(judged: &[Judged], stopped: bool) -> &'static str {
+    let has = |verdict: Verdict| judged.iter().any(|j| j.verdict == verdict);
+    if has(Verdict::NotHeld) {
+        "fail"
+    } else if stopped || !has(Verdict::Held) {
+        "doubt"
+    } else {
+        "pass"
+    }
+}
+
+/// The answer of the seed's question, in figures.
+fn answer(run: &Finished<'_>) -> String {
+    let runs = Runs::of(run.ran);
+    let (Some(dynamic), Some(fixed)) = (runs.dynamic, runs.fixed) else {
+        return "The run was stopped before both kinds of disk were measured.".into();
+    };
+    let Some(over) = ratio(&tool(dynamic), &tool(fixed)) else { return "Nothing was copied.".into() };
+    let (percent, half) = (100.0 * (1.0 - over.mean), 100.0 * (over.high - over.low) / 2.0);
+    let yes = if percent < 15.0 { "Yes" } else { "Not without care" };
+    let full = run.ran.growths.iter().find(|g| g.name == "full").and_then(|g| g.refused_s).map_or("", |_| {
+        " A pool that promises more than it has must be expanded in time: when it is full, writes that need a page fail, and only those."
+    });
+    format!(
+        "{yes}: file servers on virtual disks that grow copy {percent:.1} % ± {half:.1} % less than on fixed ones ({} and {} MB/s per server; published: about 6 %, 54.8 and 58.3).{full}",
+        plain(mean(&tool(dynamic))),
+        plain(mean(&tool(fixed)))
+    )
+}
+
+fn mean(series: &[f64]) -> f64 {
+    series.iter().sum::<f64>() / series.len().max(1) as f64
+}
+
+/// Composes the whole report.
+pub(super) fn compose(run: &Finished<'_>) -> Report {
+    Report {
+        version: report::VERSION,
+        title: run.scenario.question.clone(),
+        scenario: run.scenario.name.clone(),
+        world: "model",
+        generated: now_rfc3339(),
+        answer: answer(run),
+        verdict: verdict(run.judged, run.ran.stopped),
+        claims: claims::claims(run.judged),
+        figures: run.figures.clone(),
+        findings: findings(run.scenario, run.ran),
+        tables: vec![configurations(run)],
+        sections: sections(run),
+        doubts: run.doubts.clone(),
+        method: method(run),
+        files: run.files.clone(),
+    }
+}
+
+fn sections(run: &Finished<'_>) -> Vec<Section> {
+    let here = |wanted: &[&str]| -> Vec<String> {
+        wanted
+            .iter()
+            .filter(|id| run.figures.iter().any(|f| f.id == **id))
+            .map(|id| (*id).to_owned())
+            .collect()
+    };
+    let section = |id: &str, title: &str, text: &str, figures: &[&str]| Section {
+        id: id.into(),
+        title: title.into(),
+        text: Some(text.into()),
+        figures: here(figures),
+        tables: if id == "disks" { vec!["configurations".into()] } else { vec![] },
+    };
+    vec![
+        section(
+            "disks",
+            "What does a disk that grows cost?",
+            "The same clients, servers and array; only the format of the data disks differs. A dynamic VHD is blocks of 2 MiB, each behind a bitmap of 512 bytes: what the guest \
+             aligns to 4 KiB lies off it on the LU, and each new block costs writes of bitmap, table and footer.",
+            &["throughput", "array", "response"],
+        ),
+        section(
+            "bottleneck",
+            "Is anything a bottleneck, and how much is left?",
+            "Response over 50 ms, more than 2 commands for a spindle, or a resource that works more than 70 % of the time would be one.",
+            &["busy", "servers", "host"],
+        ),
+        section(
+            "cache",
+            "Does the write cache of the servers matter?",
+            "Fixed disks, with the write cache of the disk on and off in the servers. Off, a file is closed when the log of its file system is on the array.",
+            &["cache_array", "cache_response", "cache_servers"],
+        ),
+        section(
+            "growth",
+            "And when disks grow fast on a pool that promises more than it has?",
+            "Not in the published experiment, whose disks hardly grew and whose pool had room for all of them. One server; half of the files are written, all where nothing has been yet.",
+            &["growth_in_time", "growth_full"],
+        ),
+    ]
+}
+
+fn rounded(value: f64) -> Value {
+    if value.is_finite() { Value::Number((value * 100.0).round() / 100.0) } else { Value::Text("–".into()) }
+}
+
+/// Everything that was counted, on average.
+fn configurations(run: &Finished<'_>) -> Table {
+    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
+    let number =
+        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    let row = |course: &super::model::course::Course| {
+        let all = [
+            course.of_servers(|w| w.tool_mb_per_s),
+            course.of_lus(|w| w.read_mb_per_s),
+            course.of_lus(|w| w.read_iops),
+            course.of_lus(|w| w.write_mb_per_s),
+            course.of_lus(|w| w.write_iops),
+            course.of_servers(|w| w.received_mb_per_s),
+            course.of_servers(|w| w.sent_mb_per_s),
+            course.of_servers(|w| w.read_ms),
+            course.of_servers(|w| w.write_ms),
+            course.of_servers(|w| w.queue),
+            course.of_servers(|w| w.cpu_percent),
+            course.of_array(claims::controller(0)),
+            course.of_array(|w| claims::of_groups(&w.drive_percent)),
+        ];
+        let name = vec![Value::Text(course.which.name().into())];
+        name.into_iter().chain(all.iter().map(|series| rounded(mean(series)))).collect()
+    };
+    Table {
+        id: "configurations".into(),
+        title: "Every configuration: a server, its LU, the array, on average".into(),
+        columns: vec![
+            text("configuration"),
+            number("tool", "MB/s"),
+            number("array reads", "MB/s"),
+            number("array reads", "IOPS"),
+            number("array writes", "MB/s"),
+            number("array writes", "IOPS"),
+            number("received", "MB/s"),
+            number("sent", "MB/s"),
+            number("a read", "ms"),
+            number("a write", "ms"),
+            number("disk queue", "I/Os"),
+            number("server's processors", "%"),
+            number("controller 0", "%"),
+            number("drives", "%"),
+        ],
+        rows: run.ran.courses.iter().map(row).collect(),
+    }
+}
+
+fn method(run: &Finished<'_>) -> Method {
+    let s = run.scenario;
+    let us = |time: crate::scenario::Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
+    let p = &s.published;
+    Method {
+        command: command(&run.options.command),
+        seed: run.options.seed.to_string(),
+        scenario_text: run.text.into(),
+        versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }],
+        machine: run.machine.clone(),
+        modelled: vec![
+            "time; clients, network, servers with their memory, file system and lazy writer, the host".into(),
+            format!(
+                "{} drives {} and links: docs/model.md says how, and how far off",
+                p.servers * s.array.drives_per_group,
+                s.array.drive
+            ),
+            "content: everything is zeros; system LUs are there and not used".into(),
+        ],
+        real: vec![
+            "the array: cache, pools, RAID groups, its counters: the code that serves real hosts".into(),
+            "the virtual disks: the maps of the code that reads and writes real VHDs".into(),
+            "the file set and the steps of the load: those of `masu load fileserver`".into(),
+        ],
+        calibrated: vec![
+            format!(
+                "client.folder = {}, client.file = {}, client.per_kib = {}: to the published 58.3 MB/s on fixed disks",
+                us(s.client.folder),
+                us(s.client.file),
+                us(s.client.per_kib)
+            ),
+            format!("host.dynamic_io = {}: to the published 6 %", us(s.host.dynamic_io)),
+            format!(
+                "controller.command = {}, controller.per_kib = {}: to the published 61 % of controller 0",
+                us(s.controller.command),
+                us(s.controller.per_kib)
+            ),
+            format!(
+                "server.fresh_percent = {}: to the published 15 writes per second more; server.again_percent = {}: to the published 4.1 MB/s of the array for 3.5 of the tool",
+                s.server.fresh_percent, s.server.again_percent
+            ),
+        ],
+        repeats: 1,
+        scale: Some(format!(
+            "full size: {} servers, {} clients, {} workers, disks of {} GiB; {} s counted of the published 1800",
+            p.servers,
+            p.servers * p.clients,
+            p.servers * p.clients * p.workers,
+            p.disk.0 >> 30,
+            s.run.seconds
+        )),
+    }
+}
+
+/// The answer on the terminal.
+pub(super) fn print(run: &Finished<'_>) {
+    println!("{}\n", answer(run));
+    let held = run.judged.iter().filter(|j| j.verdict == Verdict::Held).count();
+    println!(
+        "claims: {held} held of {}{}",
+        run.judged.len(),
+        if run.quick { " (the quick form)" } else { "" }
+    );
+    for judged in run.judged {
+        let measured = judged.estimate.map_or("–".into(), |e| crate::vaai::value(&e));
+        println!(
+            "  {:<20} {}: {measured} {} ({}; published: {})",
+            judged.verdict.words(),
+            judged.name,
+            judged.unit,
+            judged.bound.words(judged.unit),
+            judged.published.as_deref().unwrap_or("–")
+        );
+    }
+    for doubt in &run.doubts {
+        println!("doubt: {}", doubt.text);
+    }
+    println!("\nreport: {}", run.options.out.join("report.html").display());
+}
