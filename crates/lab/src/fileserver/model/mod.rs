@@ -14,6 +14,8 @@ mod path;
 mod play;
 mod server;
 mod stage;
+#[cfg(test)]
+mod tests;
 mod volume;
 
 pub(super) use stage::{Ran, run};
