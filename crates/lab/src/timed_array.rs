@@ -19,6 +19,7 @@ use crate::timed_drive::{Drives, metered_world_with};
 pub(crate) struct TimedArray {
     array: Array,
     handles: Vec<ControllerHandle>,
+    takes_time: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), world_real::RunError>>>,
     usage: async_channel::Sender<oneshot::Sender<BTreeMap<String, Usage>>>,
     listen: SocketAddr,
@@ -51,9 +52,9 @@ impl TimedArray {
         .context("the array's controller cannot start")?;
         let array = Array::new(handles.clone(), &config.target);
         let listen = SocketAddr::from(([0; 4], 0));
-        let mut timed = TimedArray { array, handles, thread: Some(thread), usage, listen };
+        let mut timed = TimedArray { array, handles, takes_time, thread: Some(thread), usage, listen };
         block_on(timed.array.apply(config)).context("the array under test")?;
-        takes_time.store(true, Ordering::Relaxed);
+        timed.takes_time.store(true, Ordering::Relaxed);
         let parts = block_on(timed.array.status())?;
         let port = parts.iter().flat_map(|part| &part.ports).next();
         timed.listen = port.ok_or_else(|| anyhow!("the array under test has no port"))?.listen;
@@ -96,7 +97,8 @@ impl Observer {
 
 impl Drop for TimedArray {
     fn drop(&mut self) {
-        // Errors on the way out change nothing that was measured.
+        // What its cache still has to write need not take the time of drives. Errors on the way out change nothing that was measured.
+        self.takes_time.store(false, Ordering::Relaxed);
         let _ = block_on(self.array.stop());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -147,7 +147,6 @@ pub(super) struct Ramp {
     /// Commands that the array or the disk was given, those that fill the cache included.
     pub(super) executed: Cell<u64>,
     failure: RefCell<Option<String>>,
-    stopped: Cell<bool>,
 }
 
 /// What all servers did together.
@@ -203,7 +202,6 @@ impl Ramp {
             counts: Cell::default(),
             executed: Cell::default(),
             failure: RefCell::default(),
-            stopped: Cell::default(),
         }
     }
 
@@ -238,7 +236,7 @@ impl Ramp {
     async fn go_on(&self, server: usize, number: usize) -> Result<()> {
         let server = &self.servers[server];
         let stream = number % server.walk.borrow().next.len();
-        while !self.stopped.get() {
+        loop {
             let (transfer, reads) = server.walk.borrow_mut().next(stream);
             let began = self.world.now();
             let work_ns = self.host_ns(server);
@@ -256,12 +254,6 @@ impl Ramp {
             tally.response_ns += took.as_nanos() as u64;
             tally.responses_us.saturating_record((took.as_micros() as u64).max(1));
         }
-        Ok(())
-    }
-
-    /// No server begins anything more.
-    pub(super) fn stop(&self) {
-        self.stopped.set(true);
     }
 
     fn host_ns(&self, server: &Server) -> u64 {

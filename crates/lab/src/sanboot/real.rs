@@ -37,13 +37,10 @@ const FILL_BYTES: u64 = 128 << 10;
 const PREPARE_BYTES: u64 = 1 << 20;
 /// So many of either at once.
 const FILL_DEPTH: usize = 32;
-/// How long what a point left in the cache may take to its drives, and how often that is looked at.
-const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
-const DRAIN_LOOK_TIME: Duration = Duration::from_millis(50);
-
 /// Where a layout's servers find their disks.
 enum Place {
-    Array(Box<TimedArray>),
+    /// Made anew for each point: what one point leaves in the cache is no memory of the next one.
+    Array(Box<Config>, Prepared),
     Internal(Prepared),
     Given(Vec<Url>),
 }
@@ -57,7 +54,7 @@ pub(super) fn run(sanboot: &Sanboot, plan: &Plan, given: &[Url], stop: &Stop) ->
     let from = Instant::now();
     let mut done = Vec::new();
     for &layout in &plan.layouts {
-        let place = Place::of(sanboot, layout, given, plan.seed)?;
+        let place = Place::of(sanboot, layout, given)?;
         for which in all.iter().filter(|which| which.layout == layout) {
             if stop.is_asked() {
                 break;
@@ -99,7 +96,7 @@ fn conditions(sanboot: &Sanboot) -> Vec<Condition> {
 }
 
 impl Place {
-    fn of(sanboot: &Sanboot, layout: Layout, given: &[Url], seed: u64) -> Result<Place> {
+    fn of(sanboot: &Sanboot, layout: Layout, given: &[Url]) -> Result<Place> {
         let prepared = |name: &str| anyhow::Ok(Prepared::new(&drives::load(name)?)?);
         Ok(match (layout, Shape::of(layout)) {
             (Layout::Given, _) => Place::Given(given.to_vec()),
@@ -110,7 +107,7 @@ impl Place {
                     portals: vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }],
                     ..bed::declaration(sanboot, &shape)
                 };
-                Place::Array(Box::new(TimedArray::start(config, prepared(&sanboot.array.drive)?, seed)?))
+                Place::Array(Box::new(config), prepared(&sanboot.array.drive)?)
             }
         })
     }
@@ -118,14 +115,18 @@ impl Place {
     /// One point, on a thread of the servers' own.
     fn point(&self, sanboot: &Sanboot, which: &Which, seed: u64) -> Result<Point> {
         let seed = seed_of(seed, which);
-        let logins = self.logins(which)?;
-        let observer = match self {
-            Place::Array(array) => Some(array.observer()),
+        let array = match self {
+            Place::Array(config, drives) => {
+                Some(TimedArray::start((**config).clone(), drives.clone(), seed)?)
+            }
             Place::Internal(_) | Place::Given(_) => None,
         };
+        let listen = array.as_ref().map(TimedArray::listen);
+        let logins = self.logins(which, listen)?;
+        let observer = array.as_ref().map(TimedArray::observer);
         let internal = match self {
             Place::Internal(prepared) => Some(prepared.clone()),
-            Place::Array(_) | Place::Given(_) => None,
+            Place::Array(..) | Place::Given(_) => None,
         };
         let (sanboot, own) = (sanboot.clone(), which.clone());
         let options = world_real::Options { seed, ..world_real::Options::default() };
@@ -165,13 +166,13 @@ impl Place {
     }
 
     /// How each server logs in.
-    fn logins(&self, which: &Which) -> Result<Vec<(Options, Lun)>> {
+    fn logins(&self, which: &Which, listen: Option<SocketAddr>) -> Result<Vec<(Options, Lun)>> {
         let login = |server: u32| match self {
             Place::Internal(_) => None,
-            Place::Array(array) => {
+            Place::Array(..) => listen.map(|listen| {
                 let name = bed::initiator(which.lu_of(server));
-                Some(Ok((Options::new(array.listen(), &name, bed::TARGET, server + 1), Lun(0))))
-            }
+                Ok((Options::new(listen, &name, bed::TARGET, server + 1), Lun(0)))
+            }),
             Place::Given(urls) => urls.get(server as usize).map(|url| {
                 let login = crate::vaai::login_of(url)?;
                 let port = Options::new(login.address, &login.initiator, &url.target, server + 1);
@@ -239,8 +240,6 @@ impl Bench<'_> {
             last = next;
         }
         let tallies = self.ramp.take_tallies();
-        self.ramp.stop();
-        self.drain().await?;
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
         let rate = |tally: &Tally| tally.rate(seconds, scene.transfer_bytes);
         Ok(Point {
@@ -289,16 +288,6 @@ impl Bench<'_> {
     async fn condition(&self, ops: impl Iterator<Item = (usize, Op)>, bytes: u64) -> Result<()> {
         let all = futures::stream::iter(ops.map(Ok));
         all.try_for_each_concurrent(FILL_DEPTH, |(server, op)| self.ramp.condition(server, op, bytes)).await
-    }
-
-    /// What this point wrote is no load of the next one.
-    async fn drain(&self) -> Result<()> {
-        let Some(observer) = &self.observer else { return Ok(()) };
-        let end = self.world.now() + DRAIN_TIME_MAX;
-        while self.world.now() < end && write_pending(&observer.status().await?) > 0.0 {
-            self.world.sleep(DRAIN_LOOK_TIME).await;
-        }
-        Ok(())
     }
 
     async fn sample(&self) -> Result<Sample> {
@@ -362,7 +351,7 @@ mod tests {
     #[test]
     fn servers_have_sessions_and_drives_take_their_time() {
         let small = small();
-        let place = Place::of(&small, Layout::Raid1x8, &[], 1).expect("an array");
+        let place = Place::of(&small, Layout::Raid1x8, &[]).expect("an array");
         let point = place.point(&small, &which(Layout::Raid1x8, Pattern::RandomRead), 1).expect("a point");
         assert_eq!((point.per_server.len(), point.windows.len()), (2, 2));
         assert!(point.per_server.iter().all(|server| server.iops > 0.0), "{:?}", point.per_server);
@@ -399,7 +388,7 @@ mod tests {
             PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 8 << 20, threshold_percent: 80 };
         let array = Embedded::start(&shape, &[pool], 1, &std::env::temp_dir()).expect("an array");
         let url = Url::parse(&format!("iscsi://{}/{TARGET}/0", array.listen())).expect("a url");
-        let place = Place::of(&small(), Layout::Given, &[url.clone(), url], 1).expect("a place");
+        let place = Place::of(&small(), Layout::Given, &[url.clone(), url]).expect("a place");
         let refused = place.point(&small(), &which(Layout::Given, Pattern::RandomRead), 1);
         let text = format!("{:#}", refused.expect_err("too short"));
         assert!(text.contains("server 0") && text.contains("--scale"), "{text}");
