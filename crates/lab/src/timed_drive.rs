@@ -293,25 +293,36 @@ impl Shared {
     /// Changes pages, to zeros without a source; those that are zeros then are let go.
     fn put(&self, at: u64, len: u64, source: Option<&[u8]>) {
         let mut pages = self.pages.borrow_mut();
+        let Some(data) = source else { return zero(&mut pages, at, len) };
         each_page(at, len, |number, within, from, len| {
-            let source = source.map(|data| &data[from..from + len]).filter(|part| *part != &ZEROS[..len]);
-            match (source, pages.get_mut(&number)) {
+            let part = Some(&data[from..from + len]).filter(|part| *part != &ZEROS[..len]);
+            match (part, pages.get_mut(&number)) {
                 (Some(part), Some(page)) => page[within..within + len].copy_from_slice(part),
                 (Some(part), None) => {
                     let mut page = ZEROS.to_vec().into_boxed_slice();
                     page[within..within + len].copy_from_slice(part);
                     pages.insert(number, page);
                 }
-                (None, Some(page)) => {
-                    page[within..within + len].fill(0);
-                    if page[..] == ZEROS {
-                        pages.remove(&number);
-                    }
-                }
+                (None, Some(_)) => zero(&mut pages, number * PAGE + within as u64, len as u64),
                 (None, None) => {}
             }
         });
     }
+}
+
+/// Looks at the pages that are kept only: a whole drive is zeroed in no time.
+fn zero(pages: &mut BTreeMap<u64, Box<[u8]>>, at: u64, len: u64) {
+    let end = at + len;
+    let kept = pages.range_mut(at / PAGE..end.div_ceil(PAGE));
+    let mut empty = Vec::new();
+    for (number, page) in kept {
+        let (from, to) = (at.max(number * PAGE), end.min((number + 1) * PAGE));
+        page[(from % PAGE) as usize..][..(to - from) as usize].fill(0);
+        if page[..] == ZEROS {
+            empty.push(*number);
+        }
+    }
+    empty.iter().for_each(|number| drop(pages.remove(number)));
 }
 
 /// Number of the page, place within it, place within the range, length.
