@@ -32,14 +32,20 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 .PHONY: verify
-verify: tools build ## the main job: verify the offloads, and how many servers live from one array (needs Rust and Node, no root); says where the reports lie
-	@$(STEP) "verify vaai" $(MASU) verify vaai --out target/verify
-	@$(STEP) "verify sanboot, the quick form" $(MASU) verify sanboot --quick --out target/verify-sanboot
-	@$(STEP) "verify fileserver, the quick form" $(MASU) verify fileserver --quick --out target/verify-fileserver
+verify: tools build ## the main job: every verification in its quick form (needs Rust and Node, no root); ends with one page over the reports, target/verify/index.html
+	@$(STEP) "every verification, the quick forms" $(MASU) verify all --quick --out target/verify
 
-.PHONY: verify-qos
-verify-qos: tools build ## whether promises of service are kept; by itself, because not all of its claims hold yet
-	@$(STEP) "verify qos" $(MASU) verify qos --out target/verify-qos
+.PHONY: verify-full
+verify-full: tools build guest-diskstress ## every verification whole, diskstress also natively and in a guest; the page is target/verify-full/index.html
+	@$(STEP) "every verification" $(MASU) verify all --guest target/judges/diskstress --out target/verify-full
+
+.PHONY: guest-diskstress
+guest-diskstress: setup
+	@$(STEP) "the load as a static binary, and its guest" judges/diskstress/build.sh
+
+.PHONY: diskstress
+diskstress: setup ## DiskStress as one static binary, target/judges/diskstress/diskstress: that it is one, and that it runs in a guest
+	@$(STEP) "diskstress, static, in a guest" judges/diskstress.sh
 
 .PHONY: setup
 setup: ## get what the judges need: other people's clients (Debian packages), a kernel for the guest
@@ -59,7 +65,7 @@ check: tools web/dist/report.html ## format, lints, the repository's own rules
 	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked -- --deny warnings
 	@$(STEP) "tidy" cargo xtask tidy
-	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init
+	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
 
 .PHONY: unit
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
@@ -67,7 +73,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
-judges: conformance qemu guest kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
+judges: conformance qemu guest diskstress kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
 	@$(MAKE) --no-print-directory sanboot SERVERS=2
 
 .PHONY: conformance

@@ -47,6 +47,16 @@ get_kernel() {
   (cd "$KERNEL_DIR" && apt-get download -q -o APT::Sandbox::User=root "$package" >/dev/null) || say "apt-get download failed: no kernel for the guest"
 }
 
+# Without it the static binary is linked with glibc.
+get_musl() {
+  local target
+  target="$(uname -m)-unknown-linux-musl"
+  command -v rustup >/dev/null && ! rustup target list --installed 2>/dev/null | grep -qx "$target" || return 0
+  say "getting Rust's $target"
+  timeout 120 rustup target add "$target" >target/judges/rustup.log 2>&1 || say "rustup failed: static binaries are linked with glibc"
+}
+
 mkdir -p target/judges
 get_packages
 get_kernel
+get_musl

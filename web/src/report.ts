@@ -18,7 +18,8 @@ export interface Report {
   generated: string;
   /** The answer in one sentence, with its number and interval. */
   answer: string;
-  verdict: "pass" | "fail" | "doubt";
+  /** `compared`: two runs side by side, where nothing is to be held. */
+  verdict: "pass" | "fail" | "doubt" | "compared";
   /** Most important first: the first one that names a figure decides what stands on the first screen. */
   claims: Claim[];
   figures: Figure[];
@@ -30,7 +31,7 @@ export interface Report {
   files: DataFile[];
 }
 
-export type ClaimVerdict = "held" | "not held" | "no difference shown" | "not judged";
+export type ClaimVerdict = "held" | "not held" | "no difference shown" | "not judged" | "differs" | "the same";
 
 export interface Claim {
   name: string;

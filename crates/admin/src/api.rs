@@ -508,6 +508,12 @@ pub struct Mapping {
 pub struct VolumeCounters {
     /// All commands.
     pub commands: u64,
+    /// Of these, reads.
+    #[serde(default)]
+    pub reads: u64,
+    /// Of these, writes.
+    #[serde(default)]
+    pub writes: u64,
     /// Bytes read by hosts.
     pub read_bytes: u64,
     /// Bytes written by hosts.

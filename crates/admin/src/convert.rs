@@ -2,6 +2,7 @@
 
 mod policies;
 
+use array::OpClass;
 use array::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PartitionStatus,
     PoolStatus, PortStatus, Reason, SessionStatus, Traffic, VolumeStatus,
@@ -346,6 +347,8 @@ impl Volume {
         Volume {
             counters: VolumeCounters {
                 commands: c.commands.iter().sum::<u64>() + c.failed,
+                reads: c.commands[OpClass::Read as usize],
+                writes: c.commands[OpClass::Write as usize],
                 read_bytes: c.read_bytes,
                 write_bytes: c.written_bytes,
                 zeroed_bytes: c.zeroed_bytes,

@@ -48,7 +48,7 @@ pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Re
 pub use controller::{run_controller, run_with_local_port};
 pub use disk::Disk;
 pub use local::{LocalPort, LocalSession};
-pub use scsi::Lun;
+pub use scsi::{Lun, OpClass};
 pub use world::DriveSpec;
 
 /// Bytes of a frame of a cache.

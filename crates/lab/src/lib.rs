@@ -18,6 +18,7 @@
 )]
 
 pub mod cli;
+pub mod compare;
 mod datastore;
 pub mod drives;
 mod embedded;
@@ -26,6 +27,7 @@ pub mod fileserver;
 pub mod findings;
 pub mod guarantee;
 mod hosts;
+pub mod index;
 mod interrupt;
 pub mod load;
 mod machine;
@@ -35,9 +37,11 @@ pub mod predict;
 mod progress;
 pub mod report;
 pub mod results;
+pub mod samplers;
 pub mod sanboot;
 pub mod scenario;
 pub mod stats;
+pub mod stress;
 mod timed_array;
 mod timed_drive;
 mod toml_text;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::report::{Doubt, Machine};
+use crate::samplers::{memory_kib, own_ticks};
 
 /// CPU time of the machine in ticks, from `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,13 +12,6 @@ struct CpuTicks {
     steal: u64,
     /// Idle, waiting for drives, or in interrupts.
     idle: u64,
-}
-
-/// Of this process, in ticks.
-fn own_ticks(stat: &str) -> u64 {
-    // proc(5): after the name in parentheses, utime and stime are fields 14 and 15 of the line.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    fields.split_whitespace().skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum()
 }
 
 fn cpu_ticks(stat: &str) -> CpuTicks {
@@ -51,7 +45,7 @@ impl Watch {
     pub(crate) fn start() -> Watch {
         Watch {
             ticks: cpu_ticks(&read("/proc/stat")),
-            own: own_ticks(&read("/proc/self/stat")),
+            own: own_ticks(&read("/proc/self/stat")).unwrap_or(0),
             load: load(),
             swapped: swapped(),
         }
@@ -63,7 +57,7 @@ impl Watch {
         let total = now.total.saturating_sub(self.ticks.total).max(1) as f64;
         let percent = |ticks: u64| 100.0 * ticks as f64 / total;
         let steal = percent(now.steal.saturating_sub(self.ticks.steal));
-        let own = own_ticks(&read("/proc/self/stat")).saturating_sub(self.own);
+        let own = own_ticks(&read("/proc/self/stat")).unwrap_or(0).saturating_sub(self.own);
         let busy = now.total.saturating_sub(self.ticks.total)
             - now.idle.saturating_sub(self.ticks.idle).min(total as u64);
         let others = percent(busy.saturating_sub(own)) - steal;
@@ -118,9 +112,8 @@ fn field(text: &str, key: &str) -> Option<String> {
 }
 
 fn memory() -> String {
-    let kib =
-        field(&read("/proc/meminfo"), "MemTotal").and_then(|v| v.split(' ').next()?.parse::<u64>().ok());
-    kib.map_or_else(|| "unknown".into(), |kib| format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))
+    memory_kib(&read("/proc/meminfo"), "MemTotal")
+        .map_or_else(|| "unknown".into(), |kib| format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))
 }
 
 /// Now, as RFC 3339 in UTC.
@@ -163,7 +156,6 @@ mod tests {
     fn proc_is_read() {
         let ticks = cpu_ticks("cpu  10 1 5 100 4 0 2 8 0 0\ncpu0 1 2 3\n");
         assert_eq!((ticks.total, ticks.steal, ticks.idle), (130, 8, 106));
-        assert_eq!(own_ticks("12 (a b) c) S 1 1 1 0 -1 4 5 6 7 8 90 10 0 0 20"), 100);
         assert_eq!(doubts(1.0, 5.0, 0).len(), 0);
         assert_eq!(doubts(3.0, 50.0, 1).len(), 3);
         let (machine, _) = Watch::start().end();

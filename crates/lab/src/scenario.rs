@@ -252,18 +252,25 @@ impl TryFrom<SizeText> for Size {
     }
 }
 
+/// "50ms", "2s", "31m": a time.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no time: write it as in \"50ms\", \"2s\" or \"31m\"");
+    let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "us" | "µs" => number / 1e6,
+        "ms" => number / 1e3,
+        "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
 impl TryFrom<String> for Time {
     type Error = String;
     fn try_from(text: String) -> Result<Time, String> {
-        let wrong = || format!("{text:?} is no time: write it as in \"50ms\" or \"2s\"");
-        let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
-        let seconds = match unit {
-            "us" | "µs" => number / 1e6,
-            "ms" => number / 1e3,
-            "s" => number,
-            _ => return Err(wrong()),
-        };
-        Duration::try_from_secs_f64(seconds).map(Time).map_err(|_| wrong())
+        parse_time(&text).map(Time)
     }
 }
 

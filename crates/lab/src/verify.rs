@@ -84,6 +84,19 @@ pub struct FileserverOptions {
     pub quick: bool,
 }
 
+/// What the command line says of `diskstress` besides.
+#[derive(Clone, Debug, Default)]
+pub struct StressOptions {
+    /// The quick form.
+    pub quick: bool,
+    /// Where.
+    pub world: World,
+    /// Where a real run has its image; none: the output folder.
+    pub dir: Option<PathBuf>,
+    /// Where the guest's kernel and initramfs are; none: where `make diskstress` puts them.
+    pub guest: Option<PathBuf>,
+}
+
 /// What a verification refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
@@ -123,6 +136,12 @@ pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
     options.agreed_targets()?;
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     crate::sanboot::verify(options, own)
+}
+
+/// Runs `diskstress`, prints the answer, writes the report. Gives whether every check held.
+pub fn diskstress(options: &Options, own: &StressOptions) -> Result<bool> {
+    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
+    crate::stress::verify(options, own)
 }
 
 /// Runs `qos`, prints the answer, writes the report. Gives whether every check held.

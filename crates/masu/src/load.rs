@@ -1,5 +1,7 @@
 //! `masu load`: one load alone, against a LU, or with files in a folder.
 
+use std::process::ExitCode;
+
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
@@ -17,12 +19,23 @@ pub(crate) struct Load {
 enum Kind {
     Files(lab::files::cli::Files),
     Fileserver(lab::fileserver::load::cli::FileServer),
+    /// Files written and read side by side, one thread each, in order and past the page cache
+    #[command(disable_help_flag = true)]
+    Diskstress {
+        /// As the program that runs in a guest takes them: --help tells
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
-pub(crate) fn run(load: &Load) -> Result<()> {
+pub(crate) fn run(load: &Load) -> Result<ExitCode> {
     match &load.kind {
-        Some(Kind::Files(files)) => lab::files::cli::run(files),
-        Some(Kind::Fileserver(load)) => lab::fileserver::load::cli::run(load),
-        None => lab::cli::run_load(load.blocks.as_ref().context("no target: say what is loaded")?),
+        Some(Kind::Files(files)) => lab::files::cli::run(files)?,
+        Some(Kind::Fileserver(load)) => lab::fileserver::load::cli::run(load)?,
+        Some(Kind::Diskstress { words }) => {
+            return Ok(diskstress::main_with("masu load diskstress", words));
+        }
+        None => lab::cli::run_load(load.blocks.as_ref().context("no target: say what is loaded")?)?,
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,14 @@
 //! masu: a storage array for virtual machines that proves what it does. The command line.
 
 mod check;
+mod compare;
 mod daemon;
 mod declared;
 mod held;
 mod load;
 mod manage;
 mod predict;
+mod sample;
 mod table;
 mod verify;
 
@@ -43,7 +45,9 @@ enum Command {
     Verify(verify::Verify),
     Serve(daemon::Serve),
     Check(check::Check),
+    Compare(compare::Compare),
     Predict(predict::Predict),
+    Sample(sample::Sample),
     #[command(flatten)]
     Manage(manage::Manage),
     Load(Box<load::Load>),
@@ -56,9 +60,11 @@ fn main() -> ExitCode {
         Command::Verify(verify) => verify::run(&verify),
         Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
         Command::Check(check) => check::run(&check),
+        Command::Compare(compare) => compare::run(&compare),
         Command::Predict(predict) => predict::run(&predict),
+        Command::Sample(sample) => sample::run(&sample),
         Command::Manage(manage) => manage::run(&manage),
-        Command::Load(load) => load::run(&load).map(|()| ExitCode::SUCCESS),
+        Command::Load(load) => load::run(&load),
         Command::Agent(agent) => lab::fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

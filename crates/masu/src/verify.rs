@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use lab::index::{self, Standing};
 use lab::sanboot::results::Layout;
-use lab::verify::{FileserverOptions, QosOptions, SanbootOptions, World};
+use lab::verify::{FileserverOptions, Options, QosOptions, SanbootOptions, StressOptions, World};
+
+use crate::table;
 
 /// Verify storage: measure, compare with what was published, write a report.
 ///
@@ -23,21 +26,27 @@ pub(crate) struct Verify {
     /// Agree that the LUs behind --target are overwritten
     #[arg(long)]
     destroy_data: bool,
-    /// How much data, as a share of the published experiment (0.02 is 2 GiB of 100)
+    /// How much data, as a share of the published experiment (0.02 is 2 GiB of 100; of a real diskstress 0.01 is 80 MB of 8 GB)
     #[arg(long)]
     scale: Option<f64>,
     /// How often each measurement of vaai is repeated: 10 settle every verdict in most runs, the contended power-on the last
     #[arg(long, default_value_t = 10)]
     repeats: usize,
-    /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes
+    /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
     #[arg(long)]
     quick: bool,
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
     #[arg(long)]
     sweep: bool,
-    /// Where qos and sanboot run
+    /// Where qos, sanboot and diskstress run
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
+    /// Where a real diskstress has its image: the folder or drive that is measured (the output folder)
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The guest of a real diskstress, as `make diskstress` makes it (target/judges/diskstress); with `all` it is run besides
+    #[arg(long)]
+    guest: Option<PathBuf>,
     /// Only these layouts of sanboot
     #[arg(long, value_enum, value_delimiter = ',')]
     layouts: Vec<LayoutName>,
@@ -62,7 +71,9 @@ enum Which {
     Qos,
     /// Whether virtual disks that grow may be used in production: four file servers, in the model world
     Fileserver,
-    /// Every verification there is
+    /// What virtualization costs a disk: files written and read side by side, natively and in a guest
+    Diskstress,
+    /// Every verification there is, and a page over their reports
     All,
 }
 
@@ -95,7 +106,7 @@ impl From<LayoutName> for Layout {
 }
 
 pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
-    let options = lab::verify::Options {
+    let options = Options {
         targets: verify.targets.clone(),
         destroy_data: verify.destroy_data,
         scale: verify.scale,
@@ -105,28 +116,99 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         scenario: verify.scenario.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
+    match verify.which {
+        Which::All => all(verify, &options),
+        which => Ok(if one(verify, which, &options)? { ExitCode::SUCCESS } else { ExitCode::from(1) }),
+    }
+}
+
+/// Runs one. Gives whether every claim held.
+fn one(verify: &Verify, which: Which, options: &Options) -> Result<bool> {
     let world = if verify.world == WorldName::Real { World::Real } else { World::Model };
-    let sanboot = SanbootOptions {
-        world,
-        quick: verify.quick,
-        sweep: verify.sweep,
-        layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
-    };
-    let qos = QosOptions { quick: verify.quick, world };
-    let fileserver = FileserverOptions { quick: verify.quick };
-    let held = match verify.which {
-        Which::Vaai => lab::verify::vaai(&options)?,
-        Which::Sanboot => lab::verify::sanboot(&options, &sanboot)?,
-        Which::Qos => lab::verify::qos(&options, &qos)?,
-        Which::Fileserver => lab::verify::fileserver(&options, &fileserver)?,
-        Which::All => {
-            // One after the other: all of them measure.
-            let of = |name: &str| lab::verify::Options { out: options.out.join(name), ..options.clone() };
-            let vaai = lab::verify::vaai(&of("vaai"))?;
-            let sanboot = lab::verify::sanboot(&of("sanboot"), &sanboot)?;
-            let fileserver = lab::verify::fileserver(&of("fileserver"), &fileserver)?;
-            lab::verify::qos(&of("qos"), &qos)? && fileserver && sanboot && vaai
+    match which {
+        Which::Vaai => lab::verify::vaai(options),
+        Which::Sanboot => {
+            let layouts = verify.layouts.iter().map(|name| Layout::from(*name)).collect();
+            let own = SanbootOptions { world, quick: verify.quick, sweep: verify.sweep, layouts };
+            lab::verify::sanboot(options, &own)
         }
-    };
-    Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        Which::Qos => {
+            // Its whole form takes under a minute, and its quick one has too few windows to judge by.
+            let quick = verify.quick && verify.which != Which::All;
+            lab::verify::qos(options, &QosOptions { quick, world })
+        }
+        Which::Fileserver => lab::verify::fileserver(options, &FileserverOptions { quick: verify.quick }),
+        Which::Diskstress => {
+            let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
+            lab::verify::diskstress(options, &StressOptions { quick: verify.quick, world, dir, guest })
+        }
+        Which::All => unreachable!("it is each of the others, one after the other"),
+    }
+}
+
+/// One after the other, for all of them measure; then the page over their reports. One that cannot be run does not keep the others
+/// from being run.
+fn all(verify: &Verify, options: &Options) -> Result<ExitCode> {
+    ensure!(options.scenario.is_none(), "--scenario: say which verification it is for");
+    let mut failed = Vec::new();
+    for (name, which) in [
+        ("vaai", Which::Vaai),
+        ("qos", Which::Qos),
+        ("sanboot", Which::Sanboot),
+        ("fileserver", Which::Fileserver),
+        ("diskstress", Which::Diskstress),
+    ] {
+        println!("\n{name}\n");
+        // The scale is that of what is really written.
+        let scale = options.scale.filter(|_| which == Which::Vaai);
+        let own = Options { out: options.out.join(name), scale, ..options.clone() };
+        failed.extend(failure(name, one(verify, which, &own)));
+    }
+    if verify.guest.is_some() {
+        let name = format!("diskstress{}", index::REAL);
+        println!("\n{name}\n");
+        let own = Options { out: options.out.join(&name), ..options.clone() };
+        let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
+        let stress = StressOptions { quick: verify.quick, world: World::Real, dir, guest };
+        failed.extend(failure(&name, lab::verify::diskstress(&own, &stress)));
+    }
+    page(options, &failed)
+}
+
+/// Why one could not be run, said at once and kept for the page.
+fn failure(name: &str, ran: Result<bool>) -> Option<(String, String)> {
+    let error = ran.err()?;
+    let why: Vec<String> = error.chain().map(ToString::to_string).collect();
+    eprintln!("masu: {name}: {}", why.join(": "));
+    Some((name.to_owned(), why.join(": ")))
+}
+
+/// The page over the reports that lie there. Gives 0 only when every verification was run and every claim held.
+fn page(options: &Options, failed: &[(String, String)]) -> Result<ExitCode> {
+    let entries = index::read_all(&options.out, failed);
+    index::write(&options.out, &entries, &options.command)?;
+    let rows = entries.iter().map(|entry| {
+        let claims =
+            if entry.judged > 0 { format!("{} of {}", entry.held, entry.judged) } else { "–".into() };
+        vec![entry.name.clone(), claims, standing_words(entry.standing).into(), entry.answer.clone()]
+    });
+    println!("\n{}\n", index::answer(&entries));
+    table::print(&["verification", "claims held", "verdict", "answer"], &["claims held"], rows.collect(), "");
+    println!("\nall reports: {}", options.out.join("index.html").display());
+    let has = |standing| entries.iter().any(|entry| entry.standing == standing);
+    Ok(match () {
+        () if has(Standing::Failed) => ExitCode::from(2),
+        () if entries.iter().all(|entry| entry.standing == Standing::Held) => ExitCode::SUCCESS,
+        () => ExitCode::from(1),
+    })
+}
+
+fn standing_words(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Held => "held",
+        Standing::NotHeld => "not held",
+        Standing::InDoubt => "in doubt",
+        Standing::Failed => "could not be run",
+        Standing::NotRun => "not run",
+    }
 }

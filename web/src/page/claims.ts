@@ -9,16 +9,20 @@ const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
   "not held": { icon: "fail", kind: "bad" },
   "no difference shown": { icon: "same", kind: "open" },
   "not judged": { icon: "none", kind: "open" },
+  differs: { icon: "differs", kind: "ink" },
+  "the same": { icon: "same", kind: "open" },
 };
 
 /** A text up to this length stands on one line; a longer one may break. */
 const SHORT = 14;
 
 export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean): HTMLElement {
+  // Where nothing was published or expected, two columns of dashes would say nothing.
+  const isBare = claims.every((claim) => !claim.expected && (claim.published ?? null) === null);
   const table: Table = {
     id: "claims", title: "",
     columns: [
-      { name: "Claim", numeric: false }, { name: "Published", numeric: true }, { name: "Expected", numeric: true },
+      { name: isBare ? "Metric" : "Claim", numeric: false }, { name: "Published", numeric: true }, { name: "Expected", numeric: true },
       { name: "Measured", numeric: true }, { name: "Verdict", numeric: false },
     ],
     rows: claims.map((claim) => [
@@ -29,7 +33,7 @@ export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean):
   return tableView(
     table,
     (row, column) => cells[column]!(claims[row]!, hasFigure),
-    "claims",
+    isBare ? "claims bare" : "claims",
     [["claim", "unit", "published", "expected", "measured", "low", "high", "verdict"], ...claims.map((claim) => [
       claim.name, claim.unit, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.low ?? null,
       claim.high ?? null, claim.verdict,

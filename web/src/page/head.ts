@@ -7,11 +7,12 @@ const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string; text: 
   pass: { icon: "pass", kind: "good", text: "Pass" },
   fail: { icon: "fail", kind: "bad", text: "Fail" },
   doubt: { icon: "doubt", kind: "warn", text: "In doubt" },
+  compared: { icon: "differs", kind: "open", text: "Compared" },
 };
 
 export function headView(report: Report): HTMLElement {
   const verdict = VERDICTS[report.verdict] ?? VERDICTS.doubt;
-  const world = report.world === "model" ? "modelled array, virtual time" : "real run";
+  const world = report.verdict === "compared" ? "two runs" : report.world === "model" ? "modelled array, virtual time" : "real run";
   return h("header", { class: "head" },
     h("p", { class: "kicker" }, `${report.scenario} · ${world} · ${time(report.generated)}`),
     h("p", { class: "question" }, report.title),

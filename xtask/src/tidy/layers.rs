@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("scsi", &["world", "block"]),
     ("iscsi", &["world", "block", "scsi"]),
     ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "scsi", "iscsi"]),
+    ("diskstress", &[]),
     (
         "lab",
         &[
@@ -32,6 +33,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "scsi",
             "iscsi",
             "array",
+            "diskstress",
         ],
     ),
     ("admin", &["world", "array"]),
@@ -53,6 +55,7 @@ const ALL: &[&str] = &[
     "scsi",
     "iscsi",
     "array",
+    "diskstress",
     "lab",
     "admin",
     "masu",
@@ -82,7 +85,7 @@ const AT_THE_EDGE: [&str; 4] = ["admin", "lab", "masu", "xtask"];
 const SYSTEM: [(&str, &[&str]); 3] = [
     ("io-uring", &["world_real"]),
     ("libc", &["world_real"]),
-    ("rustix", &["world_real", "lab", "admin", "masu", "xtask"]),
+    ("rustix", &["world_real", "diskstress", "lab", "admin", "masu", "xtask"]),
 ];
 
 /// Checks the dependencies of all packages.

@@ -135,7 +135,7 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     }
 }
 
-fn client(at: &Where) -> Client {
+pub(crate) fn client(at: &Where) -> Client {
     Client::new(match (&at.api, &at.token) {
         (Some(addr), Some(token)) => Endpoint::Tcp { addr: addr.clone(), token: token.clone() },
         _ => Endpoint::Unix(socket_in(&at.data)),

@@ -1,0 +1,294 @@
+//! The metrics of a run, by name, from its `results.json`: whatever verification or load wrote it.
+//!
+//! A number's name is the way to it. The elements of a list are told apart by their texts and by how many servers or VMs they are
+//! about; those that these do not tell apart are repeats, and their numbers are samples of one metric. What a run calls `series` are samples already.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::sanboot::results::{Point, Results as Sanboot};
+use crate::vaai::plain;
+
+/// What cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// No such run.
+    #[error("{path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// No results.
+    #[error("{path}: is no results.json: {cause}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// Where and why.
+        cause: String,
+    },
+    /// No numbers.
+    #[error("{path}: has no metrics")]
+    Empty {
+        /// The file.
+        path: String,
+    },
+    /// Other things were measured.
+    #[error("{a} and {b} have no metric in common")]
+    NothingInCommon {
+        /// The first.
+        a: String,
+        /// The second.
+        b: String,
+    },
+}
+
+/// A run's results.
+pub(super) struct Run {
+    path: PathBuf,
+    /// What it says of itself: scenario, world, seed, …
+    facts: BTreeMap<String, String>,
+    pub(super) metrics: BTreeMap<String, Vec<f64>>,
+}
+
+/// The longest file that is read.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// The most metrics of a run: more have no reader.
+const METRICS_MAX: usize = 20_000;
+/// What a run says of itself.
+const FACTS: [&str; 6] = ["version", "scenario", "world", "seed", "quick", "scale"];
+/// In what two runs of the same kind do not differ.
+const KINDS: [&str; 4] = ["scenario", "world", "quick", "scale"];
+/// What is no metric: how a run is numbered, and its checks, which are made from the metrics.
+const NONE: [&str; 7] = ["seed", "repeat", "checks", "conditions", "stopped", "settled", "version"];
+/// Numbers that tell elements of a list apart.
+const KEYS: [&str; 5] = ["servers", "vm", "files", "file_bytes", "connections"];
+
+#[expect(clippy::disallowed_types, reason = "a text file, of which no more is read than it may have")]
+fn text(path: &Path) -> Result<String, CompareError> {
+    let wrong = |cause: String| CompareError::Read { path: path.display().to_string(), cause };
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(wrong("is longer than 256 MiB".into())),
+        false => Ok(text),
+    }
+}
+
+/// Reads a run: a folder with `results.json`, or the file itself; a file may also hold a line of JSON for each outcome.
+pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
+    let path = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
+    let text = text(&path)?;
+    let wrong = |cause: String| CompareError::Syntax { path: path.display().to_string(), cause };
+    let documents: Result<Vec<Value>, serde_json::Error> =
+        serde_json::Deserializer::from_str(&text).into_iter::<Value>().collect();
+    let mut documents = documents.map_err(|e| wrong(e.to_string()))?;
+    let whole = if documents.len() == 1 { documents.swap_remove(0) } else { Value::Array(documents) };
+    let facts = facts(&whole);
+    let metrics = match serde_json::from_value::<Sanboot>(whole.clone()) {
+        Ok(sanboot) => of_points(&sanboot),
+        Err(_) => {
+            let mut out = BTreeMap::new();
+            walk("", &whole, &mut out);
+            out
+        }
+    };
+    match metrics.is_empty() {
+        true => Err(CompareError::Empty { path: path.display().to_string() }),
+        false => Ok(Run { path, facts, metrics }),
+    }
+}
+
+impl Run {
+    /// Where it lies, without the file's name.
+    pub(super) fn name(&self) -> String {
+        let is_results = self.path.file_name().is_some_and(|name| name == "results.json");
+        let shown = if is_results { self.path.parent().unwrap_or(&self.path) } else { &self.path };
+        shown.display().to_string()
+    }
+
+    /// Whether both come from the same verification, as far as they say.
+    pub(super) fn is_like(&self, other: &Run) -> bool {
+        match (self.facts.get("scenario"), other.facts.get("scenario")) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        }
+    }
+
+    /// In what they say of themselves they differ, so that they are not of the same kind. Seeds and versions may differ.
+    pub(super) fn apart(&self, other: &Run) -> Vec<String> {
+        let named = |name: &&&str| self.facts.get(**name) != other.facts.get(**name);
+        let words = |name: &&str| {
+            let of = |run: &Run| run.facts.get(*name).cloned().unwrap_or_else(|| "not said".into());
+            format!("{name}: {} in A, {} in B", of(self), of(other))
+        };
+        KINDS.iter().filter(named).map(words).collect()
+    }
+
+    /// What it says of itself.
+    pub(super) fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.get(name).map(String::as_str)
+    }
+}
+
+fn facts(whole: &Value) -> BTreeMap<String, String> {
+    let of = |name: &&str| {
+        let value = match whole.get(*name)? {
+            Value::String(text) => text.clone(),
+            Value::Object(_) | Value::Array(_) | Value::Null => return None,
+            other => other.to_string(),
+        };
+        Some(((*name).to_owned(), value))
+    };
+    FACTS.iter().filter_map(of).collect()
+}
+
+fn put(name: &str, value: f64, out: &mut BTreeMap<String, Vec<f64>>) {
+    if value.is_finite() && (out.len() < METRICS_MAX || out.contains_key(name)) {
+        out.entry(name.to_owned()).or_default().push(value);
+    }
+}
+
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}: {name}") }
+}
+
+fn walk(path: &str, value: &Value, out: &mut BTreeMap<String, Vec<f64>>) {
+    match value {
+        Value::Number(number) => put(path, number.as_f64().unwrap_or(f64::NAN), out),
+        Value::Object(map) => {
+            let key = keys(map);
+            for (name, value) in map.iter().filter(|(name, _)| !NONE.contains(&name.as_str())) {
+                match value {
+                    Value::Object(series) if name == "series" => of_series(path, series, out),
+                    // Who it is about is in the path already.
+                    Value::Number(_) if key.contains(&name.as_str()) => {}
+                    _ => walk(&joined(path, name), value, out),
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (number, element) in list.iter().enumerate() {
+                let own = match element {
+                    Value::Object(map) => told_apart(map),
+                    _ => String::new(),
+                };
+                let path = match own.is_empty() {
+                    // Elements that say nothing of themselves are told apart by their places, from 1.
+                    true => joined(path, &(number + 1).to_string()),
+                    // The list's own name adds nothing to what its elements say.
+                    false => joined(list_free(path), &own),
+                };
+                walk(&path, element, out);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The path of a list's elements: at the top the list's name is left out.
+fn list_free(path: &str) -> &str {
+    path.rsplit_once(": ").map_or("", |(before, _)| before)
+}
+
+fn keys(map: &Map<String, Value>) -> Vec<&str> {
+    KEYS.into_iter().filter(|key| map.contains_key(*key)).collect()
+}
+
+/// What an element of a list is about: its texts, and how many of what.
+fn told_apart(map: &Map<String, Value>) -> String {
+    let texts = map.iter().filter_map(|(_, value)| value.as_str().map(str::to_owned));
+    let numbers = KEYS.iter().filter_map(|key| {
+        let n = map.get(*key)?.as_f64()?;
+        Some(format!("{} {}", plain(n), key.replace('_', " ")))
+    });
+    texts.chain(numbers).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Samples that the run itself names.
+fn of_series(path: &str, series: &Map<String, Value>, out: &mut BTreeMap<String, Vec<f64>>) {
+    for (name, samples) in series {
+        for sample in samples.as_array().into_iter().flatten().filter_map(Value::as_f64) {
+            put(&joined(path, name), sample, out);
+        }
+    }
+}
+
+/// Of servers on one array: a point's samples are its repeats, or, where it was run once, its windows.
+fn of_points(results: &Sanboot) -> BTreeMap<String, Vec<f64>> {
+    let mut out = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
+    for point in &results.points {
+        let name = format!("{}, {}, {} servers", point.pattern.name(), point.layout.name(), point.servers);
+        groups.entry(name).or_default().push(point);
+    }
+    for (name, points) in groups {
+        match &points[..] {
+            [one] => one.windows.iter().for_each(|w| put(&joined(&name, "iops"), w.iops, &mut out)),
+            many => many.iter().for_each(|point| {
+                let iops = point.per_server.iter().map(|server| server.iops).sum();
+                put(&joined(&name, "iops"), iops, &mut out);
+            }),
+        }
+        for point in points {
+            let servers = point.per_server.len().max(1) as f64;
+            let mean = point.per_server.iter().map(|s| s.response_ms_mean).sum::<f64>() / servers;
+            put(&joined(&name, "response_ms_mean"), mean, &mut out);
+            put(&joined(&name, "hit_share"), point.hit_share, &mut out);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(text: &str) -> Vec<(String, Vec<f64>)> {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("results.json"), text).expect("a file");
+        read(dir.path()).map(|run| run.metrics.into_iter().collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn numbers_are_named_by_their_way_and_repeats_are_samples() {
+        let got = metrics(
+            r#"{"version":"1","scenario":"s","seed":3,"checks":[{"name":"c","measured":1}],
+                "points":[{"pattern":"r","servers":2,"repeat":0,"iops":5},{"pattern":"r","servers":2,"repeat":1,"iops":7}],
+                "curve":[1.5,2.5],"series":{"a.time_s":[1,2,3]},"note":"x","none":null}"#,
+        );
+        let expected = [
+            ("a.time_s", vec![1.0, 2.0, 3.0]),
+            ("curve: 1", vec![1.5]),
+            ("curve: 2", vec![2.5]),
+            ("r, 2 servers: iops", vec![5.0, 7.0]),
+        ];
+        assert_eq!(got, expected.map(|(name, samples)| (name.to_owned(), samples)));
+    }
+
+    #[test]
+    fn lines_of_json_are_outcomes() {
+        let got = metrics("{\"pattern\":\"R1\",\"mb_per_s\":5.0}\n{\"pattern\":\"R1\",\"mb_per_s\":6.0}\n");
+        assert_eq!(got, [("R1: mb_per_s".to_owned(), vec![5.0, 6.0])]);
+    }
+
+    #[test]
+    fn what_is_no_run_gets_a_sentence() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("x.json");
+        let said = |text: &str| {
+            std::fs::write(&path, text).expect("a file");
+            read(&path).err().expect("refused").to_string()
+        };
+        assert!(said("{").contains("is no results.json"));
+        for empty in ["", "{}", "[]", "null", "\"x\"", "{\"seed\":1}"] {
+            assert!(said(empty).ends_with("has no metrics"), "{empty}");
+        }
+        assert!(read(&dir.path().join("nowhere")).is_err());
+    }
+}

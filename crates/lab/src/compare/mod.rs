@@ -1,0 +1,79 @@
+//! Two runs side by side: for every metric that both have, how many times it is in the second of what it is in the first.
+//!
+//! ```text
+//!   results.json of A ──> metrics ──┐
+//!   results.json of B ──> metrics ──┴─> judge (ratio, interval, verdict) ──> terminal, report
+//! ```
+
+mod judge;
+mod metrics;
+mod report;
+
+pub use judge::{Compared, Verdict};
+pub use metrics::CompareError;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use metrics::Run;
+
+/// Two runs, compared.
+pub struct Comparison {
+    /// What both have, what differs most first.
+    pub both: Vec<Compared>,
+    /// Metrics that only the first has.
+    pub only_a: Vec<String>,
+    /// Metrics that only the second has.
+    pub only_b: Vec<String>,
+    /// In what the runs themselves differ: scenario, world, form, scale.
+    pub apart: Vec<String>,
+    a: Run,
+    b: Run,
+}
+
+impl Comparison {
+    /// Of two runs: folders with results.json, or such files.
+    pub fn of(a: &Path, b: &Path) -> Result<Comparison, CompareError> {
+        let (a, b) = (metrics::read(a)?, metrics::read(b)?);
+        let empty = BTreeMap::new();
+        let (ma, mb) = if a.is_like(&b) { (&a.metrics, &b.metrics) } else { (&empty, &empty) };
+        let mut both: Vec<Compared> = ma
+            .iter()
+            .filter_map(|(name, samples)| Some(judge::compared(name, samples, mb.get(name)?)))
+            .collect();
+        both.sort_by(judge::most_first);
+        if both.is_empty() {
+            return Err(CompareError::NothingInCommon { a: a.name(), b: b.name() });
+        }
+        let only = |of: &Run, other: &Run| -> Vec<String> {
+            of.metrics.keys().filter(|name| !other.metrics.contains_key(*name)).cloned().collect()
+        };
+        let (only_a, only_b) = (only(&a, &b), only(&b, &a));
+        let apart = a.apart(&b);
+        Ok(Comparison { both, only_a, only_b, apart, a, b })
+    }
+
+    /// How many have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.both.iter().filter(|one| one.verdict == verdict).count()
+    }
+
+    /// One sentence.
+    pub fn answer(&self) -> String {
+        report::answer(self)
+    }
+
+    /// Beside the answer: what makes it doubtful.
+    pub fn doubts(&self) -> Vec<String> {
+        report::doubts(self).into_iter().map(|doubt| doubt.text).collect()
+    }
+
+    /// Writes report.html, results.json and ratios.csv. Gives the page.
+    pub fn write(&self, out: &Path, command: &str) -> Result<PathBuf> {
+        std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+        report::write(self, out, command)?;
+        Ok(out.join("report.html"))
+    }
+}

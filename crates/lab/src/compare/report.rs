@@ -1,0 +1,318 @@
+//! The comparison as a page, a file for a machine, and a sentence.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::Comparison;
+use super::judge::{Compared, Verdict};
+use super::metrics::Run;
+use crate::machine::{Watch, now_rfc3339};
+use crate::report::{
+    self, Axis, Claim, Column, DataFile, Doubt, Figure, Method, Report, Section, Series, Table, Value,
+    Version,
+};
+use crate::stats::Estimate;
+use crate::vaai::{command, plain};
+
+/// On the first screen.
+const CLAIMS_MAX: usize = 12;
+/// Bars of the figure.
+const BARS_MAX: usize = 24;
+
+/// "1.24 (1.20 to 1.28)".
+fn words(ratio: &Estimate) -> String {
+    let digits = |v: f64| format!("{v:.3}");
+    match ratio.low.is_finite() && ratio.low < ratio.high {
+        true => format!("{} ({} to {})", digits(ratio.mean), digits(ratio.low), digits(ratio.high)),
+        false => digits(ratio.mean),
+    }
+}
+
+fn metrics_words(n: usize) -> String {
+    if n == 1 { "1 metric".into() } else { format!("{n} metrics") }
+}
+
+/// One sentence.
+pub(super) fn answer(comparison: &Comparison) -> String {
+    let all = comparison.both.len();
+    let [differs, single, none, same] =
+        [Verdict::Differs, Verdict::Single, Verdict::NoDifference, Verdict::Same]
+            .map(|verdict| comparison.count(verdict));
+    let mut parts = Vec::new();
+    match (differs, comparison.both.first()) {
+        (0, _) if none > 0 => parts.push(format!("no difference is shown in {}", metrics_words(none))),
+        (0, _) => {}
+        (_, Some(Compared { name, ratio: Some(ratio), .. })) => {
+            let most = format!("most of all {name}: in B {} times as much as in A", words(ratio));
+            parts.push(format!("{differs} of {} differ, {most}", metrics_words(all)));
+        }
+        _ => parts.push(format!("{differs} of {} differ", metrics_words(all))),
+    }
+    if differs > 0 && none > 0 {
+        parts.push(format!("for {none} no difference is shown"));
+    }
+    if same > 0 {
+        parts.push(if same == all {
+            format!("all {} are the same", metrics_words(all))
+        } else {
+            format!("{same} are the same")
+        });
+    }
+    if single > 0 {
+        parts.push(format!("{single} have one value each, which shows nothing about chance"));
+    }
+    let mut text = parts.join("; ") + ".";
+    if let Some(first) = text.get(..1).map(str::to_uppercase) {
+        text.replace_range(..1, &first);
+    }
+    text
+}
+
+/// What makes it doubtful.
+pub(super) fn doubts(comparison: &Comparison) -> Vec<Doubt> {
+    let mut out: Vec<Doubt> = comparison
+        .apart
+        .iter()
+        .map(|text| Doubt {
+            text: format!("The runs are not of the same kind: {text}."),
+            effect: Some("What differs may come from that.".into()),
+        })
+        .collect();
+    let judged = comparison.count(Verdict::Differs) + comparison.count(Verdict::NoDifference);
+    // Of so many intervals of 95 % one at least is expected to leave 1 out by chance.
+    if judged >= 20 {
+        out.push(Doubt {
+            text: format!(
+                "Of {judged} intervals of 95 % about {} leave 1 out by chance alone.",
+                (judged as f64 / 20.0).round()
+            ),
+            effect: Some("A single metric that differs by little is no finding.".into()),
+        });
+    }
+    out
+}
+
+/// Writes the folder.
+pub(super) fn write(comparison: &Comparison, out: &Path, typed: &str) -> Result<()> {
+    report::write_results(out, &Results::of(comparison))?;
+    let rows = comparison.both.iter().map(|c| {
+        let ratio = |of: fn(Estimate) -> f64| {
+            c.ratio.map(of).filter(|v| v.is_finite()).map_or(String::new(), |v| v.to_string())
+        };
+        let cells = [
+            c.name.clone(),
+            c.a.to_string(),
+            c.b.to_string(),
+            ratio(|r| r.mean),
+            ratio(|r| r.low),
+            ratio(|r| r.high),
+            c.verdict.words().into(),
+        ];
+        cells.to_vec()
+    });
+    let header = ["metric", "a", "b", "ratio", "low", "high", "verdict"];
+    let count = report::write_csv(&out.join("ratios.csv"), &header, rows)?;
+    report::write_report(out, &whole(comparison, typed, count))?;
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Results<'a> {
+    scenario: &'static str,
+    a: String,
+    b: String,
+    apart: &'a [String],
+    metrics: Vec<Row<'a>>,
+    only_a: &'a [String],
+    only_b: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    a: f64,
+    b: f64,
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    verdict: &'static str,
+}
+
+impl<'a> Results<'a> {
+    fn of(comparison: &'a Comparison) -> Results<'a> {
+        let row = |c: &'a Compared| Row {
+            name: &c.name,
+            a: c.a,
+            b: c.b,
+            ratio: c.ratio.map(|r| r.mean),
+            low: c.ratio.map(|r| r.low).filter(|v| v.is_finite()),
+            high: c.ratio.map(|r| r.high).filter(|v| v.is_finite()),
+            verdict: c.verdict.words(),
+        };
+        Results {
+            scenario: "compare",
+            a: comparison.a.name(),
+            b: comparison.b.name(),
+            apart: &comparison.apart,
+            metrics: comparison.both.iter().map(row).collect(),
+            only_a: &comparison.only_a,
+            only_b: &comparison.only_b,
+        }
+    }
+}
+
+fn whole(comparison: &Comparison, typed: &str, rows: usize) -> Report {
+    let (machine, _) = Watch::start().end();
+    let of = |run: &Run| {
+        let fact = |name: &str| run.fact(name).map(|value| format!("{name} {value}"));
+        let facts: Vec<String> = ["scenario", "world", "seed"].iter().filter_map(|n| fact(n)).collect();
+        format!("{} ({})", run.name(), facts.join(", "))
+    };
+    let is_model = [&comparison.a, &comparison.b].iter().all(|run| run.fact("world") == Some("model"));
+    Report {
+        version: report::VERSION,
+        title: format!("How does {} differ from {}?", comparison.b.name(), comparison.a.name()),
+        scenario: "compare".into(),
+        world: if is_model { "model" } else { "real" },
+        generated: now_rfc3339(),
+        answer: answer(comparison),
+        verdict: "compared",
+        claims: comparison.both.iter().take(CLAIMS_MAX).map(claim).collect(),
+        figures: figure(comparison).into_iter().collect(),
+        findings: vec![],
+        tables: tables(comparison),
+        sections: vec![Section {
+            id: "all".into(),
+            title: "Every metric".into(),
+            text: Some(format!(
+                "A is {}.\n\nB is {}.\n\nThe ratio is B over A. Its interval of 95 % is that of a ratio of two independent means \
+                 (logarithms, degrees of freedom after Welch); where it holds 1, no difference is shown. What differs most stands first.",
+                of(&comparison.a),
+                of(&comparison.b)
+            )),
+            figures: vec![],
+            tables: vec!["ratios".into(), "only".into()],
+        }],
+        doubts: doubts(comparison),
+        method: Method {
+            command: command(typed),
+            versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }],
+            machine,
+            real: vec!["nothing was run: the results of two runs were read".into()],
+            ..Method::default()
+        },
+        files: vec![
+            DataFile { name: "results.json".into(), about: "every metric, for a machine".into(), rows },
+            DataFile { name: "ratios.csv".into(), about: "every metric with its ratio".into(), rows },
+        ],
+    }
+}
+
+fn claim(c: &Compared) -> Claim {
+    let ends = c.ratio.filter(|r| r.low.is_finite() && r.low < r.high);
+    Claim {
+        name: c.name.clone(),
+        unit: "×".into(),
+        published: None,
+        expected: None,
+        measured: c.ratio.map(|r| r.mean),
+        low: ends.map(|r| r.low),
+        high: ends.map(|r| r.high),
+        verdict: match c.verdict {
+            Verdict::Differs => "differs",
+            Verdict::NoDifference => "no difference shown",
+            Verdict::Same => "the same",
+            Verdict::Single => "not judged",
+        },
+        figure: Some("ratios".into()),
+        note: Some(format!("A {}, B {}", plain(c.a), plain(c.b))),
+    }
+}
+
+/// How much more or less B has, in percent, with the intervals: those that differ most. A ratio near 1 would be drawn as long a bar as another.
+fn figure(comparison: &Comparison) -> Option<Figure> {
+    let shown: Vec<(&Compared, Estimate)> =
+        comparison.both.iter().filter_map(|c| Some((c, c.ratio?))).take(BARS_MAX).collect();
+    let differs = comparison.count(Verdict::Differs);
+    let title = match differs {
+        0 => "No metric is shown to differ".to_owned(),
+        n => format!("{n} of {} are shown to differ", metrics_words(comparison.both.len())),
+    };
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let point = |(i, (_, r)): (usize, &(&Compared, Estimate))| match r.low.is_finite() {
+        true => vec![i as f64, percent(r.mean), percent(r.low), percent(r.high)],
+        false => vec![i as f64, percent(r.mean)],
+    };
+    let left_out = comparison.both.len() - shown.len();
+    (!shown.is_empty()).then(|| Figure {
+        id: "ratios".into(),
+        title,
+        subtitle: Some(
+            "what B has more than A, or less, with the 95 % interval; what differs most stands first".into(),
+        ),
+        kind: "bars",
+        x: Axis { label: "metric".into(), ..Axis::default() },
+        y: Axis { label: "B against A".into(), unit: "%".into(), log: false },
+        categories: shown.iter().map(|(c, _)| c.name.clone()).collect(),
+        series: vec![Series {
+            name: "B against A".into(),
+            color: "blue",
+            points: shown.iter().enumerate().map(point).collect(),
+            panel: None,
+        }],
+        note: (left_out > 0).then(|| format!("{} more are in the table.", metrics_words(left_out))),
+        ..Figure::default()
+    })
+}
+
+fn tables(comparison: &Comparison) -> Vec<Table> {
+    let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
+    let number = |name: &str| Column { name: name.into(), unit: None, numeric: true };
+    // Six digits: more is noise for a reader, and the CSV has all.
+    let rounded = |v: f64| match v.is_finite() {
+        true => Value::Number(format!("{v:.5e}").parse().unwrap_or(v)),
+        false => Value::Text("–".into()),
+    };
+    let row = |c: &Compared| {
+        let ratio = |of: fn(&Estimate) -> f64| {
+            let value = c.ratio.as_ref().map_or(f64::NAN, of);
+            if value.is_finite() { Value::Text(format!("{value:.3}")) } else { Value::Text("–".into()) }
+        };
+        vec![
+            Value::Text(c.name.clone()),
+            rounded(c.a),
+            rounded(c.b),
+            ratio(|r| r.mean),
+            ratio(|r| r.low),
+            ratio(|r| r.high),
+            Value::Text(format!("{}, {}", c.samples.0, c.samples.1)),
+            Value::Text(c.verdict.words().into()),
+        ]
+    };
+    let columns = vec![
+        text("metric"),
+        number("A"),
+        number("B"),
+        number("B over A"),
+        number("from"),
+        number("to"),
+        text("samples A, B"),
+        text("verdict"),
+    ];
+    let rows = comparison.both.iter().map(row).collect();
+    let mut out = vec![Table { id: "ratios".into(), title: String::new(), columns, rows }];
+    let only = [("A", &comparison.only_a), ("B", &comparison.only_b)];
+    let rows: Vec<Vec<Value>> = only
+        .into_iter()
+        .flat_map(|(run, names)| {
+            names.iter().map(move |n| vec![Value::Text(n.clone()), Value::Text(run.into())])
+        })
+        .collect();
+    if !rows.is_empty() {
+        let columns = vec![text("metric"), text("only in")];
+        out.push(Table { id: "only".into(), title: "In one run only".into(), columns, rows });
+    }
+    out
+}

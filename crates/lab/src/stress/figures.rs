@@ -1,0 +1,146 @@
+//! The figures: each title is what was found.
+
+use diskstress::{Direction, Pattern};
+
+use super::claims::farthest;
+use super::results::{Of, On, Run, patterns, processor, speed};
+use crate::report::{Axis, Figure, Series};
+use crate::stats::Estimate;
+
+/// Physical is blue and virtual orange throughout.
+fn color(on: On) -> &'static str {
+    match on {
+        On::Physical => "blue",
+        On::Virtual => "orange",
+    }
+}
+
+/// All figures.
+pub(super) fn figures(run: &Run, is_model: bool) -> Vec<Figure> {
+    let mut out = vec![speeds(run), processors(run, is_model)];
+    if is_model {
+        out.insert(0, rise(run));
+    }
+    out
+}
+
+fn shape(pattern: &Pattern) -> String {
+    format!("{}: {}", pattern.name, pattern)
+}
+
+fn all_patterns() -> Vec<Pattern> {
+    [Direction::Read, Direction::Write].into_iter().flat_map(patterns).collect()
+}
+
+/// A bar for each pattern and machine.
+fn bars(run: &Run, of: Of) -> Vec<Series> {
+    let point = |(i, pattern): (usize, &Pattern), on| {
+        let mean = run.mean(&pattern.name, on, of)?;
+        Some(match mean.low.is_finite() {
+            true => vec![i as f64, mean.mean, mean.low.max(0.0), mean.high],
+            false => vec![i as f64, mean.mean],
+        })
+    };
+    let patterns = all_patterns();
+    let series = |on: On| Series {
+        name: on.name().into(),
+        color: color(on),
+        points: patterns.iter().enumerate().filter_map(|p| point(p, on)).collect(),
+        panel: None,
+    };
+    On::BOTH.map(series).into()
+}
+
+/// "-9.2 % at the most (R4)".
+fn apart(far: Option<(String, Estimate)>) -> Option<String> {
+    let (name, over) = far?;
+    let percent = 100.0 * (over.mean - 1.0);
+    if percent.abs() < 0.05 {
+        return Some("the same".into());
+    }
+    Some(format!("{percent:+.1} % at the most ({name})"))
+}
+
+fn speeds(run: &Run) -> Figure {
+    let [reads, writes] = [Direction::Read, Direction::Write].map(|d| apart(farthest(run, d)));
+    let title = match (reads, writes) {
+        (Some(reads), Some(writes)) => {
+            format!("Virtual against physical: reads {reads}, writes {writes}")
+        }
+        _ => "Speed of each pattern".into(),
+    };
+    Figure {
+        id: "speed".into(),
+        title,
+        subtitle: Some(format!(
+            "all files of a pattern together, mean of {} repeats with its 95 % interval; R reads, W writes",
+            run.repeats
+        )),
+        kind: "bars",
+        x: Axis { label: "pattern".into(), ..Axis::default() },
+        y: Axis { label: "speed".into(), unit: "MB/s".into(), log: false },
+        categories: all_patterns().iter().map(shape).collect(),
+        series: bars(run, speed),
+        ..Figure::default()
+    }
+}
+
+fn processors(run: &Run, is_model: bool) -> Figure {
+    let most = |on| {
+        let all = all_patterns().into_iter().filter_map(|p| run.mean(&p.name, on, processor));
+        all.map(|e| e.mean).fold(0.0, f64::max)
+    };
+    Figure {
+        id: "processor".into(),
+        title: format!(
+            "Processors work {:.1} % at the most natively and {:.1} % virtually",
+            most(On::Physical),
+            most(On::Virtual)
+        ),
+        subtitle: Some("share of all processors of the machine while a pattern runs".into()),
+        kind: "bars",
+        x: Axis { label: "pattern".into(), ..Axis::default() },
+        y: Axis { label: "processors".into(), unit: "%".into(), log: false },
+        categories: all_patterns().iter().map(shape).collect(),
+        series: bars(run, processor),
+        note: (!is_model).then(|| {
+            "The guest's processor is emulated, without help of the hardware: its load is that of the emulator.".into()
+        }),
+        ..Figure::default()
+    }
+}
+
+/// Reads over the number of files.
+fn rise(run: &Run) -> Figure {
+    let reads = patterns(Direction::Read);
+    let series = |on: On| Series {
+        name: on.name().into(),
+        color: color(on),
+        points: reads
+            .iter()
+            .filter_map(|p| {
+                let e = run.mean(&p.name, on, speed)?;
+                Some(vec![f64::from(p.files), e.mean, e.low, e.high])
+            })
+            .collect(),
+        panel: None,
+    };
+    let of = |on| run.rise(&run.drive, ("R4", "R1"), on).map_or(0.0, |e| 100.0 * (e.mean - 1.0));
+    Figure {
+        id: "rise".into(),
+        title: format!(
+            "From 64 files to 8 reads rise {:.0} % natively and {:+.1} % in a virtual machine",
+            of(On::Physical),
+            of(On::Virtual)
+        ),
+        subtitle: Some(format!("sequential reads of 8 GB, all files together; {} repeats, 95 % interval", run.repeats)),
+        kind: "lines",
+        x: Axis { label: "files read at once".into(), unit: String::new(), log: true },
+        y: Axis { label: "speed".into(), unit: "MB/s".into(), log: false },
+        series: On::BOTH.map(series).into(),
+        note: Some(
+            "Natively the files share the memory for reading ahead: fewer files, longer stretches, fewer moves of the arms.".into(),
+        ),
+        ..Figure::default()
+    }
+}

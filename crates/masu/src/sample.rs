@@ -1,0 +1,168 @@
+//! `masu sample`: counters of this machine, and of an array, over time, on one clock.
+
+#![expect(clippy::disallowed_methods, reason = "samples are taken in the system's time")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use admin::{Client, Status};
+use anyhow::{Context, Result};
+use clap::Args;
+use lab::samplers::array::{Traffic, cache, controller, pool, port, traffic};
+use lab::samplers::{Counter, Host, HostPlan, Plan, Samplers, Series, Window};
+use lab::scenario::parse_time;
+
+use crate::manage::{Where, client};
+use crate::table;
+
+/// Counters of this machine and of an array over time, on one clock, as CSV
+///
+/// Writes host.csv (processors, memory, drives with queue and response times, network, processes) and, with --with-array, array.csv
+/// (controllers, ports, drives, groups, LUs, caches, pools), one line for each interval. At the end it prints means.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  masu sample --for 31m                           as file servers are sampled: every 10 s, means from 1 minute on
+  masu sample --for 31m --with-array              and the array of ./data, every 60 s
+  masu sample --every 1s --drive sda --pid 4711   until Ctrl-C, one drive and a process")]
+pub(crate) struct Sample {
+    /// How often this machine is read
+    #[arg(long, default_value = "10s", value_parser = parse_time)]
+    every: Duration,
+    /// Sample the array, too: that of --data, or of --api
+    #[arg(long)]
+    with_array: bool,
+    /// How often the array is read
+    #[arg(long, default_value = "60s", value_parser = parse_time)]
+    array_every: Duration,
+    /// How long; without it until Ctrl-C
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    time: Option<Duration>,
+    /// Means leave out what was before
+    #[arg(long, default_value = "60s", value_parser = parse_time)]
+    skip: Duration,
+    /// Only this drive, as /proc/diskstats names it; may be said again
+    #[arg(long = "drive")]
+    drives: Vec<String>,
+    /// Only this network interface
+    #[arg(long = "network")]
+    networks: Vec<String>,
+    /// Processor time of this process, too
+    #[arg(long = "pid")]
+    processes: Vec<u32>,
+    /// Where host.csv and array.csv go
+    #[arg(long, default_value = ".")]
+    out: PathBuf,
+    #[command(flatten)]
+    at: Where,
+}
+
+pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
+    std::fs::create_dir_all(&sample.out).with_context(|| sample.out.display().to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let mut plans = vec![host_plan(sample)];
+    if sample.with_array {
+        let array = client(&sample.at);
+        // Said at once, and not in a minute.
+        runtime.block_on(array.status())?;
+        plans.push(array_plan(array, sample.array_every)?);
+    }
+    let samplers = Samplers::start(Instant::now(), plans)?;
+    runtime.block_on(async {
+        let end = async {
+            match sample.time {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! { () = end => {}, _ = tokio::signal::ctrl_c() => {} }
+    });
+    let to_s = samplers.now_s();
+    let all = samplers.end();
+    let skipped = sample.skip.as_secs_f64();
+    let window = Window { from_s: if skipped < to_s { skipped } else { 0.0 }, to_s };
+    for series in &all {
+        let path = sample.out.join(format!("{}.csv", series.name));
+        let rows = series.write_csv(&path)?;
+        print(series, &window);
+        println!("\n{rows} samples: {}", path.display());
+        if let Some((times, why)) = &series.failed {
+            println!("{times} readings failed, the last one because: {why}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn host_plan(sample: &Sample) -> Plan {
+    let host = Host::new(HostPlan {
+        drives: sample.drives.clone(),
+        networks: sample.networks.clone(),
+        processes: sample.processes.clone(),
+    });
+    Plan { name: "host".into(), interval: sample.every, source: Box::new(move || host.read()) }
+}
+
+fn array_plan(array: Client, interval: Duration) -> Result<Plan> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let source = move || match runtime.block_on(array.status()) {
+        Ok(status) => Ok(counters(&status)),
+        Err(error) => Err(error.to_string()),
+    };
+    Ok(Plan { name: "array".into(), interval, source: Box::new(source) })
+}
+
+/// What an array says of itself over its API.
+fn counters(status: &Status) -> Vec<Counter> {
+    let mut out: Vec<Counter> =
+        status.loads.iter().map(|l| controller(l.controller, l.busy_ms, l.up_ms)).collect();
+    for one in &status.ports {
+        out.extend(port(&format!("port {}", one.listen), one.commands, one.bytes_in, one.bytes_out));
+    }
+    let of = |drive: &admin::Drive| Traffic {
+        reads: drive.reads,
+        writes: drive.writes,
+        read_bytes: drive.read_bytes,
+        write_bytes: drive.write_bytes,
+    };
+    for drive in &status.drives {
+        out.extend(traffic(&format!("drive {}", drive.name), of(drive)));
+    }
+    for group in &status.groups {
+        let members = status.drives.iter().filter(|d| d.group.as_ref() == Some(&group.name));
+        let sum = members.map(of).fold(Traffic::default(), Traffic::plus);
+        out.extend(traffic(&format!("group {}", group.name), sum));
+    }
+    for volume in &status.volumes {
+        let c = &volume.counters;
+        let (reads, writes, read_bytes, write_bytes) = (c.reads, c.writes, c.read_bytes, c.write_bytes);
+        let lu = Traffic { reads, writes, read_bytes, write_bytes };
+        out.extend(traffic(&format!("lu {}", volume.name), lu));
+    }
+    out.extend(status.pools.iter().flat_map(|p| pool(&p.name, p.used_bytes, p.size_bytes)));
+    for one in &status.caches {
+        let sum = |of: fn(&admin::CacheTraffic) -> u64| one.volumes.iter().map(|v| of(&v.traffic)).sum();
+        let reads = (sum(|t| t.read_bytes), sum(|t| t.read_hit_bytes));
+        let writes = (sum(|t| t.write_bytes), sum(|t| t.write_hit_bytes));
+        out.extend(cache(one.controller, one.pending_percent, reads, writes));
+    }
+    out
+}
+
+/// Means and largest values of what is not zero all the time.
+fn print(series: &Series, window: &Window) {
+    let rows = series.columns().into_iter().filter_map(|column| {
+        let (mean, max) = series.mean_and_max(column, window)?;
+        let cells = [
+            column.resource.clone(),
+            column.metric.into(),
+            format!("{mean:.2}"),
+            format!("{max:.2}"),
+            column.unit.into(),
+        ];
+        (max > 0.0).then_some(cells.to_vec())
+    });
+    println!("\n{}, {:.0} s to {:.0} s", series.name, window.from_s, window.to_s);
+    let header = ["resource", "counter", "mean", "most", "unit"];
+    table::print(&header, &["mean", "most"], rows.collect(), "no sample lies in this window");
+}
