@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lab::predict::{Change, Forecast, Refusal, Validation, unknown};
+use lab::predict::{Forecast, Refusal, Validation, WhatIf, unknown};
+use lab::sanboot::exchange::changes;
 use lab::sanboot::ramp::{predicted_changed, ramp};
 use lab::sanboot::results::{Layout, Pattern, Results};
 use serde_json::json;
@@ -38,9 +39,10 @@ pub(crate) struct Predict {
     /// Only this layout: raid5x4 or raid1x8
     #[arg(long)]
     layout: Option<String>,
-    /// With other hardware: drives=x1.3, groups=+1, port=x2, controller=x1.5. Demands are scaled, all else stays as measured
+    /// With other hardware: drives=x1.3, drives=cheetah-15k5, groups=+1, port=x2, controller=x1.5. Demands are scaled (a drive's by what its
+    /// model does with the pattern), all else stays as measured
     #[arg(long, value_delimiter = ',')]
-    what_if: Vec<Change>,
+    what_if: Vec<WhatIf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,11 +56,12 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
     for pattern in patterns {
         for layout in &layouts {
             let measured = ramp(&results, pattern, *layout, predict.from);
-            if let Some(name) = measured.as_ref().and_then(|ramp| unknown(ramp, &predict.what_if)) {
+            let what_if = changes(&results, pattern, &predict.what_if)?;
+            if let Some(name) = measured.as_ref().and_then(|ramp| unknown(ramp, &what_if)) {
                 bail!("{name}: {} with {} has no such resource", pattern.name(), layout.name());
             }
             if let Some(forecast) =
-                predicted_changed(&results, (pattern, *layout), (predict.from, predict.to), &predict.what_if)
+                predicted_changed(&results, (pattern, *layout), (predict.from, predict.to), &what_if)
             {
                 all.push((pattern, *layout, forecast));
             }

@@ -106,10 +106,11 @@ impl Image {
     }
 }
 
-/// Whether nothing need be kept of it. Ends at the first word that is not zero.
+/// Whether nothing need be kept of it. Ends at the first line that is not zero.
 fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<64>();
-    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+    let (lines, rest) = bytes.as_chunks::<64>();
+    let is_zero = |line: &[u8; 64]| line.iter().fold(0, |all, byte| all | byte) == 0;
+    lines.iter().all(is_zero) && rest.iter().all(|byte| *byte == 0)
 }
 
 /// Calls `f` with the chunk's number, the offset in it, and the range of the transfer.

@@ -23,17 +23,19 @@ pub struct Load {
     pub random: bool,
     /// Where a sequential load begins: 0 at the outermost block, 1 at the innermost.
     pub from_share: f64,
+    /// Random ones only among so many blocks from the first on.
+    pub within: Option<u64>,
 }
 
 impl Load {
     /// 4 KiB anywhere on the drive.
     pub fn random_4k(kind: Kind, queue_depth: u64, requests: u64) -> Load {
-        Load { kind, blocks: 8, queue_depth, requests, random: true, from_share: 0.0 }
+        Load { kind, blocks: 8, queue_depth, requests, random: true, from_share: 0.0, within: None }
     }
 
     /// 64 KiB after 64 KiB, four at once, so that the drive always knows the next one.
     pub fn stream(kind: Kind, from_share: f64) -> Load {
-        Load { kind, blocks: 128, queue_depth: 4, requests: 4000, random: false, from_share }
+        Load { kind, blocks: 128, queue_depth: 4, requests: 4000, random: false, from_share, within: None }
     }
 }
 
@@ -58,7 +60,7 @@ pub fn measure(drive: &DriveParameters, load: &Load) -> Result<Measured, Paramet
     let mut next = (load.from_share * len_blocks as f64) as u64 / load.blocks * load.blocks;
     let mut draw = || {
         if load.random {
-            return rng.u64(..len_blocks / load.blocks) * load.blocks;
+            return rng.u64(..load.within.unwrap_or(len_blocks).min(len_blocks) / load.blocks) * load.blocks;
         }
         let block = if next + load.blocks > len_blocks { 0 } else { next };
         next = block + load.blocks;

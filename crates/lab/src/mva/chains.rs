@@ -11,6 +11,7 @@
 //! in it over that of all. The factorials are turned into Poisson weights around the expected J, so that nothing that matters underflows.
 
 use super::network::{CUSTOMERS_MAX, Network, NetworkError, Rate, Station};
+use super::schweitzer::approximated;
 use super::solve::{convolved, factors};
 
 /// Rounds at most in which the scales come near the throughputs sought.
@@ -35,21 +36,28 @@ struct Guess {
     shared_customers: f64,
 }
 
-/// The throughput of one chain of each kind, in rounds per second.
+/// More customers than even the approximation is for: a mistake of the caller.
+const APPROXIMATED_MAX: usize = 1 << 20;
+
+/// The throughput of one chain of each kind, in rounds per second: exactly, and nearly (see `schweitzer`) where there are too many customers for that.
 pub fn solve_chains(shared: &[Station], chains: &[Chain]) -> Result<Vec<f64>, NetworkError> {
     let total: usize = chains.iter().map(|chain| chain.count * chain.customers).sum();
     let all = Network { think_s: 0.0, stations: shared.to_vec() };
-    if !shared.is_empty() {
-        all.check(total)?;
-    }
-    if total > CUSTOMERS_MAX {
+    if total > APPROXIMATED_MAX {
         return Err(NetworkError::Customers(total));
+    }
+    let is_exact = total <= CUSTOMERS_MAX;
+    if !shared.is_empty() {
+        all.check(if is_exact { total } else { 1 })?;
     }
     for chain in chains {
         // A chain may have nothing of its own.
         if chain.own.total_s() > 0.0 || shared.is_empty() {
-            chain.own.check(chain.customers)?;
+            chain.own.check(if is_exact { chain.customers } else { 1 })?;
         }
+    }
+    if !is_exact {
+        return Ok(approximated(shared, chains));
     }
     let mut guess = first_guess(shared, chains, total);
     for _ in 0..ROUNDS {

@@ -11,6 +11,7 @@
 
 mod chains;
 mod network;
+mod schweitzer;
 mod solve;
 
 pub use chains::{Chain, solve_chains};

@@ -25,7 +25,7 @@ pub use forecast::{FULL, predict, predict_changed};
 pub use ramp::{Place, Ramp, Resource, Sample, Shared};
 pub use refusal::Refusal;
 pub use told::{Band, Checked, Demand, End, Forecast, Point, Validation};
-pub use what_if::{BadChange, Change, unknown};
+pub use what_if::{BadChange, Change, WhatIf, unknown};
 
 #[cfg(test)]
 mod tests;

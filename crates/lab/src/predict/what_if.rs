@@ -19,9 +19,20 @@ pub enum Change {
     Resource(String, f64),
 }
 
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WhatIf {
+    /// A change by a factor or a number.
+    Change(Change),
+    /// Drives of this name in place of those that were measured.
+    Drive(String),
+}
+
 /// A change that cannot be understood.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{0}: is groups=+1, drives=x1.3 or a resource like port=x2, with a factor from 0.01 to 100")]
+#[error(
+    "{0}: is groups=+1, drives=x1.3, drives=NAME or a resource like port=x2, with a factor from 0.01 to 100"
+)]
 pub struct BadChange(String);
 
 impl std::str::FromStr for Change {
@@ -39,6 +50,20 @@ impl std::str::FromStr for Change {
             return Err(bad());
         }
         Ok(if what == "drives" { Change::Drives(times) } else { Change::Resource(what.to_owned(), times) })
+    }
+}
+
+impl std::str::FromStr for WhatIf {
+    type Err = BadChange;
+
+    fn from_str(text: &str) -> Result<WhatIf, BadChange> {
+        // A factor begins with x and a digit or a point; no drive of the catalogue does, and a file that does has a folder before it.
+        let is_factor =
+            |how: &str| how.strip_prefix('x').is_some_and(|n| n.starts_with(|c: char| !c.is_alphabetic()));
+        match text.strip_prefix("drives=") {
+            Some(name) if !name.is_empty() && !is_factor(name) => Ok(WhatIf::Drive(name.to_owned())),
+            _ => text.parse().map(WhatIf::Change),
+        }
     }
 }
 
@@ -87,6 +112,9 @@ mod tests {
         assert_eq!("groups=+1".parse(), Ok(Change::Groups(1)));
         assert_eq!("drives=x1.5".parse(), Ok(Change::Drives(1.5)));
         assert_eq!("port=x2".parse(), Ok(Change::Resource("port".into(), 2.0)));
+        assert_eq!("drives=cheetah-15k5".parse(), Ok(WhatIf::Drive("cheetah-15k5".into())));
+        assert_eq!("drives=x1.5".parse(), Ok(WhatIf::Change(Change::Drives(1.5))));
+        assert!("drives=".parse::<WhatIf>().is_err() && "drives=x0".parse::<WhatIf>().is_err());
         for bad in ["groups=1", "groups=+0", "port=2", "port", "=x2", "drives=x0", "drives=xNaN"] {
             assert!(bad.parse::<Change>().is_err(), "{bad}");
         }

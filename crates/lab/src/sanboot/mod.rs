@@ -11,6 +11,7 @@
 
 mod bed;
 pub(crate) mod claims;
+pub mod exchange;
 mod figures;
 mod host;
 mod inputs;
