@@ -53,7 +53,8 @@ impl Frames {
         }
         self.by_state[from as usize] -= 1;
         self.by_state[to as usize] += 1;
-        let book = self.book(key.unit);
+        let book = self.books.get_mut(&key.unit).expect("a unit with a frame has books");
+        self.lanes.count(book.lane, from, to);
         if from == FrameState::Dirty {
             book.dirty.remove(key.block);
         }
