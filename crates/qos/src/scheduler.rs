@@ -24,18 +24,11 @@ pub struct Settings {
     pub depth_max: u32,
     /// Whether there are fewer when a minimum needs it.
     pub depth_adapts: bool,
-    /// Whether a slot is kept for a moment for who is about to ask again.
-    pub anticipates: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings {
-            unit_bytes: UNIT_BYTES_DEFAULT,
-            depth_max: DEPTH_MAX_DEFAULT,
-            depth_adapts: true,
-            anticipates: true,
-        }
+        Settings { unit_bytes: UNIT_BYTES_DEFAULT, depth_max: DEPTH_MAX_DEFAULT, depth_adapts: true }
     }
 }
 
@@ -94,13 +87,14 @@ pub struct Scheduler {
     pub(crate) requests: Requests,
     pub(crate) waiting: u32,
     pub(crate) below: u32,
-    /// Flows that wait and may be served: by when their minimum is due, and by their turn.
+    /// Flows that wait and may be served: by when their minimum is due, with and without others of theirs below, and by their turn.
     pub(crate) due: Heap,
+    pub(crate) due_alone: Heap,
     pub(crate) turns: Heap,
     /// Flows that wait for their maximum, by when it lets them.
     pub(crate) limited: Heap,
-    /// Flows with a minimum that were answered a moment ago and have nothing waiting, by when their minimum is due.
-    pub(crate) awaited: Heap,
+    /// Flows with a minimum that ask, by until when it is kept.
+    pub(crate) owed: Heap,
     /// How far the reservation clock is behind.
     pub(crate) held_ns: u64,
     /// The turn that was served last.
@@ -125,9 +119,10 @@ impl Scheduler {
             waiting: 0,
             below: 0,
             due: Heap::default(),
+            due_alone: Heap::default(),
             turns: Heap::default(),
             limited: Heap::default(),
-            awaited: Heap::default(),
+            owed: Heap::default(),
             held_ns: 0,
             turn: 0,
             part: None,
@@ -170,7 +165,7 @@ impl Scheduler {
                 self.flows.len() as u32 - 1
             }
         };
-        for heap in [&mut self.due, &mut self.turns, &mut self.limited, &mut self.awaited] {
+        for heap in [&mut self.due, &mut self.due_alone, &mut self.turns, &mut self.limited, &mut self.owed] {
             heap.grow(self.flows.len());
         }
         self.apply_policy(now, number, policy);
@@ -199,7 +194,7 @@ impl Scheduler {
     fn apply_policy(&mut self, now: u64, number: u32, policy: Policy) {
         let clock = self.clock(now);
         self.flows[number as usize].set_policy(policy, self.settings.unit_bytes, now, clock);
-        self.awaited.remove(number);
+        self.owed.remove(number);
         self.place(now, number);
     }
 
@@ -208,7 +203,7 @@ impl Scheduler {
         let known = &mut self.flows[flow.0 as usize];
         assert!(known.in_use && known.clients == 0, "a flow is removed while it has clients");
         known.in_use = false;
-        self.awaited.remove(flow.0);
+        self.owed.remove(flow.0);
         self.free_flows.push(flow.0);
     }
 
@@ -256,11 +251,10 @@ impl Scheduler {
         }
         old.window.changed(now, old.outstanding());
         self.place(now, from);
-        let (clock, turn) = (self.clock(now), self.turn);
-        let new = &mut self.flows[flow.0 as usize];
-        if waiting > 0 && new.waiting == 0 {
-            new.begin(now, clock, turn, self.settings.unit_bytes);
+        if waiting > 0 && self.flows[flow.0 as usize].waiting == 0 {
+            self.begin(now, flow.0);
         }
+        let new = &mut self.flows[flow.0 as usize];
         new.clients += 1;
         new.waiting += waiting;
         new.below += below;
@@ -269,7 +263,6 @@ impl Scheduler {
         }
         new.window.changed(now, new.outstanding());
         self.clients[number].flow = flow.0;
-        self.awaited.remove(flow.0);
         self.place(now, flow.0);
         self.depth.look_soon(now);
     }
@@ -320,26 +313,28 @@ impl Scheduler {
     /// A request of a client: it waits until it is dispatched.
     pub fn submit(&mut self, now: u64, client: ClientId, bytes: u64, cookie: u64) -> RequestId {
         self.meter.elapse(now);
-        let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
+        let unit_bytes = self.settings.unit_bytes;
         let known = &mut self.clients[client.0 as usize];
         assert!(known.in_use, "a request of a client that is not there");
         let id = self.requests.push(&mut known.queue, (client.0, bytes, cookie), now);
         known.waiting += 1;
         let (number, is_first) = (known.flow, known.waiting == 1);
-        let flow = &mut self.flows[number as usize];
         if is_first {
-            flow.ring.push(&mut self.clients, client.0);
+            self.flows[number as usize].ring.push(&mut self.clients, client.0);
         }
-        let begins = flow.waiting == 0;
+        let begins = self.flows[number as usize].waiting == 0;
         if begins {
-            flow.begin(now, clock, turn, unit_bytes);
+            self.begin(now, number);
+        }
+        let flow = &mut self.flows[number as usize];
+        if flow.minimum > 0 {
+            self.owed.set(number, flow.kept.at);
         }
         flow.waiting += 1;
         self.waiting += 1;
         flow.window.begun_bytes += bytes.max(unit_bytes);
         flow.window.changed(now, flow.outstanding());
         if begins {
-            self.awaited.remove(number);
             self.place(now, number);
         }
         id
