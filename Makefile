@@ -73,7 +73,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
-judges: conformance qemu guest diskstress kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
+judges: conformance qemu vdisk guest diskstress kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
 	@$(MAKE) --no-print-directory sanboot SERVERS=2
 
 .PHONY: conformance
@@ -84,6 +84,10 @@ conformance: build ## iscsi-test-cu, test by test, skips counted as skips
 qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP
 	@$(STEP) "qemu" $(WITH) bash -c 'judges/qemu.sh "$$MASU_URL"'
 	@$(STEP) "qemu with CHAP" $(WITH) --chap bash -c 'judges/qemu.sh --chap "$$MASU_URL"'
+
+.PHONY: vdisk
+vdisk: build ## VHD and VHDX against QEMU and libvhdi, both ways; an image served over NBD
+	@$(STEP) "vdisk" judges/vdisk.sh
 
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck
@@ -117,6 +121,7 @@ sim: tools ## power cuts at persistence points and at random, drives lost with t
 	@$(STEP) "sim, its own tests" cargo test --quiet --locked --profile sim --package xtask
 	@$(STEP) "sim, lives of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --steps 2000
 	@$(STEP) "sim, one in $(SIM_ONE_IN) persistence points of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS) --one-in $(SIM_ONE_IN)
+	@$(STEP) "virtual disks, the power cut at every point" cargo test --quiet --locked --profile sim --package vdisk --test power_cuts -- --include-ignored
 	@$(STEP) "sim, $(SIM_CRASHES) crashes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --crashes $(SIM_CRASHES)
 
 .PHONY: bench
@@ -129,7 +134,7 @@ bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s
 
 .PHONY: bench-layers
 bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, scheduling, placement, modelled drives
-	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p qos -p array -p lab --examples
+	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab --examples
 	@mkdir -p target/bench
 	@$(STEP) "parity kernels" target/release/examples/speed
 	@$(STEP) "sequential writes, file drives" target/release/examples/sequential --dir target/bench
@@ -137,6 +142,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "opening a pool of 10 TB" target/release/examples/open_ten_tb scattered
 	@$(STEP) "frames of the cache" target/release/examples/frames
 	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
+	@$(STEP) "a VHDX beside a raw file, and beside qemu-storage-daemon" target/release/examples/images target/bench
 	@$(STEP) "scheduling decisions" target/release/examples/decisions
 	@$(STEP) "a cached read, without and with policies" target/release/examples/promises
 	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams

@@ -10,6 +10,7 @@ mod manage;
 mod predict;
 mod sample;
 mod table;
+mod vdisk;
 mod verify;
 
 use std::process::ExitCode;
@@ -50,6 +51,9 @@ enum Command {
     Sample(sample::Sample),
     #[command(flatten)]
     Manage(manage::Manage),
+    /// Virtual disks in files: VHD and VHDX; QCOW2 and VMDK can be converted from
+    #[command(subcommand)]
+    Vdisk(vdisk::Vdisk),
     Load(Box<load::Load>),
     Agent(lab::fileserver::load::cli::AgentArgs),
 }
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Predict(predict) => predict::run(&predict),
         Command::Sample(sample) => sample::run(&sample),
         Command::Manage(manage) => manage::run(&manage),
+        Command::Vdisk(vdisk) => vdisk::run(&vdisk),
         Command::Load(load) => load::run(&load),
         Command::Agent(agent) => lab::fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };

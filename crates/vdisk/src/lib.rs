@@ -34,11 +34,15 @@
 mod error;
 mod extent;
 mod image;
+mod import;
 mod map;
+pub mod nbd;
 pub mod vhd;
+pub mod vhdx;
 
 pub use error::VdiskError;
 pub use extent::{Extent, Extents, FileIo, Part, Source, Step};
-pub use image::{Access, Findings, Format, Image, ParentLink, open_file};
-pub use map::{Grant, Map, Wait};
+pub use image::{Access, Compacted, Findings, Format, Image, ParentLink, copy, open_file};
+pub use import::{AnyDisk, Qcow2, Vmdk};
+pub use map::{Grant, Map, Move, Wait};
 pub use vhd::FixedMap;

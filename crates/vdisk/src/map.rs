@@ -37,6 +37,26 @@ pub struct Grant {
     pub file_len: u64,
 }
 
+/// A block that moves to another place in the file, with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The block's number.
+    pub block: u64,
+    /// First byte where it is.
+    pub from: u64,
+    /// First byte where it will be.
+    pub to: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// The moves that bring blocks from the end of a file into places between others. `placed` are places and numbers, `gaps` places; both in order. A
+/// place that a block leaves is not used again: what is there counts until the table is durable.
+pub(crate) fn plan_moves(placed: &[(u64, u64)], gaps: &[u64], len: u64) -> Vec<Move> {
+    let pairs = placed.iter().rev().zip(gaps).take_while(|((from, _), to)| *to < from);
+    pairs.map(|((from, block), to)| Move { block: *block, from: *from, to: *to, len }).collect()
+}
+
 /// The metadata of one image, in memory: pure decisions. Addresses and lengths are bytes in whole sectors, within the disk: who calls has
 /// checked them.
 ///
@@ -80,8 +100,28 @@ pub trait Map {
     fn committed(&mut self) -> bool;
     /// Nobody reads or writes any more where blocks lay that were let go in commits before.
     fn reuse(&mut self);
+    /// The moves that would make the file shorter. Nothing else is under way, and everything is committed.
+    fn moves(&self) -> Vec<Move> {
+        Vec::new()
+    }
+    /// The block was copied, and lies there from now on.
+    fn moved(&mut self, _block: Move) {}
+    /// Blocks have moved, and that is committed: free space is counted anew.
+    fn recount(&mut self) {}
     /// How much of the file is in use: it need not be longer.
     fn used_len(&self) -> u64;
     /// Whether the block at this address occupies space, and how many bytes on from there share that.
     fn extent(&self, at: u64) -> (u64, bool);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_blocks_move_into_the_first_gaps() {
+        let moves = plan_moves(&[(0, 7), (20, 8), (40, 9), (50, 6)], &[10, 30, 60], 10);
+        let short: Vec<_> = moves.iter().map(|m| (m.block, m.from, m.to)).collect();
+        assert_eq!(short, [(6, 50, 10), (9, 40, 30)]);
+    }
 }

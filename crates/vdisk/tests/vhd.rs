@@ -37,11 +37,11 @@ async fn byte_at(image: &Image, at: u64) -> u8 {
 fn dynamic_images_conform_in_the_model() {
     model(&["d"]).run(async |world| {
         create(&drive(&world, "d"), &new(Kind::Dynamic, 1)).await.expect("made");
-        let image = Image::open(drive(&world, "d"), Access::Write).await.expect("opens");
+        let image = Image::open(&world, drive(&world, "d"), Access::Write).await.expect("opens");
         conformance::random_against_shadow(&image, &mut world.random("vhd"), 500).await;
         conformance::refuses_what_is_out_of_range(&image).await;
         image.close().await.expect("closed");
-        let again = Image::open(drive(&world, "d"), Access::Write).await.expect("opens again");
+        let again = Image::open(&world, drive(&world, "d"), Access::Write).await.expect("opens again");
         assert_eq!(again.len_bytes(), DISK);
     });
 }
@@ -91,8 +91,8 @@ fn another_parent_is_refused_and_damage_is_told_and_not_written_to() {
         create(&drive(&world, "child"), &NewVhd { parent: Some(parent), ..new(Kind::Differencing, 2) })
             .await
             .expect("made");
-        let child = Image::open(drive(&world, "child"), Access::Write).await.expect("opens");
-        let base = Image::open(drive(&world, "base"), Access::Write).await.expect("opens");
+        let child = Image::open(&world, drive(&world, "child"), Access::Write).await.expect("opens");
+        let base = Image::open(&world, drive(&world, "base"), Access::Write).await.expect("opens");
         fill(&base, 0, 4096, 1).await;
         fill(&base, 1 << 20, 4096, 1).await;
         base.close().await.expect("closed");
@@ -104,9 +104,9 @@ fn another_parent_is_refused_and_damage_is_told_and_not_written_to() {
         sector[8..12].copy_from_slice(&first);
         table.write(1536, sector.freeze()).await.expect("written");
         let before = table.counts().writes;
-        let refused = Image::open(table.clone(), Access::Write).await;
+        let refused = Image::open(&world, table.clone(), Access::Write).await;
         assert!(matches!(refused, Err(VdiskError::Damaged { .. })));
-        let read_only = Image::open(table.clone(), Access::Read).await.expect("opens for reading");
+        let read_only = Image::open(&world, table.clone(), Access::Read).await.expect("opens for reading");
         assert_eq!(byte_at(&read_only, 0).await, 1);
         let refused = read_only.write(0, &Pieces::copy_of(&[0; 512])).await;
         assert_eq!(refused, Err(VdiskError::ReadOnly));
@@ -118,13 +118,13 @@ fn another_parent_is_refused_and_damage_is_told_and_not_written_to() {
 fn without_its_last_footer_an_image_opens_by_the_copy_and_has_one_again() {
     model(&["d"]).run(async |world| {
         create(&drive(&world, "d"), &new(Kind::Dynamic, 1)).await.expect("made");
-        let image = Image::open(drive(&world, "d"), Access::Write).await.expect("opens");
+        let image = Image::open(&world, drive(&world, "d"), Access::Write).await.expect("opens");
         fill(&image, 3 << 20, 8192, 9).await;
         image.flush().await.expect("durable");
         let (end, below) = (image.used_len_bytes() - 512, drive(&world, "d"));
         assert_eq!(&below.read(end, world::Buf::new(512)).await.buf[..8], b"conectix");
         below.zero(end, 512).await.expect("gone");
-        let again = Image::open(drive(&world, "d"), Access::Write).await.expect("opens");
+        let again = Image::open(&world, drive(&world, "d"), Access::Write).await.expect("opens");
         assert_eq!((byte_at(&again, 3 << 20).await, again.geometry().len_bytes), (9, DISK));
         again.flush().await.expect("durable");
         assert_eq!(&below.read(end, world::Buf::new(512)).await.buf[..8], b"conectix");

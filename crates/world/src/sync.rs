@@ -37,6 +37,13 @@ impl Signal {
         }
     }
 
+    /// Wakes the one who has waited longest.
+    pub fn wake_one(&self) {
+        if let Some(waker) = self.pop() {
+            waker.wake();
+        }
+    }
+
     fn pop(&self) -> Option<Waker> {
         self.waiters.borrow_mut().pop_front()
     }

@@ -89,7 +89,7 @@ async fn open_one(world: &World, path: &Path, access: Access) -> Result<Image, V
     };
     let spec = DriveSpec::Image { path: path.to_owned(), access: image_access };
     let drive = world.open_drive(&spec).map_err(|e| VdiskError::refused(e.to_string()))?;
-    Image::open(drive, access).await
+    Image::open(world, drive, access).await
 }
 
 #[cfg(test)]

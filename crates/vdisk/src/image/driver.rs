@@ -32,6 +32,27 @@ pub enum Format {
     VhdDynamic,
     /// VHD, differencing.
     VhdDifferencing,
+    /// VHDX, fixed.
+    VhdxFixed,
+    /// VHDX, dynamic.
+    VhdxDynamic,
+    /// VHDX, differencing.
+    VhdxDifferencing,
+}
+
+impl Format {
+    /// How people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Raw => "raw",
+            Format::VhdFixed => "vhd, fixed",
+            Format::VhdDynamic => "vhd, dynamic",
+            Format::VhdDifferencing => "vhd, differencing",
+            Format::VhdxFixed => "vhdx, fixed",
+            Format::VhdxDynamic => "vhdx, dynamic",
+            Format::VhdxDifferencing => "vhdx, differencing",
+        }
+    }
 }
 
 /// What was found wrong with the metadata of an image.
@@ -57,9 +78,12 @@ pub(super) struct Inner {
     pub(super) access: Access,
     pub(super) link: Option<ParentLink>,
     pub(super) parent: RefCell<Option<Image>>,
-    /// The identity that children know the image by.
+    /// The identity that children know the image by, and the time that children of a VHD note.
     pub(super) id: [u8; 16],
+    pub(super) time_stamp_s: Cell<u32>,
     pub(super) findings: RefCell<Findings>,
+    /// What puts the notes of the findings right.
+    pub(super) repairs: RefCell<Vec<Step>>,
     /// What is left behind the image by a power cut is cut off before the first write.
     pub(super) cut_to: Cell<Option<u64>>,
     begun: Cell<bool>,
@@ -109,7 +133,9 @@ impl Image {
             link,
             parent: RefCell::default(),
             id,
+            time_stamp_s: Cell::default(),
             findings: RefCell::default(),
+            repairs: RefCell::default(),
             cut_to: Cell::default(),
             begun: Cell::default(),
             virgin_from,

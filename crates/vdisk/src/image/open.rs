@@ -1,28 +1,25 @@
 //! Opening an image: what it is, whether its metadata can be believed, and whether it may be written.
 
-use world::Drive;
+use world::{Drive, World};
 
 use super::chain::ParentLink;
 use super::driver::read_vec;
 use super::{Access, Findings, Format, Image};
 use crate::vhd::{self, Kind};
-use crate::{FixedMap, VdiskError};
+use crate::{FixedMap, Map, VdiskError, vhdx};
 
 impl Image {
     /// Opens the image on a drive, whatever format it is of. A differencing one has no parent yet: [`Image::attach`].
     /// For writing, metadata that contradicts itself is an error, and nothing is written; for reading, what can be read is.
-    pub async fn open(drive: Drive, access: Access) -> Result<Image, VdiskError> {
+    pub async fn open(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
         check_blocks(&drive)?;
         let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
         if first.starts_with(b"vhdxfile") {
-            return Err(VdiskError::unsupported("VHDX"));
+            return open_vhdx(world, drive, access).await;
         }
         let opened = vhd::open(&drive).await?;
         let faults = opened.faults;
-        if let (Access::Write, Some(fault)) = (access, faults.first()) {
-            let cause = format!("{fault}; {} faults in all: it may be read, not written", faults.len());
-            return Err(VdiskError::damaged("the block allocation table", cause));
-        }
+        refuse_faults(access, &faults)?;
         let format = match opened.footer.kind {
             Kind::Fixed => Format::VhdFixed,
             Kind::Dynamic => Format::VhdDynamic,
@@ -37,6 +34,8 @@ impl Image {
         let id = opened.footer.id;
         let image = Image::new(drive, opened.map, format, access, id, link);
         image.0.cut_to.set(opened.cut_to);
+        image.0.time_stamp_s.set(opened.footer.time_stamp_s);
+        *image.0.repairs.borrow_mut() = opened.repairs;
         *image.0.findings.borrow_mut() = Findings { faults, notes: opened.notes };
         Ok(image)
     }
@@ -74,10 +73,44 @@ impl Image {
         self.0.parent.borrow().clone()
     }
 
+    /// When a VHD was made, in seconds since 2000-01-01 00:00 UTC; 0 for other formats.
+    pub fn time_stamp_s(&self) -> u32 {
+        self.0.time_stamp_s.get()
+    }
+
     /// The identity that children know it by.
     pub fn id(&self) -> [u8; 16] {
         self.0.id
     }
+}
+
+fn refuse_faults(access: Access, faults: &[String]) -> Result<(), VdiskError> {
+    match (access, faults.first()) {
+        (Access::Write, Some(fault)) => {
+            let cause = format!("{fault}; {} faults in all: it may be read, not written", faults.len());
+            Err(VdiskError::damaged("the block allocation table", cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn open_vhdx(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
+    let opened = vhdx::open(&drive, world.seed()).await?;
+    refuse_faults(access, &opened.faults)?;
+    let format = match (&opened.parent, opened.map.block_bytes()) {
+        (Some(_), _) => Format::VhdxDifferencing,
+        (None, Some(_)) => Format::VhdxDynamic,
+        (None, None) => Format::VhdxFixed,
+    };
+    let link = opened.parent.map(|(ids, paths)| ParentLink {
+        name: paths.first().cloned().unwrap_or_default(),
+        ids: ids.into_iter().map(|id| id.0).collect(),
+        paths,
+    });
+    let image = Image::new(drive, Box::new(opened.map), format, access, opened.data_write.0, link);
+    *image.0.repairs.borrow_mut() = opened.repairs;
+    *image.0.findings.borrow_mut() = Findings { faults: opened.faults, notes: opened.notes };
+    Ok(image)
 }
 
 /// Images have sectors of 512 bytes at any multiple of 512.

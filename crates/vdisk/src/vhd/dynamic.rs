@@ -6,6 +6,7 @@ use super::bitmap::Bitmap;
 use super::table::{Layout, Table};
 use super::{FOOTER_BYTES, Footer, Kind, LEN_BYTES_MAX, SECTOR_BYTES};
 use crate::extent::push;
+use crate::map::{Move, plan_moves};
 use crate::{Extents, FileIo, Grant, Map, Part, Source, Step, VdiskError, Wait};
 
 /// Bitmaps in memory that nothing hinders from being read again: 8 MiB of them for blocks of 2 MiB.
@@ -365,6 +366,23 @@ impl Map for DynamicMap {
 
     fn reuse(&mut self) {
         self.free.append(&mut self.left);
+    }
+
+    fn moves(&self) -> Vec<Move> {
+        let (mut gaps, _) = self.table.gaps(&self.layout, &self.reserved);
+        gaps.reverse();
+        plan_moves(&self.table.placed(), &gaps, self.layout.stride())
+    }
+
+    fn moved(&mut self, block: Move) {
+        self.table.set(block.block, Some(block.to));
+        self.bitmaps.remove(&block.from);
+    }
+
+    fn recount(&mut self) {
+        let end = self.end;
+        (self.free, self.end) = self.table.gaps(&self.layout, &self.reserved);
+        self.footer_is_due |= self.end != end;
     }
 
     fn used_len(&self) -> u64 {

@@ -7,7 +7,7 @@ use super::{
     DynamicHeader, DynamicMap, FOOTER_BYTES, FixedMap, Footer, HEADER_BYTES, Kind, Layout, Locator, Platform,
 };
 use crate::image::read_vec;
-use crate::{Map, VdiskError};
+use crate::{Map, Part, Step, VdiskError};
 
 /// What was found in a file.
 pub(crate) struct Opened {
@@ -19,6 +19,8 @@ pub(crate) struct Opened {
     /// What is well but could be better, or was put right by a second copy.
     pub(crate) notes: Vec<String>,
     pub(crate) parent_paths: Vec<String>,
+    /// What puts the notes right, beside the footer that every change writes.
+    pub(crate) repairs: Vec<Step>,
     /// Where the file ought to end, when what is behind is left from a power cut.
     pub(crate) cut_to: Option<u64>,
 }
@@ -39,10 +41,13 @@ pub(crate) async fn open(drive: &Drive) -> Result<Opened, VdiskError> {
     }
     let at_start = Footer::parse(&read_vec(drive, 0, footer_bytes).await?);
     let mut notes = Vec::new();
+    let mut repairs = Vec::new();
     let footer = match (at_end.clone(), at_start) {
         (Ok(footer), Ok(_)) => footer,
         (Ok(footer), Err(error)) => {
             notes.push(format!("the copy of the footer at byte 0: {error}"));
+            let bytes = footer.encode().to_vec();
+            repairs.extend([Step::Write { part: Part::Footer, at: 0, bytes }, Step::Flush]);
             footer
         }
         (Err(error), Ok(footer)) => {
@@ -59,7 +64,10 @@ pub(crate) async fn open(drive: &Drive) -> Result<Opened, VdiskError> {
             "only its copy is there, and it says the image is fixed",
         ));
     };
-    grown(drive, footer, header_at, at_end.is_ok(), notes).await
+    let mut opened = grown(drive, footer, header_at, at_end.is_ok()).await?;
+    opened.notes.extend(notes);
+    opened.repairs.extend(repairs);
+    Ok(opened)
 }
 
 fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
@@ -69,17 +77,11 @@ fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
         return Err(VdiskError::damaged("the footer", cause));
     }
     let map = Box::new(FixedMap::new(footer.len_bytes));
-    let (faults, notes, parent_paths) = Default::default();
-    Ok(Opened { footer, header: None, map, faults, notes, parent_paths, cut_to: None })
+    let (faults, notes, parent_paths, repairs) = Default::default();
+    Ok(Opened { footer, header: None, map, faults, notes, parent_paths, repairs, cut_to: None })
 }
 
-async fn grown(
-    drive: &Drive,
-    footer: Footer,
-    header_at: u64,
-    has_end: bool,
-    notes: Vec<String>,
-) -> Result<Opened, VdiskError> {
+async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> Result<Opened, VdiskError> {
     let len = drive.len_bytes();
     let header = DynamicHeader::parse(&read_vec(drive, header_at, HEADER_BYTES as u64).await?)?;
     let mut layout = Layout {
@@ -111,7 +113,17 @@ async fn grown(
     if !has_end {
         map.write_footer();
     }
-    Ok(Opened { footer, header: Some(header), map: Box::new(map), faults, notes, parent_paths, cut_to })
+    let (notes, repairs) = Default::default();
+    Ok(Opened {
+        footer,
+        header: Some(header),
+        map: Box::new(map),
+        faults,
+        notes,
+        parent_paths,
+        repairs,
+        cut_to,
+    })
 }
 
 /// Where no block may lie: first byte and the one behind the last.

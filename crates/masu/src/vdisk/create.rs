@@ -1,0 +1,142 @@
+//! `masu vdisk create` and `convert`.
+
+#![expect(clippy::disallowed_methods, reason = "an image notes when it was made, by the system's clock")]
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use vdisk::vhd::{self, NewVhd};
+use vdisk::vhdx::{self, Guid, NewVhdx};
+use vdisk::{Access, AnyDisk, Image, open_file};
+use world::{Drive, DriveSpec, ImageAccess, World};
+
+use super::{FormatName, Shape, identity, in_world};
+
+/// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
+const VHD_EPOCH_S: u64 = 946_684_800;
+
+pub(super) fn create(
+    path: &Path,
+    size: Option<u64>,
+    shape: &Shape,
+    parent: Option<&Path>,
+) -> Result<ExitCode> {
+    in_world(async |world| {
+        let parent = match parent {
+            Some(parent) => Some((parent, open_file(&world, parent, Access::Read).await?)),
+            None => None,
+        };
+        let Some(size) = size.or(parent.as_ref().map(|(_, image)| image.len_bytes())) else {
+            bail!("how large? give --size");
+        };
+        made(&world, path, size, shape, parent.as_ref().map(|(path, image)| (*path, image))).await?;
+        println!("{}: a disk of {}", path.display(), admin::format_bytes(size));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool) -> Result<ExitCode> {
+    in_world(async |world| {
+        let source = AnyDisk::open(&world, from, raw).await?;
+        let image = made(&world, to, source.len_bytes(), shape, None).await?;
+        if let Err(error) = vdisk::copy(&source, &image, |_| ()).await {
+            // Half a copy is no image of the disk.
+            let _ = std::fs::remove_file(to);
+            return Err(error.into());
+        }
+        let (name, bytes) = (image.format().name(), admin::format_bytes(image.file_len_bytes()));
+        println!("{}: {name}, {bytes} from {}", to.display(), source.format_name());
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Makes an image and opens it for writing; what fails leaves no file behind.
+async fn made(
+    world: &World,
+    path: &Path,
+    size: u64,
+    shape: &Shape,
+    parent: Option<(&Path, &Image)>,
+) -> Result<Image> {
+    let format = shape.format(path)?;
+    let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Create };
+    let drive = world.open_drive(&spec)?;
+    let made = filled(world, drive, (path, format), size, shape, parent).await;
+    if made.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    made.with_context(|| path.display().to_string())
+}
+
+async fn filled(
+    world: &World,
+    drive: Drive,
+    (path, format): (&Path, FormatName),
+    size: u64,
+    shape: &Shape,
+    parent: Option<(&Path, &Image)>,
+) -> Result<Image> {
+    match format {
+        FormatName::Raw if parent.is_some() => bail!("a raw image has no parent"),
+        FormatName::Raw => {
+            drive.set_len(size.next_multiple_of(512))?;
+            return Ok(Image::open_raw(drive, Access::Write)?);
+        }
+        FormatName::Vhd => vhd::create(&drive, &new_vhd(path, size, shape, parent)?).await?,
+        FormatName::Vhdx => vhdx::create(&drive, &new_vhdx(path, size, shape, parent)?).await?,
+    }
+    Ok(Image::open(world, drive, Access::Write).await?)
+}
+
+fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)>) -> Result<NewVhd> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let kind = match (shape.fixed, parent) {
+        (true, Some(_)) => bail!("a fixed image has no parent"),
+        (true, None) => vhd::Kind::Fixed,
+        (false, Some(_)) => vhd::Kind::Differencing,
+        (false, None) => vhd::Kind::Dynamic,
+    };
+    let time_stamp_s = u32::try_from(now_s.saturating_sub(VHD_EPOCH_S)).unwrap_or(0);
+    let mut new = NewVhd::new(kind, size, identity()?.0, time_stamp_s);
+    if let Some(block) = shape.block {
+        new.block_bytes = u32::try_from(block).context("the block is too long")?;
+    }
+    if let Some((parent_path, image)) = parent {
+        let (relative_path, absolute_path) = paths(path, parent_path)?;
+        new.parent = Some(vhd::Parent {
+            id: image.id(),
+            time_stamp_s: image.time_stamp_s(),
+            relative_path,
+            absolute_path,
+        });
+    }
+    Ok(new)
+}
+
+fn new_vhdx(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)>) -> Result<NewVhdx> {
+    let mut new = NewVhdx::new(size, [identity()?, identity()?, identity()?]);
+    new.fixed = shape.fixed;
+    if let Some(block) = shape.block {
+        new.block_bytes = u32::try_from(block).context("the block is too long")?;
+    }
+    if let Some((parent_path, image)) = parent {
+        let (relative_path, absolute_path) = paths(path, parent_path)?;
+        new.logical_bytes = image.sector_bytes();
+        new.parent = Some(vhdx::Parent { id: Guid(image.id()), relative_path, absolute_path });
+    }
+    Ok(new)
+}
+
+/// The path of a parent from its child's folder, and the absolute one.
+fn paths(child: &Path, parent: &Path) -> Result<(String, Option<String>)> {
+    let absolute = parent.canonicalize().with_context(|| parent.display().to_string())?;
+    let folder =
+        child.canonicalize().ok().and_then(|child| child.parent().map(Path::to_owned)).unwrap_or_default();
+    let shared = folder.components().zip(absolute.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(shared).map(|_| "..".to_owned());
+    let down = absolute.components().skip(shared).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let relative = up.chain(down).collect::<Vec<_>>().join("/");
+    Ok((relative, Some(absolute.to_string_lossy().into_owned())))
+}

@@ -1,0 +1,66 @@
+//! `masu vdisk serve`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::signal::unix::{SignalKind, signal};
+use vdisk::nbd::{Export, serve as serve_nbd};
+use vdisk::{Access, Image, open_file};
+use world::{DriveSpec, ImageAccess, World};
+
+use super::in_world;
+
+/// How often it is looked whether somebody wants the server to stop.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+pub(super) fn serve(path: &Path, nbd: SocketAddr, read_only: bool, raw: bool) -> Result<ExitCode> {
+    let stop = stop_signals()?;
+    in_world(async |world| {
+        let access = if read_only { Access::Read } else { Access::Write };
+        let image = open(&world, path, access, raw).await?;
+        let listener = world.listen(nbd)?;
+        println!("{}: nbd://{}", path.display(), listener.local());
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let export = Export { device: image.clone(), name, read_only };
+        world.spawn(serve_nbd(world.clone(), listener.clone(), export));
+        while stop.try_recv().is_err() {
+            world.sleep(STOP_POLL).await;
+        }
+        listener.close();
+        image.close().await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn open(world: &World, path: &Path, access: Access, raw: bool) -> Result<Image> {
+    if !raw {
+        return Ok(open_file(world, path, access).await?);
+    }
+    let image_access = if access == Access::Read { ImageAccess::Read } else { ImageAccess::Write };
+    let drive = world.open_drive(&DriveSpec::Image { path: path.to_owned(), access: image_access })?;
+    Ok(Image::open_raw(drive, access)?)
+}
+
+/// Hears SIGTERM and SIGINT on a thread of its own: the world has none for them.
+fn stop_signals() -> Result<std::sync::mpsc::Receiver<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        runtime.block_on(async {
+            let (Ok(mut terminate), Ok(mut interrupt)) =
+                (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+            else {
+                return;
+            };
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            let _ = send.send(());
+        });
+    })?;
+    Ok(receive)
+}

@@ -1,0 +1,96 @@
+//! Making a file shorter: blocks of zeros are let go, the last ones move into the gaps, and the rest is cut off.
+
+use block::Pieces;
+
+use super::{Access, Format, Image};
+use crate::{Move, VdiskError};
+
+/// What compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Blocks that held zeros.
+    pub zero_blocks: u64,
+    /// Blocks that moved.
+    pub moved_blocks: u64,
+    /// Length of the file before.
+    pub before_bytes: u64,
+    /// And after.
+    pub after_bytes: u64,
+}
+
+/// Moves between two commits: so much is copied again after a power cut.
+const BATCH: usize = 64;
+/// What is read and compared, or copied, at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+impl Image {
+    /// Compacts the image. Nobody else uses it meanwhile; a power cut at any moment leaves it whole.
+    pub async fn compact(&self, mut tell: impl FnMut(u64, u64)) -> Result<Compacted, VdiskError> {
+        let before_bytes = self.file_len_bytes();
+        if self.0.access == Access::Read {
+            return Err(VdiskError::ReadOnly);
+        }
+        let Some(block_bytes) = self.block_bytes() else {
+            return Err(VdiskError::refused(
+                "a fixed image has nothing to compact: convert it to a dynamic one",
+            ));
+        };
+        // In a differencing image, what the block does not have shows the parent's.
+        let may_let_go = !matches!(self.0.format, Format::VhdDifferencing | Format::VhdxDifferencing);
+        let mut done = Compacted { before_bytes, ..Compacted::default() };
+        let mut at = 0;
+        while at < self.len_bytes() && may_let_go {
+            tell(at, self.len_bytes());
+            let len = block_bytes.min(self.len_bytes() - at);
+            if self.extent(at).1 && self.is_zeros(at, len).await? {
+                self.zero(at, len).await?;
+                done.zero_blocks += 1;
+            }
+            at += len;
+        }
+        self.begin().await?;
+        self.flush().await?;
+        let moves = self.0.map.borrow().moves();
+        for batch in moves.chunks(BATCH) {
+            for block in batch {
+                self.copy_block(*block).await?;
+                self.0.map.borrow_mut().moved(*block);
+            }
+            self.flush().await?;
+            done.moved_blocks += batch.len() as u64;
+        }
+        self.0.map.borrow_mut().recount();
+        self.flush().await?;
+        self.0.drive.set_len(self.used_len_bytes())?;
+        self.close().await?;
+        done.after_bytes = self.file_len_bytes();
+        Ok(done)
+    }
+
+    async fn is_zeros(&self, at: u64, len: u64) -> Result<bool, VdiskError> {
+        let mut done = 0;
+        while done < len {
+            let n = PIECE_BYTES.min(len - done);
+            let mut out = Pieces::new();
+            self.read(at + done, n, &mut out).await?;
+            if !out.iter().all(|data| data.is_shared_zeros() || data.iter().all(|byte| *byte == 0)) {
+                return Ok(false);
+            }
+            done += n;
+        }
+        Ok(true)
+    }
+
+    /// Copies a block as it lies in the file.
+    async fn copy_block(&self, block: Move) -> Result<(), VdiskError> {
+        let mut done = 0;
+        while done < block.len {
+            let n = PIECE_BYTES.min(block.len - done);
+            let mut bytes = Pieces::new();
+            super::driver::read_file(&self.0.drive, block.from + done, n, &mut bytes).await?;
+            self.0.drive.write(block.to + done, bytes.joined()).await?;
+            done += n;
+        }
+        Ok(())
+    }
+}

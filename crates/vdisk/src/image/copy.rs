@@ -1,0 +1,57 @@
+//! Copying a disk into an image of another format.
+
+use block::Pieces;
+
+use super::Image;
+use crate::{AnyDisk, VdiskError};
+
+/// What is read at once.
+const PIECE_BYTES: u64 = 2 << 20;
+/// Runs of zeros of this length, on its multiples, are not written: a new image has zeros there.
+const HOLE_BYTES: usize = 64 << 10;
+
+/// Copies all of `from` into `to`, which is new and at least as long. `tell` hears how many bytes are done.
+pub async fn copy(from: &AnyDisk, to: &Image, mut tell: impl FnMut(u64)) -> Result<(), VdiskError> {
+    let len = from.len_bytes();
+    if to.len_bytes() < len {
+        return Err(VdiskError::refused(format!("{len} bytes do not fit a disk of {}", to.len_bytes())));
+    }
+    let mut at = 0;
+    while at < len {
+        tell(at);
+        let hole = from.hole(at);
+        if hole > 0 {
+            at += hole;
+            continue;
+        }
+        let n = PIECE_BYTES.min(len - at);
+        let mut bytes = Pieces::new();
+        from.read(at, n, &mut bytes).await?;
+        write_runs(to, at, &bytes).await?;
+        at += n;
+    }
+    tell(len);
+    to.close().await?;
+    to.drive().flush().await?;
+    Ok(())
+}
+
+/// Writes what is not zeros, each run at once.
+async fn write_runs(to: &Image, at: u64, bytes: &Pieces) -> Result<(), VdiskError> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let run = |from: usize| HOLE_BYTES.min(bytes.len() - from);
+        let is_zero =
+            |from: usize| bytes.slice(from, run(from)).iter().all(|data| data.iter().all(|byte| *byte == 0));
+        if is_zero(done) {
+            done += run(done);
+            continue;
+        }
+        let begin = done;
+        while done < bytes.len() && !is_zero(done) {
+            done += run(done);
+        }
+        to.write(at + begin as u64, &bytes.slice(begin, done - begin)).await?;
+    }
+    Ok(())
+}

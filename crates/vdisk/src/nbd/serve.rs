@@ -1,0 +1,194 @@
+//! The transmission: requests in, operations on the device, replies out in whatever order they end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use block::{BlockError, Buf, Device, Pieces};
+use world::sync::{Permit, Permits, Signal};
+use world::{BUF_LEN_MAX, Batch, Listener, Stream, World};
+
+use super::negotiation::{Facts, Input, negotiate};
+use super::wire::{
+    DISCONNECT, EINVAL, EPERM, FLUSH, FUA, Header, READ, REPLY, REQUEST_BYTES, TRIM, WRITE, WRITE_ZEROES,
+    errno,
+};
+
+/// Requests of one connection that are worked on at once; further ones wait in the socket.
+const WORKERS: usize = 64;
+/// Bytes of requests of one connection in memory at once: eight of the longest.
+const BYTES_MAX: u64 = 8 * BUF_LEN_MAX as u64;
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub struct Export<D> {
+    /// The device.
+    pub device: D,
+    /// What clients may call it.
+    pub name: String,
+    /// Whether they may read only.
+    pub read_only: bool,
+}
+
+/// Serves an export to whoever connects, until the listener is closed.
+pub async fn serve<D: Device + Clone + 'static>(world: World, listener: Listener, export: Export<D>) {
+    while let Ok(stream) = listener.accept().await {
+        let (world, export) = (world.clone(), export.clone());
+        let connection = connection(world.clone(), stream, export);
+        world.spawn(connection);
+    }
+}
+
+struct Request {
+    header: Header,
+    data: Pieces,
+    _bytes: Permit,
+}
+
+/// What the tasks of one connection share.
+#[derive(Default)]
+struct Session {
+    requests: RefCell<VecDeque<Request>>,
+    came: Signal,
+    replies: RefCell<Batch>,
+    answered: Signal,
+    /// Nothing more comes; and how many workers are there still.
+    ended: Cell<bool>,
+    workers: Cell<usize>,
+}
+
+async fn connection<D: Device + Clone + 'static>(world: World, stream: Stream, export: Export<D>) {
+    let geometry = export.device.geometry();
+    let facts = Facts {
+        name: export.name.clone(),
+        len_bytes: geometry.len_bytes,
+        block_bytes: geometry.block_bytes,
+        read_only: export.read_only,
+    };
+    let mut input = Input::new(stream.clone());
+    if negotiate(&stream, &mut input, &facts).await.is_none() {
+        stream.close();
+        return;
+    }
+    let session = Rc::new(Session::default());
+    session.workers.set(WORKERS);
+    for _ in 0..WORKERS {
+        world.spawn(work(session.clone(), export.clone()));
+    }
+    world.spawn(write_replies(session.clone(), stream.clone()));
+    read_requests(&session, &mut input, facts.block_bytes).await;
+    session.ended.set(true);
+    session.came.wake_all();
+    session.answered.wake_all();
+}
+
+/// Until the client goes, or says what is no request.
+async fn read_requests(session: &Session, input: &mut Input, block_bytes: u32) {
+    let memory = Permits::new(BYTES_MAX);
+    while let Some(bytes) = input.take::<REQUEST_BYTES>().await {
+        let Some(header) = Header::parse(&bytes) else { return };
+        if header.kind == DISCONNECT {
+            return;
+        }
+        let carries = matches!(header.kind, READ | WRITE);
+        if carries && header.len as usize > BUF_LEN_MAX {
+            // What follows a write that is too long cannot be told from requests.
+            if header.kind == WRITE {
+                return;
+            }
+            session.reply(header.handle, EINVAL, Pieces::new());
+            continue;
+        }
+        let _bytes = memory.take(if carries { header.len.into() } else { 0 }).await;
+        let mut data = Pieces::new();
+        if header.kind == WRITE && header.len > 0 {
+            let Some(buf) = input.fill(Buf::new(header.len as usize)).await else { return };
+            data.push(buf.freeze());
+        }
+        let aligned = header.at.is_multiple_of(block_bytes.into()) && header.len.is_multiple_of(block_bytes);
+        if header.kind != FLUSH && (!aligned || header.len == 0) {
+            session.reply(header.handle, EINVAL, Pieces::new());
+            continue;
+        }
+        session.requests.borrow_mut().push_back(Request { header, data, _bytes });
+        session.came.wake_one();
+    }
+}
+
+/// One worker: one operation after the other.
+async fn work<D: Device>(session: Rc<Session>, export: Export<D>) {
+    loop {
+        let next = session.came.wait_for(|| match session.requests.borrow_mut().pop_front() {
+            Some(request) => Some(Some(request)),
+            None => session.ended.get().then_some(None),
+        });
+        let Some(request) = next.await else { break };
+        let mut out = Pieces::new();
+        let header = request.header;
+        let error = match execute(&export, &header, &request.data, &mut out).await {
+            Ok(()) => 0,
+            Err(error) => error,
+        };
+        session.reply(header.handle, error, if error == 0 { out } else { Pieces::new() });
+    }
+    session.workers.set(session.workers.get() - 1);
+    session.answered.wake_all();
+}
+
+async fn execute<D: Device>(
+    export: &Export<D>,
+    header: &Header,
+    data: &Pieces,
+    out: &mut Pieces,
+) -> Result<(), u32> {
+    let (device, at, len) = (&export.device, header.at, u64::from(header.len));
+    let told = |error: BlockError| errno(&error);
+    if export.read_only && matches!(header.kind, WRITE | TRIM | WRITE_ZEROES) {
+        return Err(EPERM);
+    }
+    match header.kind {
+        READ => device.read(at, header.len as usize, out).await.map_err(told)?,
+        WRITE => device.write(at, data).await.map_err(told)?,
+        TRIM | WRITE_ZEROES => device.zero(at, len).await.map_err(told)?,
+        FLUSH => device.flush().await.map_err(told)?,
+        _ => return Err(EINVAL),
+    }
+    if header.flags & FUA != 0 && matches!(header.kind, WRITE | TRIM | WRITE_ZEROES) {
+        device.flush().await.map_err(told)?;
+    }
+    Ok(())
+}
+
+impl Session {
+    fn reply(&self, handle: u64, error: u32, data: Pieces) {
+        let mut replies = self.replies.borrow_mut();
+        let head = [&REPLY.to_be_bytes()[..], &error.to_be_bytes(), &handle.to_be_bytes()].concat();
+        replies.push_head(&head);
+        for piece in data {
+            replies.push_data(piece);
+        }
+        drop(replies);
+        self.answered.wake_all();
+    }
+}
+
+/// Sends what has gathered, all at once, until nothing more can come.
+async fn write_replies(session: Rc<Session>, stream: Stream) {
+    let mut spare = Batch::default();
+    loop {
+        let more = session.answered.wait_for(|| match session.replies.borrow().is_empty() {
+            false => Some(true),
+            true => (session.ended.get() && session.workers.get() == 0).then_some(false),
+        });
+        if !more.await {
+            break;
+        }
+        let batch = session.replies.replace(spare);
+        let sent = stream.send(batch).await;
+        spare = sent.batch;
+        if sent.result.is_err() {
+            break;
+        }
+    }
+    stream.close();
+}

@@ -1,0 +1,88 @@
+//! Making the disk of a VHD larger.
+
+use world::Drive;
+
+use super::open::{Opened, open};
+use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, LEN_BYTES_MAX, SECTOR_BYTES};
+use crate::image::{read_vec, take_steps};
+use crate::{Part, Step, VdiskError};
+
+/// Makes the disk `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one.
+pub async fn grow(drive: &Drive, len_bytes: u64) -> Result<(), VdiskError> {
+    let opened = open(drive).await?;
+    let old = opened.footer.clone();
+    if len_bytes <= old.len_bytes || !len_bytes.is_multiple_of(SECTOR_BYTES) {
+        let what =
+            format!("a disk of {} bytes grows to whole sectors, not to {len_bytes} bytes", old.len_bytes);
+        return Err(VdiskError::refused(what));
+    }
+    if let Some(fault) = opened.faults.first() {
+        return Err(VdiskError::damaged("the block allocation table", fault.clone()));
+    }
+    let footer = Footer { len_bytes, geometry: Geometry::of(len_bytes), ..old.clone() };
+    if old.kind == Kind::Fixed {
+        return grow_fixed(drive, &old, &footer).await;
+    }
+    if len_bytes > LEN_BYTES_MAX {
+        return Err(VdiskError::refused(format!("a VHD that grows has at most {LEN_BYTES_MAX} bytes")));
+    }
+    match opened.header.clone() {
+        Some(header) => grow_table(drive, &opened, header, &footer).await,
+        None => Err(VdiskError::damaged("the dynamic header", "it is missing")),
+    }
+}
+
+fn write(part: Part, at: u64, bytes: impl Into<Vec<u8>>) -> Step {
+    Step::Write { part, at, bytes: bytes.into() }
+}
+
+/// The new footer is durable before the old one becomes the first zeros of the new space.
+async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), VdiskError> {
+    lengthen(drive, footer.len_bytes + FOOTER_BYTES as u64)?;
+    let steps = vec![
+        write(Part::Footer, footer.len_bytes, footer.encode()),
+        Step::Flush,
+        write(Part::Payload, old.len_bytes, [0; FOOTER_BYTES]),
+        Step::Flush,
+    ];
+    Ok(take_steps(drive, steps).await?)
+}
+
+/// The table gets the new entries, behind the last block if it has no room where it is; then the header that says so, then the footers with the size.
+async fn grow_table(
+    drive: &Drive,
+    opened: &Opened,
+    mut header: DynamicHeader,
+    footer: &Footer,
+) -> Result<(), VdiskError> {
+    let blocks = |len: u64| len.div_ceil(header.block_bytes.into());
+    let (old, new) = (blocks(opened.footer.len_bytes), blocks(footer.len_bytes));
+    let sectors = |entries: u64| (entries * 4).next_multiple_of(SECTOR_BYTES);
+    let header_at = opened.footer.header_at.unwrap_or(SECTOR_BYTES);
+    let mut table = read_vec(drive, header.table_at, sectors(old)).await?;
+    table.truncate((old * 4) as usize);
+    table.resize(sectors(new) as usize, 0xff);
+    let mut end = opened.map.used_len() - FOOTER_BYTES as u64;
+    let mut steps = Vec::new();
+    if new > u64::from(header.entries).max(sectors(header.entries.into()) / 4) {
+        header.table_at = end;
+        end += table.len() as u64;
+    }
+    header.entries = header.entries.max(new as u32);
+    lengthen(drive, end + FOOTER_BYTES as u64)?;
+    steps.push(write(Part::Table, header.table_at, table));
+    steps.push(write(Part::Footer, end, opened.footer.encode()));
+    steps.push(Step::Flush);
+    steps.extend([write(Part::Header, header_at, header.encode()), Step::Flush]);
+    steps.extend([write(Part::Footer, 0, footer.encode()), Step::Flush]);
+    steps.extend([write(Part::Footer, end, footer.encode()), Step::Flush]);
+    Ok(take_steps(drive, steps).await?)
+}
+
+fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {
+    if drive.len_bytes() < len && !drive.set_len(len)? {
+        let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
+        return Err(VdiskError::NoRoom { cause });
+    }
+    Ok(())
+}

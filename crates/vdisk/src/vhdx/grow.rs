@@ -1,0 +1,83 @@
+//! Making the disk of a VHDX larger.
+
+use world::Drive;
+
+use super::open::{Opened, open};
+use super::region::{REGION_TABLES_AT, Region};
+use super::table::{Shape, State, Table};
+use super::{MIB, PAGE_BYTES};
+use crate::image::{read_vec, take_steps};
+use crate::{Map, Part, Step, VdiskError};
+
+/// Makes the disk `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one. `seed` is the world's.
+pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskError> {
+    let mut opened = open(drive, seed).await?;
+    let old = opened.map.shape;
+    if len_bytes <= old.len_bytes
+        || !len_bytes.is_multiple_of(old.sector_bytes)
+        || len_bytes > super::LEN_BYTES_MAX
+    {
+        let what =
+            format!("a disk of {} bytes grows to whole sectors, not to {len_bytes} bytes", old.len_bytes);
+        return Err(VdiskError::refused(what));
+    }
+    if let Some(fault) = opened.faults.first() {
+        return Err(VdiskError::damaged("the block allocation table", fault.clone()));
+    }
+    let shape = Shape { len_bytes, ..old };
+    shape.check()?;
+    // The log's pages are in place, and the header says that the file changes.
+    take_steps(drive, opened.map.begin()?).await?;
+    let (table, mut end) = larger_table(&opened, shape);
+    let mut regions = opened.regions.clone();
+    let moves = shape.table_bytes() > regions.table.len.into();
+    if moves {
+        if !regions.others.is_empty() {
+            return Err(VdiskError::unsupported("moving the table of an image with regions of others"));
+        }
+        regions.table = Region { at: end, len: shape.table_bytes().next_multiple_of(MIB) as u32 };
+        end = regions.table.end();
+    }
+    if drive.len_bytes() < end && !drive.set_len(end)? {
+        let cause = format!("{} has {} bytes and needs {end}", drive.info().name, drive.len_bytes());
+        return Err(VdiskError::NoRoom { cause });
+    }
+    let write = |part, at, bytes: Vec<u8>| Step::Write { part, at, bytes };
+    let pages = (0..shape.table_bytes() / PAGE_BYTES).flat_map(|page| table.page(page)).collect();
+    let mut steps = vec![write(Part::Table, regions.table.at, pages), Step::Flush];
+    for at in REGION_TABLES_AT.into_iter().filter(|_| moves) {
+        steps.extend([write(Part::Header, at, regions.encode()), Step::Flush]);
+    }
+    // The size is within one sector, which is written as a whole or not at all.
+    let at = regions.metadata.at + u64::from(opened.len_at);
+    let sector = at / 512 * 512;
+    let mut bytes = read_vec(drive, sector, 1024).await?;
+    let inside = (at - sector) as usize;
+    bytes[inside..inside + 8].copy_from_slice(&len_bytes.to_le_bytes());
+    steps.extend([write(Part::Header, sector, bytes), Step::Flush]);
+    Ok(take_steps(drive, steps).await?)
+}
+
+/// The table of the larger disk, and where what is used ends then: new blocks of a fixed image have their places.
+fn larger_table(opened: &Opened, shape: Shape) -> (Table, u64) {
+    let old = opened.map.shape;
+    let mut table = Table::empty(shape);
+    for block in 0..old.blocks() {
+        table.set(block, opened.map.table.get(block));
+    }
+    if shape.has_parent {
+        for chunk in 0..old.blocks().div_ceil(old.chunk_blocks()) {
+            if let Some(at) = opened.map.table.bitmap(chunk) {
+                table.set_bitmap(chunk, at);
+            }
+        }
+    }
+    let mut end = opened.map.end;
+    if opened.map.stays_allocated {
+        for block in old.blocks()..shape.blocks() {
+            table.set(block, State::Full(end));
+            end += shape.block_bytes;
+        }
+    }
+    (table, end)
+}

@@ -1,0 +1,163 @@
+//! Reading the metadata of a VHDX from its file, with what its log has laid over it.
+
+use world::Drive;
+
+use super::header::{HEADER_BYTES, HEADERS_AT, Header, Headers};
+use super::log::{self, Replay};
+use super::metadata::{METADATA_BYTES_MAX, Metadata};
+use super::region::{REGION_TABLE_BYTES, REGION_TABLES_AT, Region, Regions};
+use super::table::{Shape, Table};
+use super::{Guid, HEAD_BYTES, VhdxMap};
+use crate::image::read_vec;
+use crate::{Part, Step, VdiskError};
+
+/// What was found in a file.
+pub(crate) struct Opened {
+    pub(crate) map: VhdxMap,
+    pub(crate) faults: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    /// The identity that children know it by.
+    pub(crate) data_write: Guid,
+    pub(super) regions: Regions,
+    /// Where in the metadata the size of the disk is.
+    pub(super) len_at: u32,
+    /// What puts the notes right.
+    pub(crate) repairs: Vec<Step>,
+    /// The parent's: identities, and paths.
+    pub(crate) parent: Option<(Vec<Guid>, Vec<String>)>,
+}
+
+/// Reads headers, log, regions, metadata and table, and holds them against each other. `seed` is the world's, from
+/// which, with what is in the file, come the GUIDs of this opening.
+pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError> {
+    let len = drive.len_bytes();
+    if len < HEAD_BYTES {
+        return Err(VdiskError::damaged("the file", format!("{len} bytes are too few for a VHDX")));
+    }
+    let mut notes = Vec::new();
+    let headers = headers(drive, &mut notes).await?;
+    let header = &headers.current;
+    let replay = match header.log {
+        Guid::ZERO => Replay::default(),
+        _ if header.log_at + u64::from(header.log_len) > len => {
+            return Err(VdiskError::damaged("the log", "it passes the end of the file"));
+        }
+        _ => log::find(&read_vec(drive, header.log_at, header.log_len.into()).await?, header, len)?,
+    };
+    if !replay.patches.0.is_empty() {
+        notes.push(format!(
+            "the log has {} pages that are not in place: it was not closed",
+            replay.patches.0.len()
+        ));
+    }
+    let (regions, repairs) = regions(drive, &replay, &mut notes).await?;
+    if regions.metadata.len > METADATA_BYTES_MAX || regions.ranges().any(|(_, end)| end > len) {
+        return Err(VdiskError::damaged("the region table", "a region is too long for the file"));
+    }
+    let metadata = Metadata::parse(&patched(drive, &replay, regions.metadata, None).await?)?;
+    let shape = Shape {
+        len_bytes: metadata.len_bytes,
+        block_bytes: metadata.block_bytes.into(),
+        sector_bytes: metadata.logical_bytes.into(),
+        has_parent: metadata.parent.is_some(),
+    };
+    shape.check()?;
+    if shape.table_bytes() > u64::from(regions.table.len) {
+        let cause = format!("{} bytes are too few for {} entries", regions.table.len, shape.entries());
+        return Err(VdiskError::damaged("the block allocation table", cause));
+    }
+    let table =
+        Table::parse(shape, &patched(drive, &replay, regions.table, Some(shape.table_bytes())).await?);
+    let log = (header.log_at, header.log_at + u64::from(header.log_len));
+    let reserved: Vec<(u64, u64)> = regions.ranges().chain([log]).collect();
+    let mut faults = overlaps(&reserved);
+    faults.extend(table.faults(&reserved, len.max(replay.last_len)));
+    let data_write = header.data_write;
+    let parent = metadata.parent.as_deref().map(parent);
+    let mut map = VhdxMap::new(shape, table, regions.table.at, headers, reserved);
+    map.end = map.end.max(replay.last_len.next_multiple_of(super::MIB));
+    map.replay = replay;
+    map.fresh_guids = fresh_guids(seed, &map.headers.current);
+    map.stays_allocated = metadata.stays_allocated;
+    Ok(Opened { map, faults, notes, data_write, regions, len_at: metadata.len_at, repairs, parent })
+}
+
+/// GUIDs that no file has: other ones for each file, and for each change of its header.
+pub(super) fn fresh_guids(seed: u64, header: &Header) -> [Guid; 3] {
+    let file = header.file_write.0.iter().chain(&header.sequence.to_le_bytes()).fold(seed, |hash, byte| {
+        // FNV-1a.
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let mut rng = fastrand::Rng::with_seed(file);
+    std::array::from_fn(|_| Guid(rng.u128(..).to_le_bytes()))
+}
+
+async fn headers(drive: &Drive, notes: &mut Vec<String>) -> Result<Headers, VdiskError> {
+    let mut found = Vec::new();
+    for at in HEADERS_AT {
+        found.push(Header::parse(&read_vec(drive, at, HEADER_BYTES as u64).await?));
+    }
+    // One that was never written is usual; the other one counts.
+    for (i, header) in found.iter().enumerate() {
+        notes.extend(header.as_ref().err().map(|error| format!("header {}: {error}", i + 1)));
+    }
+    let found: [_; 2] = found.try_into().expect("two were read");
+    Headers::choose(found)
+}
+
+/// The regions by the first table that is whole, and what makes the other one whole, too.
+async fn regions(
+    drive: &Drive,
+    replay: &Replay,
+    notes: &mut Vec<String>,
+) -> Result<(Regions, Vec<Step>), VdiskError> {
+    let mut tables = Vec::new();
+    for at in REGION_TABLES_AT {
+        let mut bytes = read_vec(drive, at, REGION_TABLE_BYTES as u64).await?;
+        replay.patches.apply(at, &mut bytes);
+        tables.push((Regions::parse(&bytes), bytes));
+    }
+    for (i, (table, _)) in tables.iter().enumerate() {
+        notes.extend(table.as_ref().err().map(|error| format!("region table {}: {error}", i + 1)));
+    }
+    let write = |at: u64, bytes: &[u8]| {
+        vec![Step::Write { part: Part::Header, at, bytes: bytes.to_vec() }, Step::Flush]
+    };
+    match &tables[..] {
+        [(Ok(regions), _), (Ok(_), _)] => Ok((regions.clone(), Vec::new())),
+        [(Ok(regions), bytes), _] => Ok((regions.clone(), write(REGION_TABLES_AT[1], bytes))),
+        [_, (Ok(regions), bytes)] => Ok((regions.clone(), write(REGION_TABLES_AT[0], bytes))),
+        [(Err(error), _), ..] => Err(error.clone()),
+        _ => unreachable!("two were read"),
+    }
+}
+
+/// The first bytes of a region, with what the log has for it.
+async fn patched(
+    drive: &Drive,
+    replay: &Replay,
+    region: Region,
+    len: Option<u64>,
+) -> Result<Vec<u8>, VdiskError> {
+    let mut bytes = read_vec(drive, region.at, len.unwrap_or(region.len.into())).await?;
+    replay.patches.apply(region.at, &mut bytes);
+    Ok(bytes)
+}
+
+/// Regions that lie on each other.
+fn overlaps(ranges: &[(u64, u64)]) -> Vec<String> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let pairs = sorted.windows(2).filter(|pair| pair[0].1 > pair[1].0);
+    pairs
+        .map(|pair| format!("what lies at byte {} lies on what lies at byte {}", pair[1].0, pair[0].0))
+        .collect()
+}
+
+/// Identities and paths of a parent locator.
+fn parent(pairs: &[(String, String)]) -> (Vec<Guid>, Vec<String>) {
+    let of = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone());
+    let ids = ["parent_linkage", "parent_linkage2"].into_iter().filter_map(|key| Guid::parse(&of(key)?));
+    let paths = ["relative_path", "absolute_win32_path", "volume_path"].into_iter().filter_map(of);
+    (ids.collect(), paths.collect())
+}

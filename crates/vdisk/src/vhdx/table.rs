@@ -1,0 +1,273 @@
+//! The block allocation table: states and places of blocks and of bitmap blocks.
+
+use std::collections::BTreeSet;
+
+use super::{MIB, PAGE_BYTES};
+use crate::VdiskError;
+
+/// Entries of one page.
+const ENTRIES: u64 = PAGE_BYTES / 8;
+/// A table over this is refused: it is kept in memory.
+const TABLE_BYTES_MAX: u64 = 128 << 20;
+/// Sectors that one bitmap block of 1 MiB has bits for.
+const CHUNK_SECTORS: u64 = 1 << 23;
+
+/// The state of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not here: zeros, or the parent's.
+    NotPresent,
+    /// Zeros, whatever the parent has.
+    Zero,
+    /// All of it is at this byte.
+    Full(u64),
+    /// At this byte is what the bitmap says; the rest is the parent's.
+    Partial(u64),
+}
+
+/// The numbers of a disk that the table follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Size of the disk.
+    pub len_bytes: u64,
+    /// The block.
+    pub block_bytes: u64,
+    /// The logical sector.
+    pub sector_bytes: u64,
+    /// Whether it is a differencing image.
+    pub has_parent: bool,
+}
+
+impl Shape {
+    /// Blocks of the disk.
+    pub fn blocks(&self) -> u64 {
+        self.len_bytes.div_ceil(self.block_bytes)
+    }
+
+    /// Blocks of one chunk.
+    pub fn chunk_blocks(&self) -> u64 {
+        CHUNK_SECTORS * self.sector_bytes / self.block_bytes
+    }
+
+    /// Entries of the table.
+    pub(super) fn entries(&self) -> u64 {
+        match self.has_parent {
+            true => self.blocks().div_ceil(self.chunk_blocks()) * (self.chunk_blocks() + 1),
+            false => self.blocks() + (self.blocks() - 1) / self.chunk_blocks(),
+        }
+    }
+
+    /// Bytes of the table, in whole pages.
+    pub(super) fn table_bytes(&self) -> u64 {
+        (self.entries() * 8).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// Whether the table can be kept in memory.
+    pub(super) fn check(&self) -> Result<(), VdiskError> {
+        if self.table_bytes() > TABLE_BYTES_MAX {
+            let what = format!("a table of {} bytes; {TABLE_BYTES_MAX} is the most", self.table_bytes());
+            return Err(VdiskError::unsupported(what));
+        }
+        Ok(())
+    }
+
+    fn index(&self, block: u64) -> usize {
+        (block + block / self.chunk_blocks()) as usize
+    }
+
+    fn bitmap_index(&self, chunk: u64) -> usize {
+        (chunk * (self.chunk_blocks() + 1) + self.chunk_blocks()) as usize
+    }
+
+    /// Bytes of a bitmap block that one block has.
+    pub(super) fn bitmap_share(&self) -> u64 {
+        self.block_bytes / self.sector_bytes / 8
+    }
+}
+
+/// The table of one image, in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    shape: Shape,
+    entries: Vec<u64>,
+    dirty: BTreeSet<u64>,
+}
+
+impl Table {
+    pub(super) fn empty(shape: Shape) -> Table {
+        Table { entries: vec![0; shape.entries() as usize], shape, dirty: BTreeSet::new() }
+    }
+
+    /// From the bytes of the file, of which there are enough.
+    pub(super) fn parse(shape: Shape, bytes: &[u8]) -> Table {
+        let (words, _) = bytes.as_chunks::<8>();
+        let entries = words.iter().take(shape.entries() as usize).map(|word| u64::from_le_bytes(*word));
+        Table { shape, entries: entries.collect(), dirty: BTreeSet::new() }
+    }
+
+    pub(super) fn get(&self, block: u64) -> State {
+        let entry = self.entries[self.shape.index(block)];
+        match (entry & 7, place(entry)) {
+            (0, _) => State::NotPresent,
+            (6, at) => State::Full(at),
+            (7, at) => State::Partial(at),
+            // Zero, unmapped and undefined read as zeros.
+            _ => State::Zero,
+        }
+    }
+
+    pub(super) fn set(&mut self, block: u64, state: State) {
+        let entry = match state {
+            State::NotPresent => 0,
+            State::Zero => 2,
+            State::Full(at) => at | 6,
+            State::Partial(at) => at | 7,
+        };
+        self.put(self.shape.index(block), entry);
+    }
+
+    /// Where the bitmap block of a chunk lies.
+    pub(super) fn bitmap(&self, chunk: u64) -> Option<u64> {
+        let entry = self.entries[self.shape.bitmap_index(chunk)];
+        (entry & 7 == 6).then(|| place(entry))
+    }
+
+    pub(super) fn set_bitmap(&mut self, chunk: u64, at: u64) {
+        self.put(self.shape.bitmap_index(chunk), at | 6);
+    }
+
+    fn put(&mut self, index: usize, entry: u64) {
+        self.entries[index] = entry;
+        self.dirty.insert(index as u64 / ENTRIES);
+    }
+
+    pub(super) fn dirty_pages(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// The pages that changed since they were taken last: their numbers and bytes.
+    pub(super) fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        dirty.into_iter().map(|page| (page, self.page(page))).collect()
+    }
+
+    pub(super) fn page(&self, page: u64) -> Vec<u8> {
+        let from = ((page * ENTRIES) as usize).min(self.entries.len());
+        let end = (from + ENTRIES as usize).min(self.entries.len());
+        let mut bytes: Vec<u8> =
+            self.entries[from..end].iter().flat_map(|entry| entry.to_le_bytes()).collect();
+        bytes.resize(PAGE_BYTES as usize, 0);
+        bytes
+    }
+
+    /// What is in the file, in the order of places: first byte, the one behind the last, and the block; none: a bitmap block.
+    pub(super) fn placed(&self) -> Vec<(u64, u64, Option<u64>)> {
+        let blocks = (0..self.shape.blocks()).filter_map(|block| match self.get(block) {
+            State::Full(at) | State::Partial(at) => Some((at, at + self.shape.block_bytes, Some(block))),
+            State::NotPresent | State::Zero => None,
+        });
+        let chunks = match self.shape.has_parent {
+            true => self.shape.blocks().div_ceil(self.shape.chunk_blocks()),
+            false => 0,
+        };
+        let bitmaps = (0..chunks).filter_map(|chunk| Some((self.bitmap(chunk)?, None)));
+        let mut placed: Vec<_> = blocks.chain(bitmaps.map(|(at, block)| (at, at + MIB, block))).collect();
+        placed.sort_unstable();
+        placed
+    }
+
+    /// What of the table cannot be, where these ranges are taken and the file is so long.
+    pub(super) fn faults(&self, reserved: &[(u64, u64)], file_len: u64) -> Vec<String> {
+        let mut faults = self.states();
+        let mut end = super::HEAD_BYTES;
+        for (at, to, block) in self.placed() {
+            let name = block.map_or_else(|| "a bitmap block".to_owned(), |block| format!("block {block}"));
+            if at < end {
+                faults.push(format!("{name} at byte {at} lies on another or on the headers"));
+            }
+            if reserved.iter().any(|(from, behind)| at < *behind && to > *from) {
+                faults.push(format!("{name} at byte {at} lies on the log, the metadata or the table"));
+            }
+            // The last block of a file may be cut where the disk ends.
+            let disk_to = block.map_or(to, |block| {
+                at + self.shape.block_bytes.min(self.shape.len_bytes - block * self.shape.block_bytes)
+            });
+            if disk_to > file_len {
+                faults.push(format!("{name} at byte {at} lies past the end of the file at {file_len}"));
+            }
+            end = end.max(to);
+        }
+        faults
+    }
+
+    /// States that no block may have, and partial blocks without a bitmap.
+    fn states(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for block in 0..self.shape.blocks() {
+            let entry = self.entries[self.shape.index(block)];
+            let partial = entry & 7 == 7;
+            if matches!(entry & 7, 4 | 5) || (partial && !self.shape.has_parent) {
+                faults.push(format!("block {block} has state {}", entry & 7));
+            } else if partial && self.bitmap(block / self.shape.chunk_blocks()).is_none() {
+                faults.push(format!("block {block} is partly here, and its bitmap is not"));
+            }
+        }
+        faults
+    }
+
+    /// Places between others where blocks fit, the first one last; and where what is used ends.
+    pub(super) fn gaps(&self, reserved: &[(u64, u64)]) -> (Vec<u64>, u64) {
+        let placed = self.placed().into_iter().map(|(at, to, _)| (at, to));
+        let mut taken: Vec<_> = placed.chain(reserved.iter().copied()).collect();
+        taken.sort_unstable();
+        let (mut gaps, mut end) = (Vec::new(), super::HEAD_BYTES);
+        for (from, to) in taken {
+            let mut place = end;
+            while place + self.shape.block_bytes <= from {
+                gaps.push(place);
+                place += self.shape.block_bytes;
+            }
+            end = end.max(to.next_multiple_of(MIB));
+        }
+        gaps.reverse();
+        (gaps, end)
+    }
+}
+
+/// The byte at which an entry says that something lies.
+fn place(entry: u64) -> u64 {
+    // Bits 20 and up count MiB: as they stand they are bytes.
+    entry & !(MIB - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(has_parent: bool) -> Shape {
+        Shape { len_bytes: 10 << 30, block_bytes: 2 << 20, sector_bytes: 512, has_parent }
+    }
+
+    #[test]
+    fn entries_are_interleaved_with_those_of_bitmap_blocks() {
+        let shape = shape(false);
+        assert_eq!((shape.blocks(), shape.chunk_blocks(), shape.entries()), (5120, 2048, 5122));
+        assert_eq!((shape.index(2047), shape.index(2048), shape.bitmap_index(0)), (2047, 2049, 2048));
+        assert_eq!(self::shape(true).entries(), 3 * 2049);
+        assert_eq!(shape.bitmap_share(), 512);
+    }
+
+    #[test]
+    fn what_cannot_be_is_found_and_gaps_are_used() {
+        let mut table = Table::empty(shape(true));
+        table.set(0, State::Full(8 * MIB));
+        table.set(1, State::Full(4 * MIB));
+        assert_eq!(table.faults(&[(MIB, 4 * MIB)], 10 * MIB), Vec::<String>::new());
+        assert_eq!(table.gaps(&[(MIB, 4 * MIB)]), (vec![6 * MIB], 10 * MIB));
+        assert_eq!(table.faults(&[(MIB, 5 * MIB)], 9 * MIB).len(), 2);
+        table.set(2, State::Partial(6 * MIB));
+        assert_eq!(table.faults(&[], 10 * MIB).len(), 1, "its bitmap is missing");
+        table.set_bitmap(0, 7 * MIB);
+        assert_eq!(table.faults(&[], 10 * MIB).len(), 1, "it lies on the block's second half");
+    }
+}

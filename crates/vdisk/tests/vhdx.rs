@@ -1,0 +1,166 @@
+//! VHDX images over drives of both worlds: the conformance suite, chains, compaction, growth, and repair.
+
+use block::{Pieces, conformance};
+use vdisk::vhdx::{Guid, NewVhdx, Parent, create, grow};
+use vdisk::{Access, AnyDisk, Format, Image, copy, open_file, vhd};
+use world::{Buf, Drive, DriveSpec, ImageAccess, World};
+use world_model::{DiskSpec, Model};
+
+const DISK: u64 = 24 << 20;
+
+fn new(ids: u8) -> NewVhdx {
+    NewVhdx {
+        block_bytes: 1 << 20,
+        ..NewVhdx::new(DISK, [Guid([ids; 16]), Guid([ids + 1; 16]), Guid([ids + 2; 16])])
+    }
+}
+
+fn drive(world: &World, name: &str) -> Drive {
+    world.open_drive(&DriveSpec::Modelled { name: name.into() }).expect("opens")
+}
+
+async fn fill(image: &Image, at: u64, len: usize, byte: u8) {
+    image.write(at, &Pieces::copy_of(&vec![byte; len])).await.expect("written");
+}
+
+async fn byte_at(image: &Image, at: u64) -> u8 {
+    let mut out = Pieces::new();
+    image.read(at / 512 * 512, 512, &mut out).await.expect("read");
+    out.joined()[(at % 512) as usize]
+}
+
+#[test]
+fn dynamic_and_fixed_images_conform_in_the_model() {
+    for fixed in [false, true] {
+        let model = Model::new(3);
+        model.disk("d", DiskSpec::new(DISK + (8 << 20)));
+        model.run(async |world| {
+            create(&drive(&world, "d"), &NewVhdx { fixed, ..new(1) }).await.expect("made");
+            let image = Image::open(&world, drive(&world, "d"), Access::Write).await.expect("opens");
+            conformance::random_against_shadow(&image, &mut world.random("vhdx"), 500).await;
+            conformance::refuses_what_is_out_of_range(&image).await;
+            fill(&image, 9 << 20, 4096, 7).await;
+            // Not closed: the log has the last change, and is replayed by who only reads, too.
+            image.flush().await.expect("durable");
+            let reader = Image::open(&world, drive(&world, "d"), Access::Read).await.expect("opens");
+            assert_eq!(byte_at(&reader, 9 << 20).await, 7);
+            image.close().await.expect("closed");
+            let again = Image::open(&world, drive(&world, "d"), Access::Write).await.expect("opens again");
+            assert_eq!((again.findings(), byte_at(&again, 9 << 20).await), (Default::default(), 7));
+            assert_eq!(again.format(), if fixed { Format::VhdxFixed } else { Format::VhdxDynamic });
+        });
+    }
+}
+
+#[test]
+fn chains_compaction_and_growth_in_files() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    world_real::run(world_real::Options::default(), async |world| {
+        let made = |name: &str| {
+            let spec = DriveSpec::Image { path: path(name), access: ImageAccess::Create };
+            world.open_drive(&spec).expect("made")
+        };
+        create(&made("base.vhdx"), &new(1)).await.expect("made");
+        let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
+        for at in 0..20 {
+            fill(&base, at << 20, 8192, at as u8 + 1).await;
+        }
+        for at in 0..10 {
+            base.zero(at << 20, 1 << 20).await.expect("let go");
+        }
+        fill(&base, 19 << 20, 8192, 0).await;
+        let done = base.compact(|_, _| ()).await.expect("compacted");
+        assert_eq!((done.zero_blocks, done.moved_blocks), (1, 9));
+        assert_eq!(done.before_bytes - done.after_bytes, 11 << 20);
+        drop(base);
+        let spec = DriveSpec::Image { path: path("base.vhdx"), access: ImageAccess::Write };
+        grow(&world.open_drive(&spec).expect("opens"), 2 * DISK, 5).await.expect("grown");
+        let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
+        assert_eq!((base.len_bytes(), base.findings()), (2 * DISK, Default::default()));
+        for at in 0..20_u64 {
+            let expected = if (10..19).contains(&at) { at as u8 + 1 } else { 0 };
+            assert_eq!(byte_at(&base, at << 20).await, expected, "{at}");
+        }
+        fill(&base, DISK + 512, 512, 0x77).await;
+        base.close().await.expect("closed");
+        drop(base);
+        let id = Guid(open_file(&world, &path("base.vhdx"), Access::Read).await.expect("opens").id());
+        let parent = Parent { id, relative_path: "base.vhdx".into(), absolute_path: None };
+        create(&made("child.vhdx"), &NewVhdx { parent: Some(parent), len_bytes: 2 * DISK, ..new(9) })
+            .await
+            .expect("made");
+        let child =
+            open_file(&world, &path("child.vhdx"), Access::Write).await.expect("opens with its parent");
+        fill(&child, 12 << 20, 512, 0xcc).await;
+        let bytes = [
+            byte_at(&child, 12 << 20).await,
+            byte_at(&child, (12 << 20) + 512).await,
+            byte_at(&child, DISK + 512).await,
+        ];
+        assert_eq!(bytes, [0xcc, 13, 0x77]);
+        child.zero(13 << 20, 1 << 20).await.expect("hidden");
+        child.zero((14 << 20) + 512, 512).await.expect("hidden");
+        let bytes = [
+            byte_at(&child, 13 << 20).await,
+            byte_at(&child, 14 << 20).await,
+            byte_at(&child, (14 << 20) + 512).await,
+        ];
+        assert_eq!(bytes, [0, 15, 0]);
+        child.close().await.expect("closed");
+        drop(child);
+        let child = open_file(&world, &path("child.vhdx"), Access::Write).await.expect("opens again");
+        assert_eq!((byte_at(&child, 12 << 20).await, byte_at(&child, 13 << 20).await), (0xcc, 0));
+        conformance::random_against_shadow(&child, &mut world.random("child"), 300).await;
+        child.close().await.expect("closed");
+        drop(child);
+        // Flattened into another format, it is the same disk.
+        let chain = AnyDisk::open(&world, &path("child.vhdx"), false).await.expect("opens");
+        vhd::create(&made("flat.vhd"), &vhd::NewVhd::new(vhd::Kind::Dynamic, 2 * DISK, [1; 16], 0))
+            .await
+            .expect("made");
+        let flat = open_file(&world, &path("flat.vhd"), Access::Write).await.expect("opens");
+        copy(&chain, &flat, |_| ()).await.expect("copied");
+        for at in (0..2 * DISK).step_by(1 << 20) {
+            let (mut a, mut b) = (Pieces::new(), Pieces::new());
+            chain.read(at, 1 << 20, &mut a).await.expect("read");
+            flat.read(at, 1 << 20, &mut b).await.expect("read");
+            assert_eq!(a.first_difference(&b), None, "in the MiB at {at}");
+        }
+    })
+    .expect("a ring");
+}
+
+#[test]
+fn a_damaged_copy_is_told_and_repaired_and_a_damaged_table_is_not_written_to() {
+    let model = Model::new(3);
+    model.disk("d", DiskSpec::new(DISK + (8 << 20)));
+    model.run(async |world| {
+        let below = drive(&world, "d");
+        create(&below, &new(1)).await.expect("made");
+        let damage = async |at: u64| {
+            let mut buf = below.read(at, Buf::new(512)).await.buf;
+            buf[9] ^= 0x55;
+            below.write(at, buf.freeze()).await.expect("written");
+        };
+        damage(192 << 10).await;
+        let image = Image::open(&world, below.clone(), Access::Write).await.expect("opens by the other one");
+        assert_eq!(image.findings().notes.len(), 1);
+        image.repair().await.expect("repaired");
+        let again = Image::open(&world, below.clone(), Access::Write).await.expect("opens");
+        assert_eq!(again.findings(), Default::default());
+        fill(&again, 0, 512, 1).await;
+        fill(&again, 1 << 20, 512, 1).await;
+        again.close().await.expect("closed");
+        // The second block is said to lie where the first one does.
+        let mut table = below.read(3 << 20, Buf::new(512)).await.buf;
+        let first: [u8; 8] = table[..8].try_into().expect("an entry");
+        table[8..16].copy_from_slice(&first);
+        below.write(3 << 20, table.freeze()).await.expect("written");
+        let writes = below.counts().writes;
+        assert!(Image::open(&world, below.clone(), Access::Write).await.is_err());
+        let reader = Image::open(&world, below.clone(), Access::Read).await.expect("opens for reading");
+        assert_eq!((byte_at(&reader, 0).await, reader.findings().faults.len()), (1, 1));
+        assert_eq!(below.counts().writes, writes);
+    });
+}

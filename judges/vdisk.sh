@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# QEMU's block layer and libvhdi as judges of virtual disks: images of masu are read by them, theirs by masu, and an image is served
+# over NBD to QEMU. Needs the release binary, qemu-utils, and libvhdi-utils for its steps.
+#
+#   judges/vdisk.sh
+#
+# One line per step; exit status 0 when every step passed. MASU names another binary than target/release/masu.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly WORK=target/judges/vdisk STEP_TIMEOUT_S=120 SIZE_MIB=200
+masu=$PWD/${MASU:-target/release/masu}
+[ -x "$masu" ] || { echo "vdisk: $masu is missing; run make build" >&2; exit 2; }
+for tool in qemu-img qemu-io; do
+  command -v "$tool" >/dev/null || { echo "vdisk: $tool is missing (Debian package qemu-utils)" >&2; exit 2; }
+done
+export masu
+rm -rf "$WORK"; mkdir -p "$WORK"
+cd "$WORK"
+passed=0; failed=0; skipped=0
+
+# step NAME COMMAND...: passes when the command does.
+step() {
+  local name=$1 log; shift
+  log=$(echo "$name" | tr -c 'a-zA-Z0-9\n' _).log
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  if timeout "$STEP_TIMEOUT_S" bash -euo pipefail -c '"$@"' _ "$@" >"$log" 2>&1; then
+    passed=$((passed + 1)); echo "pass  $name"
+  else
+    failed=$((failed + 1)); echo "FAIL  $name: $(grep -v '^ *$' "$log" | tail -n 1) ($WORK/$log)"
+  fi
+}
+fails() { local rc=0; "$@" || rc=$?; [ "$rc" -ne 0 ] && [ "$rc" -lt 124 ]; }
+# The disk that every image must hold: data at the beginning, over block borders, and at the end; holes between.
+pattern() {
+  qemu-io -f "$2" -c "write -P 0x11 0 1M" -c "write -P 0x22 30M 5M" -c "write -P 0x33 67000k 3k" \
+    -c "write -P 0x44 $((SIZE_MIB - 1))M 1M" "$1"
+}
+same() { qemu-img compare -f raw -F "$2" source.raw "$1"; }
+is_dynamic() { [ "$(stat -c %s "$1")" -lt $((SIZE_MIB << 20)) ]; }
+# Both of QEMU's ways to look: VHDX can be checked, VHD is read as a whole.
+opens() { qemu-img info -f "$2" "$1"; qemu-img map -f "$2" "$1" >/dev/null; [ "$2" != vhdx ] || qemu-img check -f vhdx "$1"; }
+child_of() { "$masu" vdisk create "$2" --parent "$1"; }
+# A server for the time of one command, which finds its address in NBD.
+over_nbd() {
+  local image=$1 port pid rc=0; shift
+  port=$((20000 + RANDOM % 10000))
+  "$masu" vdisk serve "$image" --nbd "127.0.0.1:$port" & pid=$!
+  for _ in $(seq 100); do (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break; sleep 0.1; done
+  NBD="nbd://127.0.0.1:$port" "$@" || rc=$?
+  kill -TERM "$pid"; wait "$pid" || rc=$?
+  return "$rc"
+}
+nbd_patterns() {
+  qemu-io -f raw -c "write -P 0x55 10M 3M" -c "aio_write -P 1 50M 1M" -c "aio_write -P 2 51M 1M" -c "aio_write -P 3 52M 1M" \
+    -c aio_flush -c "write -f -P 4 60M 64k" -c "write -z 11M 1M" -c "discard 50M 1M" -c flush \
+    -c "read -P 0x55 10M 1M" -c "read -P 0 11M 1M" -c "read -P 0x55 12M 1M" -c "read -P 0 50M 1M" -c "read -P 2 51M 1M" "$NBD"
+}
+nbd_compare() { qemu-img compare -f raw -F raw source.raw "$NBD"; }
+export -f fails pattern same is_dynamic opens child_of over_nbd nbd_patterns nbd_compare
+export SIZE_MIB
+
+qemu-img create -q -f raw source.raw "${SIZE_MIB}M"
+step "the source" pattern source.raw raw
+
+for format in vhd vhdx; do
+  name=$format; [ "$format" = vhdx ] || name=vpc
+  for kind in dynamic fixed; do
+    fixed=(); [ "$kind" = dynamic ] || fixed=(--fixed)
+    label="$format, $kind"; mine=mine_$kind.$format
+    step "$label: converted by masu" "$masu" vdisk convert source.raw "$mine" --raw "${fixed[@]+"${fixed[@]}"}"
+    step "$label: opens in QEMU" opens "$mine" "$name"
+    step "$label: the same disk to QEMU" same "$mine" "$name"
+    [ "$kind" = fixed ] || step "$label: holes take no space" is_dynamic "$mine"
+    step "$label: QEMU writes to it" qemu-io -f "$name" -c "write -P 0x77 100M 3M" "$mine"
+    step "$label: clean to masu afterwards" "$masu" vdisk check "$mine"
+    step "$label: back to raw" "$masu" vdisk convert "$mine" back_"$kind"_"$format".raw
+    step "$label: what QEMU wrote is there" qemu-img compare -f raw -F "$name" back_"$kind"_"$format".raw "$mine"
+    theirs=theirs_$kind.$format
+    step "$label: converted by QEMU" qemu-img convert -f raw -O "$name" -o subformat="$kind" source.raw "$theirs"
+    step "$label: of QEMU, clean to masu" "$masu" vdisk check "$theirs"
+    step "$label: of QEMU, read by masu" "$masu" vdisk convert "$theirs" theirs_"$kind"_"$format".raw
+    step "$label: of QEMU, the same disk" qemu-img compare -f raw -F "$name" theirs_"$kind"_"$format".raw "$theirs"
+  done
+  step "$format: resized" "$masu" vdisk resize mine_dynamic.$format --size 400GiB
+  step "$format: resized, opens in QEMU" opens mine_dynamic.$format "$name"
+  step "$format: resized, has its data" qemu-io -f "$name" -c "read -P 0x77 100M 3M" -c "write -P 0x88 300G 1M" -c "read -P 0x11 0 1M" mine_dynamic.$format
+  step "$format: clean afterwards" "$masu" vdisk check mine_dynamic.$format
+  cp theirs_dynamic.$format compact.$format
+  step "$format: zeros written by QEMU" qemu-io -f "$name" -c "write -P 0 0 64M" compact.$format
+  step "$format: compacted" "$masu" vdisk compact compact.$format
+  step "$format: compacted, opens in QEMU" opens compact.$format "$name"
+  step "$format: compacted, has its data" qemu-io -f "$name" -c "read -P 0 0 64M" -c "read -P 0x44 $((SIZE_MIB - 1))M 1M" compact.$format
+  step "$format: a child" child_of theirs_dynamic.$format child.$format
+  step "$format: a child is served, and written" over_nbd child.$format nbd_patterns
+  step "$format: a child joined" "$masu" vdisk convert child.$format joined.raw
+  step "$format: a child has what was written" qemu-io -f raw -c "read -P 0x55 10M 1M" -c "read -P 0 11M 1M" \
+    -c "read -P 0x11 0 1M" -c "read -P 0x22 30M 5M" -c "read -P 4 60M 64k" joined.raw
+  rm -f joined.raw
+  step "$format: served, the same disk over NBD" over_nbd theirs_fixed.$format nbd_compare
+  step "$format: served, patterns over NBD" over_nbd mine_fixed.$format nbd_patterns
+  step "$format: served, clean afterwards" "$masu" vdisk check mine_fixed.$format
+  head -c 100000 theirs_dynamic.$format >cut.$format
+  step "$format: a file that was cut is refused" fails "$masu" vdisk compact cut.$format
+  if command -v vhdiinfo >/dev/null; then
+    for image in mine_dynamic mine_fixed child compact; do
+      step "$format: $image, libvhdi" vhdiinfo "$image.$format"
+    done
+  else
+    skipped=$((skipped + 1)); echo "skip  $format, libvhdi: vhdiinfo is missing (Debian package libvhdi-utils)"
+  fi
+done
+
+step "qcow2 of QEMU" qemu-img convert -f raw -O qcow2 source.raw plain.qcow2
+step "qcow2 of QEMU, compressed" qemu-img convert -c -f raw -O qcow2 source.raw packed.qcow2
+step "qcow2 of QEMU, version 2" qemu-img convert -f raw -O qcow2 -o compat=0.10 source.raw old.qcow2
+for subformat in monolithicSparse monolithicFlat twoGbMaxExtentSparse streamOptimized; do
+  step "vmdk of QEMU, $subformat" qemu-img convert -f raw -O vmdk -o subformat=$subformat source.raw $subformat.vmdk
+done
+for foreign in plain.qcow2 packed.qcow2 old.qcow2 monolithicSparse.vmdk monolithicFlat.vmdk twoGbMaxExtentSparse.vmdk streamOptimized.vmdk; do
+  step "$foreign: converted to VHDX" "$masu" vdisk convert "$foreign" "from_$foreign.vhdx"
+  step "$foreign: the same disk" same "from_$foreign.vhdx" vhdx
+done
+qemu-img create -q -f qcow2 -b plain.qcow2 -F qcow2 over.qcow2
+step "a qcow2 over another is refused" fails "$masu" vdisk convert over.qcow2 over.vhdx
+
+echo "vdisk: $passed pass, $failed fail, $skipped skipped"
+[ "$failed" = 0 ]
