@@ -145,7 +145,7 @@ fn full(growth: &Growth) -> Option<Finding> {
         ),
         threshold: Some("a write that needs a page of a full pool fails: SPACE ALLOCATION FAILED, WRITE PROTECT".into()),
         source: Some("SBC-4, thin provisioning".into()),
-        consequence: "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop.".into(),
+        consequence: "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop; when that is full, clients wait, readers among them.".into(),
         r#try: Some("Add a group when the pool warns, not when it is full.".into()),
     })
 }

@@ -215,8 +215,8 @@ fn method(run: &Finished<'_>) -> Method {
                 us(s.controller.per_kib)
             ),
             format!(
-                "server.fresh_percent = {}: to the published 15 writes per second more; server.again_percent = {}: to the published 4.1 MB/s of the array for 3.5 of the tool",
-                s.server.fresh_percent, s.server.again_percent
+                "server.fresh_percent = {}: to the published 15 writes per second more; server.again_percent = {}: to the published 4.1 MB/s of the array for 3.5 of the tool; server.entry_bytes = {}: to the published 4.6 MB/s of the network",
+                s.server.fresh_percent, s.server.again_percent, s.server.entry_bytes
             ),
         ],
         repeats: 1,
