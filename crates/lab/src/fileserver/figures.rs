@@ -179,8 +179,8 @@ fn array(id: &str, courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
         ),
         _ => format!(
             "With the write cache off the servers read {} and write {}",
-            than(reads.map(|e| e.scaled(-1.0)), "MB/s"),
-            than(writes.map(|e| e.scaled(-1.0)), "times per second")
+            than(reads, "MB/s"),
+            than(writes, "times per second")
         ),
     };
     timeline(id, title, scenario, panels(&of), lines(courses, &of, points))

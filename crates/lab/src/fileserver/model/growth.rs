@@ -70,7 +70,7 @@ impl Ground {
             stage.check()?;
             let now = stage.near();
             let status = stage.array.status().await?;
-            let window = window(&before, &now, pool(&status));
+            let window = window((&before, &now), stage.seconds(now.at_ns), pool(&status));
             before = now;
             if window.refused > 0 {
                 refused_s = Some((refused_s.map_or(window.at_s, |(first, _)| first), window.at_s));
@@ -121,13 +121,13 @@ fn is_over(pool: &PoolStatus, percent: u8) -> bool {
     u128::from(pool.used_bytes) * 100 >= u128::from(pool.len_bytes) * u128::from(percent)
 }
 
-fn window(from: &Near, to: &Near, pool: Option<&PoolStatus>) -> GrowthWindow {
+fn window((from, to): (&Near, &Near), at_s: f64, pool: Option<&PoolStatus>) -> GrowthWindow {
     let (f, t) = (&from.servers[0], &to.servers[0]);
     let seconds = (to.at_ns - from.at_ns) as f64 / 1e9;
     let mb = |to: u64, from: u64| (to - from) as f64 / seconds / 1e6;
     let reads = (t.disk.reads - f.disk.reads).max(1) as f64;
     GrowthWindow {
-        at_s: to.at_ns as f64 / 1e9,
+        at_s,
         read_mb_per_s: mb(t.tally.read_bytes, f.tally.read_bytes),
         write_mb_per_s: mb(t.tally.written_bytes, f.tally.written_bytes),
         read_ms: (t.disk.read_ns - f.disk.read_ns) as f64 / reads / 1e6,

@@ -29,6 +29,8 @@ pub(super) struct Stage {
     pub(super) array: Array,
     drives: Vec<Vec<Disk>>,
     failure: Rc<RefCell<Option<String>>>,
+    /// When the clients began.
+    began_ns: u64,
     cores: (usize, usize),
     host_cores: u32,
 }
@@ -91,6 +93,7 @@ impl Stage {
             array: started.array,
             drives,
             failure,
+            began_ns: world.now().0,
             cores: (scenario.server.cores as usize, scenario.controller.cores as usize),
             host_cores: scenario.host.cores,
         })
@@ -102,6 +105,11 @@ impl Stage {
             Some(failure) => bail!("{failure}"),
             None => Ok(()),
         }
+    }
+
+    /// From the beginning of the clients to a moment.
+    pub(super) fn seconds(&self, at_ns: u64) -> f64 {
+        (at_ns - self.began_ns) as f64 / 1e9
     }
 
     pub(super) fn near(&self) -> Near {
@@ -248,7 +256,7 @@ impl Stage {
             t.iter().zip(f).map(of).sum::<f64>()
         };
         ArrayWindow {
-            at_s: to.at_ns as f64 / 1e9,
+            at_s: self.seconds(to.at_ns),
             lus: to.lus.iter().zip(&from.lus).map(|(t, f)| lu_window(f, t, ns)).collect(),
             controller_percent,
             pending_percent: 100.0 * to.pending,
@@ -263,7 +271,7 @@ impl Stage {
         let percent = |to: u64, from: u64| 100.0 * (to - from) as f64 / ns / cores;
         let both = to.servers.iter().zip(&from.servers);
         HostWindow {
-            at_s: to.at_ns as f64 / 1e9,
+            at_s: self.seconds(to.at_ns),
             servers: both.map(|(t, f)| server_window(f, t, ns, self.cores.0)).collect(),
             logical_percent: percent(to.host_ns, from.host_ns),
             root_percent: percent(to.root_ns, from.root_ns),
