@@ -41,11 +41,19 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 
 async fn create(world: &World, choice: u8) {
     let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("opens");
-    let new = NewVhdx { block_bytes: 1 << 20, ..NewVhdx::new(DISK, [Guid([1; 16]), Guid([2; 16]), Guid([3; 16])]) };
+    let new =
+        NewVhdx { block_bytes: 1 << 20, ..NewVhdx::new(DISK, [Guid([1; 16]), Guid([2; 16]), Guid([3; 16])]) };
     match choice % 4 {
-        0 => vhd::create(&drive, &NewVhd { block_bytes: 512 << 10, ..NewVhd::new(Kind::Dynamic, DISK, [1; 16], 0) }).await,
+        0 => {
+            vhd::create(
+                &drive,
+                &NewVhd { block_bytes: 512 << 10, ..NewVhd::new(Kind::Dynamic, DISK, [1; 16], 0) },
+            )
+            .await
+        }
         2 => {
-            let parent = vhd::Parent { id: [2; 16], time_stamp_s: 0, relative_path: "p".into(), absolute_path: None };
+            let parent =
+                vhd::Parent { id: [2; 16], time_stamp_s: 0, relative_path: "p".into(), absolute_path: None };
             let new = NewVhd::new(Kind::Differencing, DISK, [1; 16], 0);
             vhd::create(&drive, &NewVhd { block_bytes: 512 << 10, parent: Some(parent), ..new }).await
         }
