@@ -62,10 +62,6 @@ impl Store for OnGroup {
     fn row_drives(&self) -> u32 {
         self.0.row_drives()
     }
-
-    fn drives(&self) -> [u8; 16] {
-        [0; 16]
-    }
 }
 
 /// A group on drives of its own, and a cache before it.

@@ -52,10 +52,6 @@ impl Store for Backing {
     fn row_drives(&self) -> u32 {
         self.0.row_drives()
     }
-
-    fn drives(&self) -> [u8; 16] {
-        self.0.pool().id().0
-    }
 }
 
 /// The cache of a controller.

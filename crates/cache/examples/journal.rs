@@ -69,10 +69,6 @@ impl Store for OnDrive {
     fn row_drives(&self) -> u32 {
         1
     }
-
-    fn drives(&self) -> [u8; 16] {
-        [0; 16]
-    }
 }
 
 fn main() {

@@ -10,9 +10,8 @@ use world::sync::Signal;
 use world::{Drive, World};
 
 use crate::Store;
-use crate::frames::{FRAME_BYTES, FrameCounts, Frames, LaneId, PartitionCounts, PartitionId, UnitId};
+use crate::frames::{FRAME_BYTES, FrameCounts, Frames, PartitionCounts, PartitionId, UnitId};
 use crate::journal::Journal;
-use crate::lane::Lane;
 use crate::second::{CHUNK_BLOCKS, SecondCounts, SecondLevel};
 use crate::traffic::Traffic;
 use crate::unit::{State, Unit, UnitSpec};
@@ -35,7 +34,7 @@ pub struct CacheConfig {
     /// How long a frame may stay dirty with nothing else to press it: time in which it may be written again, and its
     /// neighbours may come.
     pub destage_delay: Duration,
-    /// Destages of one unit on their way at once, at most; of all units on the same drives a few times as many.
+    /// Destages of one unit on their way at once, at most; of all units together a few times as many, for their groups can work at the same time.
     pub destages_max: usize,
 }
 
@@ -111,8 +110,7 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     pub(crate) cleaned: Signal,
     /// Something presses the background destage.
     pub(crate) pressed: Signal,
-    /// What lies on the same drives; a place is taken again when nothing of it is there any more.
-    lanes: RefCell<Vec<Rc<Lane>>>,
+    pub(crate) destaging: Cell<bool>,
     /// What keeps what the memory gives up.
     pub(crate) second: RefCell<Option<Rc<SecondLevel>>>,
     /// Replays under way: their journals must not retire what was not taken over yet.
@@ -138,7 +136,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
             left: RefCell::default(),
             cleaned: Signal::default(),
             pressed: Signal::default(),
-            lanes: RefCell::default(),
+            destaging: Cell::new(false),
             second: RefCell::default(),
             replaying: Cell::new(0),
             waits: Cell::new(0),
@@ -154,9 +152,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
     pub fn attach(&self, store: D, spec: UnitSpec, journal: Option<Journal<J>>) -> Unit<D, J> {
         let id = self.0.next_unit.get();
         self.0.next_unit.set(UnitId(id.0 + 1));
-        let lane = self.0.lane_of(store.drives());
-        self.0.frames.borrow_mut().set_lane(id, lane.id);
-        let state = Rc::new(State::new((id, lane), store, spec, journal, &self.0.config));
+        let state = Rc::new(State::new(id, store, spec, journal, &self.0.config));
         self.0.units.borrow_mut().insert(id, state.clone());
         Unit { cache: self.0.clone(), state }
     }
@@ -241,37 +237,15 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         (u64::from(frames.dirty_frames()) * 100 / u64::from(frames.counts().capacity)) as u8
     }
 
-    /// Frames that writes may hold.
-    pub(crate) fn may_hold(&self) -> u32 {
-        let high = u64::from(self.config.pending_high_percent);
-        (u64::from(self.frames.borrow().counts().capacity) * high / 100) as u32
-    }
-
-    /// The lane of a unit on these drives.
-    fn lane_of(&self, drives: [u8; 16]) -> Rc<Lane> {
-        let mut lanes = self.lanes.borrow_mut();
-        if let Some(lane) = lanes.iter().find(|lane| lane.drives == drives) {
-            return lane.clone();
-        }
-        let unused = lanes.iter().position(|lane| Rc::strong_count(lane) == 1);
-        let at = unused.unwrap_or(lanes.len());
-        let lane = Rc::new(Lane::new(LaneId(u16::try_from(at).expect("pools are fewer")), drives));
-        match unused {
-            Some(at) => lanes[at] = lane.clone(),
-            None => lanes.push(lane.clone()),
-        }
-        lane
-    }
-
-    /// Waits while too much of the memory is pending, and the lane holds the most of it.
-    pub(crate) async fn below_high(self: &Rc<Self>, lane: &Lane) {
-        let may_hold = self.may_hold();
-        let may = || lane.may_write(&self.frames.borrow(), may_hold);
-        if may() {
+    /// Waits while too much is pending.
+    pub(crate) async fn below_high(self: &Rc<Self>) {
+        if self.pending_percent() < self.config.pending_high_percent {
             return;
         }
         self.waits.set(self.waits.get() + 1);
         self.press();
-        self.cleaned.wait_for(|| may().then_some(())).await;
+        self.cleaned
+            .wait_for(|| (self.pending_percent() < self.config.pending_high_percent).then_some(()))
+            .await;
     }
 }

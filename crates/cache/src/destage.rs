@@ -14,7 +14,6 @@ use smallvec::SmallVec;
 use crate::Store;
 use crate::cache::Inner;
 use crate::frames::{ALL_SECTORS, FRAME_BYTES, Key, Picked, SECTOR_BYTES, UnitId};
-use crate::lane::{Lane, width};
 use crate::plan::{RUN_BLOCKS_MAX, Run, run_at};
 use crate::ranges::Held;
 use crate::rows::{gathered, laid_over};
@@ -28,9 +27,9 @@ const HELD: Duration = Duration::from_millis(5);
 /// What is destaged of one block.
 pub(crate) type PickedBlock = (u64, Picked);
 
-/// Units on the same drives, or data drives of a row, for each of which as many runs may be under way as of one unit alone.
-/// In the model, RAID5 (2D+1P) × 4 under random writes of eight servers takes 409 a second of each with 64 under way on each group, 324 with 32.
-const AT_ONCE_MAX: usize = 8;
+/// Units of which as many runs may be under way at once as of one alone: eight groups of mirrors have 32 each to sort then, four of RAID5 64.
+/// In the model, RAID5 (2D+1P) × 4 under random writes of eight servers takes 409 a second of each with this, 324 with half of it.
+const UNITS_AT_ONCE_MAX: usize = 8;
 /// Of the memory, what may be under way at most if each run has the longest.
 const MEMORY_PARTS: u64 = 8;
 
@@ -142,9 +141,6 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
             }
             Err(_) => c.destages_failed += 1,
         });
-        if outcome.is_ok() {
-            state.lane.earn(picked.len() as u64);
-        }
         *state.failure.borrow_mut() = outcome.clone().err();
         self.cleaned.wake_all();
         outcome
@@ -192,10 +188,11 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
     }
 
     /// Something is dirty: the background sees to it.
-    pub(crate) fn dirtied(self: &Rc<Self>, lane: &Rc<Lane>) {
+    pub(crate) fn dirtied(self: &Rc<Self>) {
         let journal_full = || self.journal_presses();
-        if !lane.destaging.replace(true) {
-            self.world.spawn(background_task(self.clone(), lane.clone()));
+        if !self.destaging.get() {
+            self.destaging.set(true);
+            self.world.spawn(background_task(self.clone()));
         } else if self.pending_percent() >= self.config.pending_low_percent || journal_full() {
             self.press();
         }
@@ -223,21 +220,20 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         self.cleaned.wait_for(|| found().then_some(())).await;
     }
 
-    /// How many runs of so many units of a lane may be under way.
-    fn width(&self, lane: &Lane, units: usize, row_drives: u32) -> usize {
+    /// How many runs of so many units may be under way: the more is pending, the more.
+    fn width(&self, units: usize) -> usize {
+        let (pending, high) =
+            (usize::from(self.pending_percent()), usize::from(self.config.pending_high_percent));
         let one = self.config.destages_max;
         let fit = (self.config.memory_bytes / MEMORY_PARTS / (RUN_BLOCKS_MAX * FRAME_BYTES as u64)) as usize;
-        let fit = (fit / self.frames.borrow().lanes_pending().max(1)).max(one);
-        let most = one * units.max(row_drives as usize).clamp(1, AT_ONCE_MAX);
-        width(&self.frames.borrow(), lane.id, self.may_hold(), most.min(fit))
+        let most = (one * units.clamp(1, UNITS_AT_ONCE_MAX)).min(fit.max(one));
+        (most * pending / high.max(1)).clamp(4, most)
     }
 
-    /// One turn of the elevator over the units of a lane, each in order of addresses; the units take turns. Then what the journals need no more
-    /// is retired. Whether there was anything to destage.
-    async fn turn(&self, lane: &Rc<Lane>) -> Result<bool, BlockError> {
-        let is_own = |unit: &&Rc<State<D, J>>| Rc::ptr_eq(&unit.lane, lane);
-        let units: Vec<Rc<State<D, J>>> = self.units.borrow().values().filter(is_own).cloned().collect();
-        let row_drives = units.iter().map(|unit| unit.store.row_drives()).max().unwrap_or(1);
+    /// One turn of the elevator over all units, each in order of addresses; the units take turns, for their groups can work at the same
+    /// time. Then what the journals need no more is retired. Whether there was anything to destage.
+    async fn turn(&self) -> Result<bool, BlockError> {
+        let units: Vec<Rc<State<D, J>>> = self.units.borrow().values().cloned().collect();
         let mut sweeps: VecDeque<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
         let mut under_way = FuturesUnordered::new();
         let (mut outcome, mut any) = (Ok(()), false);
@@ -246,7 +242,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
             sweeps.push_back((state, from));
             any = true;
             under_way.push(self.finish(begun));
-            while under_way.len() >= self.width(lane, sweeps.len(), row_drives) {
+            while under_way.len() >= self.width(sweeps.len()) {
                 let ended = under_way.next().await.expect("one is under way");
                 outcome = outcome.and(ended);
             }
@@ -278,14 +274,12 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
     }
 
     /// Flushes the stores of units with a journal; then the records of what is in place are needed no more.
-    async fn retire(&self, own: &[Rc<State<D, J>>]) -> Result<(), BlockError> {
+    async fn retire(&self, units: &[Rc<State<D, J>>]) -> Result<(), BlockError> {
         if self.replaying.get() > 0 {
             return Ok(());
         }
-        // The units of other lanes may share a journal with these.
-        let units: Vec<Rc<State<D, J>>> = self.units.borrow().values().cloned().collect();
         let mut done: Vec<&Rc<State<D, J>>> = Vec::new();
-        for state in own {
+        for state in units {
             let Some(journal) = &state.journal else { continue };
             if done.iter().any(|d| d.journal.as_ref().is_some_and(|j| j.is_same(journal))) {
                 continue;
@@ -310,27 +304,23 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
     }
 }
 
-/// Destages until nothing of a lane is dirty. Turns begin the delay apart, at once while it is pressed: one that takes longer is followed by the
-/// next without a pause, so that more to destage never makes for less.
-async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<D, J>>, lane: Rc<Lane>) {
-    let mut began = cache.world.now();
+/// Destages until nothing is dirty: at once while it is pressed, else after the delay.
+async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<D, J>>) {
     loop {
         if !cache.is_pressed() {
-            let gone = cache.world.now().since(began);
-            wait_or_pressed(&cache, cache.config.destage_delay.saturating_sub(gone)).await;
+            wait_or_pressed(&cache, cache.config.destage_delay).await;
         }
-        began = cache.world.now();
-        match cache.turn(&lane).await {
+        match cache.turn().await {
             Ok(true) => {}
             Ok(false) => cache.world.sleep(HELD).await,
             Err(_) => cache.world.sleep(RETRY).await,
         }
-        if cache.frames.borrow().lane_pending(lane.id) == 0 {
+        if cache.frames.borrow().dirty_frames() == 0 {
             break;
         }
         world::yield_now().await;
     }
-    lane.destaging.set(false);
+    cache.destaging.set(false);
 }
 
 async fn wait_or_pressed<D: Store, J: Device + Clone + 'static>(cache: &Inner<D, J>, delay: Duration) {

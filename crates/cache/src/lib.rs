@@ -15,7 +15,6 @@ mod destage;
 mod frames;
 mod generations;
 mod journal;
-mod lane;
 mod plan;
 mod ranges;
 mod recover;
@@ -32,8 +31,8 @@ mod tests;
 
 pub use cache::{Cache, CacheConfig, CacheCounts, PartitionStatus};
 pub use frames::{
-    ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, LaneId, NoFrame,
-    PARTITIONS_MAX, PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
+    ALL_SECTORS, FRAME_BYTES, FrameCounts, FrameRef, FrameState, Frames, Key, NoFrame, PARTITIONS_MAX,
+    PartitionCounts, PartitionId, Picked, SECTOR_BYTES, UnitFrames, UnitId,
 };
 pub use journal::{Journal, JournalCounts, JournalError, Replay, ReplayRecord};
 pub use plan::{RUN_BLOCKS_MAX, Run, next_run, run_at};

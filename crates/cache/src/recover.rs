@@ -26,7 +26,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         self.0.replaying.set(self.0.replaying.get() + 1);
         let outcome = self.replay_all(&mut replay, units, &mut done).await;
         self.0.replaying.set(self.0.replaying.get() - 1);
-        units.iter().for_each(|unit| self.0.dirtied(&unit.state.lane));
+        self.0.dirtied();
         outcome.map(|()| done)
     }
 
@@ -57,7 +57,6 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         let settled = unit.settle(0..end).await?;
         unit.flush_store(unit.state.changes.get()).await?;
         self.0.frames.borrow_mut().drop_range(unit.state.id, blocks_of(&(0..end)));
-        self.0.frames.borrow_mut().forget_unit(unit.state.id);
         self.0.units.borrow_mut().remove(&unit.state.id);
         self.0.note_left(&unit.state, unit.partition());
         drop(settled);
@@ -84,7 +83,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             done += put;
             if put == 0 {
                 // More than the memory holds: some of it goes now.
-                self.cache.dirtied(&self.state.lane);
+                self.cache.dirtied();
                 self.cache.wait_for_clean().await;
             }
         }

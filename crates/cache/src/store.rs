@@ -13,7 +13,4 @@ pub trait Store: Device + Clone + 'static {
 
     /// Data drives of such a row; 1 where there is no parity, and writing part of a row costs nothing besides.
     fn row_drives(&self) -> u32;
-
-    /// Whose drives these are: stores with the same name share them, and are destaged together.
-    fn drives(&self) -> [u8; 16];
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::queue::Queue;
-use super::state::LaneId;
 
 /// Blocks of a set that share one word.
 const WORD_BLOCKS: u64 = u64::BITS as u64;
@@ -81,8 +80,6 @@ impl Iterator for Bits {
 pub(super) struct Book {
     /// All its frames, for operations over ranges that are longer than this list.
     pub(super) frames: Queue,
-    /// Whose sweep it is destaged by.
-    pub(super) lane: LaneId,
     /// Blocks whose frames are in state Dirty.
     pub(super) dirty: BlockSet,
     /// Blocks whose frames are in state Destaging or Rewritten.

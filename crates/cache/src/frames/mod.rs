@@ -3,7 +3,7 @@
 //! ```text
 //!  key ──index──> slot ──┬─ data, masks of sectors, state              state, table, transit
 //!                        ├─ a queue of its partition, while clean      policy, partition, queue, ghost
-//!                        └─ the books of its unit, and of its lane     dirty, lanes
+//!                        └─ the books of its unit                      dirty
 //! ```
 //!
 //! Everything here is arithmetic on memory: no I/O, no clock, no chance. The same calls give the same frames.
@@ -11,7 +11,6 @@
 mod dirty;
 mod ghost;
 mod index;
-mod lanes;
 mod partition;
 mod policy;
 pub(crate) mod queue;
@@ -24,8 +23,6 @@ mod tests;
 
 pub(crate) use index::NONE;
 pub use partition::{PARTITIONS_MAX, PartitionCounts};
-pub use state::{
-    ALL_SECTORS, FRAME_BYTES, FrameState, Key, LaneId, NoFrame, PartitionId, SECTOR_BYTES, UnitId,
-};
+pub use state::{ALL_SECTORS, FRAME_BYTES, FrameState, Key, NoFrame, PartitionId, SECTOR_BYTES, UnitId};
 pub use table::{FrameCounts, FrameRef, Frames};
 pub use transit::{Picked, UnitFrames};

@@ -17,10 +17,6 @@ const _: () = assert!(FRAME_BYTES / SECTOR_BYTES == u8::BITS as usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId(pub u32);
 
-/// Units that are destaged together, because they are on the same drives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub u16);
-
 /// One partition of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u16);

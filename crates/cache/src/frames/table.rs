@@ -7,7 +7,6 @@ use world::{Buf, Data};
 use super::dirty::Book;
 use super::ghost::Ghosts;
 use super::index::{Chains, hash};
-use super::lanes::Lanes;
 use super::partition::{PARTITIONS_MAX, Partition, PartitionCounts, giver};
 use super::policy::{Home, USES_MAX};
 use super::queue::Links;
@@ -115,7 +114,6 @@ pub struct Frames {
     pub(super) partitions: Vec<Partition>,
     pub(super) ghosts: Ghosts,
     pub(super) books: BTreeMap<UnitId, Book>,
-    pub(super) lanes: Lanes,
     pub(super) by_state: [u32; FrameState::COUNT],
     /// What the main queues gave up, oldest first.
     pub(super) evicted: VecDeque<(Key, Data)>,
@@ -137,7 +135,6 @@ impl Frames {
             partitions: Vec::new(),
             ghosts: Ghosts::new(capacity),
             books: BTreeMap::new(),
-            lanes: Lanes::default(),
             by_state: [0; FrameState::COUNT],
             evicted: VecDeque::new(),
             evicted_max: 0,
@@ -287,8 +284,7 @@ impl Frames {
             }
         };
         self.chains.insert(hash, slot);
-        let lane = || Book { lane: self.lanes.of(key.unit), ..Book::default() };
-        self.books.entry(key.unit).or_insert_with(lane).frames.push(&mut self.unit_links, slot);
+        self.books.entry(key.unit).or_default().frames.push(&mut self.unit_links, slot);
         let partition = &mut self.partitions[partition];
         partition.enter(&mut self.links, slot, home);
         partition.counts.frames += 1;

@@ -53,8 +53,7 @@ impl Frames {
         }
         self.by_state[from as usize] -= 1;
         self.by_state[to as usize] += 1;
-        let book = self.books.get_mut(&key.unit).expect("a unit with a frame has books");
-        self.lanes.count(book.lane, from, to);
+        let book = self.book(key.unit);
         if from == FrameState::Dirty {
             book.dirty.remove(key.block);
         }

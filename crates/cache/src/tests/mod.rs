@@ -67,13 +67,6 @@ impl Store for OnDrive {
     fn row_drives(&self) -> u32 {
         2
     }
-
-    fn drives(&self) -> [u8; 16] {
-        let mut name = [0; 16];
-        let from = self.drive.info().name.as_bytes();
-        name[..from.len()].copy_from_slice(from);
-        name
-    }
 }
 
 pub(super) fn rack(seed: u64, len_bytes: u64) -> (Model, Disk, Disk) {

@@ -12,7 +12,6 @@ use crate::cache::{CacheConfig, Inner};
 use crate::frames::{FRAME_BYTES, PartitionId, UnitFrames, UnitId};
 use crate::generations::Generations;
 use crate::journal::Journal;
-use crate::lane::Lane;
 use crate::ranges::Ranges;
 use crate::segments::{SegmentCounts, Segments};
 use crate::streams::Streams;
@@ -74,7 +73,6 @@ pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
     pub(crate) id: UnitId,
     pub(crate) stable_id: u64,
     pub(crate) store: D,
-    pub(crate) lane: Rc<Lane>,
     pub(crate) policy: Cell<WritePolicy>,
     pub(crate) partition: Cell<PartitionId>,
     /// What it had done when it came to its partition.
@@ -119,7 +117,7 @@ pub(crate) fn bytes_of(blocks: &Range<u64>) -> Range<u64> {
 
 impl<D: Store, J: Device + Clone + 'static> State<D, J> {
     pub(crate) fn new(
-        (id, lane): (UnitId, Rc<Lane>),
+        id: UnitId,
         store: D,
         spec: UnitSpec,
         journal: Option<Journal<J>>,
@@ -129,7 +127,6 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
             id,
             stable_id: spec.stable_id,
             store,
-            lane,
             policy: Cell::new(spec.policy),
             partition: Cell::new(spec.partition),
             joined: Cell::default(),

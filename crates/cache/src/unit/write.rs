@@ -68,7 +68,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         // Before the range is held: room may take a destage of what a direct operation, which waits for this one, would hold.
         if let Some(journal) = &state.journal {
             if journal.presses() {
-                self.cache.dirtied(&self.state.lane);
+                self.cache.dirtied();
             }
             journal.room().await;
         }
@@ -80,12 +80,11 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         state.count(|c| c.write_hit_bytes += len);
         let mut done = 0;
         while done < data.len() {
-            self.cache.below_high(&state.lane).await;
+            self.cache.below_high().await;
             let rest = data.slice(done, data.len() - done);
             let put = self.put(at + done as u64, &rest);
             done += put;
-            state.lane.spend(put as u64 / FRAME_BYTES as u64);
-            self.cache.dirtied(&state.lane);
+            self.cache.dirtied();
             if put == 0 {
                 self.cache.wait_for_clean().await;
             }

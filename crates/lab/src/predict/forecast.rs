@@ -15,7 +15,7 @@ const UNEXPLAINED: f64 = 0.08;
 /// A model that is this much off what it was fitted on predicts nothing: the bar at twice the servers is 10 %.
 const OFF_MAX: f64 = 0.08;
 /// A cache that holds this share of the writes that it may holds all that it may with a few servers more.
-const NEARLY: f64 = 0.95;
+const NEARLY: f64 = 0.98;
 /// Measured numbers of servers that a validation leaves out, and those that it needs besides.
 const LEFT_OUT: usize = 2;
 const VALIDATION_LEAST: usize = 3;
@@ -230,7 +230,7 @@ fn notes(plan: &Plan, ramp: &Ramp) -> Vec<String> {
                 .to_owned(),
         ),
         (false, Law::Memory) => out.push(
-            "the cache is full of writes: a group destages the faster the more of its memory it has, and all have equal parts of it"
+            "the cache is full of writes: a group destages the faster the more of its memory it has, and all servers get the same"
                 .to_owned(),
         ),
         _ => {}

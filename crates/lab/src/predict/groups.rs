@@ -4,9 +4,9 @@
 //!
 //! * **hits**: a group with k servers needs `a + b/n` for an I/O, for each server's share of the cache falls as 1/n and with it what the
 //!   cache has;
-//! * **memory**: the cache is full of writes, and a group destages `c + B·m` per second with its share m of that memory: the more waits for
-//!   it, the longer its runs and the shorter its seeks. Groups that wait for their drives have equal shares, so m is one over their number, whatever the
-//!   others do.
+//! * **memory**: the cache is full of writes, and a group destages `c + B·m` per second with the share m of that memory: the more waits for
+//!   it, the longer its runs and the shorter its seeks. Every server waits for the same memory, so all get the same rate x, and the groups
+//!   share the memory so that each destages what its servers write: `Σ m_k(x) = 1`.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,11 @@ use super::line::Line;
 const NEAREST: usize = 3;
 /// Points that tell a floor from the bend of the law.
 const FLOOR_POINTS: usize = 3;
+/// What emptier groups hold of the memory, over what is measured by, is between nothing and this.
+const OTHERS_MAX: f64 = 3.0;
+/// Halvings in the search for the common rate: to a billionth.
+const HALVINGS: usize = 40;
+
 /// How a group's rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Law {
@@ -38,6 +43,8 @@ pub(super) struct Bounding {
 pub(super) struct Destaging {
     floor_per_s: f64,
     growing_per_s: f64,
+    /// The same without a floor.
+    proportion_per_s: f64,
 }
 
 /// What an I/O needs of a group: a line through the states nearest to what is predicted, and what was seen before.
@@ -76,11 +83,18 @@ impl Mixed {
     }
 }
 
+/// What emptier groups hold of the memory: as their law says or in proportion to their rate, times a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Others {
+    in_proportion: bool,
+    by: f64,
+}
+
 /// By the servers on a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Groups {
     Hits { by_each: BTreeMap<u32, Nearing>, mixed: Mixed },
-    Memory { by_each: BTreeMap<u32, Destaging> },
+    Memory { by_each: BTreeMap<u32, Destaging>, others: Others },
 }
 
 impl Groups {
@@ -92,7 +106,11 @@ impl Groups {
                 let mixed = mixed(states, bounding, &by_each);
                 Groups::Hits { by_each, mixed }
             }
-            Law::Memory => Groups::Memory { by_each: destaging(states, bounding) },
+            Law::Memory => {
+                let by_each = destaging(states, bounding);
+                let others = others(states, bounding, &by_each);
+                Groups::Memory { by_each, others }
+            }
         }
     }
 
@@ -105,10 +123,11 @@ impl Groups {
                     seen.before_s.values_mut().for_each(|each_s| *each_s /= times);
                 }
             }
-            Groups::Memory { by_each } => {
+            Groups::Memory { by_each, .. } => {
                 for line in by_each.values_mut() {
                     line.floor_per_s *= times;
                     line.growing_per_s *= times;
+                    line.proportion_per_s *= times;
                 }
             }
         }
@@ -119,7 +138,7 @@ impl Groups {
     pub(super) fn bounds(&self, each: u32) -> bool {
         match self {
             Groups::Hits { by_each, .. } => by_each.contains_key(&each),
-            Groups::Memory { by_each } => by_each.contains_key(&each),
+            Groups::Memory { by_each, .. } => by_each.contains_key(&each),
         }
     }
 
@@ -133,12 +152,9 @@ impl Groups {
                 };
                 shares.iter().enumerate().map(most).collect()
             }
-            Groups::Memory { by_each } => {
-                let in_use: u32 = shares.iter().map(|(count, _)| count).sum();
-                let most = |(_, each): &(u32, u32)| {
-                    by_each.get(each).map_or(f64::INFINITY, |line| line.at(1.0 / f64::from(in_use)))
-                };
-                shares.iter().map(most).collect()
+            Groups::Memory { by_each, others } => {
+                let x = common_rate(by_each, *others, shares);
+                shares.iter().map(|(_, each)| f64::from(*each) * x).collect()
             }
         }
     }
@@ -212,49 +228,101 @@ fn emptier(shares: &[(u32, u32)]) -> f64 {
     1.0 - f64::from(shares.first().map_or(0, |(count, _)| *count)) / f64::from(all.max(1))
 }
 
-/// From all states: groups with as many servers, by what they have of the memory.
+/// From the states in which all groups in use have as many servers, so that each has the same share of the memory.
 fn destaging(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Destaging> {
     let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
-    for point in bounding {
-        let state = &states[point.state];
-        let shared = &state.groups[point.kind];
-        let in_use: u32 = state.groups.iter().map(|shared| shared.count).sum();
-        let in_use = f64::from(in_use);
+    for point in bounding.iter().filter(|point| states[point.state].groups.len() == 1) {
+        let shared = &states[point.state].groups[0];
+        let count = f64::from(shared.count);
         // Relative distances; the more groups share the memory, the nearer to what is predicted, and the law bends.
-        let weight = (in_use.powi(3) / shared.iops).powi(2);
-        seen.entry(shared.each).or_default().push((1.0 / in_use, shared.iops, weight));
+        let weight = (count.powi(3) / shared.iops).powi(2);
+        seen.entry(shared.each).or_default().push((1.0 / count, shared.iops, weight));
     }
+    let with_floor = |floor_per_s: f64, points: &[(f64, f64, f64)]| Destaging {
+        floor_per_s,
+        growing_per_s: slope_from(floor_per_s, points),
+        proportion_per_s: slope_from(0.0, points),
+    };
     let of = |points: &Vec<(f64, f64, f64)>| {
         let (floor, growing) = straight(points);
         let floor = if growing < 0.0 { weighted_mean(points) } else { floor.max(0.0) };
-        Destaging { floor_per_s: floor, growing_per_s: slope_from(floor, points) }
+        with_floor(floor, points)
     };
-    let shares = |points: &Vec<(f64, f64, f64)>| {
-        let mut shares: Vec<u64> = points.iter().map(|(share, _, _)| share.to_bits()).collect();
-        shares.sort_unstable();
-        shares.dedup();
-        shares.len()
-    };
-    let most = seen.values().map(shares).max().unwrap_or(0).min(FLOOR_POINTS);
-    let enough = seen.iter().filter(|(_, points)| shares(points) >= most.max(2));
+    let most = seen.values().map(Vec::len).max().unwrap_or(0).min(FLOOR_POINTS);
+    let enough = seen.iter().filter(|(_, points)| points.len() >= most.max(2));
     let lines: BTreeMap<u32, Destaging> = enough.map(|(each, points)| (*each, of(points))).collect();
     // Lone blocks cost the same however many share the group: where points are too few for a floor, that of the nearest class is taken.
     let borrowed = |each: &u32, points: &Vec<(f64, f64, f64)>| {
         let nearest = lines.iter().min_by_key(|(other, _)| other.abs_diff(*each));
         let least = points.iter().map(|(_, rate, _)| *rate).fold(f64::INFINITY, f64::min);
-        let floor = nearest.map_or(0.0, |(_, line)| line.floor_per_s).min(least);
-        Destaging { floor_per_s: floor, growing_per_s: slope_from(floor, points) }
+        with_floor(nearest.map_or(0.0, |(_, line)| line.floor_per_s).min(least), points)
     };
     seen.iter()
         .map(|(each, p)| (*each, lines.get(each).copied().unwrap_or_else(|| borrowed(each, p))))
         .collect()
 }
 
+/// What emptier groups hold of the memory beside fuller ones: from the states in which the groups differ, the measure that is nearer to them.
+fn others(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Destaging>) -> Others {
+    let fits = [false, true].map(|in_proportion| {
+        let mut held = Vec::new();
+        for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
+            let state = &states[point.state];
+            let x = state.iops / f64::from(state.servers);
+            let shares = state.shares();
+            let each = |(count, each): &(u32, u32), in_proportion| {
+                let line = by_each.get(each)?;
+                Some(f64::from(*count) * line.memory(f64::from(*each) * x, in_proportion))
+            };
+            let Some(full) = each(&shares[0], false) else { continue };
+            held.push((1.0 - full, shares[1..].iter().filter_map(|share| each(share, in_proportion)).sum()));
+        }
+        let product: f64 = held.iter().map(|(left, emptier): &(f64, f64)| left * emptier).sum();
+        let square: f64 = held.iter().map(|(_, emptier)| emptier * emptier).sum();
+        let by = if square > 0.0 { (product / square).clamp(0.0, OTHERS_MAX) } else { 1.0 };
+        let off: f64 = held.iter().map(|(left, emptier)| (left - by * emptier).powi(2)).sum();
+        (off, Others { in_proportion, by })
+    });
+    if fits[1].0 < fits[0].0 { fits[1].1 } else { fits[0].1 }
+}
+
 impl Destaging {
-    /// With a share of the memory.
-    fn at(&self, share: f64) -> f64 {
-        self.floor_per_s + self.growing_per_s * share
+    /// The share of the memory with which a group destages so much.
+    fn memory(&self, per_s: f64, in_proportion: bool) -> f64 {
+        if in_proportion {
+            return per_s / self.proportion_per_s.max(f64::MIN_POSITIVE);
+        }
+        match per_s <= self.floor_per_s {
+            true => 0.0,
+            false => (per_s - self.floor_per_s) / self.growing_per_s.max(f64::MIN_POSITIVE),
+        }
     }
+}
+
+/// What every server gets when the groups share all of the memory.
+fn common_rate(by_each: &BTreeMap<u32, Destaging>, others: Others, shares: &[(u32, u32)]) -> f64 {
+    let fullest = shares.iter().map(|(_, each)| *each).max().unwrap_or(0);
+    let held = |x: f64| -> f64 {
+        let of = |(count, each): &(u32, u32)| {
+            let (by, in_proportion) = match *each < fullest {
+                true => (others.by, others.in_proportion),
+                false => (1.0, false),
+            };
+            let memory = |line: &Destaging| line.memory(f64::from(*each) * x, in_proportion);
+            by_each.get(each).map_or(0.0, |line| by * f64::from(*count) * memory(line))
+        };
+        shares.iter().map(of).sum()
+    };
+    let most = by_each.values().map(|line| line.floor_per_s + line.growing_per_s).fold(0.0, f64::max);
+    let (mut low, mut high) = (0.0, most);
+    if held(high) <= 1.0 {
+        return f64::INFINITY;
+    }
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        if held(middle) <= 1.0 { low = middle } else { high = middle }
+    }
+    low
 }
 
 /// The line of least squares through (x, y, weight): its value at 0 and its slope.
@@ -314,22 +382,24 @@ mod tests {
     }
 
     #[test]
-    fn each_group_has_its_part_of_the_memory_whatever_the_others_have() {
+    fn groups_share_the_memory_so_that_all_servers_get_the_same() {
         // 100 + 800·m with one server, 60 + 400·m with two.
-        let rate = |each: u32, groups: u32| {
-            let share = 1.0 / f64::from(groups);
-            if each == 1 { 100.0 + 800.0 * share } else { 60.0 + 400.0 * share }
-        };
-        let alike = |(each, count): (u32, u32)| state(&[(count, each, rate(each, count))]);
-        let mut states = [(1, 2), (1, 3), (1, 4), (2, 1), (2, 2)].map(alike).to_vec();
-        states.push(state(&[(1, 2, rate(2, 3)), (2, 1, rate(1, 3))]));
+        let rate =
+            |each: u32, count: f64| if each == 1 { 100.0 + 800.0 / count } else { 60.0 + 400.0 / count };
+        let states: Vec<Sample> = [(1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3)]
+            .map(|(each, count)| state(&[(count, each, rate(each, f64::from(count)))]))
+            .to_vec();
         let groups = fitted(Law::Memory, &states);
-        let [full, lone] = groups.most_per_s(12, &[(2, 2), (8, 1)])[..] else { panic!("two kinds") };
-        assert!((full / rate(2, 10) - 1.0).abs() < 1e-6, "{full}");
-        assert!((lone / rate(1, 10) - 1.0).abs() < 1e-6, "{lone}");
-        // A class with one point has the floor of the next one.
-        let states = [alike((2, 1)), alike((2, 2)), alike((2, 3)), state(&[(1, 3, 260.0)])];
-        let [lone] = fitted(Law::Memory, &states).most_per_s(12, &[(4, 3)])[..] else { panic!("one kind") };
-        assert!((lone / (60.0 + 200.0 / 4.0) - 1.0).abs() < 1e-6, "{lone}");
+        // One group with two, three with one: (2x − 60)/400 + 3·(x − 100)/800 = 1.
+        let x = (1.0 + 60.0 / 400.0 + 300.0 / 800.0) / (2.0 / 400.0 + 3.0 / 800.0);
+        let [full, lone] = groups.most_per_s(5, &[(1, 2), (3, 1)])[..] else { panic!("two kinds") };
+        assert!((full / (2.0 * x) - 1.0).abs() < 1e-6 && (lone / x - 1.0).abs() < 1e-6, "{full} {lone} {x}");
+        // What emptier groups hold more than that is learnt where it was measured.
+        let mut mixed = states;
+        mixed.push(state(&[(1, 2, 1.8 * x), (3, 1, 0.9 * x)]));
+        let [full, _] = fitted(Law::Memory, &mixed).most_per_s(5, &[(1, 2), (3, 1)])[..] else {
+            panic!("two")
+        };
+        assert!((full / (1.8 * x) - 1.0).abs() < 1e-6, "{full}");
     }
 }

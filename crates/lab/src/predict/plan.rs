@@ -14,8 +14,8 @@ pub(super) const HARMLESS: f64 = 0.7;
 const BOUNDED: f64 = 0.93;
 /// Nothing waits for drives that work less: in a group, where an I/O needs several, that is far below what one drive can.
 const BUSY: f64 = 0.5;
-/// Writes wait when what they hold of the cache stands at its limit; groups that hold less than others go a little beyond.
-const AT_LIMIT: f64 = 0.97;
+/// Writes wait when what they hold of the cache stands at its limit; percent are counted whole.
+const AT_LIMIT: f64 = 0.999;
 /// The model is held against so many numbers of servers: those nearest to what is predicted.
 const NEAREST: usize = 3;
 /// How regular services are is sought in quarters.

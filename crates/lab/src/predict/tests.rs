@@ -248,22 +248,31 @@ fn too_little_is_refused() {
     assert!(matches!(predict(&ramp, 16, 1), Err(Refusal::NoValue { .. })));
 }
 
-/// A cache full of writes: each group destages c + B·m with its part of it.
+/// A cache full of writes: all servers get what lets the groups destage it, c + B·m each.
 fn full_of_writes(upto: u32) -> Ramp {
     let destages = |each: u32, share: f64| 80.0 + 900.0 / f64::from(each) * share;
+    let common = |shares: &[(u32, u32)]| {
+        let held = |x: f64| -> f64 {
+            let of = |(count, each): &(u32, u32)| {
+                let more = (f64::from(*each) * x - destages(*each, 0.0)).max(0.0);
+                f64::from(*count) * more / (destages(*each, 1.0) - destages(*each, 0.0))
+            };
+            shares.iter().map(of).sum()
+        };
+        (1..200_000).map(|i| f64::from(i) * 0.01).take_while(|x| held(*x) <= 1.0).last().expect("a rate")
+    };
     let mut ramp = Truth { groups: 4, drives: 3, shared: vec![], ..port_and_controller() }.ramp();
     ramp.write_limit = Some(0.7);
     let window = |servers: u32, shares: &[(u32, u32)]| {
-        let in_use: u32 = shares.iter().map(|(count, _)| count).sum();
+        let x = common(shares).min(3000.0);
         let group = |(count, each): &(u32, u32)| Shared {
             each: *each,
             count: *count,
-            iops: destages(*each, 1.0 / f64::from(in_use)),
+            iops: x * f64::from(*each),
             utilisation: 0.9,
         };
-        let groups: Vec<Shared> = shares.iter().map(group).collect();
-        let iops = groups.iter().map(|shared| f64::from(shared.count) * shared.iops).sum();
-        Sample { servers, repeat: 0, iops, utilisation: vec![], groups, pending: 0.7 }
+        let groups = shares.iter().map(group).collect();
+        Sample { servers, repeat: 0, iops: x * f64::from(servers), utilisation: vec![], groups, pending: 0.7 }
     };
     let mut free = window(1, &[(1, 1)]);
     (free.iops, free.pending, free.groups[0].iops) = (3000.0, 0.4, 3000.0);
@@ -277,7 +286,7 @@ fn full_of_writes(upto: u32) -> Ramp {
 }
 
 #[test]
-fn a_cache_full_of_writes_is_shared_by_the_groups() {
+fn a_cache_full_of_writes_makes_all_servers_alike() {
     let (forecast, truth) = (predict(&full_of_writes(6), 16, 1).expect("a prediction"), full_of_writes(16));
     assert!(forecast.notes.iter().any(|note| note.contains("full of writes")), "{:?}", forecast.notes);
     for sample in truth.samples.iter().filter(|sample| sample.servers > 6) {
@@ -293,7 +302,7 @@ fn a_cache_that_is_nearly_full_of_writes_is_not_predicted_beyond() {
     let mut ramp = truth.measured(6, 1);
     ramp.write_limit = Some(0.7);
     for sample in &mut ramp.packed {
-        sample.pending = if sample.groups[0].each > 2 { 0.67 } else { 0.5 };
+        sample.pending = if sample.groups[0].each > 2 { 0.697 } else { 0.5 };
     }
     let (from, why) = predict(&ramp, 16, 1).expect("a prediction").refused.expect("refused");
     assert!(from == 9 && why.contains("the writes that it may hold"), "{from}: {why}");

@@ -60,7 +60,7 @@ impl Shape {
     }
 
     /// How few servers are put on groups to learn what as many on a group as there ever will be do there: as many on some groups and
-    /// nobody on the others, one less on the others, or one on each other.
+    /// nobody on the others, and one less on the others.
     pub(super) fn packings(&self, servers_max: u32) -> Vec<Vec<u32>> {
         let mut all = Vec::new();
         for each in 2..=SERVERS_MAX / self.groups {
@@ -75,11 +75,6 @@ impl Shape {
                 if others > 0 && !in_turn {
                     all.push(packing);
                 }
-            }
-            // And one beside as many lone ones as there can be: a group's part of the cache is smallest then.
-            let lone = servers_max.saturating_sub(each).min(self.groups - 1);
-            if each > 2 && lone > 0 {
-                all.push([vec![each], vec![1; lone as usize]].concat());
             }
         }
         all
@@ -251,8 +246,7 @@ mod tests {
         let packings = |layout| Shape::of(layout).expect("an array").packings(6);
         let mirrors: [&[u32]; 5] = [&[2], &[2, 2], &[2, 2, 2], &[2, 1, 1, 1, 1], &[2, 2, 1, 1]];
         assert_eq!(packings(Layout::Raid1x8), mirrors);
-        let parity: [&[u32]; 9] =
-            [&[2], &[2, 2], &[2, 2, 2], &[3], &[3, 3], &[3, 2], &[3, 1, 1, 1], &[4], &[4, 1, 1]];
+        let parity: [&[u32]; 7] = [&[2], &[2, 2], &[2, 2, 2], &[3], &[3, 3], &[3, 2], &[4]];
         assert_eq!(packings(Layout::Raid5x4), parity);
     }
 }

@@ -1,8 +1,6 @@
 //! One point: the servers of one pattern on one layout, from the first I/O to the last window.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use array::Array;
@@ -90,15 +88,6 @@ fn drives_of(model: &Model, layout: Layout) -> Vec<Disk> {
     names.iter().map(|name| model.disks().get(name).expect("the bed has it")).collect()
 }
 
-/// What a round of the settling saw.
-struct Round {
-    /// Frames pending more than before it.
-    grown: f64,
-    written: f64,
-    /// Of each server.
-    rates: Vec<f64>,
-}
-
 struct Bench<'a> {
     sanboot: &'a Sanboot,
     which: Which,
@@ -114,7 +103,7 @@ impl Bench<'_> {
         self.ramp.log_in().await?;
         self.fill().await?;
         self.ramp.start(run.outstanding);
-        self.settle().await?;
+        self.fill_beside_reads().await?;
         let settled = warm_up(&self.world, &self.ramp, run).await?;
         self.ramp.take_tallies();
         let warm_up_s = self.world.now().0 as f64 / 1e9;
@@ -182,84 +171,42 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Until the drives put in place what is written, and every server's rate stands. With reads beside them writes need not fill the cache: it holds
-    /// as many as make the drives follow, which takes minutes to come about, so what it grows by is written a few times more. Writes alone fill it,
-    /// and groups that wait for their drives come to hold equal parts.
-    async fn settle(&self) -> Result<()> {
+    /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do for them. More and more is made pending
+    /// until, with the servers at work, it grows no more.
+    async fn fill_beside_reads(&self) -> Result<()> {
         let pattern = self.which.pattern;
-        let writes = pattern.is_random() && pattern.read_percent() < 100;
-        let Some(array) = self.array.as_ref().filter(|_| writes) else { return Ok(()) };
-        let mut rng = self.world.random("settle");
-        let mut balanced = 0;
-        let mut last = self.round(array).await?;
-        for _ in 0..BALANCE_ROUNDS_MAX {
-            let round = self.round(array).await?;
-            let is_still = |(now, before): (&f64, &f64)| (now / before - 1.0).abs() <= STILL;
-            let is_balanced = round.grown.abs() <= BALANCED * round.written
-                && round.rates.iter().zip(&last.rates).all(is_still);
-            balanced = if is_balanced { balanced + 1 } else { 0 };
-            if balanced == BALANCED_ROUNDS {
+        let is_mixed = pattern.is_random() && (1..100).contains(&pattern.read_percent());
+        let Some(array) = self.array.as_ref().filter(|_| is_mixed) else { return Ok(()) };
+        let capacity = cache_frames(&array.status().await?);
+        let mut rng = self.world.random("fill beside reads");
+        let run = &self.sanboot.run;
+        for _ in 0..FILL_ROUNDS {
+            let before = write_pending(&array.status().await?);
+            pass(&self.world, &self.ramp, (run.round_ios, run.round_time.0)).await?;
+            let status = array.status().await?;
+            if waits(&status) > 0 || (before > 0.0 && write_pending(&status) <= before) {
                 break;
             }
-            if round.grown > BALANCED * round.written && pattern.read_percent() > 0 {
-                let more = self.writes(GROWN_TIMES * round.grown as u64, &mut rng, |share| share);
-                self.condition(more, self.sanboot.published.transfer.0).await?;
-            }
-            last = round;
+            self.condition(self.writes(capacity / FILL_ROUNDS, &mut rng), self.sanboot.published.transfer.0)
+                .await?;
         }
         Ok(())
     }
 
-    async fn round(&self, array: &Array) -> Result<Round> {
-        let (pending, counts) = (pending_frames(&array.status().await?), self.ramp.counts.get());
-        let (began, served) = (self.world.now(), self.ramp.server_ios());
-        pass(&self.world, &self.ramp, (self.sanboot.run.round_ios, BALANCE_ROUND)).await?;
-        let now = self.ramp.counts.get();
-        let seconds = self.world.now().since(began).as_secs_f64();
-        let rate = |(now, before): (u64, u64)| (now - before) as f64 / seconds;
-        Ok(Round {
-            grown: pending_frames(&array.status().await?) as f64 - pending as f64,
-            written: (now.ios - now.reads - (counts.ios - counts.reads)) as f64,
-            rates: self.ramp.server_ios().into_iter().zip(served).map(rate).collect(),
-        })
-    }
-
-    /// So many writes at random places of the files, which `place` makes of even ones; the groups in turn, and of each its servers.
-    fn writes(
-        &self,
-        count: u64,
-        rng: &mut Rng,
-        place: fn(f64) -> f64,
-    ) -> impl Iterator<Item = (usize, Op)> + use<> {
+    /// So many writes at random places, of all servers in turn.
+    fn writes(&self, count: u64, rng: &mut Rng) -> impl Iterator<Item = (usize, Op)> + use<> {
         let bytes = self.sanboot.published.transfer.0;
         let transfers = self.sanboot.published.file.0 / bytes;
-        let groups = self.by_group();
-        let op = |n: u64| {
-            let (turn, group) = (n / groups.len() as u64, &groups[(n % groups.len() as u64) as usize]);
-            let server = group[(turn % group.len() as u64) as usize];
-            let transfer = (place(rng.f64()) * transfers as f64) as u64;
-            (server, Op { at: transfer.min(transfers - 1) * bytes, reads: false })
-        };
+        let servers = u64::from(self.which.servers);
+        let op = |n: u64| ((n % servers) as usize, Op { at: rng.u64(..transfers) * bytes, reads: false });
         (0..count).map(op).collect::<Vec<_>>().into_iter()
     }
 
-    /// The servers of each group that has some.
-    fn by_group(&self) -> Vec<Vec<usize>> {
-        let group = |server: u32| {
-            Shape::of(self.which.layout).map_or(0, |shape| shape.group_of(self.which.lu_of(server)))
-        };
-        let mut all: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        (0..self.which.servers)
-            .for_each(|server| all.entry(group(server)).or_default().push(server as usize));
-        all.into_values().collect()
-    }
-
-    /// Writes until writes have to wait, or until the drives have kept up for as many as the cache has frames. Every group's elevator begins at the
-    /// start of the files, as if it had just come around: what it comes to first has waited longest, and of it there is most.
+    /// Writes at random places until writes have to wait, or until the drives have kept up for as many as the cache has frames.
     async fn fill_with_writes(&self, array: &Array, capacity: u64, rng: &mut Rng) -> Result<()> {
         for _ in 0..FILL_ROUNDS {
-            let more = self.writes(capacity / FILL_ROUNDS, rng, |share| 1.0 - share.sqrt());
-            self.condition(more, self.sanboot.published.transfer.0).await?;
+            self.condition(self.writes(capacity / FILL_ROUNDS, rng), self.sanboot.published.transfer.0)
+                .await?;
             if waits(&array.status().await?) > 0 {
                 break;
             }
@@ -297,17 +244,6 @@ impl Bench<'_> {
 
 /// In so many parts the cache is filled with writes.
 const FILL_ROUNDS: u64 = 16;
-/// What is pending is looked at so often: a few times what the array waits before it destages.
-const BALANCE_ROUND: Duration = Duration::from_secs(5);
-/// It is in balance when it changes by at most this share of what is written, so many rounds one after the other.
-const BALANCED: f64 = 0.05;
-const BALANCED_ROUNDS: u32 = 2;
-/// A server's rate stands when it changes by at most this share from one round to the next: a few times what rounds scatter by.
-const STILL: f64 = 0.15;
-/// After so many it is measured all the same.
-const BALANCE_ROUNDS_MAX: u32 = 40;
-/// What it grew by is written so many times more: half of the way where it comes nearer by an eighth in a round.
-const GROWN_TIMES: u64 = 4;
 
 /// `wanted` of the numbers below `all`, in any order.
 fn some_of(all: u64, wanted: u64, rng: &mut Rng) -> Vec<u64> {
@@ -327,14 +263,10 @@ fn waits(status: &[ControllerStatus]) -> u64 {
     first.map_or(0, |cache| cache.counts.waits)
 }
 
-fn pending_frames(status: &[ControllerStatus]) -> u64 {
-    let Some(cache) = status.first().and_then(|part| part.cache.as_ref()) else { return 0 };
-    let frames = cache.counts.frames;
-    (frames.dirty + frames.destaging + frames.rewritten).into()
-}
-
 pub(super) fn write_pending(status: &[ControllerStatus]) -> f64 {
-    pending_frames(status) as f64 / cache_frames(status).max(1) as f64
+    let Some(cache) = status.first().and_then(|part| part.cache.as_ref()) else { return 0.0 };
+    let frames = cache.counts.frames;
+    f64::from(frames.dirty + frames.destaging + frames.rewritten) / f64::from(frames.capacity.max(1))
 }
 
 #[cfg(test)]
