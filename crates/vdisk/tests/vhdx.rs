@@ -1,5 +1,7 @@
 //! VHDX images over drives of both worlds: the conformance suite, chains, compaction, growth, and repair.
 
+use std::path::Path;
+
 use block::{Pieces, conformance};
 use vdisk::vhdx::{Guid, NewVhdx, Parent, create, grow};
 use vdisk::{Access, AnyDisk, Format, Image, copy, open_file, vhd};
@@ -49,6 +51,21 @@ fn dynamic_and_fixed_images_conform_in_the_model() {
             assert_eq!((again.findings(), byte_at(&again, 9 << 20).await), (Default::default(), 7));
             assert_eq!(again.format(), if fixed { Format::VhdxFixed } else { Format::VhdxDynamic });
         });
+    }
+}
+
+/// Flattened into another format, a chain is the same disk.
+async fn flatten_and_compare(world: &World, chain: &Path, empty: Drive, flat: &Path) {
+    let chain = AnyDisk::open(world, chain, false).await.expect("opens");
+    vhd::create(&empty, &vhd::NewVhd::new(vhd::Kind::Dynamic, 2 * DISK, [1; 16], 0)).await.expect("made");
+    drop(empty);
+    let flat = open_file(world, flat, Access::Write).await.expect("opens");
+    copy(&chain, &flat, |_| ()).await.expect("copied");
+    for at in (0..2 * DISK).step_by(1 << 20) {
+        let (mut a, mut b) = (Pieces::new(), Pieces::new());
+        chain.read(at, 1 << 20, &mut a).await.expect("read");
+        flat.read(at, 1 << 20, &mut b).await.expect("read");
+        assert_eq!(a.first_difference(&b), None, "in the MiB at {at}");
     }
 }
 
@@ -114,19 +131,7 @@ fn chains_compaction_and_growth_in_files() {
         conformance::random_against_shadow(&child, &mut world.random("child"), 300).await;
         child.close().await.expect("closed");
         drop(child);
-        // Flattened into another format, it is the same disk.
-        let chain = AnyDisk::open(&world, &path("child.vhdx"), false).await.expect("opens");
-        vhd::create(&made("flat.vhd"), &vhd::NewVhd::new(vhd::Kind::Dynamic, 2 * DISK, [1; 16], 0))
-            .await
-            .expect("made");
-        let flat = open_file(&world, &path("flat.vhd"), Access::Write).await.expect("opens");
-        copy(&chain, &flat, |_| ()).await.expect("copied");
-        for at in (0..2 * DISK).step_by(1 << 20) {
-            let (mut a, mut b) = (Pieces::new(), Pieces::new());
-            chain.read(at, 1 << 20, &mut a).await.expect("read");
-            flat.read(at, 1 << 20, &mut b).await.expect("read");
-            assert_eq!(a.first_difference(&b), None, "in the MiB at {at}");
-        }
+        flatten_and_compare(&world, &path("child.vhdx"), made("flat.vhd"), &path("flat.vhd")).await;
     })
     .expect("a ring");
 }
