@@ -6,7 +6,7 @@
 //! * Who is due goes below at once. A place that it had to wait for would be time of its own, and where all who are promised something are below, fewer
 //!   of them would not make room for any of them.
 //! * Others go below while nobody who was promised something lags. How far a flow is behind its minimum integrates t(k) - T, so the crowd in which
-//!   minimums are kept is found without knowing t(k).
+//!   minimums are kept is found without knowing t(k): 25 ms of lag, half a percent of the 5 s over which a minimum is judged, let nobody else in.
 //!
 //! That would let a crowd in at once whenever nobody lags. So the others are also no more than what leaves the tightest flow its T, by what it was seen
 //! to take in the crowd that it met.
@@ -16,11 +16,10 @@ use crate::tag::SECOND_NS;
 
 /// The depth is looked at this often: some requests of a flow end meanwhile, and a phase of 5 s has many looks.
 const LOOK_NS: u64 = 100_000_000;
-/// A flow that lags by two of its requests, and by no more than this, 2 % of the time over which it is judged, lets nobody else in, and half of that
-/// lets in fewer: a request of lag is what answers that come a little sooner or later make. It is no less than what a host's turn-around makes.
-const LAG_NS_MAX: u64 = 100_000_000;
-const LAG_NS_MIN: u64 = 2_000_000;
-const LAG_REQUESTS: u64 = 2;
+/// A flow that is behind by this is helped by all means.
+const LAG_NS_MAX: u64 = 25_000_000;
+/// An answer may take an eighth longer than the minimum leaves it: how far the flow lags decides, this only bounds how much comes at once.
+const ROOM: (u64, u64) = (9, 8);
 /// Looks after which a flow that lags though it is alone below is known to be beyond help, and for how long.
 const HOPELESS_LOOKS: u32 = 8;
 const HOPELESS_NS_MIN: u64 = 10_000_000_000;
@@ -30,7 +29,7 @@ const AWAKE_NS: u64 = 1_000_000_000;
 /// Parts of one request in which averages are counted.
 const PARTS: u64 = 256;
 /// Averages move by such a part: the least of several flows decides, and what is only noise in one of them must not.
-const MEMORY: u64 = 32;
+const MEMORY: u64 = 16;
 
 /// How a flow fares below: moving averages over some requests.
 #[derive(Clone, Copy, Default)]
@@ -73,8 +72,8 @@ impl Pressure {
 
     /// Others below in such a number leave it its time.
     fn fits(&self, time_ns: u64) -> u64 {
-        let room = u128::from(time_ns) * u128::from(self.crowd_parts);
-        let fits = room / u128::from((self.below_ns * PARTS).max(1));
+        let room = u128::from(time_ns) * u128::from(self.crowd_parts * ROOM.0);
+        let fits = room / u128::from((self.below_ns * ROOM.1 * PARTS).max(1));
         u64::try_from(fits).unwrap_or(u64::MAX)
     }
 
@@ -106,14 +105,12 @@ pub(crate) struct Depth {
     now: u32,
     max: u32,
     look_at: u64,
-    /// A flow that lags by this is helped by all means.
-    lag_ns_max: u64,
 }
 
 impl Depth {
     pub(crate) fn new(max: u32) -> Depth {
         let max = max.max(1);
-        Depth { now: max, max, look_at: 0, lag_ns_max: LAG_NS_MAX }
+        Depth { now: max, max, look_at: 0 }
     }
 
     pub(crate) fn now(&self) -> u32 {
@@ -144,21 +141,19 @@ impl Scheduler {
         }
         self.depth.look_at = now + LOOK_NS;
         let clock = self.clock(now);
-        let (mut fits, mut tightest_ns) = (u64::MAX, u64::MAX);
+        let mut fits = u64::MAX;
         for flow in self.flows.iter_mut().filter(|f| f.in_use && f.minimum > 0) {
             let pressure = &mut flow.pressure;
             if pressure.below_ns == 0 || pressure.is_hopeless(now) {
                 continue;
             }
             let time_ns = pressure.time_ns(flow.minimum);
-            pressure.judge(now, time_ns, clock.saturating_sub(flow.kept.at) >= self.depth.lag_ns_max);
+            pressure.judge(now, time_ns, clock.saturating_sub(flow.kept.at) >= LAG_NS_MAX);
             let fits_it = pressure.fits(time_ns);
             if flow.below > 0 || flow.is_awake(now, AWAKE_NS) {
                 fits = fits.min(fits_it);
-                tightest_ns = tightest_ns.min(time_ns);
             }
         }
-        self.depth.lag_ns_max = tightest_ns.saturating_mul(LAG_REQUESTS).clamp(LAG_NS_MIN, LAG_NS_MAX);
         self.depth.follow(fits);
     }
 
@@ -178,9 +173,8 @@ impl Scheduler {
         if self.below == 0 || !self.settings.depth_adapts || !self.has_place() {
             return self.has_place();
         }
-        let lag_ns = self.lag_ns(now);
-        let (max, free) = (self.depth.lag_ns_max, self.depth.lag_ns_max / 2);
-        lag_ns <= free || u64::from(self.below) * (max - free) < depth * max.saturating_sub(lag_ns)
+        let left_ns = LAG_NS_MAX.saturating_sub(self.lag_ns(now));
+        u64::from(self.below) * LAG_NS_MAX < depth * left_ns
     }
 
     /// How far the flow that is farthest behind its minimum is behind.

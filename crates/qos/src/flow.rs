@@ -16,16 +16,10 @@ const TURN_AROUND_NS: u64 = 1_000_000;
 /// A maximum is paced at 199/200 of itself, so that late service of 25 ms may be caught up, and in any 5 s there is still no more than the
 /// maximum and one request: 0.995 x (5 s + 25 ms) < 5 s.
 const PACE: (u64, u64) = (199, 200);
-/// A minimum falls due at 251/250 of itself: of 5 s that is a request of 512 KiB at 24 MB/s, by which an answer may come late.
-const AHEAD: (u64, u64) = (251, 250);
-/// A minimum near the maximum is kept, as it is judged, with this much of it.
-const OWED_PERCENT: u64 = 98;
 const LATE_NS: u64 = 25_000_000;
 /// Requests by which a flow that is served for its minimum may be ahead in the weight phase: for so long it is not served there when its
 /// minimum falls away.
 const LEAD_REQUESTS: u64 = 16;
-/// While others are below by their weight, who is ahead of them by this much gets what is due to it, and no more.
-const LEAD_REQUESTS_KEPT: u64 = 4;
 /// Requests by which a flow that goes on asking may be behind in the weight phase, and catches up.
 const BEHIND_REQUESTS: u64 = 4;
 /// A flow's largest request is remembered for so many smaller ones.
@@ -38,10 +32,6 @@ pub(crate) struct Flow {
     pub(crate) in_use: bool,
     /// Bytes per second; 0: none.
     pub(crate) minimum: u64,
-    /// At which it falls due.
-    due_rate: u64,
-    /// Of that, what it can come to within its maximum: who is held back by that does not lag.
-    owed: u64,
     maximum: u64,
     bandwidth: u64,
     /// On the reservation clock: when the next request is due.
@@ -76,11 +66,8 @@ impl Flow {
         let pace = |rate: u64| (rate * PACE.0 / PACE.1).max(1);
         self.policy = policy;
         self.minimum = policy.minimum_iops * unit_bytes;
-        self.due_rate = (u128::from(self.minimum) * u128::from(AHEAD.0) / u128::from(AHEAD.1)).max(1) as u64;
         self.maximum = policy.maximum_iops.map_or(0, |units| pace(units * unit_bytes));
         self.bandwidth = policy.bandwidth_bytes_per_s.map_or(0, pace);
-        let limits = [self.maximum, self.bandwidth].into_iter().filter(|rate| *rate > 0);
-        self.owed = limits.map(|rate| rate / 100 * OWED_PERCENT).fold(self.minimum, u64::min).max(1);
         // What the old rates put off is not owed to the new ones.
         self.reserve = Tag::at(self.reserve.at.min(clock));
         self.kept = Tag::at(clock);
@@ -145,14 +132,14 @@ impl Flow {
     pub(crate) fn keep(&mut self, clock: u64, cost: u64) {
         if self.minimum > 0 {
             self.kept.lower_to(clock);
-            self.kept.spend(cost, self.owed);
+            self.kept.spend(cost, self.minimum);
         }
     }
 
     /// Work is done because its minimum is due.
     pub(crate) fn reserve(&mut self, cost: u64) {
         if self.minimum > 0 {
-            self.reserve.spend(cost, self.due_rate);
+            self.reserve.spend(cost, self.minimum);
         }
     }
 
@@ -160,12 +147,6 @@ impl Flow {
     pub(crate) fn bound_lead(&mut self, turn: u64) {
         let lead = share_of(LEAD_REQUESTS * self.peak_bytes, self.policy.weight);
         self.share.lower_to(turn.saturating_add(lead));
-    }
-
-    /// Whether what was done for its minimum puts it ahead of the others by so much that it is not its turn.
-    pub(crate) fn leads(&self, turn: u64) -> bool {
-        self.share.at
-            > turn.saturating_add(share_of(LEAD_REQUESTS_KEPT * self.peak_bytes, self.policy.weight))
     }
 
     /// It was answered.

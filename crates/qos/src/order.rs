@@ -62,8 +62,7 @@ impl Scheduler {
         let flow = &mut self.flows[number as usize];
         let goes_on = flow.goes_on(now, clock);
         if self.settings.depth_adapts && flow.minimum > 0 && !flow.pressure.is_hopeless(now) {
-            let behind = clock.saturating_sub(flow.kept.at);
-            self.held_ns += behind.saturating_sub(SLACK_NS);
+            self.held_ns += clock.saturating_sub(flow.kept.at).saturating_sub(SLACK_NS);
         }
         let clock = self.clock(now);
         self.flows[number as usize].begin(clock, self.turn, self.settings.unit_bytes, goes_on);

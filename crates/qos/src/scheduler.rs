@@ -87,8 +87,6 @@ pub struct Scheduler {
     pub(crate) requests: Requests,
     pub(crate) waiting: u32,
     pub(crate) below: u32,
-    /// Of them, those that were served by weight.
-    pub(crate) below_by_weight: u32,
     /// Flows that wait and may be served: by when their minimum is due, with and without others of theirs below, and by their turn.
     pub(crate) due: Heap,
     pub(crate) due_alone: Heap,
@@ -120,7 +118,6 @@ impl Scheduler {
             requests: Requests::default(),
             waiting: 0,
             below: 0,
-            below_by_weight: 0,
             due: Heap::default(),
             due_alone: Heap::default(),
             turns: Heap::default(),

@@ -31,29 +31,22 @@ impl Scheduler {
         }
         if let Some((_, number)) = self.turns.first()
             && self.has_place_for_others(now)
-            && self.is_its_turn(number)
         {
             return Next::Dispatch(self.dispatch(now, number, Phase::Weight));
         }
         // Whose maximum lets it be served, or whose minimum is due although there is no place for others.
         let allowed = self.limited.first().map(|(free_at, _)| free_at);
         let due = self.due_alone.first().map(|(due, _)| due.saturating_add(self.held_ns));
-        let due = due.filter(|at| *at > now && self.has_place_for_one());
+        let due = due.filter(|_| self.has_place_for_one());
         allowed.into_iter().chain(due).min().map_or(Next::Idle, Next::WaitUntil)
     }
 
     /// The flow whose minimum has been due for longest, of those that may go below.
-    fn due_now(&self, now: u64) -> Option<u32> {
+    fn due_now(&mut self, now: u64) -> Option<u32> {
         let alone = self.due_alone.first().filter(|_| self.has_place_for_one());
         let more = self.due.first().filter(|_| self.has_place());
         let (due, number) = alone.into_iter().chain(more).min()?;
         (due <= self.clock(now)).then_some(number)
-    }
-
-    /// Whether a flow that has been favoured for its minimum leaves the others their part: while they are below, it has what is due to it, and no more.
-    fn is_its_turn(&self, number: u32) -> bool {
-        let flow = &self.flows[number as usize];
-        flow.minimum == 0 || self.below_by_weight == 0 || !flow.leads(self.turn)
     }
 
     fn dispatch(&mut self, now: u64, number: u32, phase: Phase) -> Dispatch {
@@ -81,7 +74,6 @@ impl Scheduler {
             Phase::Weight => {
                 self.turn = self.turn.max(flow.share.at);
                 flow.charge(now, bytes, cost);
-                self.below_by_weight += 1;
             }
         }
         flow.keep(clock, cost);
@@ -117,7 +109,6 @@ impl Scheduler {
         let known = &mut self.clients[ended.client as usize];
         known.below -= 1;
         self.below -= 1;
-        self.below_by_weight -= u32::from(ended.phase == Phase::Weight);
         self.meter.served_bytes += cost;
         let number = known.flow;
         let flow = &mut self.flows[number as usize];

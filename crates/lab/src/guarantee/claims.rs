@@ -28,8 +28,6 @@ const SUM_PERCENT: f64 = 97.0;
 const FORMULA_PERCENT: f64 = 2.0;
 /// Off an even part when hosts do not know of each other.
 const EVEN_PERCENT: f64 = 5.0;
-/// Less than this is left where half of the array is taken: the rebuild's large requests cost drives less than those of the VMs.
-const HALVED_PERCENT: f64 = 67.0;
 /// From a change to the event.
 const EVENT_S: f64 = 60.0;
 
@@ -283,15 +281,6 @@ fn others(extras: &Extras) -> Vec<Judged> {
         extras.rebuild.map(|r| r.worst),
         "rebuild_array_model",
         rebuild,
-    ));
-    let left = extras.rebuild.map(|r| 100.0 * r.after / r.before);
-    out.push(judged(
-        "What its rebuild, which is promised half of the array, leaves all VMs together".into(),
-        "% of before",
-        None,
-        Bound::AtMost(HALVED_PERCENT),
-        left,
-        "rebuild_array_model".into(),
     ));
     let changes =
         extras.changes.map(|(_, changes)| format!("{changes} changes, each judged from 5 s after it on"));

@@ -182,15 +182,13 @@ impl Stand<'_> {
         Ok((self.worst(&course), course))
     }
 
-    /// A drive dies under ten VMs of the published load, and the rebuild is promised half of the array; five VMs have minimums that the other half can give.
+    /// A drive dies under ten VMs of the published load, five of them with a minimum that the rest of the array can give.
     fn rebuild(&self) -> Result<(Rebuild, Course)> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
-        let mut bed = Bed::make(self.qos, shape, self.seed)?;
-        let half = (self.capacity.all() / 2.0) as u64;
-        bed.config.qos.background = minimum(half / self.qos.published.unit.0);
+        let bed = Bed::make(self.qos, shape, self.seed)?;
         let vms = self.qos.published.vms;
         let policies: Vec<Policy> =
-            (0..vms).map(|vm| if vm < vms / 2 { minimum(REBUILT_IOPS) } else { FREE }).collect();
+            (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();
         let mut steps =
             vec![step("healthy", policies.clone(), PHASE), step("a drive has died", policies, PHASE)];
         steps[1].dies = Some(0);
@@ -245,8 +243,6 @@ impl Stand<'_> {
 
 /// One read takes about 6 ms: at 120 per second it works most of the time.
 const RESERVED_IOPS: u64 = 120;
-/// Five of these are a quarter of what the array can do.
-const REBUILT_IOPS: u64 = 1000;
 const CHANGES: usize = 12;
 const LUS: usize = 1000;
 /// Ten drives do about 2,000 random reads per second with many in flight.
