@@ -1,26 +1,23 @@
 //! How many requests are below the scheduler: few enough that who asks for one at a time gets its minimum.
 //!
-//! A flow with q requests out gets r only when what is below is answered within T = q x cost / r: in the array nobody overtakes. With k below an answer
-//! takes t(k), which grows with k, and so does what the array does, C(k). Two rules follow from that, and no model of the drives:
-//!
-//! * Who is due goes below at once. A place that it had to wait for would be time of its own, and where all who are promised something are below, fewer
-//!   of them would not make room for any of them.
-//! * Others go below while nobody who was promised something lags. How far a flow is behind its minimum integrates t(k) - T, so the crowd in which
-//!   minimums are kept is found without knowing t(k): 25 ms of lag, half a percent of the 5 s over which a minimum is judged, let nobody else in.
-//!
-//! That would let a crowd in at once whenever nobody lags. So the others are also no more than what leaves the tightest flow its T, by what it was seen
-//! to take in the crowd that it met.
+//! A flow with q requests out gets r only when what is below is answered within q x cost / r: in the array nobody overtakes.
 
 use crate::scheduler::Scheduler;
 use crate::tag::SECOND_NS;
 
 /// The depth is looked at this often: some requests of a flow end meanwhile, and a phase of 5 s has many looks.
 const LOOK_NS: u64 = 100_000_000;
-/// A flow that is behind by this is helped by all means.
-const LAG_NS_MAX: u64 = 25_000_000;
-/// An answer may take an eighth longer than the minimum leaves it: how far the flow lags decides, this only bounds how much comes at once.
-const ROOM: (u64, u64) = (9, 8);
-/// Looks after which a flow that lags though it is alone below is known to be beyond help, and for how long.
+/// Of the time that a minimum leaves to a request, this much may be spent below, with the wait for a slot; to go deeper by trying, only this.
+const FITS_PERCENT: u64 = 90;
+const ROOMY_PERCENT: u64 = 75;
+/// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, nobody waits
+/// long for one, and this much of the time may be spent below.
+const NEARLY_FITS_PACE: u64 = 922;
+const NEARLY_FITS_PERCENT: u64 = 95;
+/// Between two tries to go deeper than the flows' times say; it doubles up to the second while tries fail.
+const TRY_NS_MIN: u64 = 1_000_000_000;
+const TRY_NS_MAX: u64 = 16_000_000_000;
+/// Looks at depth 1 after which a flow that is still answered too late is known to be beyond help, and for how long.
 const HOPELESS_LOOKS: u32 = 8;
 const HOPELESS_NS_MIN: u64 = 10_000_000_000;
 const HOPELESS_DOUBLINGS_MAX: u32 = 3;
@@ -28,8 +25,6 @@ const HOPELESS_DOUBLINGS_MAX: u32 = 3;
 const AWAKE_NS: u64 = 1_000_000_000;
 /// Parts of one request in which averages are counted.
 const PARTS: u64 = 256;
-/// Averages move by such a part: the least of several flows decides, and what is only noise in one of them must not.
-const MEMORY: u64 = 16;
 
 /// How a flow fares below: moving averages over some requests.
 #[derive(Clone, Copy, Default)]
@@ -38,9 +33,8 @@ pub(crate) struct Pressure {
     below_ns: u64,
     /// Requests below when one was dispatched, with it.
     crowd_parts: u64,
-    /// Requests that the flow had below then, and out.
+    /// Requests that the flow had out then.
     own_parts: u64,
-    out_parts: u64,
     cost_bytes: u64,
     late_looks: u32,
     hopeless_until: u64,
@@ -48,10 +42,9 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    pub(crate) fn dispatched(&mut self, crowd: u32, own: u32, out: u32) {
+    pub(crate) fn dispatched(&mut self, crowd: u32, own: u32) {
         follow(&mut self.crowd_parts, u64::from(crowd) * PARTS);
         follow(&mut self.own_parts, u64::from(own) * PARTS);
-        follow(&mut self.out_parts, u64::from(out) * PARTS);
     }
 
     pub(crate) fn answered(&mut self, below_ns: u64, cost: u64) {
@@ -66,21 +59,12 @@ impl Pressure {
 
     /// The time that the minimum leaves to each request.
     fn time_ns(&self, minimum: u64) -> u64 {
-        let work = u128::from(self.out_parts) * u128::from(self.cost_bytes) * u128::from(SECOND_NS);
+        let work = u128::from(self.own_parts) * u128::from(self.cost_bytes) * u128::from(SECOND_NS);
         u64::try_from(work / u128::from(PARTS * minimum.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// Others below in such a number leave it its time.
-    fn fits(&self, time_ns: u64) -> u64 {
-        let room = u128::from(time_ns) * u128::from(self.crowd_parts * ROOM.0);
-        let fits = room / u128::from((self.below_ns * ROOM.1 * PARTS).max(1));
-        u64::try_from(fits).unwrap_or(u64::MAX)
-    }
-
-    /// What t(k) grows by with k is no more than proportional: what is left of it when only its own are below is too long, too.
-    fn judge(&mut self, now: u64, time_ns: u64, lags: bool) {
-        let alone = u128::from(self.below_ns) * u128::from(self.own_parts);
-        if !lags || alone <= u128::from(time_ns) * u128::from(self.crowd_parts) {
+    fn judge(&mut self, now: u64, depth: u32, time_ns: u64) {
+        if depth > 1 || self.below_ns <= time_ns {
             self.late_looks = 0;
             return;
         }
@@ -93,11 +77,26 @@ impl Pressure {
     }
 }
 
+/// A moving average of an eighth: the least of several flows decides, and what is only noise in one of them must not.
 fn follow(average: &mut u64, sample: u64) {
     *average = match *average {
         0 => sample,
-        average => (average * (MEMORY - 1) + sample) / MEMORY,
+        average => (average * 7 + sample) / 8,
     };
+}
+
+/// What the flows with a minimum say about the depth.
+#[derive(Clone, Copy)]
+struct Wish {
+    /// What their times allow if those grow with the depth.
+    fits: u64,
+    /// Whether their times allow one more if those stay.
+    roomy: bool,
+    /// Requests that are really below.
+    crowd: u64,
+    /// Parts of requests that must be below for the minimums (Little's law): with fewer, those who were promised something take slots from each
+    /// other, and the array does less for all of them.
+    needed_parts: u64,
 }
 
 /// The depth, and when it is looked at.
@@ -105,12 +104,29 @@ pub(crate) struct Depth {
     now: u32,
     max: u32,
     look_at: u64,
+    looked_at: u64,
+    try_at: u64,
+    try_ns: u64,
+    tried: bool,
+    held_ns: u64,
+    /// How fast the reservation clock ran of late, of 1024.
+    pub(crate) pace: u64,
 }
 
 impl Depth {
     pub(crate) fn new(max: u32) -> Depth {
         let max = max.max(1);
-        Depth { now: max, max, look_at: 0 }
+        Depth {
+            now: max,
+            max,
+            look_at: 0,
+            looked_at: 0,
+            try_at: 0,
+            try_ns: TRY_NS_MIN,
+            tried: false,
+            held_ns: 0,
+            pace: 1024,
+        }
     }
 
     pub(crate) fn now(&self) -> u32 {
@@ -124,12 +140,30 @@ impl Depth {
 
     pub(crate) fn look_soon(&mut self, now: u64) {
         self.look_at = now;
+        self.try_ns = TRY_NS_MIN;
     }
 
-    /// Shallower at once, deeper by a quarter.
-    fn follow(&mut self, fits: u64) {
-        let deeper = self.now + (self.now / 4).max(1);
-        self.now = u32::try_from(fits).unwrap_or(u32::MAX).min(deeper).clamp(1, self.max);
+    fn follow(&mut self, now: u64, wish: Wish, blocked: bool) {
+        let (current, fits) = (u64::from(self.now), wish.fits.clamp(1, u64::from(self.max)));
+        let real = current.min(wish.crowd.max(1));
+        let next = if fits < real {
+            if std::mem::take(&mut self.tried) {
+                self.try_ns = (self.try_ns * 2).min(TRY_NS_MAX);
+            }
+            self.try_at = now + self.try_ns;
+            fits.max(real / 2)
+        } else if fits > current {
+            self.tried = false;
+            fits.min(current + (current / 4).max(1))
+        } else if wish.roomy && blocked && now >= self.try_at {
+            self.tried = true;
+            self.try_at = now + self.try_ns;
+            current + 1
+        } else {
+            current
+        };
+        let needed = wish.needed_parts.div_ceil(PARTS);
+        self.now = next.max(needed).clamp(1, u64::from(self.max)) as u32;
     }
 }
 
@@ -139,53 +173,46 @@ impl Scheduler {
         if now < self.depth.look_at || !self.settings.depth_adapts {
             return;
         }
-        self.depth.look_at = now + LOOK_NS;
-        let clock = self.clock(now);
-        let mut fits = u64::MAX;
+        let (passed, held) = (now - self.depth.looked_at, self.held_ns - self.depth.held_ns);
+        if let Some(lost) = (1024 * held.min(passed)).checked_div(passed) {
+            let pace = 1024 - lost;
+            self.depth.pace = ((self.depth.pace * 7 + pace) / 8).max(1);
+        }
+        (self.depth.look_at, self.depth.looked_at, self.depth.held_ns) = (now + LOOK_NS, now, self.held_ns);
+        let wish = self.wish(now);
+        self.depth.follow(now, wish, self.meter.blocked);
+    }
+
+    fn wish(&mut self, now: u64) -> Wish {
+        let (depth, pace) = (self.depth.now(), self.depth.pace);
+        let mut wish = Wish { fits: u64::MAX, roomy: true, crowd: 0, needed_parts: 0 };
         for flow in self.flows.iter_mut().filter(|f| f.in_use && f.minimum > 0) {
             let pressure = &mut flow.pressure;
-            if pressure.below_ns == 0 || pressure.is_hopeless(now) {
+            let asks = flow.think_ns <= pressure.below_ns;
+            if pressure.below_ns == 0 || !asks || pressure.is_hopeless(now) {
                 continue;
             }
-            let time_ns = pressure.time_ns(flow.minimum);
-            pressure.judge(now, time_ns, clock.saturating_sub(flow.kept.at) >= LAG_NS_MAX);
-            let fits_it = pressure.fits(time_ns);
-            if flow.below > 0 || flow.is_awake(now, AWAKE_NS) {
-                fits = fits.min(fits_it);
+            // When more is promised than there is, each is to get its part of it.
+            let time_ns = pressure.time_ns(flow.minimum).saturating_mul(1024) / pace;
+            pressure.judge(now, depth, time_ns);
+            let (below_ns, crowd, own) = (pressure.below_ns, pressure.crowd_parts, pressure.own_parts);
+            if flow.below == 0 && !flow.is_awake(now, AWAKE_NS) {
+                continue;
             }
-        }
-        self.depth.follow(fits);
-    }
-
-    /// Whether there is a place for anybody.
-    pub(crate) fn has_place(&self) -> bool {
-        self.below < self.depth.now
-    }
-
-    /// Whether there is one for a flow that is due and has nothing below.
-    pub(crate) fn has_place_for_one(&self) -> bool {
-        self.below < if self.settings.depth_adapts { self.depth.max } else { self.depth.now }
-    }
-
-    /// Whether somebody who is not due may go below. The first one always may: nothing is idle while somebody waits.
-    pub(crate) fn has_place_for_others(&mut self, now: u64) -> bool {
-        let depth = u64::from(self.depth.now);
-        if self.below == 0 || !self.settings.depth_adapts || !self.has_place() {
-            return self.has_place();
-        }
-        let left_ns = LAG_NS_MAX.saturating_sub(self.lag_ns(now));
-        u64::from(self.below) * LAG_NS_MAX < depth * left_ns
-    }
-
-    /// How far the flow that is farthest behind its minimum is behind.
-    fn lag_ns(&mut self, now: u64) -> u64 {
-        while let Some((kept, number)) = self.owed.first() {
-            let flow = &self.flows[number as usize];
-            if flow.asks(now) && !flow.pressure.is_hopeless(now) {
-                return self.clock(now).saturating_sub(kept);
+            let nearly_fits = pace >= NEARLY_FITS_PACE;
+            let (percent, for_the_slot) =
+                if nearly_fits { (NEARLY_FITS_PERCENT, 0) } else { (FITS_PERCENT, 1) };
+            let room = u128::from(time_ns) * u128::from(crowd * percent);
+            let fits = room / (u128::from(below_ns) * u128::from(100 * PARTS));
+            wish.fits = wish.fits.min(u64::try_from(fits).unwrap_or(u64::MAX).saturating_sub(for_the_slot));
+            // Who is answered too late even below needs fewer beside it, not more.
+            if nearly_fits && below_ns < time_ns {
+                wish.needed_parts += own * below_ns / time_ns;
             }
-            self.owed.remove(number);
+            let with_one_more = below_ns + below_ns * PARTS / (crowd + PARTS);
+            wish.roomy &= with_one_more <= time_ns / 100 * ROOMY_PERCENT;
+            wish.crowd = wish.crowd.max(crowd.div_ceil(PARTS));
         }
-        0
+        wish
     }
 }

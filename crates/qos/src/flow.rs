@@ -11,8 +11,6 @@ use crate::tag::{Tag, share_of};
 pub(crate) const SLACK_NS: u64 = 250_000_000;
 /// Who asks again within this time has not been idle: a host's turn-around and its network.
 const CONTINUES_NS: u64 = 20_000_000;
-/// Of that, more than a host's turn-around is the host's own time, and no lag of the array's.
-const TURN_AROUND_NS: u64 = 1_000_000;
 /// A maximum is paced at 199/200 of itself, so that late service of 25 ms may be caught up, and in any 5 s there is still no more than the
 /// maximum and one request: 0.995 x (5 s + 25 ms) < 5 s.
 const PACE: (u64, u64) = (199, 200);
@@ -48,8 +46,10 @@ pub(crate) struct Flow {
     pub(crate) below: u32,
     /// When it was answered last.
     answered: Option<u64>,
-    /// On the reservation clock: until when its minimum is kept by what went below for whatever reason.
-    pub(crate) kept: Tag,
+    /// How long it usually takes to ask again.
+    pub(crate) think_ns: u64,
+    /// Until when a slot is kept for it.
+    pub(crate) awaited_until: u64,
     pub(crate) pressure: Pressure,
     pub(crate) window: FlowWindow,
 }
@@ -58,7 +58,7 @@ impl Flow {
     /// A new one, whose turn is now.
     pub(crate) fn new(now: u64, clock: u64, turn: u64) -> Flow {
         let (reserve, limit, share) = (Tag::at(clock), Tag::at(now), Tag::at(turn));
-        Flow { in_use: true, reserve, kept: reserve, limit, bytes: limit, share, ..Flow::default() }
+        Flow { in_use: true, reserve, limit, bytes: limit, share, ..Flow::default() }
     }
 
     /// Another policy from now on.
@@ -70,7 +70,6 @@ impl Flow {
         self.bandwidth = policy.bandwidth_bytes_per_s.map_or(0, pace);
         // What the old rates put off is not owed to the new ones.
         self.reserve = Tag::at(self.reserve.at.min(clock));
-        self.kept = Tag::at(clock);
         self.limit = Tag::at(self.limit.at.min(now));
         self.bytes = Tag::at(self.bytes.at.min(now));
         self.pressure = Pressure::default();
@@ -81,30 +80,24 @@ impl Flow {
         self.waiting + self.below
     }
 
-    /// Whether it was idle before its first request comes, which its minimum did not have to be kept for.
-    pub(crate) fn goes_on(&mut self, now: u64, clock: u64) -> bool {
+    /// Its first request comes: where its tags begin. `turn` is that of the request served last in the weight phase.
+    pub(crate) fn begin(&mut self, now: u64, clock: u64, turn: u64, unit_bytes: u64) {
         let gap = match (self.below, self.answered) {
             (0, Some(at)) => now.saturating_sub(at),
             (0, None) => u64::MAX,
             _ => 0,
         };
-        let goes_on = gap <= CONTINUES_NS;
-        match goes_on {
-            true => self.kept.at += gap.saturating_sub(TURN_AROUND_NS),
-            false => self.kept.raise_to(clock),
+        if self.below == 0 {
+            // What is longer than that says no more than that nobody is to wait for it.
+            self.think_ns = (self.think_ns * 7 + gap.min(CONTINUES_NS)) / 8;
         }
-        goes_on
-    }
-
-    /// Where its tags begin. `turn` is that of the request served last in the weight phase.
-    pub(crate) fn begin(&mut self, clock: u64, turn: u64, unit_bytes: u64, goes_on: bool) {
+        let goes_on = gap <= CONTINUES_NS;
         let behind = match goes_on {
             true => share_of(BEHIND_REQUESTS * self.peak_bytes, self.policy.weight),
             false => 0,
         };
         let burst = share_of(self.policy.burst_units.saturating_mul(unit_bytes), self.policy.weight);
         self.reserve.raise_to(if goes_on { clock.saturating_sub(SLACK_NS) } else { clock });
-        self.kept.raise_to(clock.saturating_sub(SLACK_NS));
         self.share.raise_to(turn.saturating_sub(behind.max(burst)));
     }
 
@@ -128,14 +121,6 @@ impl Flow {
         self.share.share(cost, self.policy.weight);
     }
 
-    /// Work goes below for it: its minimum is kept for so much longer.
-    pub(crate) fn keep(&mut self, clock: u64, cost: u64) {
-        if self.minimum > 0 {
-            self.kept.lower_to(clock);
-            self.kept.spend(cost, self.minimum);
-        }
-    }
-
     /// Work is done because its minimum is due.
     pub(crate) fn reserve(&mut self, cost: u64) {
         if self.minimum > 0 {
@@ -152,11 +137,6 @@ impl Flow {
     /// It was answered.
     pub(crate) fn answered(&mut self, now: u64) {
         self.answered = Some(now);
-    }
-
-    /// Whether it has requests out, or is about to.
-    pub(crate) fn asks(&self, now: u64) -> bool {
-        self.outstanding() > 0 || self.is_awake(now, CONTINUES_NS)
     }
 
     /// Whether it was answered a moment ago.

@@ -11,7 +11,6 @@ impl Scheduler {
         let free_at = flow.free_at();
         if flow.waiting == 0 || free_at > now {
             self.due.remove(number);
-            self.due_alone.remove(number);
             self.turns.remove(number);
             match flow.waiting {
                 0 => self.limited.remove(number),
@@ -23,15 +22,9 @@ impl Scheduler {
         self.turns.set(number, flow.share.at);
         if flow.minimum > 0 {
             flow.reserve.raise_to(clock.saturating_sub(SLACK_NS));
-            let (due, other) = match flow.below {
-                0 => (&mut self.due_alone, &mut self.due),
-                _ => (&mut self.due, &mut self.due_alone),
-            };
-            due.set(number, flow.reserve.at);
-            other.remove(number);
+            self.due.set(number, flow.reserve.at);
         } else {
             self.due.remove(number);
-            self.due_alone.remove(number);
         }
     }
 
@@ -46,25 +39,11 @@ impl Scheduler {
 
     /// The reservation clock waits for a flow that has waited for longer than the slack: there is more promised than the array gives.
     pub(crate) fn hold_clock(&mut self, now: u64) {
-        let Some((due, number)) = self.due.first().into_iter().chain(self.due_alone.first()).min() else {
-            return;
-        };
+        let Some((due, number)) = self.due.first() else { return };
         if self.flows[number as usize].pressure.is_hopeless(now) {
             return;
         }
         let behind = self.clock(now).saturating_sub(due);
         self.held_ns += behind.saturating_sub(SLACK_NS);
-    }
-
-    /// The first request of a flow comes. The reservation clock waits for a flow that was answered so late that it lags by more than the slack, too.
-    pub(crate) fn begin(&mut self, now: u64, number: u32) {
-        let clock = self.clock(now);
-        let flow = &mut self.flows[number as usize];
-        let goes_on = flow.goes_on(now, clock);
-        if self.settings.depth_adapts && flow.minimum > 0 && !flow.pressure.is_hopeless(now) {
-            self.held_ns += clock.saturating_sub(flow.kept.at).saturating_sub(SLACK_NS);
-        }
-        let clock = self.clock(now);
-        self.flows[number as usize].begin(clock, self.turn, self.settings.unit_bytes, goes_on);
     }
 }

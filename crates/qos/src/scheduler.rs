@@ -24,11 +24,18 @@ pub struct Settings {
     pub depth_max: u32,
     /// Whether there are fewer when a minimum needs it.
     pub depth_adapts: bool,
+    /// Whether a slot is kept for a moment for who is about to ask again.
+    pub anticipates: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { unit_bytes: UNIT_BYTES_DEFAULT, depth_max: DEPTH_MAX_DEFAULT, depth_adapts: true }
+        Settings {
+            unit_bytes: UNIT_BYTES_DEFAULT,
+            depth_max: DEPTH_MAX_DEFAULT,
+            depth_adapts: true,
+            anticipates: true,
+        }
     }
 }
 
@@ -87,14 +94,13 @@ pub struct Scheduler {
     pub(crate) requests: Requests,
     pub(crate) waiting: u32,
     pub(crate) below: u32,
-    /// Flows that wait and may be served: by when their minimum is due, with and without others of theirs below, and by their turn.
+    /// Flows that wait and may be served: by when their minimum is due, and by their turn.
     pub(crate) due: Heap,
-    pub(crate) due_alone: Heap,
     pub(crate) turns: Heap,
     /// Flows that wait for their maximum, by when it lets them.
     pub(crate) limited: Heap,
-    /// Flows with a minimum that ask, by until when it is kept.
-    pub(crate) owed: Heap,
+    /// Flows with a minimum that were answered a moment ago and have nothing waiting, by when their minimum is due.
+    pub(crate) awaited: Heap,
     /// How far the reservation clock is behind.
     pub(crate) held_ns: u64,
     /// The turn that was served last.
@@ -119,10 +125,9 @@ impl Scheduler {
             waiting: 0,
             below: 0,
             due: Heap::default(),
-            due_alone: Heap::default(),
             turns: Heap::default(),
             limited: Heap::default(),
-            owed: Heap::default(),
+            awaited: Heap::default(),
             held_ns: 0,
             turn: 0,
             part: None,
@@ -165,7 +170,7 @@ impl Scheduler {
                 self.flows.len() as u32 - 1
             }
         };
-        for heap in [&mut self.due, &mut self.due_alone, &mut self.turns, &mut self.limited, &mut self.owed] {
+        for heap in [&mut self.due, &mut self.turns, &mut self.limited, &mut self.awaited] {
             heap.grow(self.flows.len());
         }
         self.apply_policy(now, number, policy);
@@ -194,7 +199,7 @@ impl Scheduler {
     fn apply_policy(&mut self, now: u64, number: u32, policy: Policy) {
         let clock = self.clock(now);
         self.flows[number as usize].set_policy(policy, self.settings.unit_bytes, now, clock);
-        self.owed.remove(number);
+        self.awaited.remove(number);
         self.place(now, number);
     }
 
@@ -203,7 +208,7 @@ impl Scheduler {
         let known = &mut self.flows[flow.0 as usize];
         assert!(known.in_use && known.clients == 0, "a flow is removed while it has clients");
         known.in_use = false;
-        self.owed.remove(flow.0);
+        self.awaited.remove(flow.0);
         self.free_flows.push(flow.0);
     }
 
@@ -251,10 +256,11 @@ impl Scheduler {
         }
         old.window.changed(now, old.outstanding());
         self.place(now, from);
-        if waiting > 0 && self.flows[flow.0 as usize].waiting == 0 {
-            self.begin(now, flow.0);
-        }
+        let (clock, turn) = (self.clock(now), self.turn);
         let new = &mut self.flows[flow.0 as usize];
+        if waiting > 0 && new.waiting == 0 {
+            new.begin(now, clock, turn, self.settings.unit_bytes);
+        }
         new.clients += 1;
         new.waiting += waiting;
         new.below += below;
@@ -263,6 +269,7 @@ impl Scheduler {
         }
         new.window.changed(now, new.outstanding());
         self.clients[number].flow = flow.0;
+        self.awaited.remove(flow.0);
         self.place(now, flow.0);
         self.depth.look_soon(now);
     }
@@ -313,28 +320,26 @@ impl Scheduler {
     /// A request of a client: it waits until it is dispatched.
     pub fn submit(&mut self, now: u64, client: ClientId, bytes: u64, cookie: u64) -> RequestId {
         self.meter.elapse(now);
-        let unit_bytes = self.settings.unit_bytes;
+        let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
         let known = &mut self.clients[client.0 as usize];
         assert!(known.in_use, "a request of a client that is not there");
         let id = self.requests.push(&mut known.queue, (client.0, bytes, cookie), now);
         known.waiting += 1;
         let (number, is_first) = (known.flow, known.waiting == 1);
-        if is_first {
-            self.flows[number as usize].ring.push(&mut self.clients, client.0);
-        }
-        let begins = self.flows[number as usize].waiting == 0;
-        if begins {
-            self.begin(now, number);
-        }
         let flow = &mut self.flows[number as usize];
-        if flow.minimum > 0 {
-            self.owed.set(number, flow.kept.at);
+        if is_first {
+            flow.ring.push(&mut self.clients, client.0);
+        }
+        let begins = flow.waiting == 0;
+        if begins {
+            flow.begin(now, clock, turn, unit_bytes);
         }
         flow.waiting += 1;
         self.waiting += 1;
         flow.window.begun_bytes += bytes.max(unit_bytes);
         flow.window.changed(now, flow.outstanding());
         if begins {
+            self.awaited.remove(number);
             self.place(now, number);
         }
         id

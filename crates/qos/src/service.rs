@@ -4,6 +4,10 @@ use crate::coordinate::Elsewhere;
 use crate::queue::{Place, RequestId};
 use crate::scheduler::{ClientId, Dispatch, Next, Phase, Scheduler};
 
+/// A slot is kept for this time at least: less is lost between two calls of one program.
+const AWAIT_NS_MIN: u64 = 100_000;
+/// And for no longer: of a drive's service of 4 ms it is a quarter.
+const AWAIT_NS_MAX: u64 = 1_000_000;
 /// What a part of a shared array may catch up.
 const PART_LATE_NS: u64 = 25_000_000;
 
@@ -20,33 +24,40 @@ impl Scheduler {
     }
 
     fn choose(&mut self, now: u64) -> Next {
-        if self.waiting == 0 {
+        if self.waiting == 0 || self.below >= self.depth.now() {
             return Next::Idle;
         }
         if let Some((_, allowed)) = self.part.filter(|(_, allowed)| allowed.at > now) {
             return Next::WaitUntil(allowed.at);
         }
-        if let Some(number) = self.due_now(now) {
+        if let Some((due, number)) = self.due.first()
+            && due <= self.clock(now)
+        {
             return Next::Dispatch(self.dispatch(now, number, Phase::Minimum));
         }
-        if let Some((_, number)) = self.turns.first()
-            && self.has_place_for_others(now)
-        {
-            return Next::Dispatch(self.dispatch(now, number, Phase::Weight));
+        let limited = self.limited.first().map(|(free_at, _)| free_at);
+        let Some((_, number)) = self.turns.first() else {
+            return limited.map_or(Next::Idle, Next::WaitUntil);
+        };
+        match self.kept_until(now) {
+            Some(until) => Next::WaitUntil(limited.map_or(until, |at| at.min(until))),
+            None => Next::Dispatch(self.dispatch(now, number, Phase::Weight)),
         }
-        // Whose maximum lets it be served, or whose minimum is due although there is no place for others.
-        let allowed = self.limited.first().map(|(free_at, _)| free_at);
-        let due = self.due_alone.first().map(|(due, _)| due.saturating_add(self.held_ns));
-        let due = due.filter(|_| self.has_place_for_one());
-        allowed.into_iter().chain(due).min().map_or(Next::Idle, Next::WaitUntil)
     }
 
-    /// The flow whose minimum has been due for longest, of those that may go below.
-    fn due_now(&mut self, now: u64) -> Option<u32> {
-        let alone = self.due_alone.first().filter(|_| self.has_place_for_one());
-        let more = self.due.first().filter(|_| self.has_place());
-        let (due, number) = alone.into_iter().chain(more).min()?;
-        (due <= self.clock(now)).then_some(number)
+    /// Until when the last free slot is kept for a flow whose minimum is due and who is about to ask again.
+    fn kept_until(&mut self, now: u64) -> Option<u64> {
+        while let Some((due, number)) = self.awaited.first() {
+            if due > self.clock(now) {
+                return None;
+            }
+            let until = self.flows[number as usize].awaited_until;
+            if until > now {
+                return Some(until).filter(|_| self.below + 1 == self.depth.now());
+            }
+            self.awaited.remove(number);
+        }
+        None
     }
 
     fn dispatch(&mut self, now: u64, number: u32, phase: Phase) -> Dispatch {
@@ -61,7 +72,6 @@ impl Scheduler {
         let request = self.requests.get(id);
         (request.place, request.since, request.phase) = (Place::Below, now, phase);
         self.below += 1;
-        let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
         flow.below += 1;
         match phase {
@@ -76,11 +86,7 @@ impl Scheduler {
                 flow.charge(now, bytes, cost);
             }
         }
-        flow.keep(clock, cost);
-        flow.pressure.dispatched(self.below, flow.below, flow.outstanding());
-        if flow.minimum > 0 {
-            self.owed.set(number, flow.kept.at);
-        }
+        flow.pressure.dispatched(self.below, flow.waiting + flow.below);
         if let Some((rate, allowed)) = &mut self.part {
             allowed.raise_to(now.saturating_sub(PART_LATE_NS));
             allowed.spend(cost, *rate);
@@ -111,14 +117,21 @@ impl Scheduler {
         self.below -= 1;
         self.meter.served_bytes += cost;
         let number = known.flow;
+        let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
         flow.below -= 1;
         flow.answered(now);
         flow.window.served_bytes += cost;
         flow.window.changed(now, flow.outstanding());
         flow.pressure.answered(now.saturating_sub(ended.since), cost);
-        if flow.below == 0 && flow.waiting > 0 {
-            self.place(now, number);
+        let may_be_awaited = self.settings.anticipates
+            && flow.minimum > 0
+            && flow.waiting == 0
+            && flow.think_ns <= AWAIT_NS_MAX
+            && !flow.pressure.is_hopeless(now);
+        if may_be_awaited {
+            flow.awaited_until = now + (2 * flow.think_ns).clamp(AWAIT_NS_MIN, AWAIT_NS_MAX);
+            self.awaited.set(number, flow.reserve.at.max(clock.saturating_sub(crate::flow::SLACK_NS)));
         }
     }
 

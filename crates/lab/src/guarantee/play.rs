@@ -152,6 +152,7 @@ impl Nodes {
             depth_max: qos.array.depth,
             // A node sees its own VMs only: sending less at once would slow them and nobody else.
             depth_adapts: false,
+            anticipates: false,
         };
         let per_node = script.loads.len().div_ceil(nodes.max(1));
         Nodes { all: (0..nodes).map(|_| Node::new(world, settings, per_node)).collect(), per_node }
