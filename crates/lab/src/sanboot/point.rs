@@ -345,6 +345,6 @@ mod tests {
         }
         seeds.sort_unstable();
         seeds.dedup();
-        assert_eq!(seeds.len(), 6 * 3 * 16 * 3);
+        assert_eq!(seeds.len(), 6 * 4 * 16 * 3);
     }
 }
