@@ -72,7 +72,7 @@ cat >"$dir/smb.conf" <<CONF
   read only = no
 CONF
 printf '%s\n%s\n' "$USER_PASSWORD" "$USER_PASSWORD" | smbpasswd -c "$dir/smb.conf" -s -a "$user" >/dev/null
-smbd --foreground --no-process-group --configfile="$dir/smb.conf" --debug-stdout >"$dir/smbd.out" 2>&1 &
+setsid smbd --foreground --configfile="$dir/smb.conf" --debug-stdout >"$dir/smbd.out" 2>&1 &
 pids+=($!)
 wait_for "$port" Samba
 

@@ -38,7 +38,7 @@ pattern() {
 same() { qemu-img compare -f raw -F "$2" source.raw "$1"; }
 is_dynamic() { [ "$(stat -c %s "$1")" -lt $((SIZE_MIB << 20)) ]; }
 # Both of QEMU's ways to look: VHDX can be checked, VHD is read as a whole.
-opens() { qemu-img info -f "$2" "$1"; qemu-img map -f "$2" "$1" >/dev/null; [ "$2" != vhdx ] || qemu-img check -f vhdx "$1"; }
+opens() { qemu-img info -f "$2" "$1"; qemu-img map --output=json -f "$2" "$1" >/dev/null; [ "$2" != vhdx ] || qemu-img check -f vhdx "$1"; }
 child_of() { "$masu" vdisk create "$2" --parent "$1"; }
 # A server for the time of one command, which finds its address in NBD.
 over_nbd() {
