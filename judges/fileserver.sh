@@ -72,7 +72,8 @@ cat >"$dir/smb.conf" <<CONF
   read only = no
 CONF
 printf '%s\n%s\n' "$USER_PASSWORD" "$USER_PASSWORD" | smbpasswd -c "$dir/smb.conf" -s -a "$user" >/dev/null
-setsid smbd --foreground --configfile="$dir/smb.conf" --debug-stdout >"$dir/smbd.out" 2>&1 &
+# It ends its whole process group: one of its own.
+setsid smbd --foreground --no-process-group --configfile="$dir/smb.conf" --debug-stdout >"$dir/smbd.out" 2>&1 &
 pids+=($!)
 wait_for "$port" Samba
 
