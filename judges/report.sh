@@ -28,6 +28,7 @@ node web/test/browser.mjs "$OUT/report.html"
 # In virtual time every claim holds on any machine; two seeds of one model differ in nothing that shows.
 "$masu" verify diskstress --quick --out "$OUT/diskstress"
 "$masu" verify diskstress --quick --seed 2 --out "$OUT/diskstress_2" >/dev/null
-"$masu" compare "$OUT/diskstress" "$OUT/diskstress_2" --out "$OUT/compare" | head -n 1
+"$masu" compare "$OUT/diskstress" "$OUT/diskstress_2" --out "$OUT/compare" >"$OUT/compare.txt"
+head -n 1 "$OUT/compare.txt"
 node web/test/browser.mjs "$OUT/diskstress/report.html"
 node web/test/browser.mjs "$OUT/compare/report.html"
