@@ -126,10 +126,10 @@ impl Table {
         self.put(self.shape.index(block), entry);
     }
 
-    /// Where the bitmap block of a chunk lies.
+    /// Where the bitmap block of a chunk lies. Without a parent the last chunk has no entry for one, whatever a damaged table says of its blocks.
     pub(super) fn bitmap(&self, chunk: u64) -> Option<u64> {
-        let entry = self.entries[self.shape.bitmap_index(chunk)];
-        (entry & 7 == 6).then(|| place(entry))
+        let entry = self.entries.get(self.shape.bitmap_index(chunk))?;
+        (entry & 7 == 6).then(|| place(*entry))
     }
 
     pub(super) fn set_bitmap(&mut self, chunk: u64, at: u64) {
@@ -246,6 +246,14 @@ mod tests {
 
     fn shape(has_parent: bool) -> Shape {
         Shape { len_bytes: 10 << 30, block_bytes: 2 << 20, sector_bytes: 512, has_parent }
+    }
+
+    #[test]
+    fn a_partial_block_of_a_disk_without_a_parent_has_no_bitmap() {
+        let mut table = Table::empty(Shape { len_bytes: 4 << 20, block_bytes: 1 << 20, ..shape(false) });
+        table.set(0, State::Partial(4 << 20));
+        assert_eq!(table.bitmap(0), None);
+        assert_eq!(table.faults(&[], 16 << 20), ["block 0 has state 7"]);
     }
 
     #[test]
