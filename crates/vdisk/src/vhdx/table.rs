@@ -223,7 +223,8 @@ impl Table {
         let (mut gaps, mut end) = (Vec::new(), super::HEAD_BYTES);
         for (from, to) in taken {
             let mut place = end;
-            while place + self.shape.block_bytes <= from {
+            // More than the disk has entries are of no use, and a damaged table may leave room for any number.
+            while place + self.shape.block_bytes <= from && gaps.len() < self.entries.len() {
                 gaps.push(place);
                 place += self.shape.block_bytes;
             }
@@ -234,10 +235,13 @@ impl Table {
     }
 }
 
+/// No file is as long: what an entry says to lie behind it is past the end in any case, and can be reckoned with.
+const PLACE_MAX: u64 = 1 << 62;
+
 /// The byte at which an entry says that something lies.
 fn place(entry: u64) -> u64 {
     // Bits 20 and up count MiB: as they stand they are bytes.
-    entry & !(MIB - 1)
+    (entry & !(MIB - 1)).min(PLACE_MAX)
 }
 
 #[cfg(test)]
@@ -246,6 +250,15 @@ mod tests {
 
     fn shape(has_parent: bool) -> Shape {
         Shape { len_bytes: 10 << 30, block_bytes: 2 << 20, sector_bytes: 512, has_parent }
+    }
+
+    #[test]
+    fn a_block_that_lies_beyond_all_files_makes_no_more_gaps_than_there_are_blocks() {
+        let mut table = Table::empty(shape(false));
+        table.set(0, State::Full(!(MIB - 1)));
+        let (gaps, end) = table.gaps(&[]);
+        assert_eq!((gaps.len(), end > 1 << 62), (5122, true));
+        assert_eq!(table.faults(&[], 16 << 20).len(), 1);
     }
 
     #[test]
