@@ -14,14 +14,8 @@ if ! command -v smbd >/dev/null || ! command -v smbpasswd >/dev/null; then
   echo "fileserver: Samba is missing; run make setup" >&2; exit 2
 fi
 
-listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 10000))
-    listens "$port" || { echo "$port"; return; }
-  done
-}
+# shellcheck source=judges/ports.sh
+. judges/ports.sh
 
 mkdir -p target/judges
 dir=$(mktemp -d target/judges/samba.XXXXXX)

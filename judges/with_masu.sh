@@ -44,14 +44,8 @@ done
 masu=${MASU:-target/release/masu}
 [ -x "$masu" ] || { echo "with_masu: $masu is missing; run make build" >&2; exit 2; }
 
-listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 10000))
-    listens "$port" || { echo "$port"; return; }
-  done
-}
+# shellcheck source=judges/ports.sh
+. judges/ports.sh
 
 mkdir -p target/judges
 dir=$(mktemp -d target/judges/array.XXXXXX)
