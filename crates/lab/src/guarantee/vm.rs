@@ -6,19 +6,13 @@ use std::rc::Rc;
 use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
 use block::Pieces;
-use scsi::{Request, Status, TaskAttribute};
+use scsi::Status;
 use world::{Buf, Data, World};
 
 use super::node::Node;
 use crate::hosts::Disk;
 use crate::load::access::{Op, Walk};
-
-/// READ(16) and WRITE(16), SBC-4.
-const READ_16: u8 = 0x88;
-const WRITE_16: u8 = 0x8a;
-const BLOCK_BYTES: u64 = 512;
-/// A LU has a few things to say at first, and then no more (SPC-5 5.14).
-const ATTENTIONS_MAX: usize = 8;
+use crate::modelled::{self, notice_attentions};
 
 /// How a VM comes to its disk.
 #[derive(Clone)]
@@ -33,11 +27,7 @@ impl Route {
     /// Takes notice of what the LU has to say at first.
     pub(super) async fn greet(&self) {
         let Route::Local(session, lun) = self else { return };
-        for _ in 0..ATTENTIONS_MAX {
-            if session.execute(*lun, request([0; 16], Pieces::new(), 0, 1)).await.status == Status::Good {
-                return;
-            }
-        }
+        notice_attentions(session, *lun).await;
     }
 
     async fn execute(&self, op: Op, zeros: &Data, tag: u64) -> Result<()> {
@@ -45,15 +35,11 @@ impl Route {
             Route::Session(disk) if op.reads => disk.read(op.at, op.len).await.map(drop)?,
             Route::Session(disk) => disk.write(op.at, zeros.slice(..op.len as usize).into()).await?,
             Route::Local(session, lun) => {
-                let mut cdb = [0; 16];
-                cdb[0] = if op.reads { READ_16 } else { WRITE_16 };
-                cdb[2..10].copy_from_slice(&(op.at / BLOCK_BYTES).to_be_bytes());
-                cdb[10..14].copy_from_slice(&((op.len / BLOCK_BYTES) as u32).to_be_bytes());
-                let (out, most) = match op.reads {
-                    true => (Pieces::new(), op.len as u32),
-                    false => (Pieces::from(zeros.slice(..op.len as usize)), 0),
+                let request = match op.reads {
+                    true => modelled::read(op.at, op.len, tag),
+                    false => modelled::write(op.at, Pieces::from(zeros.slice(..op.len as usize)), tag),
                 };
-                let response = session.execute(*lun, request(cdb, out, most, tag)).await;
+                let response = session.execute(*lun, request).await;
                 if response.status != Status::Good {
                     bail!("{op:?}: the array answered {:?}, sense {:02x?}", response.status, response.sense);
                 }
@@ -61,10 +47,6 @@ impl Route {
         }
         Ok(())
     }
-}
-
-fn request(cdb: [u8; 16], data_out: Pieces, data_in_max: u32, tag: u64) -> Request {
-    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag }
 }
 
 /// An I/O that ended.

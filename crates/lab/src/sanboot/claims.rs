@@ -20,6 +20,19 @@ pub(crate) struct Judged {
     pub(crate) note: Option<String>,
 }
 
+/// Judges a claim by its bound.
+pub(crate) fn judged(
+    name: &str,
+    unit: &'static str,
+    published: Option<&'static str>,
+    bound: Bound,
+    estimate: Option<Estimate>,
+    figure: &'static str,
+) -> Judged {
+    let verdict = bound.judge(estimate.as_ref());
+    Judged { name: name.into(), unit, published, bound, estimate, verdict, figure, note: None }
+}
+
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
@@ -103,18 +116,6 @@ pub(crate) fn orderings(survey: &Survey<'_>) -> Vec<Judged> {
     out.extend(sequential(survey));
     out.extend(advice(survey));
     out
-}
-
-fn judged(
-    name: &str,
-    unit: &'static str,
-    published: Option<&'static str>,
-    bound: Bound,
-    estimate: Option<Estimate>,
-    figure: &'static str,
-) -> Judged {
-    let verdict = bound.judge(estimate.as_ref());
-    Judged { name: name.into(), unit, published, bound, estimate, verdict, figure, note: None }
 }
 
 fn random(survey: &Survey<'_>) -> Vec<Judged> {

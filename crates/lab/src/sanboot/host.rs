@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
 use block::Pieces;
 use hdrhistogram::Histogram;
-use scsi::{Request, Status, TaskAttribute};
+use scsi::Status;
 use world::{Buf, Data, Drive, Instant, Rng, World};
 use world_model::Link;
 use world_model::station::Station;
@@ -20,15 +20,12 @@ use world_model::station::Station;
 use super::results::{Pattern, ServerRate};
 use super::scenario::Sanboot;
 use crate::hosts::Disk;
+use crate::modelled::{self, notice_attentions};
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
 const COMMAND_BYTES: u64 = 48;
-const BLOCK_BYTES: u64 = 512;
 /// Response times are kept from 1 µs to this long, to three digits.
 const RESPONSE_US_MAX: u64 = 1_000_000_000;
-/// READ(16) and WRITE(16), SBC-4.
-const READ_16: u8 = 0x88;
-const WRITE_16: u8 = 0x8a;
 
 /// Where a server's disk is.
 pub(super) enum Target {
@@ -301,13 +298,10 @@ impl Ramp {
     async fn execute(&self, session: &LocalSession, server: &Server, op: Op, bytes: u64) -> Result<()> {
         let tag = server.tag.get() + 1;
         server.tag.set(tag);
-        let mut cdb = [0; 16];
-        cdb[0] = if op.reads { READ_16 } else { WRITE_16 };
-        cdb[2..10].copy_from_slice(&(op.at / BLOCK_BYTES).to_be_bytes());
-        cdb[10..14].copy_from_slice(&((bytes / BLOCK_BYTES) as u32).to_be_bytes());
-        let data_out = if op.reads { Pieces::new() } else { Pieces::from(self.content.clone()) };
-        let request =
-            Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: bytes as u32, tag };
+        let request = match op.reads {
+            true => modelled::read(op.at, bytes, tag),
+            false => modelled::write(op.at, Pieces::from(self.content.clone()), tag),
+        };
         self.executed.set(self.executed.get() + 1);
         let response = session.execute(Lun(0), request).await;
         if response.status != Status::Good || (op.reads && response.data_in.len() as u64 != bytes) {
@@ -349,18 +343,7 @@ impl Ramp {
     pub(super) async fn log_in(&self) -> Result<()> {
         for server in &self.servers {
             let Target::Lu(session) = &server.target else { continue };
-            let test_unit_ready = Request {
-                cdb: [0; 16],
-                attribute: TaskAttribute::Simple,
-                data_out: Pieces::new(),
-                data_in_max: 0,
-                tag: u64::MAX,
-            };
-            for _ in 0..ATTENTIONS_MAX {
-                if session.execute(Lun(0), test_unit_ready.clone()).await.status == Status::Good {
-                    break;
-                }
-            }
+            notice_attentions(session, Lun(0)).await;
         }
         Ok(())
     }
@@ -380,6 +363,3 @@ impl Ramp {
         self.servers.iter().map(|server| server.path.borrow().busy_ns(now_ns)).collect()
     }
 }
-
-/// A LU has a few things to say at first, and then no more.
-const ATTENTIONS_MAX: usize = 8;

@@ -3,7 +3,7 @@
 use diskstress::Direction;
 
 use super::results::{On, Run, names, processor, speed};
-use crate::sanboot::claims::{Bound, Judged};
+use crate::sanboot::claims::{Bound, Judged, judged};
 use crate::stats::Estimate;
 
 /// A difference that an engineer would act on. Published is "no material difference", without a number: this is our judgement.
@@ -14,18 +14,6 @@ const EQUAL_PERCENT: f64 = 5.0;
 const RISE: (f64, f64) = (1.05, 2.0);
 /// The virtual machine's: none.
 const FLAT: (f64, f64) = (0.97, 1.03);
-
-fn judged(
-    name: &str,
-    unit: &'static str,
-    published: Option<&'static str>,
-    bound: Bound,
-    estimate: Option<Estimate>,
-    figure: &'static str,
-) -> Judged {
-    let verdict = bound.judge(estimate.as_ref());
-    Judged { name: name.into(), unit, published, bound, estimate, verdict, figure, note: None }
-}
 
 /// Everything, most important first.
 pub(super) fn judge(run: &Run, is_model: bool) -> Vec<Judged> {

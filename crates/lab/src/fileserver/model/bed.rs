@@ -11,9 +11,9 @@ use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning,
     VolumeConfig,
 };
-use array::{Config, DriveSpec, LocalSession, Lun};
+use array::{Config, DriveSpec, Lun};
 use block::Pieces;
-use scsi::{Request, Status, TaskAttribute};
+use scsi::Status;
 use world::{Buf, World};
 use world_model::{DiskSpec, DisksImage, Loss, Model};
 
@@ -22,7 +22,7 @@ use super::disk::{FILE_AT, Format, Vdisk};
 use super::volume::Layout;
 use crate::drives;
 use crate::files::Plan;
-use crate::modelled::{Started, start};
+use crate::modelled::{self, Started, notice_attentions, start};
 
 const TARGET: &str = "iqn.2026-11.model:array";
 /// Disks that only hold content while an array is made.
@@ -30,8 +30,6 @@ const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 /// The LU has room for the disk, its tables and what the host's file system needs: an eighth of a percent each, and a round GiB.
 const LU_MORE_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 512;
-/// WRITE(16), SBC-4.
-const WRITE_16: u8 = 0x8a;
 
 /// What is made.
 #[derive(Clone, Debug)]
@@ -122,9 +120,10 @@ impl Bed {
 async fn touch_pages(started: &Started, server: u32, written: u64, page_bytes: u64) -> Result<()> {
     let session =
         started.port.open(&initiator(server), [0; 6]).map_err(|e| anyhow::anyhow!("refused: {e:?}"))?;
-    log_in(&session).await;
+    notice_attentions(&session, Lun(0)).await;
+    let block = Buf::shared_zeros(BLOCK_BYTES as usize).freeze();
     for at in (0..written.max(FILE_AT)).step_by(page_bytes as usize) {
-        let response = session.execute(Lun(0), write_16(at, BLOCK_BYTES, 0)).await;
+        let response = session.execute(Lun(0), modelled::write(at, Pieces::from(block.clone()), 0)).await;
         ensure!(response.status == Status::Good, "a page at {at} cannot be written: {:02x?}", response.sense);
     }
     Ok(())
@@ -145,33 +144,6 @@ async fn fill_pools(started: &mut Started, config: Config, free_bytes: u64) -> R
     }
     started.array.apply(config.clone()).await?;
     Ok(config)
-}
-
-/// The power-on attention of a LU is taken notice of (SPC-5 5.14): after it commands are executed.
-pub(super) async fn log_in(session: &LocalSession) {
-    /// A LU has a few things to say at first, and then no more.
-    const ATTENTIONS_MAX: usize = 8;
-    let test_unit_ready = Request {
-        cdb: [0; 16],
-        attribute: TaskAttribute::Simple,
-        data_out: Pieces::new(),
-        data_in_max: 0,
-        tag: u64::MAX,
-    };
-    for _ in 0..ATTENTIONS_MAX {
-        if session.execute(Lun(0), test_unit_ready.clone()).await.status == Status::Good {
-            break;
-        }
-    }
-}
-
-fn write_16(at: u64, bytes: u64, tag: u64) -> Request {
-    let mut cdb = [0; 16];
-    cdb[0] = WRITE_16;
-    cdb[2..10].copy_from_slice(&(at / BLOCK_BYTES).to_be_bytes());
-    cdb[10..14].copy_from_slice(&((bytes / BLOCK_BYTES) as u32).to_be_bytes());
-    let data_out = Pieces::from(Buf::shared_zeros(bytes as usize).freeze());
-    Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max: 0, tag }
 }
 
 /// A group that a pool gets while it is in use.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use array::{LocalSession, Lun};
 use block::Pieces;
-use scsi::{Request, Status, TaskAttribute};
+use scsi::Status;
 use world::{Buf, Data, Instant, World};
 use world_model::Link;
 use world_model::station::Station;
@@ -21,14 +21,11 @@ use world_model::station::Station;
 use super::super::scenario::Fileserver;
 use super::disk::{Format, Vdisk, Writes};
 use super::volume::Range;
+use crate::modelled;
 use crate::scenario::Time;
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
 const COMMAND_BYTES: u64 = 48;
-const BLOCK_BYTES: u64 = 512;
-/// READ(16) and WRITE(16), SBC-4.
-const READ_16: u8 = 0x88;
-const WRITE_16: u8 = 0x8a;
 /// The longest command: that of the largest transfer of a scenario, with what a block of a virtual disk makes of it.
 const COMMAND_BYTES_MAX: u64 = 4 << 20;
 
@@ -239,16 +236,12 @@ impl GuestDisk {
     async fn execute(&self, range: Range, reads: bool) -> Result<Ended> {
         let tag = self.tag.get() + 1;
         self.tag.set(tag);
-        let mut cdb = [0; 16];
-        cdb[0] = if reads { READ_16 } else { WRITE_16 };
-        cdb[2..10].copy_from_slice(&(range.at / BLOCK_BYTES).to_be_bytes());
-        cdb[10..14].copy_from_slice(&((range.bytes / BLOCK_BYTES) as u32).to_be_bytes());
-        let data_out = match reads {
-            true => Pieces::new(),
-            false => Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize)),
+        let request = match reads {
+            true => modelled::read(range.at, range.bytes, tag),
+            false => {
+                modelled::write(range.at, Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize)), tag)
+            }
         };
-        let data_in_max = if reads { range.bytes as u32 } else { 0 };
-        let request = Request { cdb, attribute: TaskAttribute::Simple, data_out, data_in_max, tag };
         let response = self.session.execute(Lun(0), request).await;
         if response.status == Status::Good {
             return Ok(Ended::Done);

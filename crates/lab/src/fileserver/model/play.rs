@@ -5,21 +5,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use array::Array;
 use array::status::ControllerStatus;
+use array::{Array, Lun};
 use scsi::OpClass;
 use world::World;
 use world_model::drives::Usage;
 use world_model::{Disk, Model};
 
 use super::super::scenario::Fileserver;
-use super::bed::{Bed, drives_of, initiator, log_in, volume};
+use super::bed::{Bed, drives_of, initiator, volume};
 use super::client::Load;
 use super::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
 use super::path::{DiskTally, Fabric, GuestDisk};
 use super::server::{Server, ServerTally};
 use super::volume::Layout;
 use crate::files::Plan;
+use crate::modelled::notice_attentions;
 
 /// Everything that runs.
 pub(super) struct Stage {
@@ -59,7 +60,7 @@ impl Stage {
         for number in 0..bed.shape.servers {
             let session = started.port.open(&initiator(number), [0; 6]);
             let session = session.map_err(|e| anyhow::anyhow!("server {number} is refused: {e:?}"))?;
-            log_in(&session).await;
+            notice_attentions(&session, Lun(0)).await;
             let disk = GuestDisk::new(&fabric, session, bed.vdisk.clone());
             let rng = world.random(&format!("server {number}"));
             let server = Rc::new(Server::new(scenario, (disk, &set.layout), os_cache, rng));
