@@ -121,7 +121,6 @@ sim: tools ## power cuts at persistence points and at random, drives lost with t
 	@$(STEP) "sim, its own tests" cargo test --quiet --locked --profile sim --package xtask
 	@$(STEP) "sim, lives of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --steps 2000
 	@$(STEP) "sim, one in $(SIM_ONE_IN) persistence points of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS) --one-in $(SIM_ONE_IN)
-	@$(STEP) "virtual disks, the power cut at every point" cargo test --quiet --locked --profile sim --package vdisk --test power_cuts -- --include-ignored
 	@$(STEP) "sim, $(SIM_CRASHES) crashes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --crashes $(SIM_CRASHES)
 
 .PHONY: bench
@@ -153,6 +152,7 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 .PHONY: soak
 soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges
 	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=200 SIM_ONE_IN=1 SIM_CRASHES=100000
+	@$(STEP) "virtual disks, the power cut at every point" cargo test --quiet --locked --profile sim --package vdisk --test power_cuts -- --include-ignored
 	@for stack in $(GROUPS); do $(STEP) "sim, every persistence point of $$stack" $(SIM) --stack $$stack --seed $$RANDOM --every-point --steps 2000; done
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done

@@ -180,7 +180,7 @@ fn points_of_differencing_images_open_and_keep_what_was_flushed() {
 }
 
 #[test]
-#[ignore = "minutes: make sim runs it"]
+#[ignore = "minutes: make soak runs it"]
 fn every_point_of_every_kind_opens_and_keeps_what_was_flushed() {
     for kinds in [Kinds::Vhd, Kinds::VhdChild, Kinds::Vhdx, Kinds::VhdxChild] {
         assert!(strike(kinds, 1) > OPERATIONS as u64 / 2);
