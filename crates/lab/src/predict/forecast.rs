@@ -230,7 +230,7 @@ fn notes(plan: &Plan, ramp: &Ramp) -> Vec<String> {
                 .to_owned(),
         ),
         (false, Law::Memory) => out.push(
-            "the cache is full of writes: a group destages the faster the more of its memory it has, and all servers get the same"
+            "the cache is full of writes: all servers get what the fullest groups destage of each, and that is less the more data there is"
                 .to_owned(),
         ),
         _ => {}

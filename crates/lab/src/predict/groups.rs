@@ -4,9 +4,9 @@
 //!
 //! * **hits**: a group with k servers needs `a + b/n` for an I/O, for each server's share of the cache falls as 1/n and with it what the
 //!   cache has;
-//! * **memory**: the cache is full of writes, and a group destages `c + B·m` per second with the share m of that memory: the more waits for
-//!   it, the longer its runs and the shorter its seeks. Every server waits for the same memory, so all get the same rate x, and the groups
-//!   share the memory so that each destages what its servers write: `Σ m_k(x) = 1`.
+//! * **memory**: the cache is full of writes. Every server waits for the same memory and the array destages of each in turn, so all get the same rate
+//!   x, that of the fullest groups, and of each as much waits: a share of the memory that falls as 1/n. The more of a server's data waits, the
+//!   longer the runs and the shorter the seeks: with k servers on the fullest groups, `x = e^a · n^−p`, more by a factor where not all are full.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,8 @@ use super::line::Line;
 
 /// Points that a class's line is laid through: those nearest to what is predicted.
 const NEAREST: usize = 3;
-/// Points that tell a floor from the bend of the law.
-const FLOOR_POINTS: usize = 3;
-/// What emptier groups hold of the memory, over what is measured by, is between nothing and this.
-const OTHERS_MAX: f64 = 3.0;
-/// Halvings in the search for the common rate: to a billionth.
-const HALVINGS: usize = 40;
+/// Where no point tells how the rate falls, all servers share what was measured.
+const POWER_UNKNOWN: f64 = -1.0;
 
 /// How a group's rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +34,19 @@ pub(super) struct Bounding {
     pub(super) kind: usize,
 }
 
-/// What a group destages: `floor + growing · m`.
+/// What each server writes when so many have their data there: `ln x = one_log + power · ln n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Destaging {
-    floor_per_s: f64,
-    growing_per_s: f64,
-    /// The same without a floor.
-    proportion_per_s: f64,
+pub(super) struct Falling {
+    one_log: f64,
+    power: f64,
+    /// With fewer it was not seen to bound anybody, and does not.
+    from: u32,
+}
+
+impl Falling {
+    fn log_at(&self, files_of: u32) -> f64 {
+        self.one_log + self.power * f64::from(files_of).ln()
+    }
 }
 
 /// What an I/O needs of a group: a line through the states nearest to what is predicted, and what was seen before.
@@ -83,18 +85,11 @@ impl Mixed {
     }
 }
 
-/// What emptier groups hold of the memory: as their law says or in proportion to their rate, times a factor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Others {
-    in_proportion: bool,
-    by: f64,
-}
-
 /// By the servers on a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Groups {
     Hits { by_each: BTreeMap<u32, Nearing>, mixed: Mixed },
-    Memory { by_each: BTreeMap<u32, Destaging>, others: Others },
+    Memory { by_each: BTreeMap<u32, Falling>, emptier_log: f64 },
 }
 
 impl Groups {
@@ -107,9 +102,9 @@ impl Groups {
                 Groups::Hits { by_each, mixed }
             }
             Law::Memory => {
-                let by_each = destaging(states, bounding);
-                let others = others(states, bounding, &by_each);
-                Groups::Memory { by_each, others }
+                let by_each = falling(states, bounding);
+                let emptier_log = beside_emptier(states, bounding, &by_each);
+                Groups::Memory { by_each, emptier_log }
             }
         }
     }
@@ -124,11 +119,7 @@ impl Groups {
                 }
             }
             Groups::Memory { by_each, .. } => {
-                for line in by_each.values_mut() {
-                    line.floor_per_s *= times;
-                    line.growing_per_s *= times;
-                    line.proportion_per_s *= times;
-                }
+                by_each.values_mut().for_each(|line| line.one_log += times.ln());
             }
         }
         self
@@ -142,18 +133,21 @@ impl Groups {
         }
     }
 
-    /// What one group of each share gives at most, in I/Os per second.
-    pub(super) fn most_per_s(&self, servers: u32, shares: &[(u32, u32)]) -> Vec<f64> {
+    /// What one group of each share gives at most, in I/Os per second, when so many servers have their data there.
+    pub(super) fn most_per_s(&self, files_of: u32, shares: &[(u32, u32)]) -> Vec<f64> {
         match self {
             Groups::Hits { by_each, mixed } => {
                 let most = |(kind, (_, each)): (usize, &(u32, u32))| {
                     mixed.of(kind, shares)
-                        * by_each.get(each).map_or(f64::INFINITY, |seen| seen.most_per_s(servers))
+                        * by_each.get(each).map_or(f64::INFINITY, |seen| seen.most_per_s(files_of))
                 };
                 shares.iter().enumerate().map(most).collect()
             }
-            Groups::Memory { by_each, others } => {
-                let x = common_rate(by_each, *others, shares);
+            Groups::Memory { by_each, emptier_log } => {
+                let line = shares.first().and_then(|(_, fullest)| by_each.get(fullest));
+                let line = line.filter(|line| line.from <= files_of);
+                let log = |line: &Falling| line.log_at(files_of) + emptier_log * emptier(shares);
+                let x = line.map_or(f64::INFINITY, |line| log(line).exp());
                 shares.iter().map(|(_, each)| f64::from(*each) * x).collect()
             }
         }
@@ -167,7 +161,7 @@ fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
     for point in bounding.iter().filter(alike) {
         let state = &states[point.state];
         let shared = &state.groups[point.kind];
-        seen.entry(shared.each).or_default().entry(state.servers).or_default().push(1.0 / shared.iops);
+        seen.entry(shared.each).or_default().entry(state.files_of).or_default().push(1.0 / shared.iops);
     }
     let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let seen: BTreeMap<u32, BTreeMap<u32, f64>> = seen
@@ -209,7 +203,7 @@ fn mixed(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Neari
         let state = &states[point.state];
         let shared = &state.groups[point.kind];
         let Some(alike) = by_each.get(&shared.each) else { continue };
-        let more = (shared.iops * alike.line.at(state.servers)).ln();
+        let more = (shared.iops * alike.line.at(state.files_of)).ln();
         if point.kind > 0 {
             others.push(more);
             continue;
@@ -228,101 +222,58 @@ fn emptier(shares: &[(u32, u32)]) -> f64 {
     1.0 - f64::from(shares.first().map_or(0, |(count, _)| *count)) / f64::from(all.max(1))
 }
 
-/// From the states in which all groups in use have as many servers, so that each has the same share of the memory.
-fn destaging(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Destaging> {
+/// From the states in which all groups in use have as many servers.
+fn falling(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Falling> {
     let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
     for point in bounding.iter().filter(|point| states[point.state].groups.len() == 1) {
-        let shared = &states[point.state].groups[0];
-        let count = f64::from(shared.count);
-        // Relative distances; the more groups share the memory, the nearer to what is predicted, and the law bends.
-        let weight = (count.powi(3) / shared.iops).powi(2);
-        seen.entry(shared.each).or_default().push((1.0 / count, shared.iops, weight));
+        let state = &states[point.state];
+        let at = (f64::from(state.files_of).ln(), each_log(state), weight(state));
+        seen.entry(state.groups[0].each).or_default().push(at);
     }
-    let with_floor = |floor_per_s: f64, points: &[(f64, f64, f64)]| Destaging {
-        floor_per_s,
-        growing_per_s: slope_from(floor_per_s, points),
-        proportion_per_s: slope_from(0.0, points),
+    let differ = |points: &[(f64, f64, f64)]| points.iter().any(|point| point.0 != points[0].0);
+    let powers: BTreeMap<u32, f64> = seen
+        .iter()
+        .filter(|(_, points)| differ(points))
+        .map(|(each, points)| (*each, straight(points).1))
+        .collect();
+    // A class with points at one place falls as the nearest one does.
+    let power = |each: u32| {
+        let nearest = powers.iter().min_by_key(|(other, _)| other.abs_diff(each));
+        nearest.map_or(POWER_UNKNOWN, |(_, power)| *power)
     };
-    let of = |points: &Vec<(f64, f64, f64)>| {
-        let (floor, growing) = straight(points);
-        let floor = if growing < 0.0 { weighted_mean(points) } else { floor.max(0.0) };
-        with_floor(floor, points)
+    let least = |each: u32| {
+        let of =
+            bounding.iter().map(|point| &states[point.state]).filter(|state| state.groups[0].each == each);
+        of.map(|state| state.files_of).min().unwrap_or(0)
     };
-    let most = seen.values().map(Vec::len).max().unwrap_or(0).min(FLOOR_POINTS);
-    let enough = seen.iter().filter(|(_, points)| points.len() >= most.max(2));
-    let lines: BTreeMap<u32, Destaging> = enough.map(|(each, points)| (*each, of(points))).collect();
-    // Lone blocks cost the same however many share the group: where points are too few for a floor, that of the nearest class is taken.
-    let borrowed = |each: &u32, points: &Vec<(f64, f64, f64)>| {
-        let nearest = lines.iter().min_by_key(|(other, _)| other.abs_diff(*each));
-        let least = points.iter().map(|(_, rate, _)| *rate).fold(f64::INFINITY, f64::min);
-        with_floor(nearest.map_or(0.0, |(_, line)| line.floor_per_s).min(least), points)
+    let line = |(each, points): (&u32, &Vec<(f64, f64, f64)>)| {
+        let power = power(*each);
+        let ones: Vec<_> = points.iter().map(|(x, y, w)| (*x, y - power * x, *w)).collect();
+        (*each, Falling { one_log: weighted_mean(&ones), power, from: least(*each) })
     };
-    seen.iter()
-        .map(|(each, p)| (*each, lines.get(each).copied().unwrap_or_else(|| borrowed(each, p))))
-        .collect()
+    seen.iter().map(line).collect()
 }
 
-/// What emptier groups hold of the memory beside fuller ones: from the states in which the groups differ, the measure that is nearer to them.
-fn others(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Destaging>) -> Others {
-    let fits = [false, true].map(|in_proportion| {
-        let mut held = Vec::new();
-        for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
-            let state = &states[point.state];
-            let x = state.iops / f64::from(state.servers);
-            let shares = state.shares();
-            let each = |(count, each): &(u32, u32), in_proportion| {
-                let line = by_each.get(each)?;
-                Some(f64::from(*count) * line.memory(f64::from(*each) * x, in_proportion))
-            };
-            let Some(full) = each(&shares[0], false) else { continue };
-            held.push((1.0 - full, shares[1..].iter().filter_map(|share| each(share, in_proportion)).sum()));
-        }
-        let product: f64 = held.iter().map(|(left, emptier): &(f64, f64)| left * emptier).sum();
-        let square: f64 = held.iter().map(|(_, emptier)| emptier * emptier).sum();
-        let by = if square > 0.0 { (product / square).clamp(0.0, OTHERS_MAX) } else { 1.0 };
-        let off: f64 = held.iter().map(|(left, emptier)| (left - by * emptier).powi(2)).sum();
-        (off, Others { in_proportion, by })
-    });
-    if fits[1].0 < fits[0].0 { fits[1].1 } else { fits[0].1 }
+fn each_log(state: &Sample) -> f64 {
+    (state.iops / f64::from(state.servers)).ln()
 }
 
-impl Destaging {
-    /// The share of the memory with which a group destages so much.
-    fn memory(&self, per_s: f64, in_proportion: bool) -> f64 {
-        if in_proportion {
-            return per_s / self.proportion_per_s.max(f64::MIN_POSITIVE);
-        }
-        match per_s <= self.floor_per_s {
-            true => 0.0,
-            false => (per_s - self.floor_per_s) / self.growing_per_s.max(f64::MIN_POSITIVE),
-        }
-    }
+/// The more servers, the nearer to what is predicted, and the law bends.
+fn weight(state: &Sample) -> f64 {
+    f64::from(state.servers).powi(6)
 }
 
-/// What every server gets when the groups share all of the memory.
-fn common_rate(by_each: &BTreeMap<u32, Destaging>, others: Others, shares: &[(u32, u32)]) -> f64 {
-    let fullest = shares.iter().map(|(_, each)| *each).max().unwrap_or(0);
-    let held = |x: f64| -> f64 {
-        let of = |(count, each): &(u32, u32)| {
-            let (by, in_proportion) = match *each < fullest {
-                true => (others.by, others.in_proportion),
-                false => (1.0, false),
-            };
-            let memory = |line: &Destaging| line.memory(f64::from(*each) * x, in_proportion);
-            by_each.get(each).map_or(0.0, |line| by * f64::from(*count) * memory(line))
-        };
-        shares.iter().map(of).sum()
-    };
-    let most = by_each.values().map(|line| line.floor_per_s + line.growing_per_s).fold(0.0, f64::max);
-    let (mut low, mut high) = (0.0, most);
-    if held(high) <= 1.0 {
-        return f64::INFINITY;
+/// How much more all get where only some groups are the fullest, as a logarithm for all of them: from the states in which the groups differ.
+fn beside_emptier(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Falling>) -> f64 {
+    let (mut product, mut square) = (0.0, 0.0);
+    for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
+        let state = &states[point.state];
+        let Some(alike) = by_each.get(&state.groups[0].each) else { continue };
+        let emptier = emptier(&state.shares());
+        product += weight(state) * emptier * (each_log(state) - alike.log_at(state.files_of));
+        square += weight(state) * emptier * emptier;
     }
-    for _ in 0..HALVINGS {
-        let middle = (low + high) / 2.0;
-        if held(middle) <= 1.0 { low = middle } else { high = middle }
-    }
-    low
+    if square > 0.0 { product / square } else { 0.0 }
 }
 
 /// The line of least squares through (x, y, weight): its value at 0 and its slope.
@@ -339,13 +290,6 @@ fn weighted_mean(points: &[(f64, f64, f64)]) -> f64 {
     points.iter().map(|(_, y, w)| y * w).sum::<f64>() / points.iter().map(|(_, _, w)| w).sum::<f64>()
 }
 
-/// The slope of the best line with this value at 0.
-fn slope_from(floor: f64, points: &[(f64, f64, f64)]) -> f64 {
-    let (product, square) =
-        points.iter().fold((0.0, 0.0), |(p, s), (x, y, w)| (p + w * x * (y - floor), s + w * x * x));
-    (product / square).max(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Shared;
@@ -358,7 +302,7 @@ mod tests {
             .collect();
         let servers = groups.iter().map(|s| s.count * s.each).sum();
         let iops = groups.iter().map(|s| f64::from(s.count) * s.iops).sum();
-        Sample { servers, repeat: 0, iops, utilisation: vec![], groups, pending: 0.7 }
+        Sample { servers, repeat: 0, iops, utilisation: vec![], groups, pending: 0.7, files_of: servers }
     }
 
     fn fitted(law: Law, states: &[Sample]) -> Groups {
@@ -382,24 +326,23 @@ mod tests {
     }
 
     #[test]
-    fn groups_share_the_memory_so_that_all_servers_get_the_same() {
-        // 100 + 800·m with one server, 60 + 400·m with two.
-        let rate =
-            |each: u32, count: f64| if each == 1 { 100.0 + 800.0 / count } else { 60.0 + 400.0 / count };
-        let states: Vec<Sample> = [(1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3)]
-            .map(|(each, count)| state(&[(count, each, rate(each, f64::from(count)))]))
-            .to_vec();
+    fn all_servers_get_what_the_fullest_groups_let_them_and_longer_files_stand_for_more_servers() {
+        // Alike: 9,000 · n^−0.5 with two on a group; a fifth more where half of the groups have fewer.
+        let x = |n: f64, emptier: f64| 9000.0 * n.powf(-0.5) * 1.2_f64.powf(2.0 * emptier);
+        let mut states =
+            [1, 2, 3].map(|count| state(&[(count, 2, 2.0 * x(f64::from(2 * count), 0.0))])).to_vec();
+        states.push(Sample { files_of: 16, ..state(&[(3, 2, 2.0 * x(16.0, 0.0))]) });
+        states.push(state(&[(2, 2, 2.0 * x(6.0, 0.5)), (2, 1, x(6.0, 0.5))]));
         let groups = fitted(Law::Memory, &states);
-        // One group with two, three with one: (2x − 60)/400 + 3·(x − 100)/800 = 1.
-        let x = (1.0 + 60.0 / 400.0 + 300.0 / 800.0) / (2.0 / 400.0 + 3.0 / 800.0);
-        let [full, lone] = groups.most_per_s(5, &[(1, 2), (3, 1)])[..] else { panic!("two kinds") };
-        assert!((full / (2.0 * x) - 1.0).abs() < 1e-6 && (lone / x - 1.0).abs() < 1e-6, "{full} {lone} {x}");
-        // What emptier groups hold more than that is learnt where it was measured.
-        let mut mixed = states;
-        mixed.push(state(&[(1, 2, 1.8 * x), (3, 1, 0.9 * x)]));
-        let [full, _] = fitted(Law::Memory, &mixed).most_per_s(5, &[(1, 2), (3, 1)])[..] else {
-            panic!("two")
-        };
-        assert!((full / (1.8 * x) - 1.0).abs() < 1e-6, "{full}");
+        let [full, lone] = groups.most_per_s(10, &[(2, 2), (6, 1)])[..] else { panic!("two kinds") };
+        assert!(
+            (full / (2.0 * x(10.0, 0.75)) - 1.0).abs() < 1e-6 && (lone / full - 0.5).abs() < 1e-6,
+            "{full} {lone}"
+        );
+        // With one place only, a class falls as the nearest one.
+        states.push(state(&[(2, 3, 3.0 * 700.0)]));
+        let [full] = fitted(Law::Memory, &states).most_per_s(12, &[(4, 3)])[..] else { panic!("one kind") };
+        assert!((full / (3.0 * 700.0 * 0.5_f64.sqrt()) - 1.0).abs() < 1e-6, "{full}");
+        assert_eq!(groups.most_per_s(12, &[(4, 3)]), [f64::INFINITY]);
     }
 }

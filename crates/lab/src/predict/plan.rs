@@ -191,13 +191,14 @@ impl Plan {
         let mut kinds: Vec<u32> = self.bounding.iter().map(each).collect();
         kinds.sort_unstable();
         kinds.dedup();
+        let last = |point: &Bounding| (states.all[point.state].files_of, states.all[point.state].servers);
         let mut errors = Vec::new();
         for kind in kinds {
             let is_of = |point: &&Bounding| {
                 each(point) == kind && point.kind == 0 && states.all[point.state].groups.len() == 1
             };
             let of: Vec<&Bounding> = self.bounding.iter().filter(is_of).collect();
-            let Some(last) = of.iter().max_by_key(|point| states.all[point.state].servers) else { continue };
+            let Some(last) = of.iter().max_by_key(|point| last(point)) else { continue };
             if of.len() < LEAVE_OUT_LEAST {
                 continue;
             }
@@ -208,7 +209,10 @@ impl Plan {
             errors.push(answer.iops / state.iops - 1.0);
         }
         let model = self.model(ramp, states);
-        for state in &states.all[states.in_turn..] {
+        let packed = &states.all[states.in_turn..];
+        let most = packed.iter().map(|state| state.servers).max().unwrap_or(0);
+        // What only a few do says little of what many will, and the laws hardly follow it.
+        for state in packed.iter().filter(|state| 2 * state.servers > most) {
             errors.push(model.answer_as(state)?.iops / state.iops - 1.0);
         }
         Ok(errors)

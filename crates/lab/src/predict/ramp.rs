@@ -59,6 +59,8 @@ pub struct Sample {
     pub groups: Vec<Shared>,
     /// The share of the cache that writes hold; 0 where nobody knows.
     pub pending: f64,
+    /// As much data as so many servers have: as many as there are, but where their files were made longer.
+    pub files_of: u32,
 }
 
 /// Groups that as many servers share.
@@ -74,12 +76,12 @@ pub struct Shared {
     pub utilisation: f64,
 }
 
-/// How many servers, and how many groups have how many of them.
-pub(super) type State = (u32, Vec<(u32, u32)>);
+/// How many servers, how many groups have how many of them, and how many servers' data they have.
+pub(super) type State = (u32, Vec<(u32, u32)>, u32);
 
 impl Sample {
     pub(super) fn state(&self) -> State {
-        (self.servers, self.shares())
+        (self.servers, self.shares(), self.files_of)
     }
 
     /// How many groups have how many servers.
@@ -172,5 +174,6 @@ fn mean(of: &[&Sample]) -> Sample {
         utilisation: (0..first.utilisation.len()).map(|k| over(&|sample| sample.utilisation[k])).collect(),
         groups: first.groups.iter().enumerate().map(shared).collect(),
         pending: over(&|sample| sample.pending),
+        files_of: first.files_of,
     }
 }

@@ -106,7 +106,15 @@ impl Truth {
                 0 => vec![],
                 _ => rates.iter().zip(shares).map(group).collect(),
             };
-            Sample { servers, repeat: window / 4, iops: noisy(all), utilisation, groups, pending: 0.0 }
+            Sample {
+                servers,
+                repeat: window / 4,
+                iops: noisy(all),
+                utilisation,
+                groups,
+                pending: 0.0,
+                files_of: servers,
+            }
         };
         (0..12).map(&mut window).collect()
     }
@@ -248,23 +256,13 @@ fn too_little_is_refused() {
     assert!(matches!(predict(&ramp, 16, 1), Err(Refusal::NoValue { .. })));
 }
 
-/// A cache full of writes: all servers get what lets the groups destage it, c + B·m each.
+/// A cache full of writes: all servers get what the fullest groups let them, less the more data there is.
 fn full_of_writes(upto: u32) -> Ramp {
-    let destages = |each: u32, share: f64| 80.0 + 900.0 / f64::from(each) * share;
-    let common = |shares: &[(u32, u32)]| {
-        let held = |x: f64| -> f64 {
-            let of = |(count, each): &(u32, u32)| {
-                let more = (f64::from(*each) * x - destages(*each, 0.0)).max(0.0);
-                f64::from(*count) * more / (destages(*each, 1.0) - destages(*each, 0.0))
-            };
-            shares.iter().map(of).sum()
-        };
-        (1..200_000).map(|i| f64::from(i) * 0.01).take_while(|x| held(*x) <= 1.0).last().expect("a rate")
-    };
+    let each_gets = |fullest: u32, files_of: u32| 4000.0 / f64::from(fullest) / f64::from(files_of).powf(0.6);
     let mut ramp = Truth { groups: 4, drives: 3, shared: vec![], ..port_and_controller() }.ramp();
     ramp.write_limit = Some(0.7);
-    let window = |servers: u32, shares: &[(u32, u32)]| {
-        let x = common(shares).min(3000.0);
+    let window = |servers: u32, shares: &[(u32, u32)], files_of: u32| {
+        let x = each_gets(shares[0].1, files_of);
         let group = |(count, each): &(u32, u32)| Shared {
             each: *each,
             count: *count,
@@ -272,16 +270,18 @@ fn full_of_writes(upto: u32) -> Ramp {
             utilisation: 0.9,
         };
         let groups = shares.iter().map(group).collect();
-        Sample { servers, repeat: 0, iops: x * f64::from(servers), utilisation: vec![], groups, pending: 0.7 }
+        let iops = x * f64::from(servers);
+        Sample { servers, repeat: 0, iops, utilisation: vec![], groups, pending: 0.7, files_of }
     };
-    let mut free = window(1, &[(1, 1)]);
-    (free.iops, free.pending, free.groups[0].iops) = (3000.0, 0.4, 3000.0);
-    ramp.samples = (2..=upto).map(|n| window(n, &ramp.shares(n))).collect();
+    let mut free = window(1, &[(1, 1)], 1);
+    (free.iops, free.pending, free.groups[0].iops) = (5000.0, 0.4, 5000.0);
+    ramp.samples = (2..=upto).map(|n| window(n, &ramp.shares(n), n)).collect();
     ramp.samples.insert(0, free);
-    ramp.packed = [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (1, 4)]
-        .iter()
-        .map(|(count, each)| window(count * each, &[(*count, *each)]))
-        .collect();
+    for (count, each) in [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (1, 4)] {
+        for files_of in [count * each, 16] {
+            ramp.packed.push(window(count * each, &[(count, each)], files_of));
+        }
+    }
     ramp
 }
 

@@ -26,11 +26,23 @@ pub(super) struct Which {
     pub(super) repeat: u32,
     /// So many servers on each group; none: the groups in turn.
     pub(super) packing: Vec<u32>,
+    /// Their files are together as long as those of so many servers; 0: each is as long as the scenario says.
+    pub(super) files_of: u32,
 }
 
 impl Which {
     pub(super) fn lu_of(&self, server: u32) -> u32 {
         Shape::of(self.layout).map_or(server, |shape| shape.lu_of(server, &self.packing))
+    }
+
+    /// The scenario with files as long as they are here.
+    fn with_files(&self, sanboot: &Sanboot) -> Sanboot {
+        let mut with = sanboot.clone();
+        if self.files_of > 0 {
+            let longer = sanboot.published.file.0 / u64::from(self.servers) * u64::from(self.files_of);
+            with.published.file.0 = (longer >> 20 << 20).min(sanboot.array.lu.0);
+        }
+        with
     }
 }
 
@@ -43,7 +55,8 @@ const FILL_DEPTH: usize = 32;
 pub(super) fn seed_of(seed: u64, which: &Which) -> u64 {
     let parts = [which.pattern as u64, which.layout as u64, which.servers.into(), which.repeat.into()];
     let packing = which.packing.iter().map(|servers| u64::from(*servers));
-    parts.into_iter().chain(packing).fold(seed, |h, part| {
+    let longer = (which.files_of > 0).then_some(which.files_of.into());
+    parts.into_iter().chain(packing).chain(longer).fold(seed, |h, part| {
         // The odd constant is 2^64 divided by the golden ratio.
         (h.rotate_left(23) ^ (part + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     })
@@ -52,6 +65,7 @@ pub(super) fn seed_of(seed: u64, which: &Which) -> u64 {
 /// Runs it.
 pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Result<Point> {
     let seed = seed_of(seed, &which);
+    let sanboot = &which.with_files(sanboot);
     let model = bed.model(seed);
     let name = format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
     model
@@ -103,16 +117,19 @@ impl Bench<'_> {
         self.ramp.log_in().await?;
         self.fill().await?;
         self.ramp.start(run.outstanding);
-        self.fill_beside_reads().await?;
-        let settled = warm_up(&self.world, &self.ramp, run).await?;
+        let balanced = self.balance().await?;
+        let settled = warm_up(&self.world, &self.ramp, run).await? && balanced;
         self.ramp.take_tallies();
         let warm_up_s = self.world.now().0 as f64 / 1e9;
         let scene = self.scene();
         let first = self.sample().await?;
         let mut last = self.sample().await?;
         let mut windows = Vec::new();
+        // What is pending is as even as it was judged by, and no more.
+        let time =
+            if self.is_mixed() { run.window_time.0.max(run.balance_time.0) } else { run.window_time.0 };
         for _ in 0..run.windows {
-            pass(&self.world, &self.ramp, (run.window_ios, run.window_time.0)).await?;
+            pass(&self.world, &self.ramp, (run.window_ios, time)).await?;
             let next = self.sample().await?;
             windows.push(scene.window(&last, &next));
             last = next;
@@ -125,6 +142,7 @@ impl Bench<'_> {
             servers: self.which.servers,
             repeat: self.which.repeat,
             packing: self.which.packing.clone(),
+            files_of: self.which.files_of,
             seed,
             per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
             windows,
@@ -171,42 +189,69 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do for them. More and more is made pending
-    /// until, with the servers at work, it grows no more.
-    async fn fill_beside_reads(&self) -> Result<()> {
-        let pattern = self.which.pattern;
-        let is_mixed = pattern.is_random() && (1..100).contains(&pattern.read_percent());
-        let Some(array) = self.array.as_ref().filter(|_| is_mixed) else { return Ok(()) };
-        let capacity = cache_frames(&array.status().await?);
-        let mut rng = self.world.random("fill beside reads");
-        let run = &self.sanboot.run;
-        for _ in 0..FILL_ROUNDS {
-            let before = write_pending(&array.status().await?);
-            pass(&self.world, &self.ramp, (run.round_ios, run.round_time.0)).await?;
-            let status = array.status().await?;
-            if waits(&status) > 0 || (before > 0.0 && write_pending(&status) <= before) {
-                break;
+    /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do for them, until they do as much as is
+    /// written. That takes minutes to come about, so the fill comes near to it from below: what is missing is written at once, at most as much again
+    /// as is pending. Whether it came about.
+    async fn balance(&self) -> Result<bool> {
+        let Some(array) = self.array.as_ref().filter(|_| self.is_mixed()) else { return Ok(true) };
+        let mut rng = self.world.random("balance");
+        let mut since = Vec::new();
+        for _ in 0..BALANCE_ROUNDS_MAX {
+            since.push(self.round(array).await?);
+            let last = Round::of(&since[since.len().saturating_sub(BALANCED_ROUNDS)..]);
+            let is_whole = since.len() >= BALANCED_ROUNDS;
+            if is_whole && last.growth().abs() <= BALANCED {
+                return Ok(true);
             }
-            self.condition(self.writes(capacity / FILL_ROUNDS, &mut rng), self.sanboot.published.transfer.0)
-                .await?;
+            if last.growth() > if is_whole { BALANCED } else { FAR } {
+                let more = self.writes(last.missing() as u64, &mut rng, |even| even);
+                self.condition(more, self.sanboot.published.transfer.0).await?;
+                since.clear();
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// So many writes at random places, of all servers in turn.
-    fn writes(&self, count: u64, rng: &mut Rng) -> impl Iterator<Item = (usize, Op)> + use<> {
+    /// Whether drives have random reads and writes to do at the same time.
+    fn is_mixed(&self) -> bool {
+        let pattern = self.which.pattern;
+        pattern.is_random() && (1..100).contains(&pattern.read_percent())
+    }
+
+    async fn round(&self, array: &Array) -> Result<Round> {
+        let (pending, counts) = (pending_frames(&array.status().await?), self.ramp.counts.get());
+        let run = &self.sanboot.run;
+        pass(&self.world, &self.ramp, (run.round_ios, run.balance_time.0)).await?;
+        let (then, now) = (pending_frames(&array.status().await?), self.ramp.counts.get());
+        Ok(Round {
+            pending: then as f64,
+            grown: then as f64 - pending as f64,
+            written: (now.ios - now.reads - (counts.ios - counts.reads)) as f64,
+        })
+    }
+
+    /// So many writes, of all servers in turn, at random places of their files: `place` makes them of even ones from 0 to 1.
+    fn writes(
+        &self,
+        count: u64,
+        rng: &mut Rng,
+        place: fn(f64) -> f64,
+    ) -> impl Iterator<Item = (usize, Op)> + use<> {
         let bytes = self.sanboot.published.transfer.0;
         let transfers = self.sanboot.published.file.0 / bytes;
         let servers = u64::from(self.which.servers);
-        let op = |n: u64| ((n % servers) as usize, Op { at: rng.u64(..transfers) * bytes, reads: false });
+        let mut at = || ((place(rng.f64()) * transfers as f64) as u64).min(transfers - 1) * bytes;
+        let op = |n: u64| ((n % servers) as usize, Op { at: at(), reads: false });
         (0..count).map(op).collect::<Vec<_>>().into_iter()
     }
 
-    /// Writes at random places until writes have to wait, or until the drives have kept up for as many as the cache has frames.
+    /// Writes until writes have to wait, or until the drives have kept up for as many as the cache has frames. They lie as they do when the
+    /// elevator has just come around: where it comes to next they have gathered for a whole turn, where it was last for no time. A turn takes
+    /// minutes: filled evenly, the cache would give the drives half as much in a row for all of the first one.
     async fn fill_with_writes(&self, array: &Array, capacity: u64, rng: &mut Rng) -> Result<()> {
-        for _ in 0..FILL_ROUNDS {
-            self.condition(self.writes(capacity / FILL_ROUNDS, rng), self.sanboot.published.transfer.0)
-                .await?;
+        let part = capacity / WRITE_PARTS;
+        for _ in 0..WRITE_PARTS {
+            self.condition(self.writes(part, rng, gathered), self.sanboot.published.transfer.0).await?;
             if waits(&array.status().await?) > 0 {
                 break;
             }
@@ -242,8 +287,52 @@ impl Bench<'_> {
     }
 }
 
-/// In so many parts the cache is filled with writes.
-const FILL_ROUNDS: u64 = 16;
+/// In so many parts the cache is filled with writes: what of the last is too much waits for the drives, a hundredth of their turn at most.
+const WRITE_PARTS: u64 = 128;
+/// It is in balance when over so many rounds together it changes by at most this share of what was written in them. Of a group's work up to half is
+/// destages: the servers get within 2.5 % of what they get in the long run.
+const BALANCED_ROUNDS: usize = 4;
+const BALANCED: f64 = 0.05;
+/// While the drives leave this share, one round tells enough to go on by.
+const FAR: f64 = 0.5;
+/// After so many it is measured all the same.
+const BALANCE_ROUNDS_MAX: u32 = 60;
+
+/// Where a write lies that was made since the elevator passed there last, from an even number from 0 to 1: the density falls in a straight line from
+/// the start of the file, where it passes next, to the end, where it was just now.
+fn gathered(even: f64) -> f64 {
+    1.0 - even.sqrt()
+}
+
+/// What rounds of the settling saw.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// Frames at the end.
+    pending: f64,
+    grown: f64,
+    written: f64,
+}
+
+impl Round {
+    /// All of these together.
+    fn of(rounds: &[Round]) -> Round {
+        let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum();
+        let pending = rounds.last().map_or(0.0, |round| round.pending);
+        Round { pending, grown: sum(|round| round.grown), written: sum(|round| round.written) }
+    }
+
+    /// Of what was written, the share that the drives left.
+    fn growth(&self) -> f64 {
+        self.grown / self.written.max(1.0)
+    }
+
+    /// Frames missing to where nothing grows. With nothing pending the drives leave everything: a straight line from there through what was seen ends
+    /// short of the balance, because what more pending writes gain grows less and less.
+    fn missing(&self) -> f64 {
+        let growth = self.growth().clamp(0.0, FAR);
+        self.pending * growth / (1.0 - growth)
+    }
+}
 
 /// `wanted` of the numbers below `all`, in any order.
 fn some_of(all: u64, wanted: u64, rng: &mut Rng) -> Vec<u64> {
@@ -263,10 +352,14 @@ fn waits(status: &[ControllerStatus]) -> u64 {
     first.map_or(0, |cache| cache.counts.waits)
 }
 
-pub(super) fn write_pending(status: &[ControllerStatus]) -> f64 {
-    let Some(cache) = status.first().and_then(|part| part.cache.as_ref()) else { return 0.0 };
+fn pending_frames(status: &[ControllerStatus]) -> u64 {
+    let Some(cache) = status.first().and_then(|part| part.cache.as_ref()) else { return 0 };
     let frames = cache.counts.frames;
-    f64::from(frames.dirty + frames.destaging + frames.rewritten) / f64::from(frames.capacity.max(1))
+    (frames.dirty + frames.destaging + frames.rewritten).into()
+}
+
+pub(super) fn write_pending(status: &[ControllerStatus]) -> f64 {
+    pending_frames(status) as f64 / cache_frames(status).max(1) as f64
 }
 
 #[cfg(test)]
@@ -279,6 +372,7 @@ mod tests {
         let (mut small, _) = Sanboot::load(None).expect("built in");
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (3, 300, 100);
+        small.run.balance_time.0 = small.run.round_time.0;
         small
     }
 
@@ -292,6 +386,7 @@ mod tests {
             servers: 3,
             repeat: 0,
             packing: vec![],
+            files_of: 0,
         };
         let [first, again, other] =
             [1, 1, 2].map(|seed| run(&small, &bed, which.clone(), seed).expect("a point"));
@@ -323,6 +418,7 @@ mod tests {
             servers: 1,
             repeat: 0,
             packing: vec![],
+            files_of: 0,
         };
         let point = run(&small, &bed, which, 1).expect("a point");
         let most = 1.0 / small.host.io.0.as_secs_f64();
@@ -338,7 +434,7 @@ mod tests {
             for layout in Layout::ALL {
                 for servers in 1..=16 {
                     seeds.extend((0..3).map(|repeat| {
-                        seed_of(1, &Which { pattern, layout, servers, repeat, packing: vec![] })
+                        seed_of(1, &Which { pattern, layout, servers, repeat, packing: vec![], files_of: 0 })
                     }));
                 }
             }

@@ -95,6 +95,7 @@ fn sample(point: &Point, window: &Window) -> Sample {
         iops: window.iops,
         utilisation,
         groups: groups(point, window),
+        files_of: if point.files_of > 0 { point.files_of } else { point.servers },
         pending: window.write_pending,
     }
 }

@@ -248,6 +248,7 @@ impl Bench<'_> {
             servers: self.which.servers,
             repeat: self.which.repeat,
             packing: vec![],
+            files_of: 0,
             seed,
             per_server: tallies.iter().map(rate).collect(),
             windows,
@@ -345,7 +346,7 @@ mod tests {
     }
 
     fn which(layout: Layout, pattern: Pattern) -> Which {
-        Which { pattern, layout, servers: 2, repeat: 0, packing: vec![] }
+        Which { pattern, layout, servers: 2, repeat: 0, packing: vec![], files_of: 0 }
     }
 
     #[test]

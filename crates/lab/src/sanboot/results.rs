@@ -48,6 +48,9 @@ pub struct Point {
     /// So many servers on each group; none: the groups in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packing: Vec<u32>,
+    /// The files are longer, together as long as those of so many servers; 0: each is as long as it is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files_of: u32,
     /// The seed of this point.
     pub seed: u64,
     /// What each server got in all windows, server 0 first.
@@ -66,6 +69,10 @@ pub struct Point {
     pub virtual_s: f64,
     /// I/Os that the array, or the disk, did in it, those that filled its cache included.
     pub array_ios: u64,
+}
+
+fn is_zero(servers: &u32) -> bool {
+    *servers == 0
 }
 
 /// What one server got.

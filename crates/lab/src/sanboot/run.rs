@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use super::bed::{Bed, Shape};
 use super::point::{self, Which};
 use super::results::{Layout, Pattern, Point, Results};
-use super::scenario::Sanboot;
+use super::scenario::{SERVERS_MAX, Sanboot};
 use crate::interrupt::Stop;
 use crate::progress::Progress;
 
@@ -72,6 +72,7 @@ pub(super) fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
                     servers,
                     repeat,
                     packing: vec![],
+                    files_of: 0,
                 }));
             }
         }
@@ -86,7 +87,14 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
         for &layout in layouts {
             let Some(shape) = Shape::of(layout) else { continue };
             for packing in shape.packings(sanboot.run.packed_to) {
-                all.push(Which { pattern, layout, servers: packing.iter().sum(), repeat: 0, packing });
+                let servers = packing.iter().sum();
+                let which = Which { pattern, layout, servers, repeat: 0, packing, files_of: 0 };
+                // Writes alone fill the cache: what waits of each server is less the more there are, and how much a group gains by each block of
+                // it changes. Files that are as long together show that with few servers.
+                let is_filling = pattern.is_random() && pattern.read_percent() == 0;
+                let long = Which { files_of: SERVERS_MAX, ..which.clone() };
+                all.push(which);
+                all.extend((is_filling && 2 * servers > sanboot.run.packed_to).then_some(long));
             }
         }
     }
@@ -211,8 +219,12 @@ pub fn experiment(
     sanboot.run.window_time.0 = time / sanboot.run.windows;
     let bed = Bed::make(&sanboot, layout, 1)?;
     let from = Instant::now();
-    let point =
-        point::run(&sanboot, &bed, Which { pattern, layout, servers, repeat: 0, packing: vec![] }, 1)?;
+    let point = point::run(
+        &sanboot,
+        &bed,
+        Which { pattern, layout, servers, repeat: 0, packing: vec![], files_of: 0 },
+        1,
+    )?;
     Ok((point, from.elapsed()))
 }
 
@@ -237,6 +249,7 @@ mod tests {
         (small.published.file.0, small.array.lu.0, small.array.cache.0) = (16 << 20, 64 << 20, 16 << 20);
         (small.run.servers, small.run.servers_beyond, small.run.repeats) = (vec![1, 5], vec![], 1);
         (small.run.windows, small.run.window_ios, small.run.round_ios) = (2, 100, 50);
+        small.run.balance_time.0 = small.run.round_time.0;
         let bytes = |threads| {
             let plan = Plan { seed: 7, quick: false, layouts: Layout::MODELLED.to_vec(), threads };
             let ran = run(&small, &plan, &Stop::default()).expect("points");

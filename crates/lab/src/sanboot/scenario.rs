@@ -88,6 +88,8 @@ pub struct Run {
     pub round_time: Time,
     /// After so many, it is measured whether it has settled or not.
     pub rounds_max: u32,
+    /// With random writes beside reads: how often it is looked at whether the cache is in balance, and the shortest window.
+    pub balance_time: Time,
 }
 
 /// What the quick form has instead.
@@ -303,6 +305,7 @@ impl Sanboot {
         let times = [
             &self.run.window_time,
             &self.run.round_time,
+            &self.run.balance_time,
             &self.quick.window_time,
             &self.quick.round_time,
             &self.real.window_time,
