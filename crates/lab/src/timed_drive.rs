@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -93,6 +94,10 @@ impl WorldBackend for TimedWorld {
 
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
         self.inner.listen_with(addr, options)
+    }
+
+    fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
+        self.inner.listen_local(path)
     }
 
     fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {

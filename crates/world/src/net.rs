@@ -19,6 +19,14 @@ pub enum NetError {
         /// What the system said.
         cause: String,
     },
+    /// A socket of this machine cannot be listened on.
+    #[error("cannot listen on {path}: {cause}")]
+    ListenLocal {
+        /// Its path.
+        path: String,
+        /// What the system said.
+        cause: String,
+    },
     /// An address cannot be reached.
     #[error("cannot connect to {addr}: {cause}")]
     Connect {

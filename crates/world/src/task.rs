@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -25,6 +26,8 @@ pub trait WorldBackend {
     fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError>;
     /// Listens on an address.
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError>;
+    /// Listens on a socket at a path, for programs of this machine only.
+    fn listen_local(&self, path: &Path) -> Result<Listener, NetError>;
     /// Connects to an address.
     fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>>;
 }
@@ -91,6 +94,12 @@ impl World {
     /// Listens on an address, with options for the connections it accepts.
     pub fn listen_with(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
         self.0.listen(addr, options)
+    }
+
+    /// Listens on a socket at a path, which is made and must not be there, for programs of this machine only. The addresses of its connections
+    /// say nothing.
+    pub fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
+        self.0.listen_local(path)
     }
 
     /// Connects to an address.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -247,6 +248,11 @@ impl WorldBackend for Handle {
 
     fn listen(&self, addr: SocketAddr, _: StreamOptions) -> Result<Listener, NetError> {
         self.0.net.listen(&self.0, addr)
+    }
+
+    fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
+        let cause = "there are no paths in the model".to_owned();
+        Err(NetError::ListenLocal { path: path.display().to_string(), cause })
     }
 
     fn connect(&self, addr: SocketAddr, _: StreamOptions) -> Io<Result<Stream, NetError>> {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 use std::ptr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, Timespec};
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use world::io::{Completer, Completions};
 use world::{Io, Listener, ListenerBackend, NetError, Stream, StreamOptions};
 
@@ -27,12 +28,13 @@ pub(crate) struct Listening {
     reactor: Rc<Reactor>,
     fd: OwnedFd,
     local: SocketAddr,
-    options: StreamOptions,
+    /// Of its connections; none where they are no TCP.
+    options: Option<StreamOptions>,
     closed: Cell<bool>,
     accepts: Completions<Result<Stream, NetError>>,
 }
 
-struct TcpListener(Rc<Listening>);
+struct AnyListener(Rc<Listening>);
 
 /// Listens on an address.
 pub(crate) fn listen(
@@ -42,6 +44,27 @@ pub(crate) fn listen(
 ) -> Result<Listener, NetError> {
     let fd = bind(addr, options).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
     let local = tcp::local_addr(&fd).map_err(|e| NetError::Listen { addr, cause: cause(&e) })?;
+    Ok(listener(reactor, fd, local, Some(options)))
+}
+
+/// Listens on a path. What is there is left alone, and the socket is the owner's only.
+pub(crate) fn listen_local(reactor: &Rc<Reactor>, path: &Path) -> Result<Listener, NetError> {
+    let fd = bind_local(path).map_err(|e| {
+        let cause = match e.raw_os_error() {
+            Some(libc::EADDRINUSE) => "something is there already".into(),
+            _ => e.to_string(),
+        };
+        NetError::ListenLocal { path: path.display().to_string(), cause }
+    })?;
+    Ok(listener(reactor, fd, tcp::NO_ADDR, None))
+}
+
+fn listener(
+    reactor: &Rc<Reactor>,
+    fd: OwnedFd,
+    local: SocketAddr,
+    options: Option<StreamOptions>,
+) -> Listener {
     let listening = Listening {
         reactor: reactor.clone(),
         fd,
@@ -50,7 +73,17 @@ pub(crate) fn listen(
         closed: Cell::new(false),
         accepts: Completions::default(),
     };
-    Ok(Listener::new(Rc::new(TcpListener(Rc::new(listening)))))
+    Listener::new(Rc::new(AnyListener(Rc::new(listening))))
+}
+
+fn bind_local(path: &Path) -> io::Result<OwnedFd> {
+    let addr = rustix::net::SocketAddrUnix::new(path)?;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&fd, &addr)?;
+    // Nobody can connect before it listens.
+    rustix::fs::chmod(path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    rustix::net::listen(&fd, BACKLOG)?;
+    Ok(fd)
 }
 
 fn bind(addr: SocketAddr, options: StreamOptions) -> io::Result<OwnedFd> {
@@ -75,7 +108,7 @@ fn cause(e: &io::Error) -> String {
     }
 }
 
-impl ListenerBackend for TcpListener {
+impl ListenerBackend for AnyListener {
     fn accept(&self) -> Io<Result<Stream, NetError>> {
         if self.0.closed.get() {
             return Io::ready(Err(closed()));
@@ -96,7 +129,7 @@ impl ListenerBackend for TcpListener {
     }
 }
 
-impl Drop for TcpListener {
+impl Drop for AnyListener {
     fn drop(&mut self) {
         self.close();
     }
@@ -158,8 +191,14 @@ impl AcceptOp {
     }
 
     fn connected(&self, fd: OwnedFd) -> io::Result<Stream> {
-        tcp::apply(&fd, self.listening.options)?;
-        socket::stream(self.listening.reactor.clone(), fd)
+        let reactor = self.listening.reactor.clone();
+        match self.listening.options {
+            Some(options) => {
+                tcp::apply(&fd, options)?;
+                socket::stream(reactor, fd)
+            }
+            None => Ok(socket::stream_between(reactor, fd, (tcp::NO_ADDR, tcp::NO_ADDR))),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -194,6 +195,10 @@ impl WorldBackend for RealWorld {
 
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
         listener::listen(&self.reactor, addr, options)
+    }
+
+    fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
+        listener::listen_local(&self.reactor, path)
     }
 
     fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {

@@ -41,14 +41,20 @@ impl Socket {
 }
 
 /// The handle's back end; ends the connection when it is dropped, whatever is in flight.
-struct TcpStream {
+struct SocketStream {
     reactor: Rc<Reactor>,
     socket: Rc<Socket>,
 }
 
 /// Makes a stream of a connected socket.
 pub(crate) fn stream(reactor: Rc<Reactor>, fd: OwnedFd) -> io::Result<Stream> {
-    let (peer, local) = (tcp::peer_addr(&fd)?, tcp::local_addr(&fd)?);
+    let ends = (tcp::peer_addr(&fd)?, tcp::local_addr(&fd)?);
+    Ok(stream_between(reactor, fd, ends))
+}
+
+/// Makes a stream of a connected socket whose ends are known: the peer's, and this one.
+pub(crate) fn stream_between(reactor: Rc<Reactor>, fd: OwnedFd, ends: (SocketAddr, SocketAddr)) -> Stream {
+    let (peer, local) = ends;
     let socket = Socket {
         fd,
         peer,
@@ -58,10 +64,10 @@ pub(crate) fn stream(reactor: Rc<Reactor>, fd: OwnedFd) -> io::Result<Stream> {
         sends: Completions::default(),
         spare: RefCell::default(),
     };
-    Ok(Stream::new(Rc::new(TcpStream { reactor, socket: Rc::new(socket) })))
+    Stream::new(Rc::new(SocketStream { reactor, socket: Rc::new(socket) }))
 }
 
-impl StreamBackend for TcpStream {
+impl StreamBackend for SocketStream {
     fn recv(&self, buf: Buf, from: usize) -> Io<Received> {
         if self.socket.closed.get() {
             return Io::ready(Received { buf, result: Err(self.socket.broken(0)) });
@@ -106,7 +112,7 @@ impl StreamBackend for TcpStream {
     }
 }
 
-impl Drop for TcpStream {
+impl Drop for SocketStream {
     fn drop(&mut self) {
         self.close();
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
@@ -75,6 +75,9 @@ pub(crate) fn counts(fd: &OwnedFd) -> TcpCounts {
         bytes_in: info.bytes_received,
     }
 }
+
+/// The address of what has none.
+pub(crate) const NO_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// This end's address.
 pub(crate) fn local_addr(fd: &OwnedFd) -> io::Result<SocketAddr> {

@@ -180,3 +180,38 @@ fn two_thousand_connections_at_once() {
     })
     .expect("runs");
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the peer is another program, with files and threads")]
+fn a_socket_at_a_path_exchanges_bytes_and_stops_listening() {
+    use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("s");
+    let client = path.clone();
+    run(Options::default(), |world| async move {
+        let listener = world.listen_local(&path).expect("listens");
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody else may connect");
+        let again = world.listen_local(&path).err().expect("taken").to_string();
+        assert!(again.contains("already"), "{again}");
+        let peer = std::thread::spawn(move || {
+            let mut stream = std::os::unix::net::UnixStream::connect(&client).expect("connects");
+            stream.write_all(b"question").expect("sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("received");
+            answer
+        });
+        let stream = listener.accept().await.expect("accepts");
+        assert_eq!(receive_all(&stream, 8).await, b"question");
+        let mut batch = Batch::default();
+        batch.push_head(b"answer");
+        assert_eq!(stream.send(batch).await.result, Ok(()));
+        stream.close();
+        assert_eq!(peer.join().expect("no panic"), "answer");
+        let accept = listener.accept();
+        listener.close();
+        assert!(accept.await.is_err());
+    })
+    .expect("a ring");
+}

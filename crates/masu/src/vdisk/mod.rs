@@ -78,6 +78,9 @@ pub(crate) enum Vdisk {
         /// Where to listen
         #[arg(long, default_value = "127.0.0.1:10809")]
         nbd: std::net::SocketAddr,
+        /// Listen on a socket at this path instead, which only programs of the same user on this machine reach
+        #[arg(long, conflicts_with = "nbd")]
+        unix: Option<PathBuf>,
         /// Let clients only read
         #[arg(long)]
         read_only: bool,
@@ -130,7 +133,10 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
         Vdisk::Resize { path, size } => change::resize(path, *size),
         Vdisk::Compact { path } => change::compact(path),
         Vdisk::Check { path, repair } => examine::check(path, *repair),
-        Vdisk::Serve { path, nbd, read_only, raw } => served::serve(path, *nbd, *read_only, *raw),
+        Vdisk::Serve { path, nbd, unix, read_only, raw } => {
+            let place = unix.as_deref().map_or(served::Place::Tcp(*nbd), served::Place::Path);
+            served::serve(path, place, *read_only, *raw)
+        }
     }
 }
 

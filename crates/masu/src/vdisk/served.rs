@@ -1,6 +1,8 @@
 //! `masu vdisk serve`.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,27 +11,66 @@ use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, open_file};
-use world::{DriveSpec, ImageAccess, World};
+use world::{DriveSpec, ImageAccess, Listener, World};
 
 use super::in_world;
 
 /// How often it is looked whether somebody wants the server to stop.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
-pub(super) fn serve(path: &Path, nbd: SocketAddr, read_only: bool, raw: bool) -> Result<ExitCode> {
+/// Where clients find the server.
+pub(super) enum Place<'a> {
+    /// At an address.
+    Tcp(SocketAddr),
+    /// At a path, on this machine.
+    Path(&'a Path),
+}
+
+impl Place<'_> {
+    fn listen(&self, world: &World) -> Result<Listener> {
+        match self {
+            Place::Tcp(addr) => Ok(world.listen(*addr)?),
+            Place::Path(path) => {
+                // A socket that nobody answers on is left from a crash.
+                if UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
+                    std::fs::remove_file(path)?;
+                }
+                Ok(world.listen_local(path)?)
+            }
+        }
+    }
+
+    /// How clients call it, as QEMU has it.
+    fn url(&self, listener: &Listener) -> String {
+        match self {
+            Place::Tcp(_) => format!("nbd://{}", listener.local()),
+            Place::Path(path) => format!("nbd+unix:///?socket={}", path.display()),
+        }
+    }
+
+    fn leave(&self, listener: &Listener) {
+        listener.close();
+        if let Place::Path(path) = self {
+            // It is gone already: somebody removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+pub(super) fn serve(path: &Path, place: Place<'_>, read_only: bool, raw: bool) -> Result<ExitCode> {
     let stop = stop_signals()?;
     in_world(async |world| {
         let access = if read_only { Access::Read } else { Access::Write };
         let image = open(&world, path, access, raw).await?;
-        let listener = world.listen(nbd)?;
-        println!("{}: nbd://{}", path.display(), listener.local());
+        let listener = place.listen(&world)?;
+        println!("{}: {}", path.display(), place.url(&listener));
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let export = Export { device: image.clone(), name, read_only };
         world.spawn(serve_nbd(world.clone(), listener.clone(), export));
         while stop.try_recv().is_err() {
             world.sleep(STOP_POLL).await;
         }
-        listener.close();
+        place.leave(&listener);
         image.close().await?;
         Ok(ExitCode::SUCCESS)
     })
