@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # QEMU's block layer and libvhdi as judges of virtual disks: images of masu are read by them, theirs by masu, and an image is served
-# over NBD to QEMU. Needs the release binary, qemu-utils, and libvhdi-utils for its steps.
+# over NBD and over iSCSI to QEMU. Needs the release binary, qemu-utils with qemu-block-extra, and libvhdi-utils for its steps.
 #
 #   judges/vdisk.sh
 #
@@ -50,13 +50,65 @@ over_nbd() {
   kill -TERM "$pid"; wait "$pid" || rc=$?
   return "$rc"
 }
+over_socket() {
+  local image=$1 pid rc=0; shift
+  "$masu" vdisk serve "$image" --unix nbd.socket & pid=$!
+  for _ in $(seq 100); do [ -S nbd.socket ] && break; sleep 0.1; done
+  NBD="nbd+unix:///?socket=$PWD/nbd.socket" "$@" || rc=$?
+  kill -TERM "$pid"; wait "$pid" || rc=$?
+  [ ! -e nbd.socket ] || rc=1
+  return "$rc"
+}
+# An array for the time of one command. It serves the images given as LUNs from 0 on, read-only those that are said so; the command finds
+# LUN 0 in MASU_URL, and `masu` the array in MASU_DATA.
+as_lus() {
+  local luns="" n=0
+  : >lus.toml
+  while [ "$1" != -- ]; do
+    printf '[[image]]\nname = "i%s"\nfile = "%s"\nread_only = %s\n' "$n" "$PWD/${1#ro:}" "$([ "$1" = "${1#ro:}" ] && echo false || echo true)" >>lus.toml
+    luns="$luns${luns:+, }$n = \"i$n\""; n=$((n + 1)); shift
+  done
+  shift
+  printf '[[host]]\nname = "any"\ninitiator = "*"\nluns = { %s }\n' "$luns" >>lus.toml
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  (cd ../../.. && MASU=$masu judges/with_masu.sh --with target/judges/vdisk/lus.toml bash -euo pipefail -c 'cd target/judges/vdisk; MASU_DATA=../../../$MASU_DATA "$@"' _ "$@")
+}
+lu() { echo "${MASU_URL%0}$1"; }
+lus_are_written() {
+  local n
+  for n in 0 1; do
+    qemu-img convert -n -f raw -O raw source.raw "$(lu $n)"
+    qemu-img compare -f raw -F raw source.raw "$(lu $n)"
+    qemu-io -f raw -d unmap -c "write -P 0x66 64M 32M" -c flush -c "discard 64M 32M" -c "read -P 0 64M 32M" -c "write -z -u 96M 32M" "$(lu $n)"
+    qemu-img map -f raw --output=json --start-offset=$((64 << 20)) --max-length=65536 "$(lu $n)" | grep '"zero": true, "data": false'
+    qemu-img convert -n -f raw -O raw source.raw "$(lu $n)"
+  done
+}
+child_is_written() {
+  qemu-io -f raw -d unmap -c "write -P 0x55 10M 3M" -c "write -z 11M 1M" -c "write -f -P 4 60M 64k" -c "discard 20M 1M" -c "read -P 0x22 32M 1M" -c flush "$(lu 2)"
+}
+served_image_is_locked() {
+  "$masu" image list | grep "i1 .*served"
+  fails "$masu" vdisk compact "$1" 2>&1 | grep "in use"
+  fails "$masu" image add again "$PWD/$1" 2>&1 | grep "another image's already"
+}
+read_only_stays() { fails qemu-io -f raw -c "write 0 64k" "$(lu 3)"; qemu-img compare -f raw -F raw source.raw "$(lu 3)"; }
+# One of an array's two images is damaged: the other one is served, and the status says why this one is not.
+damage_is_told() {
+  qemu-io -f raw -r -c "read 0 64k" "$(lu 0)"
+  fails qemu-io -f raw -r -c "read 0 64k" "$(lu 1)"
+  "$masu" status | grep "image i1 is not served: "
+  fails "$masu" image add more "$PWD/$1" 2>&1 | grep 'image "more": '
+}
+lu_compare() { qemu-img compare -f raw -F raw "$1" "$(lu 0)"; }
 nbd_patterns() {
   qemu-io -f raw -c "write -P 0x55 10M 3M" -c "aio_write -P 1 50M 1M" -c "aio_write -P 2 51M 1M" -c "aio_write -P 3 52M 1M" \
     -c aio_flush -c "write -f -P 4 60M 64k" -c "write -z 11M 1M" -c "discard 50M 1M" -c flush \
     -c "read -P 0x55 10M 1M" -c "read -P 0 11M 1M" -c "read -P 0x55 12M 1M" -c "read -P 0 50M 1M" -c "read -P 2 51M 1M" "$NBD"
 }
 nbd_compare() { qemu-img compare -f raw -F raw source.raw "$NBD"; }
-export -f fails pattern same is_dynamic opens child_of over_nbd nbd_patterns nbd_compare
+export -f fails pattern same is_dynamic opens child_of over_nbd over_socket nbd_patterns nbd_compare
+export -f as_lus lu lus_are_written child_is_written served_image_is_locked read_only_stays damage_is_told lu_compare
 export SIZE_MIB
 
 qemu-img create -q -f raw source.raw "${SIZE_MIB}M"
@@ -101,6 +153,33 @@ for format in vhd vhdx; do
   step "$format: served, clean afterwards" "$masu" vdisk check mine_fixed.$format
   head -c 100000 theirs_dynamic.$format >cut.$format
   step "$format: a file that was cut is refused" fails "$masu" vdisk compact cut.$format
+  step "$format: served at a socket, the same disk" over_socket theirs_fixed.$format nbd_compare
+  step "$format: served at a socket, patterns" over_socket mine_dynamic.$format nbd_patterns
+  size=(); [ "$format" = vhdx ] || size=(-o force_size=on)
+  step "$format: LUs, an image of QEMU" qemu-img create -f "$name" "${size[@]+"${size[@]}"}" lu_theirs.$format "${SIZE_MIB}M"
+  step "$format: LUs, an image of masu" "$masu" vdisk create lu_mine.$format --size "${SIZE_MIB}MiB"
+  qemu-img convert -f raw -O "$name" source.raw lu_base.$format
+  step "$format: LUs, a child" child_of lu_base.$format lu_child.$format
+  cp source.raw lu_fixed.raw
+  step "$format: LUs, one to read" "$masu" vdisk convert lu_fixed.raw lu_fixed.$format --raw --fixed
+  lus=("lu_theirs.$format" "lu_mine.$format" "lu_child.$format" "ro:lu_fixed.$format")
+  step "$format: LUs are written, trimmed, and the same disk" as_lus "${lus[@]}" -- lus_are_written
+  for image in lu_theirs lu_mine; do
+    step "$format: $image afterwards, opens in QEMU" opens $image.$format "$name"
+    step "$format: $image afterwards, the same disk to QEMU" same $image.$format "$name"
+    step "$format: $image afterwards, clean" "$masu" vdisk check $image.$format
+  done
+  step "$format: a child is written as a LU" as_lus "${lus[@]}" -- child_is_written
+  step "$format: a child afterwards, clean" "$masu" vdisk check lu_child.$format
+  step "$format: a child afterwards, joined" "$masu" vdisk convert lu_child.$format lu_joined.raw
+  step "$format: a child afterwards, has what was written" qemu-io -f raw -c "read -P 0x55 10M 1M" -c "read -P 0 11M 1M" -c "read -P 0x55 12M 1M" \
+    -c "read -P 4 60M 64k" -c "read -P 0 20M 1M" -c "read -P 0x11 0 1M" -c "read -P 0x22 30M 5M" lu_joined.raw
+  step "$format: a child as a LU, the same disk" as_lus lu_child.$format -- lu_compare lu_joined.raw
+  step "$format: its parent is as it was" same lu_base.$format "$name"
+  step "$format: a LU that is to be read is" as_lus "${lus[@]}" -- read_only_stays
+  step "$format: a served image is nobody else's" as_lus "${lus[@]}" -- served_image_is_locked lu_theirs.$format
+  step "$format: a damaged image is told, and no other suffers" as_lus lu_mine.$format cut.$format -- damage_is_told cut.$format
+  rm -f lu_joined.raw lu_fixed.raw
   if command -v vhdiinfo >/dev/null; then
     for image in mine_dynamic mine_fixed child compact; do
       step "$format: $image, libvhdi" vhdiinfo "$image.$format"

@@ -163,6 +163,10 @@ impl Medium for Memory {
         Ok(Copied { shared_bytes: len, moved_bytes: 0 })
     }
 
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
         assert!(bytes.len() <= 64 << 10, "a record of {} bytes", bytes.len());
         self.0.records.borrow_mut().insert(name.into(), bytes.into());

@@ -26,6 +26,9 @@ pub struct Status {
     pub pools: Vec<Pool>,
     /// Volumes.
     pub volumes: Vec<Volume>,
+    /// Virtual disks in files.
+    #[serde(default)]
+    pub images: Vec<Image>,
     /// Caches, one for each controller that has one.
     #[serde(default)]
     pub caches: Vec<Cache>,
@@ -299,6 +302,37 @@ pub struct Volume {
     /// How the service stands that it is promised.
     #[serde(default)]
     pub qos: VolumeQos,
+    /// What was done with it.
+    pub counters: VolumeCounters,
+}
+
+/// A virtual disk in a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Image {
+    /// Name.
+    pub name: String,
+    /// File.
+    pub file: String,
+    /// The controller that serves it.
+    pub controller: usize,
+    /// Hosts may read it only.
+    pub read_only: bool,
+    /// Hosts and LUNs.
+    pub mapped_to: Vec<Mapping>,
+    /// Why it is not served; nothing while it is.
+    pub error: Option<String>,
+    /// Its format, as in `vhdx, dynamic`; empty while it is not open, and what follows is 0 then.
+    pub format: String,
+    /// The files of its parents, the nearest first.
+    pub parents: Vec<String>,
+    /// Size of the disk.
+    pub size_bytes: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Logical block length.
+    pub block_bytes: u32,
+    /// NAA identifier.
+    pub naa: String,
     /// What was done with it.
     pub counters: VolumeCounters,
 }

@@ -1,6 +1,7 @@
 //! What a change means for the declaration: pure, from one [`Config`] to the next.
 
 mod caching;
+mod images;
 mod policies;
 
 use std::path::{Path, PathBuf};
@@ -58,6 +59,7 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         | Change::PolicyAttach { .. }
         | Change::PolicyDetach { .. }
         | Change::PolicyDelete { .. } => policies::change(&mut next, change)?,
+        Change::ImageAdd { .. } | Change::ImageRemove { .. } => images::change(&mut next, change, data_dir)?,
         Change::HostSet { .. } | Change::HostDelete { .. } | Change::Map { .. } | Change::Unmap { .. } => {
             change_hosts(&mut next, change)?;
         }

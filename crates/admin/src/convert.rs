@@ -1,5 +1,6 @@
 //! The answer to `GET /v1/status`, made of what the controllers say.
 
+mod images;
 mod policies;
 
 use array::OpClass;
@@ -10,8 +11,8 @@ use array::status::{
 
 use crate::api::{
     Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host,
-    HostLun, Job, Journal, Load, Mapping, Member, Pool, PoolGroup, Port, Progress, SecondLevel, Session,
-    Status, Volume, VolumeCounters,
+    HostLun, Image, Job, Journal, Load, Mapping, Member, Pool, PoolGroup, Port, Progress, SecondLevel,
+    Session, Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -27,6 +28,7 @@ impl Status {
             groups: vec![],
             pools: vec![],
             volumes: vec![],
+            images: vec![],
             caches: vec![],
             policies: config.policies.iter().map(|p| policies::policy(p, config)).collect(),
             schedulers: vec![],
@@ -47,6 +49,7 @@ impl Status {
             status.groups.extend(part.groups.into_iter().map(Group::of));
             status.pools.extend(part.pools.into_iter().map(|p| Pool::of(p, controller)));
             status.volumes.extend(part.volumes.into_iter().map(Volume::of));
+            status.images.extend(part.images.into_iter().map(|i| Image::of(i, controller)));
             status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
             status.schedulers.extend(part.schedulers.into_iter().map(policies::scheduler));
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
@@ -341,24 +344,33 @@ impl Heat {
     }
 }
 
+impl VolumeCounters {
+    fn of(c: &array::status::Counters) -> VolumeCounters {
+        VolumeCounters {
+            commands: c.commands.iter().sum::<u64>() + c.failed,
+            reads: c.commands[OpClass::Read as usize],
+            writes: c.commands[OpClass::Write as usize],
+            read_bytes: c.read_bytes,
+            write_bytes: c.written_bytes,
+            zeroed_bytes: c.zeroed_bytes,
+            moved_bytes: c.moved_bytes,
+            shared_bytes: c.shared_bytes,
+            reclaimed_bytes: c.reclaimed_bytes,
+            compare_misses: c.compare_misses,
+            latency_p50_us: percentile_us(&c.latency, 50.0),
+            latency_p99_us: percentile_us(&c.latency, 99.0),
+        }
+    }
+}
+
+fn mappings(mapped_to: Vec<(String, array::Lun)>) -> Vec<Mapping> {
+    mapped_to.into_iter().map(|(host, lun)| Mapping { host, lun: lun.0 }).collect()
+}
+
 impl Volume {
     fn of(v: VolumeStatus) -> Volume {
-        let c = &v.counters;
         Volume {
-            counters: VolumeCounters {
-                commands: c.commands.iter().sum::<u64>() + c.failed,
-                reads: c.commands[OpClass::Read as usize],
-                writes: c.commands[OpClass::Write as usize],
-                read_bytes: c.read_bytes,
-                write_bytes: c.written_bytes,
-                zeroed_bytes: c.zeroed_bytes,
-                moved_bytes: c.moved_bytes,
-                shared_bytes: c.shared_bytes,
-                reclaimed_bytes: c.reclaimed_bytes,
-                compare_misses: c.compare_misses,
-                latency_p50_us: percentile_us(&c.latency, 50.0),
-                latency_p99_us: percentile_us(&c.latency, 99.0),
-            },
+            counters: VolumeCounters::of(&v.counters),
             name: v.name,
             pool: v.pool,
             size_bytes: v.len_bytes,
@@ -369,7 +381,7 @@ impl Volume {
             block_bytes: v.block_bytes,
             naa: v.naa,
             qos: policies::volume(&v.qos),
-            mapped_to: v.mapped_to.into_iter().map(|(host, lun)| Mapping { host, lun: lun.0 }).collect(),
+            mapped_to: mappings(v.mapped_to),
         }
     }
 }

@@ -57,6 +57,12 @@
 //! partition = "gold"       # of the cache
 //! policy = "gold"
 //!
+//! [[image]]                # a virtual disk in a file, VHD or VHDX, which hosts see like a volume
+//! name = "i0"
+//! file = "i0.vhdx"         # its parents are found by what it says of them
+//! read_only = false
+//! controller = 0           # that serves it
+//!
 //! [[host]]
 //! name = "kvm1"
 //! initiator = "iqn.2004-10.com.example:kvm1"
@@ -67,6 +73,8 @@
 // The fuzz target takes this file by its path, and looks for its modules beside it.
 #[path = "declaration/caching.rs"]
 mod caching;
+#[path = "declaration/images.rs"]
+pub(crate) mod images;
 #[path = "declaration/policies.rs"]
 mod policies;
 
@@ -86,6 +94,7 @@ use serde::{Deserialize, Serialize};
 use crate::size::parse_bytes;
 use caching::Cache;
 pub use caching::CacheName;
+use images::Image;
 use policies::{Policy, Qos};
 
 /// What is wrong with a declaration, with file, line and key.
@@ -151,6 +160,8 @@ pub struct Declaration {
     pools: Vec<Pool>,
     #[serde(default, rename = "volume", skip_serializing_if = "Vec::is_empty")]
     volumes: Vec<Volume>,
+    #[serde(default, rename = "image", skip_serializing_if = "Vec::is_empty")]
+    images: Vec<Image>,
     #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<Host>,
 }
@@ -401,6 +412,12 @@ impl Declaration {
         })
     }
 
+    /// Where a file declares what a place names, as in `array.toml:12`; the file alone where it does not, or is gone.
+    pub fn place_in(path: &Path, place: &str) -> String {
+        let line = std::fs::read_to_string(path).ok().and_then(|text| line_of(&text, place));
+        line.map_or(path.display().to_string(), |line| format!("{}:{line}", path.display()))
+    }
+
     /// The declaration of a configuration, to be kept or shown.
     pub fn of(config: &Config) -> Declaration {
         Declaration {
@@ -416,6 +433,7 @@ impl Declaration {
             groups: config.groups.iter().map(Group::of).collect(),
             pools: config.pools.iter().map(Pool::of).collect(),
             volumes: config.volumes.iter().map(Volume::of).collect(),
+            images: config.images.iter().map(Image::of).collect(),
             hosts: config.hosts.iter().map(Host::of).collect(),
         }
     }
@@ -447,6 +465,7 @@ impl Declaration {
             groups: self.groups.iter().map(Group::to_config).collect(),
             pools: self.pools.iter().map(Pool::to_config).collect(),
             volumes: self.volumes.iter().map(Volume::to_config).collect(),
+            images: self.images.iter().map(|i| i.to_config(data_dir)).collect(),
             hosts: self.hosts.iter().map(Host::to_config).collect::<Result<_, _>>()?,
         })
     }

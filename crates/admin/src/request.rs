@@ -156,6 +156,22 @@ pub enum Change {
         /// The partition of the cache; `none`: the one of all volumes that are in no other.
         partition: Option<String>,
     },
+    /// A virtual disk in a file, that hosts can see like a volume.
+    ImageAdd {
+        /// Its name.
+        name: String,
+        /// The file.
+        file: String,
+        /// Hosts may read it only.
+        read_only: bool,
+        /// The controller that serves it.
+        controller: usize,
+    },
+    /// An image is served no longer. Its file stays.
+    ImageRemove {
+        /// Its name.
+        name: String,
+    },
     /// A volume and its data are deleted.
     VolumeDelete {
         /// The volume.

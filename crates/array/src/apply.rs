@@ -10,6 +10,7 @@ use crate::controller::Controller;
 use crate::drives::{close_drives, free_spares};
 use crate::groups::{check_members, open_group, owner_of_group};
 use crate::guarantee::set_policies;
+use crate::images::{close_images, images_of, open_images};
 use crate::placement::set_classes;
 use crate::pools::open_pool;
 use crate::ports::{close_ports, open_port};
@@ -36,22 +37,27 @@ pub(crate) async fn apply(
     for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {
         open_volume(controller, &config, volume, &mut done).await?;
     }
+    open_images(controller, &config, &mut done).await?;
     set_policies(controller, &config, &mut done);
     let undeclared: Vec<String> = {
         let state = controller.state();
-        state.lus.keys().filter(|name| config.volume(name).is_none()).cloned().collect()
+        let declared = |name: &&String| config.volume(name).is_some() || config.image(name).is_some();
+        state.lus.keys().filter(|name| !declared(name)).cloned().collect()
     };
     if controller.index == 0 {
         done.extend(host_changes(&controller.config(), &config));
     }
+    let images = images_of(controller, &undeclared);
     {
         let mut state = controller.state.borrow_mut();
         state.config = config.clone();
         undeclared.iter().for_each(|name| {
             state.lus.remove(name);
         });
+        state.unopened.retain(|name, _| config.image(name).is_some());
     }
     controller.update_views();
+    close_images(images).await?;
     let_go(controller, |volume| config.volume(volume).is_none()).await?;
     close_journals(controller, |pool| config.pool(pool).is_none()).await?;
     close_drives(controller, &config);

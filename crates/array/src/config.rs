@@ -8,6 +8,7 @@ mod qos_settings;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use scsi::Lun;
 use world::DriveSpec;
@@ -48,6 +49,8 @@ pub struct Config {
     pub pools: Vec<PoolConfig>,
     /// Volumes in pools.
     pub volumes: Vec<VolumeConfig>,
+    /// Virtual disks in files, which hosts see like volumes.
+    pub images: Vec<ImageConfig>,
     /// Hosts and what each sees.
     pub hosts: Vec<HostConfig>,
 }
@@ -183,6 +186,31 @@ pub struct VolumeConfig {
     pub read_only: bool,
 }
 
+/// A virtual disk in a file (VHD or VHDX, with its parents), which hosts see as they see a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// Its name; no volume has it.
+    pub name: String,
+    /// What it is opened from: an image file, or a drive of the model.
+    pub spec: DriveSpec,
+    /// Hosts may read it only.
+    pub read_only: bool,
+    /// The controller that serves it.
+    pub controller: usize,
+}
+
+impl ImageConfig {
+    /// The file; of an image of the model, the name of its drive.
+    pub fn file(&self) -> PathBuf {
+        match &self.spec {
+            DriveSpec::Image { path, .. } | DriveSpec::File { path, .. } | DriveSpec::Device { path } => {
+                path.clone()
+            }
+            DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => PathBuf::from(name),
+        }
+    }
+}
+
 /// A host and what it sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
@@ -194,7 +222,7 @@ pub struct HostConfig {
     pub chap: Option<ChapConfig>,
     /// What the target proves to it.
     pub mutual_chap: Option<ChapConfig>,
-    /// Which volume it sees under which number.
+    /// Which volume or image it sees under which number.
     pub luns: BTreeMap<Lun, String>,
 }
 
@@ -252,6 +280,7 @@ impl Config {
             groups: vec![],
             pools: vec![],
             volumes: vec![],
+            images: vec![],
             hosts: vec![],
         }
     }
@@ -272,6 +301,7 @@ impl Config {
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
             volumes: overlay_volumes(self.volumes, other.volumes),
+            images: overlay(self.images, other.images, |i| &i.name),
             hosts: overlay(self.hosts, other.hosts, |h| &h.name),
         }
     }
@@ -279,6 +309,11 @@ impl Config {
     /// The volume of that name.
     pub fn volume(&self, name: &str) -> Option<&VolumeConfig> {
         self.volumes.iter().find(|v| v.name == name)
+    }
+
+    /// The image of that name.
+    pub fn image(&self, name: &str) -> Option<&ImageConfig> {
+        self.images.iter().find(|i| i.name == name)
     }
 
     /// The pool of that name.
@@ -297,8 +332,17 @@ impl Config {
         named.or_else(|| self.hosts.iter().find(|h| h.initiator == "*"))
     }
 
-    /// The controller that owns a volume.
+    /// The logical block length of a volume, or of an image that more than one controller reaches.
+    pub(crate) fn block_bytes_of(&self, name: &str) -> Option<u32> {
+        let image = || self.image(name).map(|_| crate::images::SECTOR_BYTES);
+        self.volume(name).map(|v| v.block_bytes).or_else(image)
+    }
+
+    /// The controller that owns a volume or an image.
     pub fn owner_of(&self, volume: &str) -> Option<usize> {
+        if let Some(image) = self.image(volume) {
+            return Some(image.controller);
+        }
         Some(self.pool(&self.volume(volume)?.pool)?.controller)
     }
 }

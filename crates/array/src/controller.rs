@@ -18,10 +18,12 @@ use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, 
 use crate::crossing::RemoteNexus;
 use crate::guarantee::schedulers_status;
 use crate::hosts::{Seen, initiator_port, target_port};
+use crate::images::{all_images, close_images};
 use crate::jobs::JobKind;
 use crate::local::LocalPort;
 use crate::observe::{
-    cache_status, drive_status, groups_status, pools_status, port_status, session_status, volumes_status,
+    cache_status, drive_status, groups_status, images_status, pools_status, port_status, session_status,
+    volumes_status,
 };
 use crate::state::State;
 use crate::status::ControllerStatus;
@@ -265,7 +267,8 @@ impl Controller {
 
     /// Makes everything durable and says so on the drives. What fails does not keep the rest from it.
     async fn close_all(&self) -> Result<(), ControlError> {
-        let mut outcome = crate::cached::let_go(self, |_| true).await;
+        let mut outcome = close_images(all_images(self)).await;
+        outcome = outcome.and(crate::cached::let_go(self, |_| true).await);
         if outcome.is_ok() {
             outcome = crate::cached::close_journals(self, |_| true).await;
         }
@@ -293,6 +296,7 @@ impl Controller {
             groups: groups_status(&state),
             pools: pools_status(&state),
             volumes: volumes_status(&state),
+            images: images_status(&state, self.index),
             cache: cache_status(&state),
             schedulers: schedulers_status(&state),
             sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),

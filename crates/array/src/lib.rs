@@ -24,6 +24,7 @@ mod drives;
 mod groups;
 mod guarantee;
 mod hosts;
+mod images;
 mod jobs;
 mod local;
 mod observe;
@@ -49,7 +50,7 @@ pub use controller::{run_controller, run_with_local_port};
 pub use disk::Disk;
 pub use local::{LocalPort, LocalSession};
 pub use scsi::{Lun, OpClass};
-pub use world::DriveSpec;
+pub use world::{DriveSpec, ImageAccess};
 
 /// Bytes of a frame of a cache.
 pub const FRAME_BYTES: u64 = cache::FRAME_BYTES as u64;

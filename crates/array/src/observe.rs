@@ -4,18 +4,20 @@ use std::rc::Rc;
 
 use pool::Pool;
 use raid::Group;
-use scsi::LogicalUnit;
+use scsi::{LogicalUnit, Lun};
+use vdisk::Image;
 use world::Drive;
 
 use crate::Disk;
 use crate::cached::CachedVolume;
-use crate::config::CachePolicy;
+use crate::config::{CachePolicy, ImageConfig};
 use crate::guarantee::volume_qos;
 use crate::hosts::Seen;
 use crate::port::Port;
 use crate::state::State;
 use crate::status::{
-    CacheStatus, CachedStatus, DriveStatus, GroupStatus, PoolStatus, PortStatus, SessionStatus, VolumeStatus,
+    CacheStatus, CachedStatus, DriveStatus, GroupStatus, ImageStatus, PoolStatus, PortStatus, ServedImage,
+    SessionStatus, VolumeStatus,
 };
 
 pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
@@ -79,10 +81,7 @@ pub(crate) fn pools_status(state: &State) -> Vec<PoolStatus> {
 pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
     let volume = |(name, lu): (&String, &Rc<LogicalUnit<Disk>>)| {
         let declared = state.config.volume(name)?;
-        let space = lu.medium().volume().space();
-        let seers = state.config.hosts.iter();
-        let mapped =
-            seers.flat_map(|h| h.luns.iter().filter(|(_, v)| *v == name).map(|(l, _)| (h.name.clone(), *l)));
+        let space = lu.medium().volume()?.space();
         Some(VolumeStatus {
             name: name.clone(),
             pool: declared.pool.clone(),
@@ -92,13 +91,51 @@ pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
             exclusive_bytes: space.exclusive_bytes,
             provisioning: declared.provisioning,
             block_bytes: declared.block_bytes,
-            naa: lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect(),
-            mapped_to: mapped.collect(),
+            naa: naa(lu),
+            mapped_to: mapped_to(state, name),
             qos: volume_qos(state, declared, lu.medium().gate()?),
             counters: lu.counters(),
         })
     };
     state.lus.iter().filter_map(volume).collect()
+}
+
+fn naa(lu: &LogicalUnit<Disk>) -> String {
+    lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Who sees a volume or an image, and as what.
+fn mapped_to(state: &State, name: &str) -> Vec<(String, Lun)> {
+    let seers = state.config.hosts.iter();
+    let seen = seers.flat_map(|h| h.luns.iter().map(|(lun, seen)| (&h.name, *lun, seen)));
+    seen.filter(|(_, _, seen)| *seen == name).map(|(host, lun, _)| (host.clone(), lun)).collect()
+}
+
+pub(crate) fn images_status(state: &State, controller: usize) -> Vec<ImageStatus> {
+    let image = |declared: &ImageConfig| ImageStatus {
+        name: declared.name.clone(),
+        file: declared.file().display().to_string(),
+        read_only: declared.read_only,
+        mapped_to: mapped_to(state, &declared.name),
+        state: match state.lus.get(&declared.name).and_then(|lu| Some((lu, lu.medium().image()?))) {
+            Some((lu, image)) => Ok(served(lu, image)),
+            None => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),
+        },
+    };
+    state.config.images.iter().filter(|i| i.controller == controller).map(image).collect()
+}
+
+fn served(lu: &LogicalUnit<Disk>, image: &Image) -> ServedImage {
+    let parents = std::iter::successors(image.parent(), Image::parent);
+    ServedImage {
+        format: image.format().name(),
+        parents: parents.map(|parent| parent.drive().info().name.clone()).collect(),
+        len_bytes: image.len_bytes(),
+        file_len_bytes: image.file_len_bytes(),
+        block_bytes: image.sector_bytes(),
+        naa: naa(lu),
+        counters: lu.counters(),
+    }
 }
 
 pub(crate) fn cache_status(state: &State) -> Option<CacheStatus> {

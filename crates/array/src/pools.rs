@@ -149,10 +149,12 @@ pub(crate) fn rebalance(controller: &Rc<Controller>, name: &str) -> Result<Vec<S
 
 /// Gives back pages of zeros, as a job.
 pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<String>, ControlError> {
-    let place = ControlError::at(format!("volume {volume:?}"));
+    let place = || ControlError::at(format!("volume {volume:?}"));
     let lu = controller.state().lus.get(volume).cloned();
-    let lu = lu.ok_or_else(|| place(&"there is no such volume here"))?;
-    let (pool, used_bytes) = (lu.medium().volume().pool(), lu.medium().volume().used_bytes());
+    let lu = lu.ok_or_else(|| place()(&"there is no such volume here"))?;
+    let on_pool =
+        lu.medium().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
+    let (pool, used_bytes) = (on_pool.pool(), on_pool.used_bytes());
     let unit = controller.state().units.get(volume).cloned();
     let (this, name) = (controller.clone(), volume.to_owned());
     let begun = begin(controller, (JobKind::Reclaim, volume), used_bytes, async move |job| {

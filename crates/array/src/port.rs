@@ -108,8 +108,9 @@ impl Target for PortTarget {
         // never be asked for the data behind the first burst.
         let config = self.0.controller.config();
         let host = config.host_of(&nexus.seen.nexus.initiator.name);
-        let volume = lun.and_then(|l| host?.luns.get(&l)).and_then(|name| config.volume(name));
-        volume.map_or(0, |v| scsi::data_out_len(cdb, v.block_bytes))
+        let name = lun.and_then(|l| host?.luns.get(&l));
+        let block_bytes = name.and_then(|name| config.block_bytes_of(name));
+        block_bytes.map_or(0, |block_bytes| scsi::data_out_len(cdb, block_bytes))
     }
 
     async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {

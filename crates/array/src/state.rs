@@ -34,8 +34,10 @@ pub(crate) struct State {
     pub(crate) units: BTreeMap<String, CachedVolume>,
     /// By the pool's name.
     pub(crate) journals: BTreeMap<String, PoolJournal>,
-    /// By volume name.
+    /// By the name of the volume or image.
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
+    /// Declared images that cannot be opened, and why.
+    pub(crate) unopened: BTreeMap<String, String>,
     pub(crate) ports: Vec<Rc<Port>>,
     /// Declared spares that nobody has taken.
     pub(crate) spares: Vec<String>,
@@ -67,6 +69,7 @@ impl State {
             units: BTreeMap::new(),
             journals: BTreeMap::new(),
             lus: BTreeMap::new(),
+            unopened: BTreeMap::new(),
             ports: Vec::new(),
             spares: Vec::new(),
             replacing: BTreeSet::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scsi::{Counters, Lun};
+use scsi::Lun;
 use world::DriveCounts;
 
 use crate::config::{CachePolicy, Class, Level, Provisioning};
@@ -10,6 +10,7 @@ pub use crate::jobs::JobKind;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 pub use qos::{Capacity, ClientCounts};
+pub use scsi::Counters;
 
 /// One controller's part of the array.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,8 @@ pub struct ControllerStatus {
     pub pools: Vec<PoolStatus>,
     /// Volumes, each with its LU's counters.
     pub volumes: Vec<VolumeStatus>,
+    /// Images, each with its LU's counters.
+    pub images: Vec<ImageStatus>,
     /// The cache, if there is one.
     pub cache: Option<CacheStatus>,
     /// Schedulers of the pools in which a policy is in force.
@@ -143,6 +146,40 @@ pub struct VolumeStatus {
     pub mapped_to: Vec<(String, Lun)>,
     /// How the service stands that it is promised.
     pub qos: VolumeQos,
+    /// What was done with it since the start.
+    pub counters: Counters,
+}
+
+/// A virtual disk in a file and its LU.
+#[derive(Clone, Debug)]
+pub struct ImageStatus {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub file: String,
+    /// Hosts may read it only.
+    pub read_only: bool,
+    /// Which hosts see it, as which LUN.
+    pub mapped_to: Vec<(String, Lun)>,
+    /// What is served; or why nothing is.
+    pub state: Result<ServedImage, String>,
+}
+
+/// An image that is open.
+#[derive(Clone, Debug)]
+pub struct ServedImage {
+    /// Its format.
+    pub format: &'static str,
+    /// The files of its parents, the nearest first.
+    pub parents: Vec<String>,
+    /// Size of the disk.
+    pub len_bytes: u64,
+    /// Length of its file.
+    pub file_len_bytes: u64,
+    /// Logical block length.
+    pub block_bytes: u32,
+    /// NAA identifier, 32 hexadecimal digits.
+    pub naa: String,
     /// What was done with it since the start.
     pub counters: Counters,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use admin::{Declaration, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
 use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
-use array::{Array, ControllerHandle, DriveSpec};
+use array::{Array, ControlError, ControllerHandle, DriveSpec};
 use clap::Args;
 
 use crate::declared::laid_over;
@@ -112,11 +112,19 @@ async fn run_until_signal(
         Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
         Err(error) => {
             let _ = array.stop().await;
-            return Err(error.into());
+            return Err(anyhow::anyhow!("{}{error}", declared_at(serve, &error)));
         }
     }
     store.save(array.config())?;
-    for port in array.status().await?.iter().flat_map(|part| &part.ports) {
+    let parts = array.status().await?;
+    for image in parts.iter().flat_map(|part| &part.images) {
+        if let Err(cause) = &image.state {
+            let error =
+                ControlError::Failed { place: format!("image {:?}", image.name), cause: cause.clone() };
+            tracing::error!("{}{error}: it is not served", declared_at(serve, &error));
+        }
+    }
+    for port in parts.iter().flat_map(|part| &part.ports) {
         tracing::info!("serving {} at {}", array.config().target, port.listen);
     }
     let socket = socket_in(store.dir());
@@ -129,6 +137,16 @@ async fn run_until_signal(
     owner.stop_array().await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Where what failed is declared, in front of the error.
+fn declared_at(serve: &Serve, error: &ControlError) -> String {
+    match (&serve.config, error) {
+        (Some(path), ControlError::Failed { place, .. }) => {
+            format!("{}: ", Declaration::place_in(path, place))
+        }
+        _ => String::new(),
+    }
 }
 
 /// Bytes from the system's random generator.

@@ -28,6 +28,12 @@ pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
             sleep(WAIT_PAUSE);
         }
     }
+    // The array starts without an image that somebody else has open: that is said in its status.
+    for image in config.images.iter().filter(|i| !i.read_only) {
+        while is_held(&image.spec) && begun.elapsed() <= WAIT_TIME {
+            sleep(WAIT_PAUSE);
+        }
+    }
     Ok(())
 }
 

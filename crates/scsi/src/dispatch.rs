@@ -155,7 +155,9 @@ fn admit<M: Medium>(
     if !asks_about_state && let Some(attention) = seat.nexus.attentions.take() {
         return Err(CommandError::Attention(attention));
     }
-    let Some(command) = found else { return Err(unknown(cdb)) };
+    let Some(command) = found.filter(|c| report::is_supported(lu, c)) else {
+        return Err(unknown(cdb, found));
+    };
     lu.reservations.check(&seat.nexus, command.access)?;
     if let Some((byte, bit)) = command.reserved_set(cdb) {
         return Err(CommandError::field_bit(byte, bit));
@@ -170,9 +172,9 @@ fn admit<M: Medium>(
     Ok(command)
 }
 
-/// A CDB that is not in the table: its operation code, or only its service action.
-fn unknown(cdb: &Cdb) -> CommandError {
-    if opcode::entries(cdb.opcode()).is_empty() {
+/// A CDB that is not in the table, or that this LU does not have: its operation code, or only its service action.
+fn unknown(cdb: &Cdb, found: Option<&Command>) -> CommandError {
+    if opcode::entries(cdb.opcode()).is_empty() || found.is_some_and(|c| c.service_action.is_none()) {
         CommandError::InvalidOpcode
     } else {
         CommandError::field_bit(1, 4)

@@ -13,6 +13,10 @@ pub const WRITE_SAME_BYTES_MAX: u64 = 4 << 30;
 /// MAXIMUM UNMAP LBA COUNT, over all descriptors of a command.
 pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
 
+/// OPTIMAL UNMAP GRANULARITY is no more than this, also where space is given back in larger units: initiators cut WRITE SAME to multiples of it, and some (QEMU)
+/// have no multiple left when it is over their longest transfer, 65,535 blocks of 512 bytes.
+pub const UNMAP_GRANULARITY_BYTES_MAX: u64 = 16 << 20;
+
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
 pub const UNMAP_DESCRIPTORS_MAX: u64 = 256;
 

@@ -95,6 +95,9 @@ pub trait Medium: Clone + 'static {
     /// What is polled from now on is part of a command that was aborted, or no more: an operation of it that has not begun ends with an
     /// error instead.
     fn polled_for(&self, _aborted: bool) {}
+    /// Whether records and frozen ranges are kept. Where not, [`Medium::save_record`], [`Medium::take_rod`] and
+    /// [`Medium::copy_from_rod`] are errors, nothing is loaded, and the commands that need them are not there.
+    fn keeps_records(&self) -> bool;
     /// Stores a small record durably with the medium (persistent reservations over a power loss); at most 64 KiB.
     fn save_record(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), BlockError>>;
     /// The record of that name, as it was last saved.

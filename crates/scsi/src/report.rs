@@ -35,9 +35,16 @@ pub(crate) fn report_luns<M: Medium>(view: &View<M>, cdb: &Cdb) -> Result<Pieces
     Ok(cut(&out, cdb.uint(6, 4)))
 }
 
-/// Whether this logical unit has the command: one that is not thin has no UNMAP.
+/// Whether this logical unit has the command: one that is not thin has no UNMAP, and one that keeps no records has none that need them.
 pub(crate) fn is_supported<M: Medium>(lu: &LogicalUnit<M>, command: &Command) -> bool {
-    command.handler != Handler::Unmap || lu.medium.page_bytes().is_some()
+    use Handler::*;
+    match command.handler {
+        Unmap => lu.medium.page_bytes().is_some(),
+        Sanitize | WriteAtomic | PopulateToken | WriteUsingToken | ReceiveRodTokenInformation => {
+            lu.medium.keeps_records()
+        }
+        _ => true,
+    }
 }
 
 /// The command timeouts descriptor (SPC-5 6.37.4).

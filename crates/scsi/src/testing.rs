@@ -344,6 +344,10 @@ impl Medium for ThinMemory {
         Ok(copied)
     }
 
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
         world::yield_now().await;
         if !self.has_power() {

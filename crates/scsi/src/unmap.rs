@@ -17,9 +17,6 @@ const DESCRIPTOR_LEN: usize = 16;
 /// UNMAP. The whole list is checked before the first block is given back.
 pub(crate) async fn unmap<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
-    if lu.medium.page_bytes().is_none() {
-        return Err(CommandError::InvalidOpcode);
-    }
     let list = ctx.list()?;
     if ctx.cdb.uint(7, 2) == 0 {
         return Ok(Pieces::new());

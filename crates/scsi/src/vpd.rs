@@ -15,8 +15,11 @@ const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2];
 /// A VPD page, whole.
 pub(crate) fn page<M: Medium>(ctx: &Context<'_, M>, code: u8) -> Result<Vec<u8>, CommandError> {
     let lu = ctx.lu();
+    if !has(lu, code) {
+        return Err(CommandError::field(2));
+    }
     let body = match code {
-        0x00 => PAGES.to_vec(),
+        0x00 => PAGES.into_iter().filter(|page| has(lu, *page)).collect(),
         0x80 => serial(lu).to_vec(),
         0x83 => identification(ctx),
         0x86 => extended_inquiry(),
@@ -30,6 +33,11 @@ pub(crate) fn page<M: Medium>(ctx: &Context<'_, M>, code: u8) -> Result<Vec<u8>,
     out.extend((body.len() as u16).to_be_bytes());
     out.extend(body);
     Ok(out)
+}
+
+/// Tokens need what a medium without records does not keep.
+fn has<M: Medium>(lu: &LogicalUnit<M>, page: u8) -> bool {
+    page != 0x8f || lu.medium.keeps_records()
 }
 
 /// 80h: unit serial number.
@@ -114,12 +122,12 @@ fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
     if let Some(page) = lu.medium.page_bytes() {
         put(20, limits::UNMAP_BLOCKS_MAX as u32);
         put(24, limits::UNMAP_DESCRIPTORS_MAX as u32);
-        put(28, blocks(page).max(1));
+        put(28, blocks(page.min(limits::UNMAP_GRANULARITY_BYTES_MAX)).max(1));
         // UGAVALID, alignment 0.
         put(32, 0x8000_0000);
     }
     put(40, blocks(limits::WRITE_SAME_BYTES_MAX));
-    put(44, blocks(limits::ATOMIC_BYTES_MAX));
+    put(44, if lu.medium.keeps_records() { blocks(limits::ATOMIC_BYTES_MAX) } else { 0 });
     out
 }
 

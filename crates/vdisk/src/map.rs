@@ -110,8 +110,8 @@ pub trait Map {
     fn recount(&mut self) {}
     /// How much of the file is in use: it need not be longer.
     fn used_len(&self) -> u64;
-    /// Whether the block at this address occupies space, and how many bytes on from there share that.
-    fn extent(&self, at: u64) -> (u64, bool);
+    /// How many bytes from this address on, of so many that are in the disk, are alike in whether their blocks occupy space; and whether they do.
+    fn extent(&self, at: u64, len: u64) -> (u64, bool);
 }
 
 #[cfg(test)]

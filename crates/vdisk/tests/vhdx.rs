@@ -54,6 +54,37 @@ fn dynamic_and_fixed_images_conform_in_the_model() {
     }
 }
 
+/// The bits of a block of 32 MiB fill two pages, and sectors of its second half are in the second one only.
+#[test]
+fn the_second_half_of_a_large_block_shows_the_parent_and_what_was_written() {
+    let model = Model::new(4);
+    for name in ["base", "child"] {
+        model.disk(name, DiskSpec::new(80 << 20));
+    }
+    model.run(async |world| {
+        let large = |ids| NewVhdx { block_bytes: 32 << 20, ..new(ids) };
+        create(&drive(&world, "base"), &large(1)).await.expect("made");
+        let base = Image::open(&world, drive(&world, "base"), Access::Write).await.expect("opens");
+        fill(&base, 20 << 20, 8192, 5).await;
+        base.close().await.expect("closed");
+        let base = Image::open(&world, drive(&world, "base"), Access::Read).await.expect("opens");
+        let parent = Parent { id: Guid(base.id()), relative_path: "base".into(), absolute_path: None };
+        let of_base = NewVhdx { parent: Some(parent), ..large(9) };
+        create(&drive(&world, "child"), &of_base).await.expect("made");
+        for round in 0..2 {
+            let child = Image::open(&world, drive(&world, "child"), Access::Write).await.expect("opens");
+            child.attach(base.clone()).expect("it is the one");
+            if round == 0 {
+                fill(&child, (20 << 20) + 4096, 4096, 6).await;
+                child.zero(23 << 20, 4096).await.expect("zeros");
+            }
+            let at = |offset: u64| byte_at(&child, (20 << 20) + offset);
+            assert_eq!((at(0).await, at(4096).await, at(8192).await), (5, 6, 0), "round {round}");
+            child.close().await.expect("closed");
+        }
+    });
+}
+
 /// Flattened into another format, a chain is the same disk.
 async fn flatten_and_compare(world: &World, chain: &Path, empty: Drive, flat: &Path) {
     let chain = AnyDisk::open(world, chain, false).await.expect("opens");

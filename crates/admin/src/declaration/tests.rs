@@ -92,6 +92,26 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
 }
 
 #[test]
+fn images_are_declared_and_wrong_ones_named_with_their_place() {
+    let images = "[[image]]\nname = \"i0\"\nfile = \"disk.vhdx\"\n\
+                  [[image]]\nname = \"i1\"\nfile = \"/srv/other.vhd\"\nread_only = true\n";
+    let good = format!("{GOOD}{images}").replace("0 = \"v0\"", "0 = \"v0\", 1 = \"i0\"");
+    let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
+    let files: Vec<_> = config.images.iter().map(|i| (i.file(), i.read_only)).collect();
+    assert_eq!(files, [(PathBuf::from("/data/disk.vhdx"), false), (PathBuf::from("/srv/other.vhd"), true)]);
+    check_kept(&config);
+    check(&good.replace("i1", "i0"), "array.toml:22: image \"i0\": declared twice");
+    check(&good.replace("i1", "v0"), "array.toml:25: image \"v0\": declared twice");
+    let other = "file = \"disk.vhdx\"\nread_only = false\ncontroller = 3";
+    check(
+        &good.replacen("file = \"disk.vhdx\"", other, 1),
+        "array.toml:22: image \"i0\": there is no controller 3",
+    );
+    check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:25: image \"i1\": its file is");
+    check(&good.replace("read_only", "readonly"), "unknown field `readonly`");
+}
+
+#[test]
 fn what_nobody_chose_suits_the_rest() {
     let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data")).expect("good");
     let config = parse(&GOOD.replace("name = \"p0\"", "name = \"p0\"\nsoft_threshold_percent = 97"));
@@ -112,7 +132,7 @@ fn what_is_wrong_is_named_with_its_place() {
         &GOOD.replace("groups = [\"g0\"]", "groups = [\"g9\"]"),
         "array.toml:11: pool \"p0\": no group \"g9\" is declared",
     );
-    check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume \"v7\"");
+    check(&GOOD.replace("0 = \"v0\"", "0 = \"v7\""), "host \"h\": LUN 0: no volume or image \"v7\"");
     check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "is no LUN");
     check(&GOOD.replace("raid0", "raid4"), "array.toml:8: unknown variant `raid4`");
     check(

@@ -22,6 +22,13 @@ impl Config {
                 return Err(ConfigError { place: place(), cause });
             }
         }
+        for image in &self.images {
+            if next.image(&image.name).is_some_and(|later| later != image) {
+                let cause =
+                    "is open as it was declared: remove it before it is declared in another way".into();
+                return Err(ConfigError { place: format!("image {:?}", image.name), cause });
+            }
+        }
         Ok(())
     }
 }

@@ -31,6 +31,7 @@ impl Config {
         self.check_pools()?;
         self.check_policies()?;
         self.check_volumes()?;
+        self.check_images()?;
         self.check_hosts()
     }
 
@@ -213,6 +214,21 @@ impl Config {
         Ok(())
     }
 
+    fn check_images(&self) -> Result<(), ConfigError> {
+        let volumes = self.volumes.iter().map(|v| &v.name);
+        check_names("image", volumes.chain(self.images.iter().map(|i| &i.name)))?;
+        for (i, image) in self.images.iter().enumerate() {
+            let place = format!("image {:?}", image.name);
+            if image.controller >= self.controllers {
+                return refuse(place, format!("there is no controller {}", image.controller));
+            }
+            if self.images[..i].iter().any(|other| other.file() == image.file()) {
+                return refuse(place, "its file is another image's already".into());
+            }
+        }
+        Ok(())
+    }
+
     fn check_hosts(&self) -> Result<(), ConfigError> {
         check_names("host", self.hosts.iter().map(|h| &h.name))?;
         for (i, host) in self.hosts.iter().enumerate() {
@@ -244,8 +260,11 @@ impl Config {
                 if lun.0 > LUN_MAX {
                     return refuse(place, format!("LUN {} is over {LUN_MAX}", lun.0));
                 }
-                if self.volume(volume).is_none() {
-                    return refuse(place, format!("LUN {}: no volume {volume:?} is declared", lun.0));
+                if self.volume(volume).is_none() && self.image(volume).is_none() {
+                    return refuse(
+                        place,
+                        format!("LUN {}: no volume or image {volume:?} is declared", lun.0),
+                    );
                 }
             }
         }

@@ -5,6 +5,7 @@ mod caching;
 mod caching_online;
 mod guarantee;
 mod handing_over;
+mod images;
 mod keeping_whole;
 mod placing;
 mod rig;

@@ -121,6 +121,22 @@ impl Host {
         }
     }
 
+    /// A command as it is, again after a unit attention: its sense key, and what it gave.
+    pub(super) async fn raw(&self, cdb: [u8; 16], out: Pieces, max: u32) -> (u8, Vec<u8>) {
+        loop {
+            let done = self.session.command(Lun(0), cdb, out.clone(), max).await.expect("the session lives");
+            match done.sense.get(2).map_or(0, |key| key & 0x0f) {
+                0x06 => {}
+                key => return (key, done.data_in.joined().to_vec()),
+            }
+        }
+    }
+
+    /// Makes it durable.
+    pub(super) async fn flush(&self) {
+        self.command(0x91, 0, Pieces::new(), 0).await;
+    }
+
     pub(super) async fn log_out(self) {
         self.session.logout().await.expect("log out");
     }

@@ -5,6 +5,7 @@ mod follow;
 mod group;
 mod heat;
 mod host;
+mod image;
 mod policy;
 mod pool;
 mod state;
@@ -82,6 +83,14 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
+    /// Images: virtual disks in files (VHD, VHDX) that hosts see like volumes; list, add, remove
+    #[command(subcommand_required = true, after_help = image::HELP)]
+    Image {
+        #[command(subcommand)]
+        what: image::ImageCommand,
+        #[command(flatten)]
+        at: Where,
+    },
     /// Caches: hit ratios, what is pending, what is destaged and read ahead, journals; partitions
     #[command(after_help = cache::HELP)]
     Cache {
@@ -129,6 +138,7 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
         Manage::Drive { what, at } => group::run_drive(what, at),
         Manage::Pool { what, at } => pool::run(what, at),
         Manage::Volume { what, at } => volume::run(what, at),
+        Manage::Image { what, at } => image::run(what, at),
         Manage::Policy { what, at } => policy::run(what, at),
         Manage::Snapshot { what, at } => volume::run_snapshot(what, at),
         Manage::Host { what, at } => host::run(what, at),

@@ -3,13 +3,14 @@
 use admin::{Group, Pool, Status, format_bytes};
 
 use super::follow::percent;
-use super::tables;
+use super::{image, tables};
 
 /// What needs a person, a line each; none when all is well.
 pub(super) fn trouble(status: &Status) -> Vec<String> {
     let mut lines = Vec::new();
     status.groups.iter().for_each(|group| trouble_of_group(group, &mut lines));
     status.pools.iter().for_each(|pool| trouble_of_pool(pool, &mut lines));
+    status.images.iter().for_each(|image| image::trouble(image, &mut lines));
     lines
 }
 
@@ -74,6 +75,10 @@ pub(super) fn print(s: &Status) {
     }
     if !s.jobs.is_empty() {
         tables::jobs(s);
+        println!();
+    }
+    if !s.images.is_empty() {
+        image::images(s);
         println!();
     }
     for part in [tables::pools, tables::groups, tables::drives, tables::ports] {

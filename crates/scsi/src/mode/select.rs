@@ -17,6 +17,9 @@ pub(crate) async fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
     if !ctx.cdb.bit(1, 0x10) {
         return Err(CommandError::field_bit(1, 4));
     }
+    if ctx.cdb.bit(1, 0x01) && !lu.medium.keeps_records() {
+        return Err(CommandError::SavingNotSupported);
+    }
     let list = ctx.list()?;
     let before = lu.modes.now.get();
     let after = if list.is_empty() { before } else { parse(lu, &list, ten, before)? };

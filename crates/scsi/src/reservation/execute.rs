@@ -15,6 +15,9 @@ use crate::medium::Medium;
 use crate::nexus::Nexus;
 use crate::opcode::Access;
 
+/// Where APTPL is in the parameter list of PERSISTENT RESERVE OUT (SPC-5 6.17.3).
+const APTPL_AT: usize = 20;
+
 /// The reservations and registrations of one logical unit.
 pub(crate) struct Reservations {
     state: RefCell<State>,
@@ -55,7 +58,8 @@ impl Reservations {
 
 /// PERSISTENT RESERVE IN (SPC-5 6.16).
 pub(crate) async fn persistent_in<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    let data = ctx.lu().reservations.state.borrow().persistent_in(&ctx.cdb.0)?;
+    let durable = ctx.lu().medium.keeps_records();
+    let data = ctx.lu().reservations.state.borrow().persistent_in(&ctx.cdb.0, durable)?;
     Ok(cut(&data, u64::from(ctx.cdb.u16(7))))
 }
 
@@ -72,6 +76,9 @@ pub(crate) async fn persistent_out<M: Medium>(ctx: &Context<'_, M>) -> Result<Pi
     let around = Surroundings { ports: &ports, initiators: &initiators };
     let verdict = next.persistent_out(&ItNexus::of(&ctx.seat.nexus), &ctx.cdb.0, &list, around)?;
     if let Some(record) = &verdict.save {
+        if !lu.medium.keeps_records() {
+            return Err(CommandError::parameter_bit(APTPL_AT, 0));
+        }
         lu.medium.save_record(RECORD_NAME, record).await?;
     }
     *lu.reservations.state.borrow_mut() = next;

@@ -3,16 +3,18 @@
 use super::state::State;
 use crate::error::CommandError;
 
-/// Byte 2 of REPORT CAPABILITIES: RESERVE and RELEASE are compatible (CRH), SPEC_I_PT, ALL_TG_PT and APTPL are known.
-const CAPABILITIES: u8 = 0x10 | 0x08 | 0x04 | 0x01;
+/// Byte 2 of REPORT CAPABILITIES: RESERVE and RELEASE are compatible (CRH), SPEC_I_PT and ALL_TG_PT are known; and APTPL is, where the medium keeps records.
+const CAPABILITIES: u8 = 0x10 | 0x08 | 0x04;
+const APTPL_CAPABLE: u8 = 0x01;
 /// Byte 3: the type mask is valid, ALLOW COMMANDS is 001b: TEST UNIT READY passes the exclusive types.
 const TYPE_MASK_VALID: u8 = 0x80 | 0x10;
 /// Bytes 4 and 5: types 1, 3, 5, 6, 7 and 8.
 const TYPE_MASK: [u8; 2] = [0xEA, 0x01];
 
 impl State {
-    /// Carries out PERSISTENT RESERVE IN: the whole answer, which the caller cuts to the allocation length.
-    pub(crate) fn persistent_in(&self, cdb: &[u8; 16]) -> Result<Vec<u8>, CommandError> {
+    /// Carries out PERSISTENT RESERVE IN: the whole answer, which the caller cuts to the allocation length. `durable`: whether reservations can
+    /// survive a power loss here.
+    pub(crate) fn persistent_in(&self, cdb: &[u8; 16], durable: bool) -> Result<Vec<u8>, CommandError> {
         // SPC-2 7.12: nothing persistent while RESERVE is in force.
         if self.legacy.is_some() {
             return Err(CommandError::ReservationConflict);
@@ -20,7 +22,7 @@ impl State {
         match cdb[1] & 0x1F {
             0x00 => Ok(self.read_keys()),
             0x01 => Ok(self.read_reservation()),
-            0x02 => Ok(self.report_capabilities()),
+            0x02 => Ok(self.report_capabilities(durable)),
             0x03 => Ok(self.read_full_status()),
             _ => Err(CommandError::field(1)),
         }
@@ -48,8 +50,9 @@ impl State {
         self.with_generation(body)
     }
 
-    fn report_capabilities(&self) -> Vec<u8> {
-        let mut out = vec![0, 8, CAPABILITIES, TYPE_MASK_VALID | u8::from(self.survives_power_loss)];
+    fn report_capabilities(&self, durable: bool) -> Vec<u8> {
+        let capabilities = CAPABILITIES | if durable { APTPL_CAPABLE } else { 0 };
+        let mut out = vec![0, 8, capabilities, TYPE_MASK_VALID | u8::from(self.survives_power_loss)];
         out.extend(TYPE_MASK);
         out.extend([0; 2]);
         out

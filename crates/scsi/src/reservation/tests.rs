@@ -68,7 +68,7 @@ impl Script {
     fn view(&self, action: u8) -> Vec<u8> {
         let mut cdb = [0; 16];
         cdb[1] = action;
-        self.state.persistent_in(&cdb).expect("service actions 0 to 3 succeed")
+        self.state.persistent_in(&cdb, true).expect("service actions 0 to 3 succeed")
     }
 
     fn keys(&self) -> Vec<u64> {
@@ -181,7 +181,7 @@ fn lists_have_one_length_and_fields_that_are_known() {
     let mut cdb = [0; 16];
     for action in 4..0x20 {
         cdb[1] = action;
-        assert_eq!(s.state.persistent_in(&cdb), Err(CommandError::field(1)));
+        assert_eq!(s.state.persistent_in(&cdb, true), Err(CommandError::field(1)));
     }
 }
 
@@ -384,7 +384,7 @@ fn reserve_and_release_follow_the_old_rules_and_yield_to_the_new() {
     }
     assert!(!s.state.conflicts(&host(2), Access::Free));
     assert_eq!(s.out(1, 6, 0, 0, 5), Err(CommandError::ReservationConflict));
-    assert_eq!(s.state.persistent_in(&[0; 16]), Err(CommandError::ReservationConflict));
+    assert_eq!(s.state.persistent_in(&[0; 16], true), Err(CommandError::ReservationConflict));
     s.state.nexus_lost(&host(1));
     assert!(!s.state.is_reserved());
 
@@ -443,7 +443,7 @@ fn hostile_records_and_lists_are_answered() {
             restored += 1;
             assert!(state.registrants().count() <= REGISTRANTS_MAX);
             state
-                .persistent_in(&[0x5E, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+                .persistent_in(&[0x5E, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], true)
                 .expect("every state can be shown");
         }
     }

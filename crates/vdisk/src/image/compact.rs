@@ -42,7 +42,7 @@ impl Image {
         while at < self.len_bytes() && may_let_go {
             tell(at, self.len_bytes());
             let len = block_bytes.min(self.len_bytes() - at);
-            if self.extent(at).1 && self.is_zeros(at, len).await? {
+            if self.extent(at, len).1 && self.is_zeros(at, len).await? {
                 self.zero(at, len).await?;
                 done.zero_blocks += 1;
             }

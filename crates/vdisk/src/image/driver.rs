@@ -80,6 +80,7 @@ pub(super) struct Inner {
     pub(super) parent: RefCell<Option<Image>>,
     /// The identity that children know the image by, and the time that children of a VHD note.
     pub(super) id: [u8; 16],
+    pub(super) disk_id: Cell<[u8; 16]>,
     pub(super) time_stamp_s: Cell<u32>,
     pub(super) findings: RefCell<Findings>,
     /// What puts the notes of the findings right.
@@ -133,6 +134,7 @@ impl Image {
             link,
             parent: RefCell::default(),
             id,
+            disk_id: Cell::new(id),
             time_stamp_s: Cell::default(),
             findings: RefCell::default(),
             repairs: RefCell::default(),
@@ -180,9 +182,22 @@ impl Image {
         self.0.map.borrow().used_len()
     }
 
-    /// Whether the sectors at this address occupy space in this file, and how many bytes on from there share that.
-    pub fn extent(&self, at: u64) -> (u64, bool) {
-        self.0.map.borrow().extent(at)
+    /// How many bytes from this address on, of so many, are alike in whether their blocks may be something else than zeros; and whether they may. `at` is in the
+    /// disk; what lies behind its end does not count.
+    pub fn extent(&self, at: u64, len: u64) -> (u64, bool) {
+        let map = self.0.map.borrow();
+        map.extent(at, len.min(map.len_bytes() - at))
+    }
+
+    /// How many bytes of a range are in blocks that may be something else than zeros.
+    pub fn occupied_bytes(&self, at: u64, len: u64) -> u64 {
+        let (mut done, mut occupied) = (0, 0);
+        while done < len {
+            let (alike, is_here) = self.extent(at + done, len - done);
+            done += alike;
+            occupied += if is_here { alike } else { 0 };
+        }
+        occupied
     }
 
     /// The drive below.

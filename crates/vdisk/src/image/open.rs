@@ -82,6 +82,11 @@ impl Image {
     pub fn id(&self) -> [u8; 16] {
         self.0.id
     }
+
+    /// The identity of the disk, which stays when it is written; 0 for a raw one.
+    pub fn disk_id(&self) -> [u8; 16] {
+        self.0.disk_id.get()
+    }
 }
 
 fn refuse_faults(access: Access, faults: &[String]) -> Result<(), VdiskError> {
@@ -108,6 +113,7 @@ async fn open_vhdx(world: &World, drive: Drive, access: Access) -> Result<Image,
         paths,
     });
     let image = Image::new(drive, Box::new(opened.map), format, access, opened.data_write.0, link);
+    image.0.disk_id.set(opened.disk_id.0);
     *image.0.repairs.borrow_mut() = opened.repairs;
     *image.0.findings.borrow_mut() = Findings { faults: opened.faults, notes: opened.notes };
     Ok(image)

@@ -78,7 +78,7 @@ impl AnyDisk {
     /// How many bytes from here on are known to be zeros without being read; 0: the next ones may be something.
     pub fn hole(&self, at: u64) -> u64 {
         match self {
-            AnyDisk::Image(image) => match image.extent(at) {
+            AnyDisk::Image(image) => match image.extent(at, u64::MAX) {
                 (len, false) => len,
                 (_, true) => 0,
             },

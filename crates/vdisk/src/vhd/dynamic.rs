@@ -389,13 +389,13 @@ impl Map for DynamicMap {
         self.end + FOOTER_BYTES as u64
     }
 
-    fn extent(&self, at: u64) -> (u64, bool) {
+    fn extent(&self, at: u64, len: u64) -> (u64, bool) {
         let first = at / self.layout.block_bytes;
         let is_here = |block: u64| self.is_differencing() || self.table.get(block).is_some();
         let mapped = is_here(first);
-        let end = (first + 1..self.layout.blocks()).find(|block| is_here(*block) != mapped);
-        let end = end.map_or(self.layout.len_bytes, |block| block * self.layout.block_bytes);
-        (end - at, mapped)
+        let last = (at + len).div_ceil(self.layout.block_bytes);
+        let end = (first + 1..last).find(|block| is_here(*block) != mapped);
+        (end.map_or(len, |block| block * self.layout.block_bytes - at), mapped)
     }
 }
 

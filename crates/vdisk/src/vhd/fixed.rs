@@ -80,7 +80,7 @@ impl Map for FixedMap {
         self.len_bytes + self.footer_bytes
     }
 
-    fn extent(&self, at: u64) -> (u64, bool) {
-        (self.len_bytes - at, true)
+    fn extent(&self, _at: u64, len: u64) -> (u64, bool) {
+        (len, true)
     }
 }

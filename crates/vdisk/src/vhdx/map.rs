@@ -97,7 +97,9 @@ impl VhdxMap {
             self.table.bitmap(block / chunk_blocks)? + block % chunk_blocks * self.shape.bitmap_share();
         let (from, to) = (share_at + sectors.start / 8, share_at + sectors.end.div_ceil(8));
         let pages = from / PAGE_BYTES * PAGE_BYTES..to.next_multiple_of(PAGE_BYTES);
-        Some((pages.clone(), (share_at - pages.start) * 8 + sectors.start))
+        // The first page may lie behind the beginning of the share, which is longer than a page for large blocks.
+        let first = share_at * 8 + sectors.start - pages.start * 8;
+        Some((pages, first))
     }
 
     /// Says what must be read before the bits of some sectors are known.
@@ -324,7 +326,12 @@ impl Map for VhdxMap {
         // The first block of a chunk that is partly here brings the bitmap block.
         let bitmap = if is_partial && self.table.bitmap(chunk).is_none() { MIB } else { 0 };
         let len = bitmap + self.shape.block_bytes;
-        let at = match self.free.pop().filter(|_| bitmap == 0) {
+        // Free places have room for a block and no more.
+        let at = match bitmap {
+            0 => self.free.pop(),
+            _ => None,
+        };
+        let at = match at {
             Some(at) => at,
             None => {
                 let at = self.end;
@@ -407,7 +414,7 @@ impl Map for VhdxMap {
         self.end
     }
 
-    fn extent(&self, at: u64) -> (u64, bool) {
+    fn extent(&self, at: u64, len: u64) -> (u64, bool) {
         let first = at / self.shape.block_bytes;
         let is_here = |block: u64| match self.table.get(block) {
             State::Full(_) | State::Partial(_) => true,
@@ -415,8 +422,8 @@ impl Map for VhdxMap {
             State::Zero => false,
         };
         let mapped = is_here(first);
-        let end = (first + 1..self.shape.blocks()).find(|block| is_here(*block) != mapped);
-        let end = end.map_or(self.shape.len_bytes, |block| block * self.shape.block_bytes);
-        (end - at, mapped)
+        let last = (at + len).div_ceil(self.shape.block_bytes);
+        let end = (first + 1..last).find(|block| is_here(*block) != mapped);
+        (end.map_or(len, |block| block * self.shape.block_bytes - at), mapped)
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Opened {
     pub(crate) notes: Vec<String>,
     /// The identity that children know it by.
     pub(crate) data_write: Guid,
+    /// The identity of the disk, which stays when it is written.
+    pub(crate) disk_id: Guid,
     pub(super) regions: Regions,
     /// Where in the metadata the size of the disk is.
     pub(super) len_at: u32,
@@ -72,14 +74,14 @@ pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError>
     let reserved: Vec<(u64, u64)> = regions.ranges().chain([log]).collect();
     let mut faults = overlaps(&reserved);
     faults.extend(table.faults(&reserved, len.max(replay.last_len)));
-    let data_write = header.data_write;
+    let (data_write, disk_id) = (header.data_write, metadata.disk_id);
     let parent = metadata.parent.as_deref().map(parent);
     let mut map = VhdxMap::new(shape, table, regions.table.at, headers, reserved);
     map.end = map.end.max(replay.last_len.next_multiple_of(super::MIB));
     map.replay = replay;
     map.fresh_guids = fresh_guids(seed, &map.headers.current);
     map.stays_allocated = metadata.stays_allocated;
-    Ok(Opened { map, faults, notes, data_write, regions, len_at: metadata.len_at, repairs, parent })
+    Ok(Opened { map, faults, notes, data_write, disk_id, regions, len_at: metadata.len_at, repairs, parent })
 }
 
 /// GUIDs that no file has: other ones for each file, and for each change of its header.

@@ -1,0 +1,41 @@
+//! `[[image]]`: virtual disks in files that hosts see.
+
+use std::path::{Path, PathBuf};
+
+use array::config::ImageConfig;
+use array::{DriveSpec, ImageAccess};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Image {
+    name: String,
+    /// A VHD or VHDX; relative to the data directory.
+    file: PathBuf,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    read_only: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    controller: usize,
+}
+
+fn is_zero(controller: &usize) -> bool {
+    *controller == 0
+}
+
+impl Image {
+    pub(super) fn to_config(&self, data_dir: &Path) -> ImageConfig {
+        let Image { name, file, read_only, controller } = self.clone();
+        ImageConfig { name, spec: image_spec(&data_dir.join(file), read_only), read_only, controller }
+    }
+
+    pub(super) fn of(config: &ImageConfig) -> Image {
+        let (file, ImageConfig { name, read_only, controller, .. }) = (config.file(), config.clone());
+        Image { name, file, read_only, controller }
+    }
+}
+
+/// What is opened for the image at a path.
+pub(crate) fn image_spec(path: &Path, read_only: bool) -> DriveSpec {
+    let access = if read_only { ImageAccess::Read } else { ImageAccess::Write };
+    DriveSpec::Image { path: path.to_owned(), access }
+}

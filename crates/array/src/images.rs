@@ -1,0 +1,119 @@
+//! Images as LUs: virtual disks in files, opened as they are declared.
+
+use scsi::{Identity, LogicalUnit};
+use vdisk::{Access, Image, VdiskError, open_file};
+use world::DriveSpec;
+
+use crate::Disk;
+use crate::config::{Config, ImageConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+/// What hosts are told to align to: pages of the file system below.
+const PHYSICAL_BLOCK_BYTES: u32 = 4096;
+/// What a port counts in for an image of another controller, before that has been asked.
+pub(crate) const SECTOR_BYTES: u32 = 512;
+
+/// Opens the images of this controller that are not open. One that cannot be opened is an error where somebody has just declared it. When
+/// the array starts, and later where it is an old story, it is said in the status: the LUs beside it are served all the same.
+pub(crate) async fn open_images(
+    controller: &Controller,
+    config: &Config,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let starting = controller.state().config.target.is_empty();
+    for declared in config.images.iter().filter(|i| i.controller == controller.index) {
+        if controller.state().lus.contains_key(&declared.name) {
+            continue;
+        }
+        match open(controller, config, declared).await {
+            Ok(image) => serve(controller, config, declared, image, done),
+            Err(error) if starting || controller.state().config.image(&declared.name).is_some() => {
+                controller.note_once(format!("image {}: is not served: {error}", declared.name));
+                let mut state = controller.state.borrow_mut();
+                state.unopened.insert(declared.name.clone(), error.to_string());
+            }
+            Err(error) => return Err(ControlError::at(format!("image {:?}", declared.name))(&error)),
+        }
+    }
+    Ok(())
+}
+
+fn serve(
+    controller: &Controller,
+    config: &Config,
+    declared: &ImageConfig,
+    image: Image,
+    done: &mut Vec<String>,
+) {
+    let array = u64::from_be_bytes(config.id.0[..8].try_into().expect("8 of 16 bytes"));
+    let identity = Identity {
+        physical_block_exponent: (PHYSICAL_BLOCK_BYTES / image.sector_bytes()).ilog2() as u8,
+        read_only: declared.read_only,
+        ..Identity::of(array, lu_number(&declared.name, &image.disk_id()))
+    };
+    done.push(format!("image {}: {}, {} bytes", declared.name, image.format().name(), image.len_bytes()));
+    let lu = LogicalUnit::new(controller.world.clone(), identity, Disk::of_image(image));
+    let mut state = controller.state.borrow_mut();
+    state.unopened.remove(&declared.name);
+    state.lus.insert(declared.name.clone(), lu);
+}
+
+async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) -> Result<Image, VdiskError> {
+    let access = if declared.read_only { Access::Read } else { Access::Write };
+    let refused = |what: String| VdiskError::Refused { what };
+    let image = match &declared.spec {
+        DriveSpec::Image { path, .. } => open_file(&controller.world, path, access).await?,
+        spec => {
+            let drive = controller.world.open_drive(spec).map_err(|e| refused(e.to_string()))?;
+            Image::open(&controller.world, drive, access).await?
+        }
+    };
+    if config.controllers > 1 && image.sector_bytes() != SECTOR_BYTES {
+        let bytes = image.sector_bytes();
+        return Err(refused(format!("its sectors have {bytes} bytes: an array of one controller serves it")));
+    }
+    Ok(image)
+}
+
+/// The number of an image's LU. It is another one when another disk is declared under the name, and when the same disk is declared under another one:
+/// a copy of a file is a disk of its own.
+fn lu_number(name: &str, disk_id: &[u8; 16]) -> u64 {
+    // FNV-1a; 60 bits go into the LU's names.
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    name.as_bytes().iter().chain(disk_id).fold(0xcbf2_9ce4_8422_2325, step) >> 4
+}
+
+/// The open images of these names.
+pub(crate) fn images_of(controller: &Controller, names: &[String]) -> Vec<Image> {
+    let state = controller.state();
+    names.iter().filter_map(|name| state.lus.get(name)?.medium().image().cloned()).collect()
+}
+
+/// All open images.
+pub(crate) fn all_images(controller: &Controller) -> Vec<Image> {
+    controller.state().lus.values().filter_map(|lu| lu.medium().image().cloned()).collect()
+}
+
+/// Makes images durable and leaves them as nobody's. What fails does not keep the rest from it.
+pub(crate) async fn close_images(images: Vec<Image>) -> Result<(), ControlError> {
+    let mut outcome = Ok(());
+    for image in images {
+        let place = ControlError::at(format!("image {}", image.drive().info().name));
+        outcome = outcome.and(image.close().await.map_err(|e| place(&e)));
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_another_number_under_another_name_or_with_another_disk() {
+        let numbers = [lu_number("a", &[1; 16]), lu_number("b", &[1; 16]), lu_number("a", &[2; 16])];
+        assert_eq!(numbers[0], lu_number("a", &[1; 16]));
+        assert!(numbers[0] != numbers[1] && numbers[0] != numbers[2] && numbers[1] != numbers[2]);
+        assert!(numbers.iter().all(|n| *n < 1 << 60));
+    }
+}

@@ -1,0 +1,100 @@
+//! `masu image`: virtual disks in files that hosts see.
+
+use std::process::ExitCode;
+
+use admin::{Change, Image, Status, format_bytes};
+use anyhow::Result;
+use clap::Subcommand;
+
+use super::{Where, change, show};
+use crate::table;
+
+pub(super) const HELP: &str = "\
+Example: a new VHDX, seen by the host kvm1 as its next LUN
+  masu vdisk create data/disk.vhdx --size 100GiB
+  masu image add i0 disk.vhdx
+  masu host map kvm1 i0";
+
+#[derive(Subcommand)]
+pub(crate) enum ImageCommand {
+    /// List the images with what was done with them
+    List,
+    /// Serve the VHD or VHDX in a file, with its parents
+    Add {
+        /// Its name
+        name: String,
+        /// The file, relative to the data directory
+        file: String,
+        /// Let hosts only read
+        #[arg(long)]
+        read_only: bool,
+        /// The controller that serves it
+        #[arg(long, default_value_t = 0)]
+        controller: usize,
+    },
+    /// Serve an image no longer; its file stays, whole
+    Remove {
+        /// The image; no host may see it any more
+        name: String,
+    },
+}
+
+pub(super) fn run(what: &ImageCommand, at: &Where) -> Result<ExitCode> {
+    match what {
+        ImageCommand::List => show(at, images),
+        ImageCommand::Add { name, file, read_only, controller } => {
+            let (name, file) = (name.clone(), file.clone());
+            change(at, &Change::ImageAdd { name, file, read_only: *read_only, controller: *controller })
+        }
+        ImageCommand::Remove { name } => change(at, &Change::ImageRemove { name: name.clone() }),
+    }
+}
+
+pub(super) fn images(s: &Status) {
+    let row = |i: &Image| {
+        let hosts: Vec<String> = i.mapped_to.iter().map(|m| format!("{}:{}", m.host, m.lun)).collect();
+        let state = match (&i.error, i.read_only) {
+            (Some(_), _) => "not served",
+            (None, true) => "read only",
+            (None, false) => "served",
+        };
+        let parents = if i.parents.is_empty() { "-".into() } else { i.parents.join(" ") };
+        vec![
+            i.name.clone(),
+            state.into(),
+            i.format.clone(),
+            format_bytes(i.size_bytes),
+            format_bytes(i.file_bytes),
+            hosts.join(" "),
+            i.counters.commands.to_string(),
+            format_bytes(i.counters.reclaimed_bytes),
+            i.file.clone(),
+            parents,
+        ]
+    };
+    let header = [
+        "image",
+        "state",
+        "format",
+        "size",
+        "length",
+        "host:lun",
+        "commands",
+        "reclaimed",
+        "file",
+        "parents",
+    ];
+    let empty = "no images: masu image add NAME FILE";
+    table::print(
+        &header,
+        &["size", "length", "commands", "reclaimed"],
+        s.images.iter().map(row).collect(),
+        empty,
+    );
+}
+
+/// An image that is not served, with the cause.
+pub(super) fn trouble(image: &Image, lines: &mut Vec<String>) {
+    let line = |error: &String| format!("image {} is not served: {error}", image.name);
+    lines.extend(image.error.as_ref().map(line));
+}
