@@ -77,6 +77,12 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// The ratios of all rounds in a few words.
+fn told(ratios: Vec<f64>) -> String {
+    let (least, most) = ratios.iter().fold((f64::MAX, 0.0_f64), |(l, m), r| (l.min(*r), m.max(*r)));
+    format!("ratio {:.3} ({least:.3} to {most:.3})", median(ratios))
+}
+
 async fn fill(image: &Image) {
     let data = Pieces::from(Buf::copy_of(&vec![0xa5; 1 << 20]).freeze());
     for at in (0..image.len_bytes()).step_by(1 << 20) {
@@ -123,8 +129,8 @@ async fn beside_raw(world: &World, raw: &Path, vhdx: &Path, rounds: usize) {
             ours.push(b);
             ratios.push(b / a);
         }
-        let (ours, theirs, ratio) = (median(ours) / 1e6, median(theirs) / 1e6, median(ratios));
-        println!("64 KiB {name}: raw {theirs:.0} MB/s, VHDX {ours:.0} MB/s, ratio {ratio:.3}");
+        let (ours, theirs) = (median(ours) / 1e6, median(theirs) / 1e6);
+        println!("64 KiB {name}: raw {theirs:.0} MB/s, VHDX {ours:.0} MB/s, {}", told(ratios));
     }
     image.close().await.expect("closed");
 }
@@ -192,33 +198,45 @@ fn ours(
     .expect("a thread")
 }
 
+async fn served_by_daemon(world: &World, vhdx: &Path, pattern: Pattern) -> Option<f64> {
+    let port = free_port();
+    let _daemon = daemon(vhdx, port)?;
+    Some(over_nbd(world, SocketAddr::from(([127, 0, 0, 1], port)), pattern).await)
+}
+
+async fn served_by_masu(world: &World, vhdx: &Path, pattern: Pattern) -> f64 {
+    let port = free_port();
+    let (stop, stopped) = std::sync::mpsc::channel();
+    let server = ours(vhdx.to_owned(), port, stopped);
+    let measured = over_nbd(world, SocketAddr::from(([127, 0, 0, 1], port)), pattern).await;
+    drop(stop);
+    server.join().expect("no panic").expect("ran");
+    measured
+}
+
 async fn beside_daemon(world: &World, vhdx: &Path, rounds: usize) {
     for (name, pattern) in
         [("random reads", Pattern::RandomReads), ("sequential writes", Pattern::SequentialWrites)]
     {
         let (mut mine, mut theirs, mut ratios) = (vec![], vec![], vec![]);
-        for _ in 0..rounds {
-            let port = free_port();
-            let addr = SocketAddr::from(([127, 0, 0, 1], port));
-            let Some(daemon) = daemon(vhdx, port) else {
+        for round in 0..rounds {
+            let first = if round % 2 == 0 { None } else { Some(served_by_masu(world, vhdx, pattern).await) };
+            let Some(b) = served_by_daemon(world, vhdx, pattern).await else {
                 println!("qemu-storage-daemon is not here: nothing to compare with");
                 return;
             };
-            let b = over_nbd(world, addr, pattern).await;
-            drop(daemon);
-            let port = free_port();
-            let (stop, stopped) = std::sync::mpsc::channel();
-            let server = ours(vhdx.to_owned(), port, stopped);
-            let a = over_nbd(world, SocketAddr::from(([127, 0, 0, 1], port)), pattern).await;
-            drop(stop);
-            server.join().expect("no panic").expect("ran");
+            let a = match first {
+                Some(a) => a,
+                None => served_by_masu(world, vhdx, pattern).await,
+            };
             mine.push(a);
             theirs.push(b);
             ratios.push(a / b);
         }
-        let (mine, theirs, ratio) = (median(mine) / 1e6, median(theirs) / 1e6, median(ratios));
+        let (mine, theirs) = (median(mine) / 1e6, median(theirs) / 1e6);
         println!(
-            "64 KiB {name} over NBD, the same VHDX: qemu-storage-daemon {theirs:.0} MB/s, masu {mine:.0} MB/s, ratio {ratio:.3}"
+            "64 KiB {name} over NBD, the same VHDX: qemu-storage-daemon {theirs:.0} MB/s, masu {mine:.0} MB/s, {}",
+            told(ratios)
         );
     }
 }
