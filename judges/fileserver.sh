@@ -73,15 +73,19 @@ wait_for "$port" Samba
 
 "$masu" load files create "$dir/share" --trees 16 --files 60 --targets 15 --levels 12 --folders 20 --target-bytes 60000000 --seed 7
 agents=""
+(umask 077; head -c 24 /dev/urandom | base64 >"$dir/secret"; echo "another secret than that" >"$dir/other_secret")
 for client in 1 2; do
   agent_port=$(free_port)
-  MASU_SMB_PASSWORD=$USER_PASSWORD "$masu" agent "smb://$user@127.0.0.1:$port/data" --local "$dir/client$client" --listen "127.0.0.1:$agent_port" 2>"$dir/agent$client.log" &
+  MASU_SMB_PASSWORD=$USER_PASSWORD "$masu" agent "smb://$user@127.0.0.1:$port/data" --local "$dir/client$client" --listen "127.0.0.1:$agent_port" --secret-file "$dir/secret" 2>"$dir/agent$client.log" &
   pids+=($!)
   wait_for "$agent_port" "agent $client"
   agents+="${agents:+,}127.0.0.1:$agent_port"
 done
 
-"$masu" load fileserver --agents "$agents" --workers 8 --verify --json >"$dir/outcome.json"
+if "$masu" load fileserver --agents "$agents" --secret-file "$dir/other_secret" --workers 8 2>/dev/null; then
+  echo "fileserver: agents follow a lead that does not have their secret" >&2; exit 1
+fi
+"$masu" load fileserver --agents "$agents" --secret-file "$dir/secret" --workers 8 --verify --json >"$dir/outcome.json"
 "$masu" load files check "$dir/share" --json >"$dir/check.json"
 python3 - "$dir/outcome.json" "$dir/check.json" <<'PYTHON'
 import json, sys

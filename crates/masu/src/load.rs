@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 /// One load alone: against an iscsi:// URL, a file or a device, or with files in a folder
+// Its group of arguments would have the name of the one that is flattened into it.
 #[derive(Args)]
+#[group(skip)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Load {
     #[command(subcommand)]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use super::client::{Client, plan_of};
 use super::line::{LineError, Lines};
 use super::outcome::ClientOutcome;
+use super::secret::{Nonces, Role, Secret, is_nonce, nonce};
 use super::share::{Address, ShareError};
 use super::wire::{Answer, Ask, Part, VERSION};
 use super::worker::Orders;
@@ -16,6 +17,8 @@ use crate::interrupt::Stop;
 
 /// A lead that asks nothing for so long is gone.
 const IDLE_MAX: Duration = Duration::from_secs(600);
+/// Who has not proved who they are keeps others waiting for no longer.
+const PROOF_WITHIN: Duration = Duration::from_secs(10);
 /// While a load runs: how often its lead is listened to.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
 /// A start that is further away is a mistake.
@@ -25,6 +28,8 @@ const AHEAD_MAX: Duration = Duration::from_secs(600);
 pub(super) struct Agent {
     pub(super) address: Address,
     pub(super) local: Option<PathBuf>,
+    /// What leads must prove; none: they need not.
+    pub(super) secret: Option<Secret>,
     /// All times count from here.
     pub(super) epoch: Instant,
 }
@@ -49,6 +54,11 @@ impl Agent {
     /// What a lead asks, until it leaves.
     pub(super) fn follow(&self, stream: TcpStream) -> Result<(), LineError> {
         let mut lines = Lines::new(stream)?;
+        if let Some(secret) = &self.secret
+            && !admit(secret, &mut lines)?
+        {
+            return Ok(());
+        }
         let mut ready: Option<(Client, Stop)> = None;
         loop {
             let asked: Ask = match lines.receive(IDLE_MAX) {
@@ -61,7 +71,10 @@ impl Agent {
             };
             let received_ns = self.now_ns();
             match asked {
-                Ask::Hello { .. } => lines.send(&Answer::Hello { version: VERSION })?,
+                Ask::Hello { .. } => lines.send(&Answer::Hello { version: VERSION, challenge: None })?,
+                Ask::Prove { .. } => {
+                    lines.send(&failed("no proof was asked for: the agent has no secret"))?
+                }
                 Ask::Clock => lines.send(&Answer::Clock { received_ns, sent_ns: self.now_ns() })?,
                 Ask::Prepare(part) => match self.prepare(&part) {
                     Ok((client, answer)) => {
@@ -127,6 +140,34 @@ impl Agent {
         })?;
         lines.send(&done(outcome))
     }
+}
+
+/// Whether a lead has the secret. Nothing else is answered before that.
+fn admit(secret: &Secret, lines: &mut Lines) -> Result<bool, LineError> {
+    let lead = match lines.receive(PROOF_WITHIN) {
+        Ok(Ask::Hello { nonce, .. }) if is_nonce(&nonce) => nonce,
+        Ok(_) => return refuse(lines, "say hello first"),
+        Err(LineError::Message(e)) => return refuse(lines, &format!("not understood: {e}")),
+        Err(error) => return Err(error),
+    };
+    let Ok(agent) = nonce() else { return refuse(lines, "no random bytes") };
+    lines.send(&Answer::Hello { version: VERSION, challenge: Some(agent.clone()) })?;
+    let nonces = Nonces { lead: &lead, agent: &agent };
+    match lines.receive(PROOF_WITHIN) {
+        Ok(Ask::Prove { proof }) if secret.is_proof(Role::Lead, nonces, &proof) => {
+            lines.send(&Answer::Proved { proof: secret.prove(Role::Agent, nonces) })?;
+            Ok(true)
+        }
+        Ok(Ask::Prove { .. }) => refuse(lines, "the secret is another one"),
+        Ok(_) | Err(LineError::Message(_)) => {
+            refuse(lines, "prove that you have the secret first: --secret-file")
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn refuse(lines: &mut Lines, cause: &str) -> Result<bool, LineError> {
+    lines.send(&failed(cause)).map(|()| false)
 }
 
 /// Of a part, for a set.

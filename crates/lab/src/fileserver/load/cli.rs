@@ -1,7 +1,7 @@
 //! `masu load fileserver` and `masu agent`.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -11,6 +11,7 @@ use super::agent::{Agent, orders};
 use super::client::{Client, plan_of};
 use super::lead;
 use super::outcome::{Outcome, Placed, merge};
+use super::secret::Secret;
 use super::share::Address;
 use super::wire::Part;
 use crate::interrupt::Stop;
@@ -22,7 +23,7 @@ Examples:
   masu load files create /mnt/share --trees 16 --files 400 --targets 100     a set on the server
   masu load fileserver /mnt/share --local ./copies                           one client with 8 workers
   masu load fileserver smb://user:password@10.0.0.7/data --workers 8         by SMB, without a mount
-  masu load fileserver --agents client1:7441,client2:7441                    two clients, started at one moment
+  masu load fileserver --agents client1:7441,client2:7441 --secret-file s    two clients, started at one moment
 
 A worker takes one tree after another. Of each it copies all target files, in a random order: it walks down from the top of the tree,
 listing folders, until a folder holds the file; then it reads it from the server over its own copy (8 of 10), or writes its own copy over it.
@@ -35,6 +36,9 @@ pub struct FileServer {
     /// Client machines with `masu agent`, as host:port
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["share", "local"])]
     agents: Vec<String>,
+    /// The secret that the agents have, too: a file that only its owner reads
+    #[arg(long, requires = "agents")]
+    secret_file: Option<PathBuf>,
     /// The client's own copies
     #[arg(long)]
     local: Option<PathBuf>,
@@ -63,7 +67,8 @@ pub struct FileServer {
 
 /// A client machine of a load: waits for `masu load fileserver --agents`
 ///
-/// Whoever reaches its port can have it read and write below the share: listen in the laboratory's network only.
+/// A lead can have it read and write below the share, and must prove that it has the secret. What is said then is not encrypted: listen in the
+/// laboratory's network only. Without a secret an agent listens on loopback addresses only.
 #[derive(Args, Clone, Debug)]
 pub struct AgentArgs {
     /// The folder of the set as this machine sees it: a path or an smb:// address
@@ -74,6 +79,9 @@ pub struct AgentArgs {
     /// Where leads connect
     #[arg(long, default_value = "127.0.0.1:7441")]
     listen: String,
+    /// The secret that leads must have, too: a file of 16 bytes or more that only its owner reads
+    #[arg(long)]
+    secret_file: Option<PathBuf>,
 }
 
 /// Runs a load and prints what it did.
@@ -93,7 +101,7 @@ pub fn run(load: &FileServer) -> Result<()> {
     }
     let outcome = match &load.share {
         Some(share) => one(share, load.local.clone(), &part)?,
-        None => lead::run(&load.agents, &part)?,
+        None => lead::run(&load.agents, secret_of(load.secret_file.as_deref())?.as_ref(), &part)?,
     };
     if load.json {
         println!("{}", serde_json::to_string(&outcome)?)
@@ -117,7 +125,35 @@ fn one(share: &Address, local: Option<PathBuf>, part: &Part) -> Result<Outcome> 
 
 /// Runs until it is ended.
 pub fn serve(args: &AgentArgs) -> Result<()> {
+    let secret = secret_of(args.secret_file.as_deref())?;
     let listener = TcpListener::bind(&args.listen).with_context(|| args.listen.clone())?;
-    eprintln!("agent at {}", listener.local_addr()?);
-    Agent { address: args.share.clone(), local: args.local.clone(), epoch: Instant::now() }.serve(&listener)
+    let at = listener.local_addr()?;
+    ensure!(
+        secret.is_some() || at.ip().is_loopback(),
+        "{at}: other machines reach it: an agent there needs --secret-file"
+    );
+    eprintln!("agent at {at}");
+    Agent { address: args.share.clone(), local: args.local.clone(), secret, epoch: Instant::now() }
+        .serve(&listener)
+}
+
+fn secret_of(path: Option<&Path>) -> Result<Option<Secret>> {
+    path.map(Secret::read).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_others_reach_needs_a_secret() {
+        let args = AgentArgs {
+            share: Address::Folder("/nowhere".into()),
+            local: None,
+            listen: "0.0.0.0:0".into(),
+            secret_file: None,
+        };
+        let refused = serve(&args).expect_err("no secret").to_string();
+        assert!(refused.contains("needs --secret-file"), "{refused}");
+    }
 }

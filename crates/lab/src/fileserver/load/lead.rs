@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::clock::{self, Exchange, Offset};
 use super::line::Lines;
 use super::outcome::{Outcome, Placed, merge};
+use super::secret::{Nonces, Role, Secret, is_nonce, nonce};
 use super::wire::{Answer, Ask, Part, VERSION};
 
 /// Comparisons of clocks before and after: the shortest of them counts.
@@ -28,19 +29,38 @@ struct Peer {
 }
 
 impl Peer {
-    fn connect(name: &str, epoch: Instant) -> Result<Peer> {
+    fn connect(name: &str, secret: Option<&Secret>, epoch: Instant) -> Result<Peer> {
         let address = name.to_socket_addrs().with_context(|| name.to_owned())?.next();
         let address = address.with_context(|| format!("{name}: no such machine"))?;
         let stream =
             TcpStream::connect_timeout(&address, ANSWER_WITHIN).with_context(|| format!("agent {name}"))?;
         let before = Offset { at_ns: 0, ahead_ns: 0, error_ns: 0 };
         let mut peer = Peer { name: name.into(), lines: Lines::new(stream)?, before };
-        match peer.ask(&Ask::Hello { version: VERSION }, ANSWER_WITHIN)? {
-            Answer::Hello { version: VERSION } => {}
-            other => bail!("agent {name}: another version: {other:?}"),
-        }
+        peer.greet(secret)?;
         peer.before = peer.compare(epoch)?;
         Ok(peer)
+    }
+
+    /// Says hello, and proves and hears proved who both are.
+    fn greet(&mut self, secret: Option<&Secret>) -> Result<()> {
+        let (name, lead) = (self.name.clone(), nonce()?);
+        let challenge =
+            match self.ask(&Ask::Hello { version: VERSION, nonce: lead.clone() }, ANSWER_WITHIN)? {
+                Answer::Hello { version: VERSION, challenge } => challenge,
+                other => bail!("agent {name}: another version: {other:?}"),
+            };
+        let (secret, agent) = match (secret, challenge) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => bail!("agent {name}: asks for a secret: --secret-file"),
+            (Some(_), None) => bail!("agent {name}: has no secret, and could be anybody"),
+            (Some(secret), Some(agent)) => (secret, agent),
+        };
+        ensure!(is_nonce(&agent), "agent {name}: its challenge is none");
+        let nonces = Nonces { lead: &lead, agent: &agent };
+        match self.ask(&Ask::Prove { proof: secret.prove(Role::Lead, nonces) }, ANSWER_WITHIN)? {
+            Answer::Proved { proof } if secret.is_proof(Role::Agent, nonces, &proof) => Ok(()),
+            _ => bail!("agent {name}: does not have the secret"),
+        }
     }
 
     fn ask(&mut self, ask: &Ask, within: Duration) -> Result<Answer> {
@@ -70,10 +90,11 @@ impl Peer {
     }
 }
 
-/// Runs a load on these agents; `part` says what each does.
-pub(super) fn run(agents: &[String], part: &Part) -> Result<Outcome> {
+/// Runs a load on these agents, who have the same secret; `part` says what each does.
+pub(super) fn run(agents: &[String], secret: Option<&Secret>, part: &Part) -> Result<Outcome> {
     let epoch = Instant::now();
-    let mut peers = agents.iter().map(|name| Peer::connect(name, epoch)).collect::<Result<Vec<Peer>>>()?;
+    let mut peers =
+        agents.iter().map(|name| Peer::connect(name, secret, epoch)).collect::<Result<Vec<Peer>>>()?;
     // All get ready at once, for that takes long.
     for (client, peer) in (0..).zip(&mut peers) {
         peer.lines.send(&Ask::Prepare(Part { client, clients: agents.len() as u32, ..part.clone() }))?;

@@ -18,6 +18,7 @@ mod clock;
 mod lead;
 mod line;
 mod outcome;
+mod secret;
 mod share;
 mod smb;
 mod steps;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::agent::{Agent, orders};
 use super::client::{Client, plan_of};
 use super::lead;
+use super::secret::Secret;
 use super::share::Address;
 use super::wire::Part;
 use crate::files::{Plan, SetSpec, check, create};
@@ -91,11 +92,11 @@ fn a_file_that_changed_is_told() {
 }
 
 /// An agent on a free port, whose clock is so much ahead.
-fn agent(share: &Path, ahead: Duration) -> SocketAddr {
+fn agent(share: &Path, ahead: Duration, secret: Option<Secret>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address");
     let epoch = Instant::now().checked_sub(ahead).expect("a moment");
-    let agent = Agent { address: folder(share), local: None, epoch };
+    let agent = Agent { address: folder(share), local: None, secret, epoch };
     // It waits for leads until the process of the tests ends.
     std::thread::spawn(move || agent.serve(&listener));
     at
@@ -105,9 +106,9 @@ fn agent(share: &Path, ahead: Duration) -> SocketAddr {
 fn two_clients_begin_at_one_moment_whatever_their_clocks_say() {
     let server = tempfile::tempdir().expect("a folder");
     set(server.path());
-    let agents =
-        [Duration::ZERO, Duration::from_millis(700)].map(|ahead| agent(server.path(), ahead).to_string());
-    let outcome = lead::run(&agents, &part()).expect("it runs");
+    let agents = [Duration::ZERO, Duration::from_millis(700)]
+        .map(|ahead| agent(server.path(), ahead, None).to_string());
+    let outcome = lead::run(&agents, None, &part()).expect("it runs");
     assert_eq!((outcome.clients, outcome.reads.files + outcome.writes.files), (2, 30));
     assert_eq!(outcome.reads.bytes + outcome.writes.bytes, 3_000_000);
     assert_eq!(outcome.bytes_per_second.iter().sum::<u64>(), 3_000_000);
@@ -120,7 +121,7 @@ fn two_clients_begin_at_one_moment_whatever_their_clocks_say() {
 fn agents_outlive_leads_that_say_nonsense() {
     let server = tempfile::tempdir().expect("a folder");
     set(server.path());
-    let at = agent(server.path(), Duration::ZERO);
+    let at = agent(server.path(), Duration::ZERO, None);
     let say = |words: &[u8]| -> String {
         let mut stream = TcpStream::connect(at).expect("connected");
         stream.write_all(words).expect("said");
@@ -144,6 +145,40 @@ fn agents_outlive_leads_that_say_nonsense() {
         serde_json::to_string(&super::wire::Ask::Prepare(Part { workers: 0, ..part() })).expect("text");
     assert!(say((wrong + "\n").as_bytes()).contains("1 to 256 workers"));
     say(&vec![b'x'; 5 << 20]);
-    let outcome = lead::run(&[at.to_string()], &part()).expect("it still works");
+    let outcome = lead::run(&[at.to_string()], None, &part()).expect("it still works");
+    assert_eq!(outcome.reads.files + outcome.writes.files, 30);
+}
+
+#[test]
+fn who_does_not_have_the_secret_neither_leads_nor_is_led() {
+    let server = tempfile::tempdir().expect("a folder");
+    set(server.path());
+    let secret = |text: &str| Secret::of(text.as_bytes()).expect("long enough");
+    let (ours, theirs) = (secret("the secret of this laboratory"), secret("the secret of another one"));
+    let at = [agent(server.path(), Duration::ZERO, Some(ours.clone())).to_string()];
+    let open = [agent(server.path(), Duration::ZERO, None).to_string()];
+    let refused = |agents: &[String], secret: Option<&Secret>, part_of_text: &str| {
+        let text = format!("{:#}", lead::run(agents, secret, &part()).expect_err("is refused"));
+        assert!(text.contains(part_of_text), "{text:?} does not say {part_of_text:?}");
+    };
+    refused(&at, None, "asks for a secret");
+    refused(&at, Some(&theirs), "the secret is another one");
+    refused(&open, Some(&ours), "has no secret");
+    // Without a proof nothing is prepared, whatever was said before.
+    let prepare = serde_json::to_string(&super::wire::Ask::Prepare(part())).expect("text");
+    let hello = format!("{{\"hello\":{{\"version\":2,\"nonce\":\"{}\"}}}}", "0".repeat(64));
+    for (words, answer) in [
+        (prepare.clone(), "say hello first"),
+        (format!("{hello}\n{prepare}"), "prove that you have the secret first"),
+        (format!("{hello}\n{{\"prove\":{{\"proof\":\"{}\"}}}}\n{prepare}", "0".repeat(64)), "is another one"),
+    ] {
+        let mut stream = TcpStream::connect(&at[0]).expect("connected");
+        stream.write_all((words + "\n").as_bytes()).expect("said");
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard);
+        let heard = String::from_utf8_lossy(&heard);
+        assert!(heard.contains(answer) && !heard.contains("prepared"), "{heard}");
+    }
+    let outcome = lead::run(&at, Some(&ours), &part()).expect("it runs");
     assert_eq!(outcome.reads.files + outcome.writes.files, 30);
 }

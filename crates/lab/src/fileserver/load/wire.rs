@@ -6,14 +6,16 @@ use super::client::WORKERS_MAX;
 use super::outcome::ClientOutcome;
 
 /// Of these messages.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// A lead asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Ask {
-    /// Who are you?
-    Hello { version: u32 },
+    /// Who are you? `nonce` is what the agent's proof has to be for.
+    Hello { version: u32, nonce: String },
+    /// I have the secret.
+    Prove { proof: String },
     /// What time is it?
     Clock,
     /// Get ready.
@@ -63,8 +65,10 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// I am.
-    Hello { version: u32 },
+    /// I am; and what your proof has to be for, if I ask for one.
+    Hello { version: u32, challenge: Option<String> },
+    /// I have the secret, too.
+    Proved { proof: String },
     /// By my clock.
     Clock { received_ns: u64, sent_ns: u64 },
     /// Ready; the set has so many targets.
