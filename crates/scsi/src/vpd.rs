@@ -25,7 +25,7 @@ pub(crate) fn page<M: Medium>(ctx: &Context<'_, M>, code: u8) -> Result<Vec<u8>,
         0x86 => extended_inquiry(),
         0x8f => extended_copy::third_party_copy_descriptors(lu.block_bytes()),
         0xb0 => block_limits(lu).to_vec(),
-        0xb1 => characteristics(),
+        0xb1 => characteristics(lu),
         0xb2 => provisioning(lu).to_vec(),
         _ => return Err(CommandError::field(2)),
     };
@@ -132,12 +132,12 @@ fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
 }
 
 /// B1h: block device characteristics (SBC-4 6.6.2).
-fn characteristics() -> Vec<u8> {
+fn characteristics<M: Medium>(lu: &LogicalUnit<M>) -> Vec<u8> {
     let mut out = vec![0; 60];
     // Non-rotating medium.
     out[1] = 0x01;
-    // WABEREQ = 01b: after a block erase every block can be read (as zeros).
-    out[3] = 0x40;
+    // WABEREQ = 01b: after a block erase every block can be read (as zeros). 00b: there is none.
+    out[3] = if lu.medium.keeps_records() { 0x40 } else { 0 };
     // VBULS: VERIFY compares unmapped blocks, too.
     out[4] = 0x01;
     out
