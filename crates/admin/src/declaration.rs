@@ -21,6 +21,7 @@
 //!
 //! [cache]                  # of each controller; without it nothing is cached
 //! memory = "1GiB"
+//! direct = "256KiB"        # reads and writes of this size and more pass by it
 //! ssds = ["s1"]            # keeps what the memory gives up; its content is lost
 //!
 //! [qos]                    # what holds for all policies; these are the values when nothing is said

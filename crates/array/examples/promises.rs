@@ -31,8 +31,7 @@ fn config() -> Config {
     };
     let pool = PoolConfig::new("p".into(), vec!["g".into()]);
     let host = HostConfig::new("h".into(), "*".into(), [(Lun(0), "v".into())].into());
-    let cache =
-        CacheSettings { memory_bytes: 64 << 20, read_ahead_bytes: 0, ssds: vec![], partitions: vec![] };
+    let cache = CacheSettings { read_ahead_bytes: 0, ..CacheSettings::new(64 << 20) };
     Config {
         id: ArrayId([1; 16]),
         drives: vec![DriveConfig { name: "d".into(), spec: DriveSpec::Modelled { name: "d".into() } }],

@@ -72,6 +72,7 @@ impl CacheSettings {
         CacheConfig {
             memory_bytes: self.memory_bytes,
             read_ahead_bytes_max: self.read_ahead_bytes,
+            direct_bytes: self.direct_bytes,
             ..CacheConfig::default()
         }
     }

@@ -14,8 +14,9 @@ use scsi::Lun;
 use world::DriveSpec;
 
 pub use defaults::{
-    BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, FOREGROUND_SHARE_PERCENT_DEFAULT,
-    PHYSICAL_BLOCK_BYTES_DEFAULT, READ_AHEAD_BYTES_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT,
+    BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, DIRECT_BYTES_DEFAULT,
+    FOREGROUND_SHARE_PERCENT_DEFAULT, PHYSICAL_BLOCK_BYTES_DEFAULT, READ_AHEAD_BYTES_DEFAULT,
+    SOFT_THRESHOLD_PERCENT_DEFAULT,
 };
 pub use pool::{Class, PAGE_BYTES_DEFAULT, Provisioning};
 pub use qos::Policy;
@@ -124,6 +125,9 @@ pub struct CacheSettings {
     pub memory_bytes: u64,
     /// What is read ahead of one sequential reader at most; 0: nothing.
     pub read_ahead_bytes: u64,
+    /// Reads and writes of this size and more pass by the memory: drives are good at them, and they would displace what is read again. A larger one
+    /// lets writes of many hosts wait for the drives together, sorted, instead of each at the drives by itself.
+    pub direct_bytes: u64,
     /// Drives in no group that keep what the memory gives up: the first one that of controller 0, and so on. Their content is lost.
     pub ssds: Vec<String>,
     /// Parts of the memory that belong to some volumes. What is not claimed by a minimum is shared.

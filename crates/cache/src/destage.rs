@@ -231,20 +231,34 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         (most * pending / high.max(1)).clamp(4, most)
     }
 
-    /// One turn of the elevator over all units, each in order of addresses; the units take turns, for their groups can work at the same
-    /// time. Then what the journals need no more is retired. Whether there was anything to destage.
+    /// Turns of the elevator over all units, each in order of addresses; the units take turns, for their groups can work at the same time. While
+    /// something presses, the next sweep begins as the last runs of this one are under way: drives that waited for the slowest of them would stand
+    /// still, and writers with them. Then what the journals need no more is retired. Whether there was anything to destage.
     async fn turn(&self) -> Result<bool, BlockError> {
-        let units: Vec<Rc<State<D, J>>> = self.units.borrow().values().cloned().collect();
-        let mut sweeps: VecDeque<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
+        let units = self.all_units();
+        let has_journal = units.iter().any(|unit| unit.journal.is_some());
         let mut under_way = FuturesUnordered::new();
         let (mut outcome, mut any) = (Ok(()), false);
-        while let Some((state, mut from)) = sweeps.pop_front() {
-            let Some(begun) = self.begin_free(state, &mut from) else { continue };
-            sweeps.push_back((state, from));
-            any = true;
-            under_way.push(self.finish(begun));
-            while under_way.len() >= self.width(sweeps.len()) {
-                let ended = under_way.next().await.expect("one is under way");
+        loop {
+            let mut sweeps: VecDeque<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
+            let mut began = false;
+            while let Some((state, mut from)) = sweeps.pop_front() {
+                let Some(begun) = self.begin_free(state, &mut from) else { continue };
+                sweeps.push_back((state, from));
+                began = true;
+                under_way.push(self.finish(begun));
+                while under_way.len() >= self.width(sweeps.len()) {
+                    let ended = under_way.next().await.expect("one is under way");
+                    outcome = outcome.and(ended);
+                }
+            }
+            any |= began;
+            // Journals are retired between turns; a unit that came meanwhile is in the next turn.
+            if has_journal || outcome.is_err() || !self.is_pressed() || !self.are_all(&units) {
+                break;
+            }
+            if !began {
+                let Some(ended) = under_way.next().await else { break };
                 outcome = outcome.and(ended);
             }
         }
@@ -254,6 +268,16 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         outcome?;
         self.retire(&units).await?;
         Ok(any)
+    }
+
+    fn all_units(&self) -> Vec<Rc<State<D, J>>> {
+        self.units.borrow().values().cloned().collect()
+    }
+
+    /// Whether these are still all.
+    fn are_all(&self, units: &[Rc<State<D, J>>]) -> bool {
+        let now = self.units.borrow();
+        now.len() == units.len() && now.values().zip(units).all(|(now, unit)| Rc::ptr_eq(now, unit))
     }
 
     /// The next run from `from` on that no direct operation holds.

@@ -58,7 +58,23 @@ enum Command {
     Agent(lab::fileserver::load::cli::AgentArgs),
 }
 
+/// What a shell says of a program that wrote to a pipe without a reader: 128 and SIGPIPE's number.
+const NO_READER: i32 = 141;
+
+/// `masu ... | head` ends when its reader has left, without a word: Rust's `println!` would panic.
+fn end_without_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let says = |text: &str| panic.payload_as_str().is_some_and(|all| all.contains(text));
+        if says("failed printing to stdout") && says("Broken pipe") {
+            std::process::exit(NO_READER);
+        }
+        usual(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_without_reader();
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),

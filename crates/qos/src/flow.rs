@@ -11,9 +11,9 @@ use crate::tag::{Tag, share_of};
 pub(crate) const SLACK_NS: u64 = 250_000_000;
 /// Who asks again within this time has not been idle: a host's turn-around and its network.
 const CONTINUES_NS: u64 = 20_000_000;
-/// A maximum is paced at 199/200 of itself, so that late service of 25 ms may be caught up, and in any 5 s there is still no more than the
-/// maximum and one request: 0.995 x (5 s + 25 ms) < 5 s.
-const PACE: (u64, u64) = (199, 200);
+/// A maximum is paced at 99/100 of itself, so that late service of 25 ms may be caught up, an answer may come 25 ms sooner than the one before, and in
+/// any 5 s there is still no more than the maximum and one request: 0.99 x (5 s + 50 ms) < 5 s.
+const PACE: (u64, u64) = (99, 100);
 const LATE_NS: u64 = 25_000_000;
 /// Requests by which a flow that is served for its minimum may be ahead in the weight phase: for so long it is not served there when its
 /// minimum falls away.
@@ -125,6 +125,16 @@ impl Flow {
     pub(crate) fn reserve(&mut self, cost: u64) {
         if self.minimum > 0 {
             self.reserve.spend(cost, self.minimum);
+        }
+    }
+
+    /// Work is done for it while its minimum is not due: that comes one interval from now. Ahead by more it is never, so that what it has now is
+    /// not taken off what it is promised later.
+    pub(crate) fn postpone(&mut self, clock: u64, cost: u64) {
+        if self.minimum > 0 {
+            let mut next = Tag::at(clock);
+            next.spend(cost, self.minimum);
+            self.reserve.raise_to(next.at);
         }
     }
 

@@ -72,6 +72,7 @@ impl Scheduler {
         let request = self.requests.get(id);
         (request.place, request.since, request.phase) = (Place::Below, now, phase);
         self.below += 1;
+        let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
         flow.below += 1;
         match phase {
@@ -80,9 +81,11 @@ impl Scheduler {
                 flow.charge(now, bytes, cost);
                 flow.bound_lead(self.turn);
             }
-            // Its minimum stays due when it was: service by weight does not count for it.
+            // Its minimum is due again when it is as if this had been for it, and no later: a flow that has more than its minimum does not go before
+            // the others for that, too.
             Phase::Weight => {
                 self.turn = self.turn.max(flow.share.at);
+                flow.postpone(clock, cost);
                 flow.charge(now, bytes, cost);
             }
         }

@@ -86,10 +86,9 @@ fn declaration(between: Between) -> Config {
         portals: portals.collect(),
         drives: (0..DISKS - 1).map(drive).chain(caches.then_some(ssd)).collect(),
         cache: caches.then_some(CacheSettings {
-            memory_bytes: array::config::CACHE_BYTES_MIN,
             read_ahead_bytes: 1 << 20,
             ssds: vec!["ssd".to_owned()],
-            partitions: vec![],
+            ..CacheSettings::new(array::config::CACHE_BYTES_MIN)
         }),
         groups: vec![
             group("mirror", Level::Raid1, 0..2),

@@ -1,6 +1,8 @@
 //! How caching is declared: `[cache]`, `[[cache.partition]]`, and the policy of a volume.
 
-use array::config::{CachePolicy, CacheSettings, PartitionConfig, READ_AHEAD_BYTES_DEFAULT};
+use array::config::{
+    CachePolicy, CacheSettings, DIRECT_BYTES_DEFAULT, PartitionConfig, READ_AHEAD_BYTES_DEFAULT,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Size;
@@ -12,6 +14,9 @@ pub(super) struct Cache {
     memory: Size,
     #[serde(default = "default_read_ahead")]
     read_ahead: Size,
+    /// From this size on a read or write passes by the memory.
+    #[serde(default = "default_direct")]
+    direct: Size,
     /// Drives in no group that keep what the memory gives up, one for each controller; their content is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ssds: Vec<String>,
@@ -67,6 +72,10 @@ impl From<CachePolicy> for CacheName {
     }
 }
 
+fn default_direct() -> Size {
+    Size(DIRECT_BYTES_DEFAULT)
+}
+
 fn default_read_ahead() -> Size {
     Size(READ_AHEAD_BYTES_DEFAULT)
 }
@@ -77,6 +86,7 @@ impl Cache {
         CacheSettings {
             memory_bytes: self.memory.0,
             read_ahead_bytes: self.read_ahead.0,
+            direct_bytes: self.direct.0,
             ssds: self.ssds.clone(),
             partitions: self.partitions.iter().map(partition).collect(),
         }
@@ -88,6 +98,7 @@ impl Cache {
         Cache {
             memory: Size(c.memory_bytes),
             read_ahead: Size(c.read_ahead_bytes),
+            direct: Size(c.direct_bytes),
             ssds: c.ssds.clone(),
             partitions: c.partitions.iter().map(partition).collect(),
         }

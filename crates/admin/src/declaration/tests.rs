@@ -73,6 +73,12 @@ fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() 
         &good.replace("16MiB", "16MiB\"\nssds = [\"d0\"]\n#\""),
         "array.toml:24: cache: ssds: drive \"d0\" is in group",
     );
+    let direct = |size: &str| good.replace("16MiB", &format!("16MiB\"\ndirect = \"{size}"));
+    let config = Declaration::parse(&direct("1MiB"), "array.toml", Path::new("/data")).expect("good");
+    assert_eq!(config.cache.as_ref().map(|c| c.direct_bytes), Some(1 << 20));
+    check_kept(&config);
+    check(&direct("2MiB"), "direct is 2097152 bytes, and must be 4096 at least and 1572864 at most");
+    check(&direct("2KiB"), "direct is 2048 bytes");
 }
 
 #[test]

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use cache::PARTITIONS_MAX;
+use cache::{FRAME_BYTES, PARTITIONS_MAX};
 use raid::Level;
 
 use super::{
     CACHE_BYTES_MIN, Config, ConfigError, LUN_MAX, NAME_LEN_MAX, PARTITION_DEFAULT, PARTITION_NONE,
     SECRET_LEN,
 };
+
+/// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each other's destage, not for their own.
+const DIRECT_PARTS_MIN: u64 = 8;
 
 impl Config {
     /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
@@ -39,6 +42,14 @@ impl Config {
         let Some(cache) = &self.cache else { return Ok(()) };
         if cache.memory_bytes < CACHE_BYTES_MIN {
             return refuse("cache", format!("memory is {CACHE_BYTES_MIN} bytes at least"));
+        }
+        let most = cache.to_cache().frames_bytes() / DIRECT_PARTS_MIN;
+        if !(FRAME_BYTES as u64..=most).contains(&cache.direct_bytes) {
+            let cause = format!(
+                "direct is {} bytes, and must be {FRAME_BYTES} at least and {most} at most: one write is to be a small part of the memory",
+                cache.direct_bytes
+            );
+            return refuse("cache", cause);
         }
         check_names("partition", cache.partitions.iter().map(|p| &p.name))?;
         let room = cache.to_cache().frames_bytes();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use scsi::Lun;
 
-use super::{CachePolicy, Class, GroupConfig, HostConfig, PoolConfig, Provisioning, VolumeConfig};
+use super::{
+    CachePolicy, CacheSettings, Class, GroupConfig, HostConfig, PoolConfig, Provisioning, VolumeConfig,
+};
 use super::{Level, PAGE_BYTES_DEFAULT, stripe_unit_bytes_default};
 
 /// What hosts keep of the drives' time during a rebuild.
@@ -15,6 +17,8 @@ pub const READ_AHEAD_BYTES_DEFAULT: u64 = 8 << 20;
 pub const SOFT_THRESHOLD_PERCENT_DEFAULT: u8 = 80;
 /// Used share at which somebody should act at once: a twentieth of the space is left.
 pub const CRITICAL_THRESHOLD_PERCENT_DEFAULT: u8 = 95;
+/// From this size on a read or write passes by the cache: 256 KiB are several stripe units or milliseconds of a drive's transfer.
+pub const DIRECT_BYTES_DEFAULT: u64 = 256 << 10;
 /// The logical block length that every host takes.
 pub const BLOCK_BYTES_DEFAULT: u32 = 512;
 /// Hosts align to it.
@@ -31,6 +35,19 @@ impl GroupConfig {
             foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
             start_degraded: false,
             class: Class::default(),
+        }
+    }
+}
+
+impl CacheSettings {
+    /// So much memory for everything that is cached.
+    pub fn new(memory_bytes: u64) -> CacheSettings {
+        CacheSettings {
+            memory_bytes,
+            read_ahead_bytes: READ_AHEAD_BYTES_DEFAULT,
+            direct_bytes: DIRECT_BYTES_DEFAULT,
+            ssds: Vec::new(),
+            partitions: Vec::new(),
         }
     }
 }

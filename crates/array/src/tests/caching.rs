@@ -16,12 +16,7 @@ const TARGET: &str = "iqn.2026-11.test:array";
 /// Pool `p` with volume `v` on the mirror `g`, under a cache; with a journal on the mirror `j` where that is asked for.
 pub(super) fn cached(id: u8, journal: bool) -> Config {
     let mut config = declaration(id, 4, vec![group("g", Level::Raid1, 0..2)]);
-    config.cache = Some(CacheSettings {
-        memory_bytes: CACHE_BYTES_MIN,
-        read_ahead_bytes: 1 << 20,
-        ssds: vec![],
-        partitions: vec![],
-    });
+    config.cache = Some(CacheSettings { read_ahead_bytes: 1 << 20, ..CacheSettings::new(CACHE_BYTES_MIN) });
     config.groups.push(group("j", Level::Raid1, 2..4));
     config.pools[0].journal = journal.then(|| "j".to_owned());
     config

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use array::config::{
-    ArrayId, CachePolicy, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig, PoolConfig,
-    Provisioning, QosSettings, Sharing, VolumeConfig,
+    ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig,
+    PoolConfig, Provisioning, QosSettings, Sharing, VolumeConfig,
 };
 use array::{Config, DriveSpec, LocalSession, Lun};
 use world::World;
@@ -149,9 +149,10 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
     let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let in_group: Vec<String> = (0..qos.published.drives).map(drive_name).collect();
     let spare = shape.has_spare.then(|| drive_name(qos.published.drives));
+    let has_cache = qos.array.cache.0 > 0;
     let volume = |name: String, len_bytes: u64| VolumeConfig {
         provisioning: Provisioning::Thick,
-        cache: CachePolicy::Off,
+        cache: if has_cache { CachePolicy::default() } else { CachePolicy::Off },
         ..VolumeConfig::new(name, POOL.into(), len_bytes)
     };
     let host = |host: usize| {
@@ -168,6 +169,11 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
         controllers: 1,
         drives: in_group.iter().cloned().chain(spare.clone()).map(drive).collect(),
         spares: spare.into_iter().collect(),
+        // A write waits in it, however long it is, until the drives have made room.
+        cache: has_cache.then(|| CacheSettings {
+            direct_bytes: 2 * qos.published.transfer.0,
+            ..CacheSettings::new(qos.array.cache.0)
+        }),
         groups: vec![GroupConfig {
             stripe_unit_bytes: qos.array.stripe_unit.0 as u32,
             ..GroupConfig::new(POOL.into(), Level::Raid10, in_group)

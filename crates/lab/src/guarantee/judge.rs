@@ -212,28 +212,28 @@ fn told(course: &Course, phase: &Played) -> Option<(f64, f64)> {
     seconds.fold(None, |told, s| Some(told.map_or((s, s), |(a, b): (f64, f64)| (a.min(s), b.max(s)))))
 }
 
-/// Bytes per second that ended from here to there.
+/// Bytes per second that ended from here to there. What ends at the very moment of a change ends after it: a cache answers in no time.
 fn mean(done: &[Done], from_ns: u64, to_ns: u64) -> f64 {
     bytes(done, from_ns, to_ns) as f64 * SECOND_NS / (to_ns - from_ns).max(1) as f64
 }
 
 fn bytes(done: &[Done], from_ns: u64, to_ns: u64) -> u64 {
-    let at = |ns: u64| done.partition_point(|d| d.at_ns <= ns);
+    let at = |ns: u64| done.partition_point(|d| d.at_ns < ns);
     done[at(from_ns)..at(to_ns).max(at(from_ns))].iter().map(|d| d.bytes).sum()
 }
 
 /// Bytes that ended in each sliding window.
 fn windows(done: &[Done], from_ns: u64, to_ns: u64, window_ns: u64) -> Vec<u64> {
     let mut out = Vec::new();
-    let (mut first, mut end, mut sum) = (done.partition_point(|d| d.at_ns <= from_ns), 0, 0);
+    let (mut first, mut end, mut sum) = (done.partition_point(|d| d.at_ns < from_ns), 0, 0);
     end = end.max(first);
     let mut from = from_ns;
     while from + window_ns <= to_ns {
-        while let Some(d) = done.get(end).filter(|d| d.at_ns <= from + window_ns) {
+        while let Some(d) = done.get(end).filter(|d| d.at_ns < from + window_ns) {
             sum += d.bytes;
             end += 1;
         }
-        while let Some(d) = done.get(first).filter(|d| d.at_ns <= from) {
+        while let Some(d) = done.get(first).filter(|d| d.at_ns < from) {
             sum -= d.bytes;
             first += 1;
         }
@@ -265,9 +265,11 @@ mod tests {
         let times = (1..=200u64).map(|n| n * S / 10).filter(|t| !(10 * S..12 * S).contains(t));
         let done: Vec<Done> = times.map(|at_ns| Done { at_ns, took_ns: 1, bytes: 1 }).collect();
         let all = windows(&done, 0, 20 * S, 5 * S);
-        assert_eq!((all[0], all.iter().min(), all.iter().max()), (50, Some(&30), Some(&50)));
+        assert_eq!((all[0], all.iter().min(), all.iter().max()), (49, Some(&30), Some(&50)));
         assert_eq!(worst(all), 30.0);
-        assert!((mean(&done, 0, 20 * S) - 9.0).abs() < 1e-9);
+        assert!((mean(&done, 0, 20 * S + 1) - 9.0).abs() < 1e-6);
+        // What ends as the change comes is not counted before it.
+        assert_eq!((bytes(&done, 0, S), bytes(&done, S, 2 * S)), (9, 10));
         assert!(windows(&done, 0, 4 * S, 5 * S).is_empty());
     }
 

@@ -134,8 +134,9 @@ fn method(run: &Finished<'_>) -> Method {
         modelled,
         real,
         calibrated: vec![format!(
-            "array.others = {} GiB: what else lies on the drives between the disks, so that the capacity is within what was published",
-            a.others.0 >> 30
+            "array.others = {} GiB, what else lies on the drives between the disks, and array.cache = {} MiB, in which writes wait: with both the capacity is within what was published",
+            a.others.0 >> 30,
+            a.cache.0 >> 20
         )],
         repeats: 1,
         scale: Some(format!(

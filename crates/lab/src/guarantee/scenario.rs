@@ -66,6 +66,8 @@ pub struct ArrayShape {
     pub others: Size,
     /// Page of its pool.
     pub page: Size,
+    /// Cache of its controller, which holds writes until the drives have them; 0: none.
+    pub cache: Size,
     /// Requests below the scheduler at most.
     pub depth: u32,
 }

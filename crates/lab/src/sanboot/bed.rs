@@ -210,12 +210,7 @@ pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         id: ArrayId([7; 16]),
         controllers: sanboot.array.controllers,
         drives: shape.drives().map(drive).collect(),
-        cache: Some(CacheSettings {
-            memory_bytes: sanboot.array.cache.0,
-            read_ahead_bytes: array::config::READ_AHEAD_BYTES_DEFAULT,
-            ssds: vec![],
-            partitions: vec![],
-        }),
+        cache: Some(CacheSettings::new(sanboot.array.cache.0)),
         groups: groups.collect(),
         pools: pools.collect(),
         volumes: volumes.collect(),

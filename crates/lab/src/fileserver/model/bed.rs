@@ -196,12 +196,7 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
         id: ArrayId([7; 16]),
         controllers: a.controllers,
         drives: groups.iter().flat_map(|group| group.drives.clone()).map(drive).collect(),
-        cache: Some(CacheSettings {
-            memory_bytes: a.cache.0,
-            read_ahead_bytes: array::config::READ_AHEAD_BYTES_DEFAULT,
-            ssds: vec![],
-            partitions: vec![],
-        }),
+        cache: Some(CacheSettings::new(a.cache.0)),
         groups,
         pools,
         volumes: data.chain(system).collect(),
