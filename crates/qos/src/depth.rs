@@ -13,7 +13,7 @@ const ROOMY_PERCENT: u64 = 75;
 /// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, nobody waits
 /// long for one, and this much of the time may be spent below.
 const NEARLY_FITS_PACE: u64 = 922;
-const NEARLY_FITS_PERCENT: u64 = 95;
+const NEARLY_FITS_PERCENT: u64 = 85;
 /// Between two tries to go deeper than the flows' times say; it doubles up to the second while tries fail.
 const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;

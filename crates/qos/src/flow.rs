@@ -19,7 +19,7 @@ const LATE_NS: u64 = 25_000_000;
 /// minimum falls away.
 const LEAD_REQUESTS: u64 = 16;
 /// Requests by which a flow that goes on asking may be behind in the weight phase, and catches up.
-const BEHIND_REQUESTS: u64 = 4;
+const BEHIND_REQUESTS: u64 = LEAD_REQUESTS;
 /// A flow's largest request is remembered for so many smaller ones.
 const PEAK_MEMORY: u64 = 64;
 

@@ -3,6 +3,7 @@
 use crate::coordinate::Elsewhere;
 use crate::queue::{Place, RequestId};
 use crate::scheduler::{ClientId, Dispatch, Next, Phase, Scheduler};
+use crate::tag::share_of;
 
 /// A slot is kept for this time at least: less is lost between two calls of one program.
 const AWAIT_NS_MIN: u64 = 100_000;
@@ -84,7 +85,10 @@ impl Scheduler {
             // Its minimum is due again when it is as if this had been for it, and no later: a flow that has more than its minimum does not go before
             // the others for that, too.
             Phase::Weight => {
-                self.turn = self.turn.max(flow.share.at);
+                // A flow far ahead is served when nobody else may be: the turn goes on by this request, and does not jump to it. Else all others would
+                // be as far behind as a flow can be, and those of them that had less no longer told from those that had more.
+                let on = self.turn.saturating_add(share_of(cost, flow.policy.weight));
+                self.turn = self.turn.max(flow.share.at.min(on));
                 flow.postpone(clock, cost);
                 flow.charge(now, bytes, cost);
             }
