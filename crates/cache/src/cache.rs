@@ -1,7 +1,7 @@
 //! The cache of a controller: its memory, its units, and what they have in common.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -116,6 +116,36 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     /// Replays under way: their journals must not retire what was not taken over yet.
     pub(crate) replaying: Cell<usize>,
     pub(crate) waits: Cell<u64>,
+    /// Writers that wait for room, in the order in which they came, and the number of the next one.
+    turns: RefCell<VecDeque<u64>>,
+    next_turn: Cell<u64>,
+}
+
+/// A writer's place among those that wait for room: nobody who comes later goes before it, so that all get as much, whatever destage makes room for.
+struct Turn<'a, D: Store, J: Device + Clone + 'static> {
+    cache: &'a Inner<D, J>,
+    number: u64,
+}
+
+impl<'a, D: Store, J: Device + Clone + 'static> Turn<'a, D, J> {
+    fn take(cache: &'a Inner<D, J>) -> Turn<'a, D, J> {
+        let number = cache.next_turn.get();
+        cache.next_turn.set(number + 1);
+        cache.turns.borrow_mut().push_back(number);
+        Turn { cache, number }
+    }
+
+    fn is_next(&self) -> bool {
+        self.cache.turns.borrow().front() == Some(&self.number)
+    }
+}
+
+impl<D: Store, J: Device + Clone + 'static> Drop for Turn<'_, D, J> {
+    fn drop(&mut self) {
+        self.cache.turns.borrow_mut().retain(|number| *number != self.number);
+        // There may be room for the next one, too.
+        self.cache.cleaned.wake_all();
+    }
 }
 
 impl<D: Store, J: Device + Clone + 'static> Clone for Cache<D, J> {
@@ -140,6 +170,8 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
             second: RefCell::default(),
             replaying: Cell::new(0),
             waits: Cell::new(0),
+            turns: RefCell::default(),
+            next_turn: Cell::new(0),
         }))
     }
 
@@ -239,13 +271,13 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
 
     /// Waits while too much is pending.
     pub(crate) async fn below_high(self: &Rc<Self>) {
-        if self.pending_percent() < self.config.pending_high_percent {
+        let has_room = || self.pending_percent() < self.config.pending_high_percent;
+        if has_room() && self.turns.borrow().is_empty() {
             return;
         }
         self.waits.set(self.waits.get() + 1);
         self.press();
-        self.cleaned
-            .wait_for(|| (self.pending_percent() < self.config.pending_high_percent).then_some(()))
-            .await;
+        let turn = Turn::take(self);
+        self.cleaned.wait_for(|| (turn.is_next() && has_room()).then_some(())).await;
     }
 }

@@ -1,5 +1,9 @@
 //! One unit at a time: what it gives back, and what it asks of its store.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
 use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
 use futures::future::join_all;
 
@@ -134,7 +138,7 @@ fn what_is_dirty_is_destaged_after_a_while_by_itself() {
         let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
         unit.write(AT, &Pieces::copy_of(&[7; 4096])).await.expect("write");
         assert_eq!(cache.counts().frames.dirty, 1);
-        world.sleep(std::time::Duration::from_secs(3)).await;
+        world.sleep(Duration::from_secs(3)).await;
         assert_eq!((cache.counts().frames.dirty, cache.counts().frames.clean), (0, 1));
     });
 }
@@ -158,6 +162,35 @@ fn writes_wait_when_too_much_is_pending_and_none_is_lost() {
             unit.read((1 << 20) + i * 4096, 4096, &mut out).await.expect("read");
             assert_eq!(out.joined()[..], [i as u8; 4096], "block {i}");
         }
+    });
+}
+
+#[test]
+fn writers_that_wait_for_room_get_as_much_as_each_other() {
+    let (model, ..) = rack(1, LEN);
+    model.run(async |world| {
+        let (cache, unit) = volatile(&world, small(), WritePolicy::Back);
+        let done: Rc<[Cell<u64>; 8]> = Rc::default();
+        for writer in 0..8 {
+            let (unit, done, mut rng) =
+                (unit.clone(), done.clone(), world.random(&format!("writer {writer}")));
+            world.spawn(async move {
+                while done[writer].get() < 10_000 {
+                    let at = (rng.u64(..LEN / (128 << 10)) * 2 + 1) << 16;
+                    unit.write(at, &Pieces::copy_of(&[1; 32 << 10])).await.expect("write");
+                    done[writer].set(done[writer].get() + 1);
+                }
+            });
+        }
+        while cache.counts().waits < 100 {
+            world.sleep(Duration::from_millis(1)).await;
+        }
+        let before: Vec<u64> = done.iter().map(Cell::get).collect();
+        while done[0].get() < before[0] + 200 {
+            world.sleep(Duration::from_millis(1)).await;
+        }
+        let got: Vec<u64> = done.iter().zip(before).map(|(done, before)| done.get() - before).collect();
+        assert!(got.iter().all(|n| n.abs_diff(got[0]) <= 2), "{got:?}");
     });
 }
 
