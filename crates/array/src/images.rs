@@ -79,9 +79,8 @@ async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) 
 /// The number of an image's LU. It is another one when another disk is declared under the name, and when the same disk is declared under another one:
 /// a copy of a file is a disk of its own.
 fn lu_number(name: &str, disk_id: &[u8; 16]) -> u64 {
-    // FNV-1a; 60 bits go into the LU's names.
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    name.as_bytes().iter().chain(disk_id).fold(0xcbf2_9ce4_8422_2325, step) >> 4
+    // 60 bits go into the LU's names.
+    world::fnv1a(name.bytes().chain(*disk_id)) >> 4
 }
 
 /// The open images of these names.

@@ -142,9 +142,12 @@ impl<'a, D: Store, J: Device + Clone + 'static> Turn<'a, D, J> {
 
 impl<D: Store, J: Device + Clone + 'static> Drop for Turn<'_, D, J> {
     fn drop(&mut self) {
-        self.cache.turns.borrow_mut().retain(|number| *number != self.number);
-        // There may be room for the next one, too.
-        self.cache.cleaned.wake_all();
+        let mut turns = self.cache.turns.borrow_mut();
+        turns.retain(|number| *number != self.number);
+        if !turns.is_empty() {
+            // There may be room for the next one, too.
+            self.cache.cleaned.wake_all();
+        }
     }
 }
 

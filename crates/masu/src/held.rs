@@ -19,22 +19,26 @@ const WAIT_PAUSE: Duration = Duration::from_millis(10);
 /// Waits until nobody else holds a declared drive. A drive that is not there or is broken is no matter here: the array may go on
 /// without it; one that another array has open must not be taken for lost.
 pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
-    let begun = Instant::now();
+    let end = Instant::now() + WAIT_TIME;
     for drive in &config.drives {
-        while is_held(&drive.spec) {
-            if begun.elapsed() > WAIT_TIME {
-                bail!("drive {:?}: in use by another process: is its array still running?", drive.name);
-            }
-            sleep(WAIT_PAUSE);
+        if !becomes_free(&drive.spec, end) {
+            bail!("drive {:?}: in use by another process: is its array still running?", drive.name);
         }
     }
     // The array starts without an image that somebody else has open: that is said in its status.
-    for image in config.images.iter().filter(|i| !i.read_only) {
-        while is_held(&image.spec) && begun.elapsed() <= WAIT_TIME {
-            sleep(WAIT_PAUSE);
-        }
-    }
+    config.images.iter().filter(|i| !i.read_only).for_each(|image| _ = becomes_free(&image.spec, end));
     Ok(())
+}
+
+/// Waits until nobody holds it, or until then; gives whether nobody does.
+fn becomes_free(spec: &DriveSpec, until: Instant) -> bool {
+    while is_held(spec) {
+        if Instant::now() > until {
+            return false;
+        }
+        sleep(WAIT_PAUSE);
+    }
+    true
 }
 
 fn is_held(spec: &DriveSpec) -> bool {

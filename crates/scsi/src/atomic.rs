@@ -69,9 +69,9 @@ fn part_name(index: usize) -> String {
     format!("{HEAD}-{index}")
 }
 
-/// FNV-1a: the parts are behind the head's checksum, and each record has the medium's own.
+/// The parts are behind the head's checksum, and each record has the medium's own.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+    world::fnv1a(bytes.iter().copied())
 }
 
 /// The atomic write that was begun and not ended: where, and the old blocks.

@@ -17,6 +17,7 @@
 //! * Tasks run on the thread that spawned them, in turn, never concurrently. A task that panics takes its world down.
 
 mod buf;
+mod digest;
 mod drive;
 pub mod io;
 mod net;
@@ -26,6 +27,7 @@ mod task;
 mod time;
 
 pub use buf::{BUF_LEN_MAX, Buf, Data};
+pub use digest::fnv1a;
 pub use drive::{
     Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, ImageAccess, OpenError,
     VECTORED_MAX,

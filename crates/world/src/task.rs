@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::{Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions};
+use crate::{
+    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, fnv1a,
+};
 
 /// A world as `world_real` and `world_model` implement it. Callers use [`World`].
 pub trait WorldBackend {
@@ -69,11 +71,8 @@ impl World {
 
     /// The random stream of this name: the same for the same seed, independent of the other streams.
     pub fn random(&self, stream: &str) -> Rng {
-        // FNV-1a of the name, so that a stream does not move when another is added.
-        let salt = stream
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-        Rng::with_seed(self.0.seed() ^ salt)
+        // A digest of the name, so that a stream does not move when another is added.
+        Rng::with_seed(self.0.seed() ^ fnv1a(stream.bytes()))
     }
 
     /// The seed of the run.

@@ -198,7 +198,7 @@ fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
 
 /// From the states in which the groups differ, against what is known among their like.
 fn mixed(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Nearing>) -> Mixed {
-    let (mut product, mut square, mut others) = (0.0, 0.0, Vec::new());
+    let (mut fullest, mut others) = (Vec::new(), Vec::new());
     for point in bounding.iter().filter(|point| states[point.state].groups.len() > 1) {
         let state = &states[point.state];
         let shared = &state.groups[point.kind];
@@ -208,12 +208,12 @@ fn mixed(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Neari
             others.push(more);
             continue;
         }
-        let emptier = emptier(&state.shares());
-        product += more * emptier;
-        square += emptier * emptier;
+        fullest.push((emptier(&state.shares()), more, 1.0));
     }
-    let fullest_log = if square > 0.0 { product / square } else { 0.0 };
-    Mixed { fullest_log, others_log: others.iter().sum::<f64>() / others.len().max(1) as f64 }
+    Mixed {
+        fullest_log: proportion(&fullest),
+        others_log: others.iter().sum::<f64>() / others.len().max(1) as f64,
+    }
 }
 
 /// Of the groups in use, the share that is not the fullest.
@@ -265,15 +265,20 @@ fn weight(state: &Sample) -> f64 {
 
 /// How much more all get where only some groups are the fullest, as a logarithm for all of them: from the states in which the groups differ.
 fn beside_emptier(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u32, Falling>) -> f64 {
-    let (mut product, mut square) = (0.0, 0.0);
-    for point in bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1) {
+    let more = |point: &Bounding| {
         let state = &states[point.state];
-        let Some(alike) = by_each.get(&state.groups[0].each) else { continue };
-        let emptier = emptier(&state.shares());
-        product += weight(state) * emptier * (each_log(state) - alike.log_at(state.files_of));
-        square += weight(state) * emptier * emptier;
-    }
-    if square > 0.0 { product / square } else { 0.0 }
+        let alike = by_each.get(&state.groups[0].each)?;
+        Some((emptier(&state.shares()), each_log(state) - alike.log_at(state.files_of), weight(state)))
+    };
+    let differ = bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1);
+    proportion(&differ.filter_map(more).collect::<Vec<_>>())
+}
+
+/// The slope of least squares through 0 and (x, y, weight); 0 where nothing tells one.
+fn proportion(points: &[(f64, f64, f64)]) -> f64 {
+    let sum = |of: fn(&(f64, f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    let square = sum(|(x, _, w)| w * x * x);
+    if square > 0.0 { sum(|(x, y, w)| w * x * y) / square } else { 0.0 }
 }
 
 /// The line of least squares through (x, y, weight): its value at 0 and its slope.

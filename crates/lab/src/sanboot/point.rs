@@ -31,6 +31,11 @@ pub(super) struct Which {
 }
 
 impl Which {
+    /// The first repeat of so many servers that go to the groups in turn, with files as the scenario says.
+    pub(super) fn in_turn(pattern: Pattern, layout: Layout, servers: u32) -> Which {
+        Which { pattern, layout, servers, repeat: 0, packing: vec![], files_of: 0 }
+    }
+
     pub(super) fn lu_of(&self, server: u32) -> u32 {
         Shape::of(self.layout).map_or(server, |shape| shape.lu_of(server, &self.packing))
     }
@@ -380,14 +385,7 @@ mod tests {
     fn the_same_seed_gives_the_same_point_and_another_seed_another() {
         let small = small();
         let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
-        let which = Which {
-            pattern: Pattern::RandomMix,
-            layout: Layout::Raid1x8,
-            servers: 3,
-            repeat: 0,
-            packing: vec![],
-            files_of: 0,
-        };
+        let which = Which::in_turn(Pattern::RandomMix, Layout::Raid1x8, 3);
         let [first, again, other] =
             [1, 1, 2].map(|seed| run(&small, &bed, which.clone(), seed).expect("a point"));
         assert_eq!(first, again);
@@ -412,14 +410,7 @@ mod tests {
     fn what_the_cache_holds_goes_as_fast_as_the_server() {
         let small = small();
         let bed = Bed::make(&small, Layout::Raid1x8, 1).expect("a bed");
-        let which = Which {
-            pattern: Pattern::SequentialRead,
-            layout: Layout::Raid1x8,
-            servers: 1,
-            repeat: 0,
-            packing: vec![],
-            files_of: 0,
-        };
+        let which = Which::in_turn(Pattern::SequentialRead, Layout::Raid1x8, 1);
         let point = run(&small, &bed, which, 1).expect("a point");
         let most = 1.0 / small.host.io.0.as_secs_f64();
         let iops = point.per_server[0].iops;
@@ -433,9 +424,8 @@ mod tests {
         for pattern in Pattern::ALL {
             for layout in Layout::ALL {
                 for servers in 1..=16 {
-                    seeds.extend((0..3).map(|repeat| {
-                        seed_of(1, &Which { pattern, layout, servers, repeat, packing: vec![], files_of: 0 })
-                    }));
+                    let first = Which::in_turn(pattern, layout, servers);
+                    seeds.extend((0..3).map(|repeat| seed_of(1, &Which { repeat, ..first.clone() })));
                 }
             }
         }

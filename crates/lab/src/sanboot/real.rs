@@ -346,7 +346,7 @@ mod tests {
     }
 
     fn which(layout: Layout, pattern: Pattern) -> Which {
-        Which { pattern, layout, servers: 2, repeat: 0, packing: vec![], files_of: 0 }
+        Which::in_turn(pattern, layout, 2)
     }
 
     #[test]

@@ -66,14 +66,8 @@ pub(super) fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
             };
             let once = beyond.iter().map(|servers| (*servers, 1));
             for (servers, repeats) in within.iter().map(|servers| (*servers, run.repeats)).chain(once) {
-                all.extend((0..repeats).map(|repeat| Which {
-                    pattern,
-                    layout,
-                    servers,
-                    repeat,
-                    packing: vec![],
-                    files_of: 0,
-                }));
+                let first = Which::in_turn(pattern, layout, servers);
+                all.extend((0..repeats).map(|repeat| Which { repeat, ..first.clone() }));
             }
         }
     }
@@ -88,7 +82,7 @@ fn packed(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
             let Some(shape) = Shape::of(layout) else { continue };
             for packing in shape.packings(sanboot.run.packed_to) {
                 let servers = packing.iter().sum();
-                let which = Which { pattern, layout, servers, repeat: 0, packing, files_of: 0 };
+                let which = Which { packing, ..Which::in_turn(pattern, layout, servers) };
                 // Writes alone fill the cache: what waits of each server is less the more there are, and how much a group gains by each block of
                 // it changes. Files that are as long together show that with few servers.
                 let is_filling = pattern.is_random() && pattern.read_percent() == 0;
@@ -219,12 +213,7 @@ pub fn experiment(
     sanboot.run.window_time.0 = time / sanboot.run.windows;
     let bed = Bed::make(&sanboot, layout, 1)?;
     let from = Instant::now();
-    let point = point::run(
-        &sanboot,
-        &bed,
-        Which { pattern, layout, servers, repeat: 0, packing: vec![], files_of: 0 },
-        1,
-    )?;
+    let point = point::run(&sanboot, &bed, Which::in_turn(pattern, layout, servers), 1)?;
     Ok((point, from.elapsed()))
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn sweep(base: &Sanboot, (seed, threads): (u64, usize), stop: &Stop) 
                 jobs.push(Job {
                     sanboot: &one.sanboot,
                     bed,
-                    which: Which { pattern, layout, servers, repeat: 0, packing: vec![], files_of: 0 },
+                    which: Which::in_turn(pattern, layout, servers),
                 });
             }
         }

@@ -6,7 +6,7 @@ use admin::{Change, Image, Status, format_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, change, show};
+use super::{Where, change, show, tables};
 use crate::table;
 
 pub(super) const HELP: &str = "\
@@ -52,7 +52,6 @@ pub(super) fn run(what: &ImageCommand, at: &Where) -> Result<ExitCode> {
 
 pub(super) fn images(s: &Status) {
     let row = |i: &Image| {
-        let hosts: Vec<String> = i.mapped_to.iter().map(|m| format!("{}:{}", m.host, m.lun)).collect();
         let state = match (&i.error, i.read_only) {
             (Some(_), _) => "not served",
             (None, true) => "read only",
@@ -65,7 +64,7 @@ pub(super) fn images(s: &Status) {
             i.format.clone(),
             format_bytes(i.size_bytes),
             format_bytes(i.file_bytes),
-            hosts.join(" "),
+            tables::seen_by(&i.mapped_to),
             i.counters.commands.to_string(),
             format_bytes(i.counters.reclaimed_bytes),
             i.file.clone(),

@@ -1,6 +1,6 @@
 //! The tables that commands print.
 
-use admin::{Group, Pool, Progress, Status, Volume, format_bytes};
+use admin::{Group, Mapping, Pool, Progress, Status, Volume, format_bytes};
 
 use super::follow::percent;
 use crate::table;
@@ -150,11 +150,16 @@ pub(super) fn volumes(s: &Status) {
     print_volumes(s.volumes.iter(), s);
 }
 
+/// Who sees a volume or an image, and as which LUN.
+pub(super) fn seen_by(mapped_to: &[Mapping]) -> String {
+    let seen: Vec<String> = mapped_to.iter().map(|m| format!("{}:{}", m.host, m.lun)).collect();
+    seen.join(" ")
+}
+
 /// The volumes, and a footer per pool: what is used exclusively and what is shared, counted once, are all that is used.
 fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
     let volumes: Vec<&Volume> = volumes.collect();
     let row = |v: &&Volume| {
-        let hosts: Vec<String> = v.mapped_to.iter().map(|m| format!("{}:{}", m.host, m.lun)).collect();
         let c = &v.counters;
         vec![
             v.name.clone(),
@@ -164,7 +169,7 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
             format_bytes(v.used_bytes),
             format_bytes(v.exclusive_bytes),
             format_bytes(v.shared_bytes),
-            hosts.join(" "),
+            seen_by(&v.mapped_to),
             service(v),
             c.commands.to_string(),
             format_bytes(c.zeroed_bytes),

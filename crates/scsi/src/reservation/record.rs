@@ -132,9 +132,7 @@ fn entry(bytes: &[u8]) -> Option<(ItNexus, u64)> {
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    world::fnv1a(bytes.iter().copied())
 }
 
 /// Makes the checksum of a changed record right again.
