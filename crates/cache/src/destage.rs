@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BlockError, Data, Device, Pieces};
+use block::{BlockError, Data, Device, HeldRange, Pieces};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
@@ -15,7 +15,6 @@ use crate::Store;
 use crate::cache::Inner;
 use crate::frames::{ALL_SECTORS, FRAME_BYTES, Key, Picked, SECTOR_BYTES, UnitId};
 use crate::plan::{RUN_BLOCKS_MAX, Run, run_at};
-use crate::ranges::Held;
 use crate::rows::{gathered, laid_over};
 use crate::unit::{State, Unit, bytes_of};
 
@@ -40,7 +39,7 @@ struct Begun<'a, D: Store, J: Device + Clone + 'static> {
     run: Run,
     picked: SmallVec<[PickedBlock; 16]>,
     /// What lies between the picked blocks is to be read from the store and written again: until then its row is nobody else's.
-    row: Option<Held<'a>>,
+    row: Option<HeldRange<'a>>,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {

@@ -16,7 +16,6 @@ mod frames;
 mod generations;
 mod journal;
 mod plan;
-mod ranges;
 mod recover;
 mod rows;
 mod second;

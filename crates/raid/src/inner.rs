@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use block::{BlockError, Geometry};
+use block::{BlockError, Geometry, Ranges};
 use world::sync::{Permits, Signal};
 use world::{Drive, DriveError, World};
 
@@ -11,7 +11,6 @@ use crate::group::{GroupState, Progress};
 use crate::label::Label;
 use crate::lost::Lost;
 use crate::member::{Member, MemberState};
-use crate::ranges::Ranges;
 use crate::sets::Sets;
 use crate::stripe::Rows;
 use crate::{ArrayId, GroupId, Level};

@@ -21,7 +21,6 @@ mod label;
 mod lost;
 mod member;
 mod open;
-mod ranges;
 mod relabel;
 mod replace;
 mod segments;

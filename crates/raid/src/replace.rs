@@ -46,7 +46,7 @@ impl Group {
         inner.can_take(position, &drive)?;
         let name = drive.info().name.clone();
         // Writers look at the members once: none may be on its way.
-        let held = inner.writes.hold(0, inner.geometry.len_bytes).await;
+        let held = inner.writes.alone(0..inner.geometry.len_bytes).await;
         *member.drive.borrow_mut() = Some(drive);
         *member.cause.borrow_mut() = None;
         member.tag.set(tag);

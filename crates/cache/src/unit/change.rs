@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
-use block::{BlockError, Device, Pieces};
+use block::{BlockError, Device, HeldRange, Pieces};
 
 use super::state::{Unit, blocks_of, bytes_of};
 use crate::Store;
 use crate::frames::{FrameState, Key};
-use crate::ranges::Held;
 
 /// A range whose content is on the store, and that nobody writes until this is dropped.
 pub struct Settled<'a> {
-    _held: Held<'a>,
+    _held: HeldRange<'a>,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {

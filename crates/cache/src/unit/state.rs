@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry};
+use block::{BlockError, Device, Geometry, Ranges};
 use world::sync::Signal;
 
 use crate::Store;
@@ -12,7 +12,6 @@ use crate::cache::{CacheConfig, Inner};
 use crate::frames::{FRAME_BYTES, PartitionId, UnitFrames, UnitId};
 use crate::generations::Generations;
 use crate::journal::Journal;
-use crate::ranges::Ranges;
 use crate::segments::{SegmentCounts, Segments};
 use crate::streams::Streams;
 use crate::traffic::Traffic;

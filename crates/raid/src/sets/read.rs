@@ -146,7 +146,7 @@ impl Inner {
     /// content may have been overwritten since.
     async fn rewrite(&self, sets: &Sets, good: usize, bad: usize, extent: Extent) -> Result<(), BlockError> {
         let (at, len) = sets.around(extent.from, extent.len);
-        let _held = self.writes.hold(at, len).await;
+        let _held = self.writes.alone(at..at + len).await;
         let Some(drive) = self.members[bad].active() else { return Ok(()) };
         let Ok(data) = self.read_from(good, extent.from, extent.len as usize).await else { return Ok(()) };
         self.count_repair();

@@ -19,7 +19,7 @@ impl Inner {
         len: u64,
     ) -> Result<(), BlockError> {
         let (at, around) = sets.around(from, len);
-        let _held = self.writes.hold(at, around).await;
+        let _held = self.writes.alone(at..at + around).await;
         let set = position / sets.copies;
         match self.read_any(sets, set, from, len).await? {
             Some(data) => self.fill(position, from, data).await?,
@@ -95,7 +95,7 @@ impl Inner {
             self.mirrors_begin_to_differ().await?;
         }
         let (at, around) = sets.around(from, len);
-        let _held = self.writes.hold(at, around).await;
+        let _held = self.writes.alone(at..at + around).await;
         for set in 0..sets.count as usize {
             self.scrub_set(sets, set, from, len, scrubbed).await?;
         }
@@ -170,7 +170,7 @@ impl Inner {
     pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
         self.mirrors_begin_to_differ().await?;
         let (at, around) = sets.around(from, len);
-        let _held = self.writes.hold(at, around).await;
+        let _held = self.writes.alone(at..at + around).await;
         let mut written = 0;
         for set in 0..sets.count as usize {
             written += self.resync_set(sets, set, from, len).await?;

@@ -1,12 +1,11 @@
 //! Writing: to all mirrors of a set at once; a drive that fails while another one of its set does not is dropped.
 
-use block::{BlockError, Pieces};
+use block::{BlockError, HeldRange, Pieces};
 use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
 use super::Sets;
 use crate::inner::Inner;
-use crate::ranges::Held;
 use crate::segments::{self, segments};
 
 type Writes = SmallVec<[(usize, Io<Result<(), DriveError>>); 8]>;
@@ -56,12 +55,12 @@ impl Inner {
     }
 
     /// Takes the range, where there are mirrors.
-    async fn begin_write(&self, sets: &Sets, at: u64, len: u64) -> Result<Option<Held<'_>>, BlockError> {
+    async fn begin_write(&self, sets: &Sets, at: u64, len: u64) -> Result<Option<HeldRange<'_>>, BlockError> {
         if sets.copies == 1 {
             return Ok(None);
         }
         self.mirrors_begin_to_differ().await?;
-        Ok(Some(self.writes.hold(at, len).await))
+        Ok(Some(self.writes.alone(at..at + len).await))
     }
 
     /// The drives of a set that take writes, those that are being filled among them.

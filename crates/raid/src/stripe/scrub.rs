@@ -23,7 +23,7 @@ impl Inner {
     ) -> Result<(), BlockError> {
         let (first, end) = (from / rows.unit(), (from + len) / rows.unit());
         let (at, range) = rows.range(first, end);
-        let _held = self.writes.hold(at, range).await;
+        let _held = self.writes.alone(at..at + range).await;
         let fills = (first..end).map(|row| self.rebuild_row(rows, row, position as u32));
         join_all(fills).await.into_iter().collect::<Result<(), _>>()?;
         self.rebuilt_up_to(position, from + len);
@@ -140,7 +140,7 @@ impl Inner {
     ) -> Result<(), BlockError> {
         let (first, end) = (from / rows.unit(), (from + len) / rows.unit());
         let (at, range) = rows.range(first, end);
-        let _held = self.writes.hold(at, range).await;
+        let _held = self.writes.alone(at..at + range).await;
         for row in first..end {
             self.scrub_row(rows, row, scrubbed).await?;
         }

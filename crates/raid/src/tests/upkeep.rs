@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{Device, Pieces};
+use futures::future::{Either, select};
 use world::World;
 
 use super::{DISK_LEN, drives, pattern, rack_of, read, spec_of};
@@ -62,6 +63,34 @@ fn a_drive_is_rebuilt_beside_writes_and_then_carries_the_group() {
             assert!(matches!(&events[0], GroupEvent::DriveFailed { position: 1, cause, .. } if cause.contains("pulled")), "{events:?}");
             assert!(matches!(events[1], GroupEvent::DriveReplaced { position: 1, .. }), "{events:?}");
             assert!(matches!(events[2], GroupEvent::Rebuilt { position: 1 }), "{events:?}");
+        });
+    }
+}
+
+#[test]
+fn a_spare_takes_its_place_beside_writers_that_never_pause() {
+    for (level, width) in REDUNDANT {
+        let rack = rack_of(12, width + 1, DISK_LEN);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            rack.disks[1].kill();
+            group.fail(1, "pulled").await.expect("fail");
+            // Sixteen, each elsewhere, one after the other: some write is always on its way.
+            for writer in 0..16 {
+                let (world, group) = (world.clone(), group.clone());
+                world.clone().spawn(async move {
+                    world.sleep(Duration::from_micros(50 * writer)).await;
+                    while group.write(writer * 65536, &pattern(4096, 1)).await.is_ok() {}
+                });
+            }
+            world.sleep(Duration::from_millis(10)).await;
+            let replaced = group.replace(1, drives(&world, [width]).remove(0));
+            let late = world.sleep(Duration::from_secs(1));
+            match select(Box::pin(replaced), Box::pin(late)).await {
+                Either::Left((outcome, _)) => outcome.expect("replace"),
+                Either::Right(_) => panic!("{level} of {width}: no place for a second"),
+            }
         });
     }
 }

@@ -103,7 +103,7 @@ impl Inner {
     /// The drive holds all its data: it counts from the label on that says so.
     async fn finish_rebuild(&self, position: u32) -> Result<(), BlockError> {
         // No write may be between its look at the members and its end.
-        let _held = self.writes.hold(0, self.geometry.len_bytes).await;
+        let _held = self.writes.alone(0..self.geometry.len_bytes).await;
         if !self.flush_rebuilt(position).await? {
             return Ok(());
         }

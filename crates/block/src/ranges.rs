@@ -1,7 +1,7 @@
-//! Who works on which bytes of a unit: writers share a range, a direct operation has it alone.
+//! Who works on which bytes of a device: some share a range, others have it alone.
 //!
 //! Tickets are served in order: one that conflicts with an earlier one waits for it, also when the earlier one itself still waits,
-//! so that a direct operation is not passed by an endless row of writers.
+//! so that who wants a long range alone is not passed by an endless row of short ones. Who holds a range does not wait for another one.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -23,9 +23,9 @@ impl Ticket {
     }
 }
 
-/// The ranges of one unit that are worked on.
+/// The ranges of one device that are worked on. A list: at the depth of a drive's queue a linear look costs less than a tree.
 #[derive(Default)]
-pub(crate) struct Ranges {
+pub struct Ranges {
     /// By number.
     tickets: RefCell<Vec<Ticket>>,
     next: Cell<u64>,
@@ -33,45 +33,45 @@ pub(crate) struct Ranges {
 }
 
 /// A range that is held; free again when dropped.
-pub(crate) struct Held<'a> {
+pub struct HeldRange<'a> {
     of: &'a Ranges,
     number: u64,
 }
 
 impl Ranges {
-    /// Holds a range together with other writers.
-    pub(crate) async fn share(&self, range: Range<u64>) -> Held<'_> {
+    /// Holds a range together with others that share it.
+    pub async fn share(&self, range: Range<u64>) -> HeldRange<'_> {
         self.hold(range, false).await
     }
 
     /// Holds a range alone: waits for who has any of it, and whoever comes later waits.
-    pub(crate) async fn alone(&self, range: Range<u64>) -> Held<'_> {
+    pub async fn alone(&self, range: Range<u64>) -> HeldRange<'_> {
         self.hold(range, true).await
     }
 
     /// Whether an operation has any of the range alone. (One that waits for it yet does not count: a writer that is in its way
     /// may wait for a destage.)
-    pub(crate) fn is_held_alone(&self, range: &Range<u64>) -> bool {
+    pub fn is_held_alone(&self, range: &Range<u64>) -> bool {
         self.tickets.borrow().iter().any(|t| t.alone && t.held && t.conflicts(range, true))
     }
 
     /// Holds a range alone if nobody has any of it or waits for it.
-    pub(crate) fn try_alone(&self, range: Range<u64>) -> Option<Held<'_>> {
+    pub fn try_alone(&self, range: Range<u64>) -> Option<HeldRange<'_>> {
         if self.tickets.borrow().iter().any(|t| t.conflicts(&range, true)) {
             return None;
         }
         let number = self.next.get();
         self.next.set(number + 1);
         self.tickets.borrow_mut().push(Ticket { number, range, alone: true, held: true });
-        Some(Held { of: self, number })
+        Some(HeldRange { of: self, number })
     }
 
-    async fn hold(&self, range: Range<u64>, alone: bool) -> Held<'_> {
+    async fn hold(&self, range: Range<u64>, alone: bool) -> HeldRange<'_> {
         let number = self.next.get();
         self.next.set(number + 1);
         self.tickets.borrow_mut().push(Ticket { number, range: range.clone(), alone, held: false });
         // Dropped while it waits, it gives its ticket back.
-        let held = Held { of: self, number };
+        let held = HeldRange { of: self, number };
         let blocked = || {
             let tickets = self.tickets.borrow();
             tickets.iter().take_while(|t| t.number < number).any(|t| t.conflicts(&range, alone))
@@ -87,7 +87,7 @@ impl Ranges {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldRange<'_> {
     fn drop(&mut self) {
         self.of.tickets.borrow_mut().retain(|t| t.number != self.number);
         self.of.freed.wake_all();
