@@ -2,12 +2,13 @@
 //! write.
 
 use block::{BlockError, Data};
+use futures::future::join_all;
 use smallvec::SmallVec;
 use world::DriveError;
 
 use super::Sets;
 use crate::inner::Inner;
-use crate::upkeep::Scrubbed;
+use crate::upkeep::{STEP_LEN, Scrubbed};
 
 impl Inner {
     /// Fills `from..from + len` of the drive at `position` from a mirror. What no mirror can read is lost.
@@ -20,13 +21,18 @@ impl Inner {
     ) -> Result<(), BlockError> {
         let (at, around) = sets.around(from, len);
         let _held = self.writes.alone(at..at + around).await;
-        let set = position / sets.copies;
-        match self.read_any(sets, set, from, len).await? {
-            Some(data) => self.fill(position, from, data).await?,
-            None => self.refill_blocks(sets, position, from, len).await?,
-        }
+        let pieces = (from..from + len).step_by(STEP_LEN as usize);
+        let copies = pieces.map(|at| self.copy(sets, position, at, STEP_LEN.min(from + len - at)));
+        join_all(copies).await.into_iter().collect::<Result<(), _>>()?;
         self.rebuilt_up_to(position, from + len);
         Ok(())
+    }
+
+    async fn copy(&self, sets: &Sets, position: usize, from: u64, len: u64) -> Result<(), BlockError> {
+        match self.read_any(sets, position / sets.copies, from, len).await? {
+            Some(data) => self.fill(position, from, data).await,
+            None => self.refill_blocks(sets, position, from, len).await,
+        }
     }
 
     async fn fill(&self, position: usize, from: u64, data: Data) -> Result<(), BlockError> {

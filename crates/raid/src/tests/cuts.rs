@@ -217,7 +217,7 @@ async fn recover_and_check(
 #[test]
 fn what_was_not_flushed_below_the_mark_is_made_equal_after_a_cut() {
     for seed in 0..6 {
-        let rack = rack_of(seed, 3, 150 << 20);
+        let rack = rack_of(seed, 3, 400 << 20);
         let spec = spec_of(Level::Raid1, 2);
         let outcome = rack.model.run_until_crash(async |world| {
             let all = drives(&world, 0..2);

@@ -140,7 +140,7 @@ fn a_rebuild_goes_on_after_a_restart_where_the_labels_say() {
 #[test]
 fn a_second_failure_while_rebuilding_is_borne_or_an_error() {
     for (level, width) in REDUNDANT {
-        let rack = rack_of(13, width + 1, DISK_LEN);
+        let rack = rack_of(13, width + 1, 3 * DISK_LEN);
         let data = pattern(4 << 20, 7);
         rack.model.run(async |world| {
             let all = drives(&world, 0..width);

@@ -14,4 +14,4 @@ pub use throttle::{Throttle, Turns};
 
 /// What one step does of each drive: small enough that writers to it wait only some milliseconds, large enough that drives
 /// read it at their full speed.
-const STEP_LEN: u64 = 1 << 20;
+pub(crate) const STEP_LEN: u64 = 1 << 20;

@@ -14,6 +14,10 @@ use crate::member::MemberState;
 /// The mark on the labels moves after so many bytes: a restart repeats no more, and labels are written rarely.
 const MARK_STEP: u64 = 64 << 20;
 
+/// A mirror is copied in so many pieces at once: one alone waits behind what its two drives do for others, however much it is promised. Ten drives
+/// under random writes of 512 KiB, in the model: one piece 12 MB/s, four 31, eight 43. A row has as many pieces as drives.
+const COPIES: u64 = 8;
+
 impl Group {
     /// Fills the drives that took a place ([`Group::replace`]), one after the other, until none is left. I/O goes on meanwhile.
     /// Whether there was something to do. May be dropped between its steps, and called again, also after a restart.
@@ -48,8 +52,11 @@ impl Inner {
         self.resync(throttle).await?;
         let mut steps = Steps::begin(self, throttle);
         let mut at = from;
-        // Whole units, so that the mark never cuts a row.
-        let step = STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into());
+        let step = match self.layout {
+            Layout::Sets(_) => COPIES * STEP_LEN,
+            // Whole units, so that the mark never cuts a row.
+            Layout::Rows(_) => STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into()),
+        };
         while at < self.data_len {
             let len = step.min(self.data_len - at);
             match &self.layout {
