@@ -7,13 +7,15 @@ use crate::tag::SECOND_NS;
 
 /// The depth is looked at this often: some requests of a flow end meanwhile, and a phase of 5 s has many looks.
 const LOOK_NS: u64 = 100_000_000;
-/// Of the time that a minimum leaves to a request, this much may be spent below, with the wait for a slot; to go deeper by trying, only this.
+/// Of the time that a minimum leaves to a request, this much may be spent below; to go deeper by trying, only this.
 const FITS_PERCENT: u64 = 90;
 const ROOMY_PERCENT: u64 = 75;
-/// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, nobody waits
-/// long for one, and this much of the time may be spent below.
+/// What is spent below is the average and this part of what single requests differ from it. Where they are all alike nothing is given away; where
+/// some take three times as long as others (small reads beside large writes) those are not caught up within the time by which a minimum is judged.
+const SPREAD_PARTS: u64 = 2;
+/// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, and nobody
+/// waits long for one; below it a slot is left for that.
 const NEARLY_FITS_PACE: u64 = 922;
-const NEARLY_FITS_PERCENT: u64 = 85;
 /// Between two tries to go deeper than the flows' times say; it doubles up to the second while tries fail.
 const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;
@@ -31,6 +33,8 @@ const PARTS: u64 = 256;
 pub(crate) struct Pressure {
     /// From dispatch to answer.
     below_ns: u64,
+    /// How far requests are from that.
+    spread_ns: u64,
     /// Requests below when one was dispatched, with it.
     crowd_parts: u64,
     /// Requests that the flow had out then.
@@ -48,6 +52,9 @@ impl Pressure {
     }
 
     pub(crate) fn answered(&mut self, below_ns: u64, cost: u64) {
+        if self.below_ns > 0 {
+            follow(&mut self.spread_ns, below_ns.abs_diff(self.below_ns));
+        }
         follow(&mut self.below_ns, below_ns);
         follow(&mut self.cost_bytes, cost);
     }
@@ -55,6 +62,11 @@ impl Pressure {
     /// Whether no depth gives this flow its minimum: it asks for too little at a time.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         now < self.hopeless_until
+    }
+
+    /// What is to be reckoned with below.
+    fn reckoned_ns(&self) -> u64 {
+        self.below_ns + self.spread_ns / SPREAD_PARTS
     }
 
     /// The time that the minimum leaves to each request.
@@ -196,20 +208,20 @@ impl Scheduler {
             let time_ns = pressure.time_ns(flow.minimum).saturating_mul(1024) / pace;
             pressure.judge(now, depth, time_ns);
             let (below_ns, crowd, own) = (pressure.below_ns, pressure.crowd_parts, pressure.own_parts);
+            let reckoned_ns = pressure.reckoned_ns();
             if flow.below == 0 && !flow.is_awake(now, AWAKE_NS) {
                 continue;
             }
             let nearly_fits = pace >= NEARLY_FITS_PACE;
-            let (percent, for_the_slot) =
-                if nearly_fits { (NEARLY_FITS_PERCENT, 0) } else { (FITS_PERCENT, 1) };
-            let room = u128::from(time_ns) * u128::from(crowd * percent);
-            let fits = room / (u128::from(below_ns) * u128::from(100 * PARTS));
+            let room = u128::from(time_ns) * u128::from(crowd * FITS_PERCENT);
+            let fits = room / (u128::from(reckoned_ns) * u128::from(100 * PARTS));
+            let for_the_slot = u64::from(!nearly_fits);
             wish.fits = wish.fits.min(u64::try_from(fits).unwrap_or(u64::MAX).saturating_sub(for_the_slot));
             // Who is answered too late even below needs fewer beside it, not more.
             if nearly_fits && below_ns < time_ns {
                 wish.needed_parts += own * below_ns / time_ns;
             }
-            let with_one_more = below_ns + below_ns * PARTS / (crowd + PARTS);
+            let with_one_more = reckoned_ns + reckoned_ns * PARTS / (crowd + PARTS);
             wish.roomy &= with_one_more <= time_ns / 100 * ROOMY_PERCENT;
             wish.crowd = wish.crowd.max(crowd.div_ceil(PARTS));
         }

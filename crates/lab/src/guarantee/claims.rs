@@ -28,6 +28,8 @@ const SUM_PERCENT: f64 = 97.0;
 const FORMULA_PERCENT: f64 = 2.0;
 /// Off an even part when hosts do not know of each other.
 const EVEN_PERCENT: f64 = 5.0;
+/// More is not left while a pair of five is read and filled: if it is, nothing is rebuilt, and that minimums are kept says little.
+const REBUILDING_PERCENT: f64 = 85.0;
 /// From a change to the event.
 const EVENT_S: f64 = 60.0;
 
@@ -275,12 +277,23 @@ fn others(extras: &Extras) -> Vec<Judged> {
     out.push(held("Several sizes and depths: minimums, worst 5 s", extras.mixed, "mixed_array_model", None));
     let rebuild = extras
         .rebuild
-        .map(|r| format!("all together {:.1} MB/s before and {:.1} after", r.before / 1e6, r.after / 1e6));
+        .map(|r| {
+            let [before, after, rebuilt] = [r.before, r.after, r.rebuilt].map(|rate| rate / 1e6);
+            format!("all together {before:.1} MB/s before and {after:.1} after; the rebuild reads and writes {rebuilt:.1} MB/s")
+        });
     out.push(held(
         "A drive dies and its spare is filled: minimums, worst 5 s",
         extras.rebuild.map(|r| r.worst),
         "rebuild_array_model",
         rebuild,
+    ));
+    out.push(judged(
+        "A drive dies and its spare is filled: what that leaves all VMs together".into(),
+        "% of before",
+        None,
+        Bound::AtMost(REBUILDING_PERCENT),
+        extras.rebuild.map(|r| 100.0 * r.after / r.before),
+        "rebuild_array_model".into(),
     ));
     let changes =
         extras.changes.map(|(_, changes)| format!("{changes} changes, each judged from 5 s after it on"));

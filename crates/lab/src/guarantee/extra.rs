@@ -51,6 +51,8 @@ pub(super) struct Rebuild {
     /// All VMs together, before and after, bytes per second.
     pub(super) before: f64,
     pub(super) after: f64,
+    /// What the rebuild did to drives, bytes per second.
+    pub(super) rebuilt: f64,
 }
 
 /// A thousand LUs.
@@ -182,10 +184,12 @@ impl Stand<'_> {
         Ok((self.worst(&course), course))
     }
 
-    /// A drive dies under ten VMs of the published load, five of them with a minimum that the rest of the array can give.
+    /// A drive dies under ten VMs of the published load, and its rebuild is promised half of what the array can do; five VMs have minimums that the
+    /// rest can give.
     fn rebuild(&self) -> Result<(Rebuild, Course)> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
-        let bed = Bed::make(self.qos, shape, self.seed)?;
+        let mut bed = Bed::make(self.qos, shape, self.seed)?;
+        bed.config.qos.background = minimum(self.capacity.all() as u64 / 2 / self.qos.published.unit.0);
         let vms = self.qos.published.vms;
         let policies: Vec<Policy> =
             (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();
@@ -197,7 +201,13 @@ impl Stand<'_> {
             self.play(&bed, &script("rebuild", "A drive dies, its spare is filled", loads, steps))?;
         let view = judge::view(self.qos, self.capacity, &course);
         let (before, after) = (view.phases[0].sum, view.phases[1].sum);
-        Ok((Rebuild { worst: self.worst(&course), before, after }, course))
+        let died_ns = course.phases[1].from_ns;
+        let mut looks = course.looks.iter().skip_while(|look| look.at_ns < died_ns);
+        let rebuilt = looks.next().zip(looks.last()).map_or(0.0, |(first, last)| {
+            let bytes = last.background_bytes - first.background_bytes;
+            bytes as f64 * 1e9 / (last.at_ns - first.at_ns) as f64
+        });
+        Ok((Rebuild { worst: self.worst(&course), before, after, rebuilt }, course))
     }
 
     /// Minimums that fit, drawn anew every 15 s.

@@ -44,6 +44,8 @@ pub(super) struct Look {
     pub(super) at_ns: u64,
     /// Requests below all schedulers at most.
     pub(super) depth: u32,
+    /// What work in the background has done to drives so far.
+    pub(super) background_bytes: u64,
     /// Of 1000: what of the minimums could be given.
     pub(super) scale_permille: u32,
 }
@@ -189,7 +191,7 @@ impl Nodes {
     fn look(&self, at_ns: u64) -> Option<Look> {
         let depth = self.all.iter().map(|node| node.scheduler.borrow().depth()).sum();
         let scale = self.all.iter().map(|node| node.scheduler.borrow().scale_permille()).min()?;
-        Some(Look { at_ns, depth, scale_permille: scale })
+        Some(Look { at_ns, depth, background_bytes: 0, scale_permille: scale })
     }
 }
 
@@ -315,6 +317,7 @@ impl Stage<'_> {
         seen.looks.extend(schedulers.map(|scheduler| Look {
             at_ns,
             depth: scheduler.depth,
+            background_bytes: scheduler.background.charged_bytes,
             scale_permille: scheduler.scale_permille,
         }));
         let volumes = parts.iter().flat_map(|part| &part.volumes).take(self.vms.len());
