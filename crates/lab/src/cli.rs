@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::load::{self, Access, Arrivals, Job, Mix, Pace, Plan, Written};
-use crate::scenario::parse_size;
+use crate::quantity::parse_size;
 
 /// Reads and writes against a LU, a file or a device, measured
 ///

@@ -35,6 +35,7 @@ mod modelled;
 pub mod mva;
 pub mod predict;
 mod progress;
+pub mod quantity;
 pub mod report;
 pub mod results;
 pub mod samplers;

@@ -179,7 +179,7 @@ fn configurations(run: &Finished<'_>) -> Table {
 
 fn method(run: &Finished<'_>) -> Method {
     let s = run.scenario;
-    let us = |time: crate::scenario::Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
+    let us = |time: crate::quantity::Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
     let p = &s.published;
     Method {
         command: command(&run.options.command),

@@ -1,7 +1,7 @@
 //! The inputs that the published experiment does not state, and the values that a reader of it may sensibly think of.
 
 use super::scenario::Sanboot;
-use crate::scenario::{Size, Time};
+use crate::quantity::{Size, Time};
 
 /// What an input changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

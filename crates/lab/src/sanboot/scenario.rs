@@ -7,7 +7,8 @@ use serde::Deserialize;
 use world_model::FibreChannel;
 
 use super::results::{Condition, Source};
-use crate::scenario::{Bound, ScenarioError, Size, Time, parse, text_of};
+use crate::quantity::{Size, Time};
+use crate::scenario::{Bound, ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify sanboot`, as built in.
 const SANBOOT: &str = include_str!("../../../../scenarios/sanboot.toml");

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::scenario::{ScenarioError, Size, Time, parse, text_of};
+use crate::quantity::{Size, Time};
+use crate::scenario::{ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify diskstress`, as built in.
 const STRESS: &str = include_str!("../../../../scenarios/diskstress.toml");
