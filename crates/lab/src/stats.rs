@@ -49,10 +49,15 @@ pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
     (!pairs.is_empty()).then(|| mean(&pairs))
 }
 
-/// How many times `a` is of `b`, from paired repeats.
+/// How many times `a` is of `b`, from paired repeats: the geometric mean of the pairs' ratios, with the interval that Student's t gives for their
+/// logarithms. So that of `b` to `a` is its inverse, and neither reaches below zero. Pairs in which either is nothing are left out.
 pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let pairs: Vec<f64> = a.iter().zip(b).filter(|(_, b)| **b > 0.0).map(|(a, b)| a / b).collect();
-    (!pairs.is_empty()).then(|| mean(&pairs))
+    let both = a.iter().zip(b).filter(|(a, b)| **a > 0.0 && **b > 0.0);
+    let logs: Vec<f64> = both.map(|(a, b)| (a / b).ln()).collect();
+    let log = (!logs.is_empty()).then(|| mean(&logs))?;
+    // One pair has no interval, and e to minus infinity would be an end of one.
+    let low = if log.low.is_finite() { log.low.exp() } else { log.low };
+    Some(Estimate { mean: log.mean.exp(), low, high: log.high.exp() })
 }
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.
@@ -78,6 +83,18 @@ mod tests {
         assert!((e.mean - 3.0).abs() < 1e-12);
         assert!((e.high - 3.0 - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-4, "{e:?}");
         assert!(mean(&[7.0]).high.is_infinite());
+    }
+
+    #[test]
+    fn a_ratio_is_the_inverse_of_the_other_way_round() {
+        let (a, b) = ([8.0, 2.0, 9.0], [2.0, 1.0, 1.0]);
+        let (over, under) = (ratio(&a, &b).expect("pairs"), ratio(&b, &a).expect("pairs"));
+        assert!((over.mean - 72.0_f64.cbrt()).abs() < 1e-12 && over.low > 0.0, "{over:?}");
+        for (x, y) in [(over.mean, under.mean), (over.low, under.high), (over.high, under.low)] {
+            assert!((x * y - 1.0).abs() < 1e-12, "{x} and {y}");
+        }
+        assert!(ratio(&a[..1], &b[..1]).is_some_and(|e| (e.mean, e.high) == (4.0, f64::INFINITY)));
+        assert_eq!(ratio(&[0.0], &[1.0]), None);
     }
 
     #[test]

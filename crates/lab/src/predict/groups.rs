@@ -170,7 +170,10 @@ fn hits(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Nearing> {
         .collect();
     let nearest = |by_servers: &BTreeMap<u32, f64>| -> Vec<(f64, f64, f64)> {
         let nearest = by_servers.iter().rev().take(NEAREST);
-        nearest.map(|(servers, each_s)| (1.0 / f64::from(*servers), *each_s, each_s.powi(-2))).collect()
+        let at = |(servers, each_s): (&u32, &f64)| {
+            (1.0 / f64::from(*servers), *each_s, each_s.powi(-2) * nearness(*servers))
+        };
+        nearest.map(at).collect()
     };
     let lines: BTreeMap<u32, Line> = seen
         .iter()
@@ -227,7 +230,7 @@ fn falling(states: &[Sample], bounding: &[Bounding]) -> BTreeMap<u32, Falling> {
     let mut seen: BTreeMap<u32, Vec<(f64, f64, f64)>> = BTreeMap::new();
     for point in bounding.iter().filter(|point| states[point.state].groups.len() == 1) {
         let state = &states[point.state];
-        let at = (f64::from(state.files_of).ln(), each_log(state), weight(state));
+        let at = (f64::from(state.files_of).ln(), each_log(state), nearness(state.servers));
         seen.entry(state.groups[0].each).or_default().push(at);
     }
     let differ = |points: &[(f64, f64, f64)]| points.iter().any(|point| point.0 != points[0].0);
@@ -258,9 +261,9 @@ fn each_log(state: &Sample) -> f64 {
     (state.iops / f64::from(state.servers)).ln()
 }
 
-/// The more servers, the nearer to what is predicted, and the law bends.
-fn weight(state: &Sample) -> f64 {
-    f64::from(state.servers).powi(6)
+/// What a point weighs: the more servers, the nearer to what is predicted, and both laws bend.
+fn nearness(servers: u32) -> f64 {
+    f64::from(servers).powi(6)
 }
 
 /// How much more all get where only some groups are the fullest, as a logarithm for all of them: from the states in which the groups differ.
@@ -268,7 +271,11 @@ fn beside_emptier(states: &[Sample], bounding: &[Bounding], by_each: &BTreeMap<u
     let more = |point: &Bounding| {
         let state = &states[point.state];
         let alike = by_each.get(&state.groups[0].each)?;
-        Some((emptier(&state.shares()), each_log(state) - alike.log_at(state.files_of), weight(state)))
+        Some((
+            emptier(&state.shares()),
+            each_log(state) - alike.log_at(state.files_of),
+            nearness(state.servers),
+        ))
     };
     let differ = bounding.iter().filter(|p| p.kind == 0 && states[p.state].groups.len() > 1);
     proportion(&differ.filter_map(more).collect::<Vec<_>>())
