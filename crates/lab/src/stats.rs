@@ -60,6 +60,40 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean: log.mean.exp(), low, high: log.high.exp() })
 }
 
+/// How many times `a` is of `b`, from repeats of the one and of the other that have nothing to do with each other, however many of each: geometric
+/// means, with the interval of Welch's t for logarithms. Fewer than two of either have no interval.
+pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let (a, b) = (logs(a)?, logs(b)?);
+    let log = a.mean - b.mean;
+    let error = a.error + b.error;
+    if a.freedom < 1.0 || b.freedom < 1.0 {
+        return Some(Estimate { mean: log.exp(), low: f64::NEG_INFINITY, high: f64::INFINITY });
+    }
+    if error == 0.0 {
+        return Some(Estimate::exact(log.exp()));
+    }
+    let freedom = error.powi(2) / (a.error.powi(2) / a.freedom + b.error.powi(2) / b.freedom);
+    let t = StudentsT::new(0.0, 1.0, freedom).expect("at least that of the smaller").inverse_cdf(0.975);
+    let half = t * error.sqrt();
+    Some(Estimate { mean: log.exp(), low: (log - half).exp(), high: (log + half).exp() })
+}
+
+/// Logarithms of what is more than nothing.
+struct Logs {
+    mean: f64,
+    /// The square of the mean's standard error.
+    error: f64,
+    freedom: f64,
+}
+
+fn logs(samples: &[f64]) -> Option<Logs> {
+    let logs: Vec<f64> = samples.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect();
+    let (n, freedom) = (logs.len() as f64, logs.len() as f64 - 1.0);
+    let mean = logs.iter().sum::<f64>() / n;
+    let error = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / freedom.max(1.0) / n;
+    (!logs.is_empty()).then_some(Logs { mean, error, freedom })
+}
+
 /// The median; of an even number the mean of the middle two. `None` of nothing.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
@@ -95,6 +129,20 @@ mod tests {
         }
         assert!(ratio(&a[..1], &b[..1]).is_some_and(|e| (e.mean, e.high) == (4.0, f64::INFINITY)));
         assert_eq!(ratio(&[0.0], &[1.0]), None);
+    }
+
+    #[test]
+    fn a_quotient_has_the_interval_of_welch() {
+        // Logarithms 1, 2, 3 and 0, 1: means 2 and 0.5, squared errors 1/3 and 1/4, freedom (7/12)² / (1/18 + 1/16) = 2.8824, of which
+        // t(0.975) is 3.257208.
+        let e = quotient(&[1.0, 2.0, 3.0].map(f64::exp), &[0.0, 1.0].map(f64::exp)).expect("samples");
+        let half = 3.257_208 * (7.0_f64 / 12.0).sqrt();
+        assert!((e.mean.ln() - 1.5).abs() < 1e-12);
+        assert!((e.high.ln() - 1.5 - half).abs() < 1e-4 && (e.low.ln() - 1.5 + half).abs() < 1e-4, "{e:?}");
+        assert!(quotient(&[4.0], &[1.0, 2.0]).is_some_and(|e| e.high.is_infinite()));
+        let alike = quotient(&[6.0; 3], &[2.0; 2]).expect("samples");
+        assert!((alike.low - 3.0).abs() < 1e-9 && (alike.high - 3.0).abs() < 1e-9, "{alike:?}");
+        assert_eq!(quotient(&[0.0], &[1.0]), None);
     }
 
     #[test]

@@ -51,6 +51,10 @@ impl Pace {
     }
 }
 
+/// A disk alone is repeated so many times as often, where points are repeated at all: two sequential streams keep the rotation in which they happened to
+/// meet for a whole run, and it gives 650, 877 or 1,274 I/Os per second. It takes no time to run.
+const OWN_TIMES: u32 = 4;
+
 /// The points, in the order of the results.
 pub(super) fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
     let run = &sanboot.run;
@@ -64,8 +68,12 @@ pub(super) fn points(sanboot: &Sanboot, layouts: &[Layout]) -> Vec<Which> {
                     (&run.servers[..], &run.servers_beyond[..])
                 }
             };
+            let repeats = match layout {
+                Layout::Internal if run.repeats > 1 => OWN_TIMES * run.repeats,
+                _ => run.repeats,
+            };
             let once = beyond.iter().map(|servers| (*servers, 1));
-            for (servers, repeats) in within.iter().map(|servers| (*servers, run.repeats)).chain(once) {
+            for (servers, repeats) in within.iter().map(|servers| (*servers, repeats)).chain(once) {
                 let first = Which::in_turn(pattern, layout, servers);
                 all.extend((0..repeats).map(|repeat| Which { repeat, ..first.clone() }));
             }

@@ -3,7 +3,7 @@
 use super::ramp::predicted;
 use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
 use crate::predict::{Forecast, Refusal};
-use crate::stats::{Estimate, mean, ratio};
+use crate::stats::{Estimate, mean, quotient};
 
 /// Predictions are fitted on so many servers and held against more.
 pub(crate) const FITTED_TO: u32 = 6;
@@ -111,7 +111,7 @@ impl<'a> Survey<'a> {
 
     /// A server on one layout with so many, over one on another.
     pub(crate) fn over(&self, pattern: Pattern, a: (Layout, u32), b: (Layout, u32)) -> Option<Estimate> {
-        ratio(&self.each(pattern, a.0, a.1), &self.each(pattern, b.0, b.1))
+        quotient(&self.each(pattern, a.0, a.1), &self.each(pattern, b.0, b.1))
     }
 
     /// Of the working one.
