@@ -55,9 +55,14 @@ impl Ranges {
         self.tickets.borrow().iter().any(|t| t.alone && t.held && t.conflicts(range, true))
     }
 
-    /// Holds a range alone if nobody has any of it or waits for it.
+    /// Whether nobody has any of the range, or waits for it.
+    pub fn is_free(&self, range: &Range<u64>) -> bool {
+        !self.tickets.borrow().iter().any(|t| t.conflicts(range, true))
+    }
+
+    /// Holds a range alone if it is free.
     pub fn try_alone(&self, range: Range<u64>) -> Option<HeldRange<'_>> {
-        if self.tickets.borrow().iter().any(|t| t.conflicts(&range, true)) {
+        if !self.is_free(&range) {
             return None;
         }
         let number = self.next.get();

@@ -1,11 +1,12 @@
 //! The cache of a controller: its memory, its units, and what they have in common.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::Device;
+use block::{Device, Ranges};
 use world::sync::Signal;
 use world::{Drive, World};
 
@@ -75,6 +76,9 @@ const EVICTED_MAX: usize = 2 * CHUNK_BLOCKS;
 /// Fewer frames than one write of less than `direct_bytes` may need would not do.
 const FRAMES_MIN: u32 = 256;
 
+/// The one place in front, for which writers queue.
+const FRONT: Range<u64> = 0..1;
+
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
@@ -116,39 +120,8 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     /// Replays under way: their journals must not retire what was not taken over yet.
     pub(crate) replaying: Cell<usize>,
     pub(crate) waits: Cell<u64>,
-    /// Writers that wait for room, in the order in which they came, and the number of the next one.
-    turns: RefCell<VecDeque<u64>>,
-    next_turn: Cell<u64>,
-}
-
-/// A writer's place among those that wait for room: nobody who comes later goes before it, so that all get as much, whatever destage makes room for.
-struct Turn<'a, D: Store, J: Device + Clone + 'static> {
-    cache: &'a Inner<D, J>,
-    number: u64,
-}
-
-impl<'a, D: Store, J: Device + Clone + 'static> Turn<'a, D, J> {
-    fn take(cache: &'a Inner<D, J>) -> Turn<'a, D, J> {
-        let number = cache.next_turn.get();
-        cache.next_turn.set(number + 1);
-        cache.turns.borrow_mut().push_back(number);
-        Turn { cache, number }
-    }
-
-    fn is_next(&self) -> bool {
-        self.cache.turns.borrow().front() == Some(&self.number)
-    }
-}
-
-impl<D: Store, J: Device + Clone + 'static> Drop for Turn<'_, D, J> {
-    fn drop(&mut self) {
-        let mut turns = self.cache.turns.borrow_mut();
-        turns.retain(|number| *number != self.number);
-        if !turns.is_empty() {
-            // There may be room for the next one, too.
-            self.cache.cleaned.wake_all();
-        }
-    }
+    /// Who waits for room, one behind the other.
+    turns: Ranges,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Clone for Cache<D, J> {
@@ -173,8 +146,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
             second: RefCell::default(),
             replaying: Cell::new(0),
             waits: Cell::new(0),
-            turns: RefCell::default(),
-            next_turn: Cell::new(0),
+            turns: Ranges::default(),
         }))
     }
 
@@ -272,15 +244,15 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         (u64::from(frames.dirty_frames()) * 100 / u64::from(frames.counts().capacity)) as u8
     }
 
-    /// Waits while too much is pending.
+    /// Waits while too much is pending. Nobody who comes later goes before, so that all writers get as much, whatever destage makes room for.
     pub(crate) async fn below_high(self: &Rc<Self>) {
         let has_room = || self.pending_percent() < self.config.pending_high_percent;
-        if has_room() && self.turns.borrow().is_empty() {
+        if has_room() && self.turns.is_free(&FRONT) {
             return;
         }
         self.waits.set(self.waits.get() + 1);
         self.press();
-        let turn = Turn::take(self);
-        self.cleaned.wait_for(|| (turn.is_next() && has_room()).then_some(())).await;
+        let _turn = self.turns.alone(FRONT).await;
+        self.cleaned.wait_for(|| has_room().then_some(())).await;
     }
 }

@@ -30,15 +30,32 @@ impl Estimate {
 /// infinite. Panics on no samples: the caller's bug.
 pub fn mean(samples: &[f64]) -> Estimate {
     assert!(!samples.is_empty(), "a mean of nothing");
-    let n = samples.len() as f64;
-    let mean = samples.iter().sum::<f64>() / n;
-    if samples.len() < 2 {
+    let Spread { mean, error, freedom } = spread(samples);
+    if freedom < 1.0 {
         return Estimate { mean, low: f64::NEG_INFINITY, high: f64::INFINITY };
     }
-    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let t = StudentsT::new(0.0, 1.0, n - 1.0).expect("at least one degree of freedom").inverse_cdf(0.975);
-    let half = t * (variance / n).sqrt();
+    let half = t_975(freedom) * error.sqrt();
     Estimate { mean, low: mean - half, high: mean + half }
+}
+
+/// A mean and how sure it is.
+struct Spread {
+    mean: f64,
+    /// The square of its standard error.
+    error: f64,
+    freedom: f64,
+}
+
+fn spread(samples: &[f64]) -> Spread {
+    let (n, freedom) = (samples.len() as f64, samples.len() as f64 - 1.0);
+    let mean = samples.iter().sum::<f64>() / n;
+    let squares = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+    Spread { mean, error: squares / freedom.max(1.0) / n, freedom }
+}
+
+/// Beyond which Student's t is in 2.5 % of the cases.
+fn t_975(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom").inverse_cdf(0.975)
 }
 
 /// How much less `on` is than `off`, in percent of `off`, from paired repeats (each pair ran one after the other): the mean
@@ -63,9 +80,14 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
 /// How many times `a` is of `b`, from repeats of the one and of the other that have nothing to do with each other, however many of each: geometric
 /// means, with the interval of Welch's t for logarithms. Fewer than two of either have no interval.
 pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    let (a, b) = (logs(a)?, logs(b)?);
-    let log = a.mean - b.mean;
-    let error = a.error + b.error;
+    let logs =
+        |samples: &[f64]| -> Vec<f64> { samples.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect() };
+    let (a, b) = (logs(a), logs(b));
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let (a, b) = (spread(&a), spread(&b));
+    let (log, error) = (a.mean - b.mean, a.error + b.error);
     if a.freedom < 1.0 || b.freedom < 1.0 {
         return Some(Estimate { mean: log.exp(), low: f64::NEG_INFINITY, high: f64::INFINITY });
     }
@@ -73,25 +95,8 @@ pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
         return Some(Estimate::exact(log.exp()));
     }
     let freedom = error.powi(2) / (a.error.powi(2) / a.freedom + b.error.powi(2) / b.freedom);
-    let t = StudentsT::new(0.0, 1.0, freedom).expect("at least that of the smaller").inverse_cdf(0.975);
-    let half = t * error.sqrt();
+    let half = t_975(freedom) * error.sqrt();
     Some(Estimate { mean: log.exp(), low: (log - half).exp(), high: (log + half).exp() })
-}
-
-/// Logarithms of what is more than nothing.
-struct Logs {
-    mean: f64,
-    /// The square of the mean's standard error.
-    error: f64,
-    freedom: f64,
-}
-
-fn logs(samples: &[f64]) -> Option<Logs> {
-    let logs: Vec<f64> = samples.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect();
-    let (n, freedom) = (logs.len() as f64, logs.len() as f64 - 1.0);
-    let mean = logs.iter().sum::<f64>() / n;
-    let error = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / freedom.max(1.0) / n;
-    (!logs.is_empty()).then_some(Logs { mean, error, freedom })
 }
 
 /// The median; of an even number the mean of the middle two. `None` of nothing.

@@ -322,37 +322,8 @@ fn think(value: &str) -> Result<Duration, &'static str> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "; a comment
-[global]
-ioengine=libaio
-direct=1
-runtime=60s
-ramp_time=5
-time_based
-
-[oltp]
-filename=/dev/sdb
-rw=randrw
-rwmixread=67
-bs=8k
-iodepth=16
-numjobs=4
-
-[log]
-rw=write
-bssplit=4k/60:64k/40
-rate_iops=100
-rate_process=poisson
-offset=1g
-size=2g
-
-[batch]
-rw=randwrite
-bs=512k
-thinktime=10ms
-thinktime_blocks=4
-runtime=30
-";
+    /// Fuzzing begins with it, too.
+    const FILE: &str = include_str!("../../../../fuzz/seeds/load_files/fio");
 
     #[test]
     fn a_job_file_maps() {

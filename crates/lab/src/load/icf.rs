@@ -292,67 +292,8 @@ fn numbers(text: &str) -> Vec<Option<u64>> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "Version 1.1.0 
-'TEST SETUP ====================================================================
-'Test Description
-	
-'Run Time
-'	hours      minutes    seconds
-	0          2          30
-'Ramp Up Time (s)
-	10
-'Default Disk Workers to Spawn
-	NUMBER_OF_CPUS
-'Record Results
-	ALL
-'Worker Cycling
-'	start      step       step type
-	1          1          LINEAR
-'Queue Depth Cycling
-'	start      end        step       step type
-	1          32         2          EXPONENTIAL
-'Test Type
-	CYCLE_OUTSTANDING_IOS
-'END test setup
-'ACCESS SPECIFICATIONS =========================================================
-'Access specification name,default assignment
-	Idle,NONE
-'size,% of size,% reads,% random,delay,burst,align,reply
-	0,100,100,0,0,1,0,0
-'Access specification name,default assignment
-	512 KiB, random writes,DISK
-'size,% of size,% reads,% random,delay,burst,align,reply
-	524288,100,0,100,0,1,524288,0
-'Access specification name,default assignment
-	Mixed,NONE
-'size,% of size,% reads,% random,delay,burst,align,reply
-	4096,60,67,100,5,8,0,0
-	65536,40,0,0,0,1,0,0
-'END access specifications
-'MANAGER LIST ==================================================================
-'Manager ID, manager name
-	1,HOST
-'Worker
-	Worker 1
-'Worker type
-	DISK
-'Number of outstanding IOs,test connection rate,transactions per connection,use fixed seed,fixed seed value
-	1,DISABLED,1,DISABLED,0
-'Disk maximum size,starting sector,Data pattern
-	2097152,2048,0
-'Assigned access specs
-	Mixed
-'Target
-	D: \"Data\"
-'Target type
-	DISK
-'Worker
-	Worker 2
-'Worker type
-	NETWORK,TCP
-'END manager list
-Version 1.1.0 
-";
+    /// Fuzzing begins with it, too.
+    const FILE: &str = include_str!("../../../../fuzz/seeds/load_files/icf");
 
     #[test]
     fn a_file_of_iometer_maps() {

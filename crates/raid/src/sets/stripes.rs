@@ -86,14 +86,14 @@ impl Sets {
     }
 
     /// The smallest range of the group that has all of `from..from + len` of the drives' data, in every set.
-    pub(crate) fn around(&self, from: u64, len: u64) -> (u64, u64) {
+    pub(crate) fn around(&self, from: u64, len: u64) -> Range<u64> {
         if self.count == 1 {
-            return (from, len);
+            return from..from + len;
         }
         let row = self.unit * self.count;
         let first = from / self.unit * row;
         let end = (from + len).div_ceil(self.unit) * row;
-        (first, end - first)
+        first..end
     }
 
     /// The address in the group of byte `from` of a set.
@@ -127,8 +127,8 @@ mod tests {
                     }
                     let first = sets.runs(at, len).next().expect("a run");
                     assert_eq!(sets.address(first.set, first.from), at);
-                    let (around, around_len) = sets.around(first.from, first.len);
-                    assert!(around <= at && at + first.len <= around + around_len);
+                    let around = sets.around(first.from, first.len);
+                    assert!(around.start <= at && at + first.len <= around.end);
                 }
             }
         }

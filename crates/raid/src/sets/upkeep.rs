@@ -19,8 +19,7 @@ impl Inner {
         from: u64,
         len: u64,
     ) -> Result<(), BlockError> {
-        let (at, around) = sets.around(from, len);
-        let _held = self.writes.alone(at..at + around).await;
+        let _held = self.writes.alone(sets.around(from, len)).await;
         let pieces = (from..from + len).step_by(STEP_LEN as usize);
         let copies = pieces.map(|at| self.copy(sets, position, at, STEP_LEN.min(from + len - at)));
         join_all(copies).await.into_iter().collect::<Result<(), _>>()?;
@@ -100,8 +99,7 @@ impl Inner {
         if sets.copies > 1 {
             self.mirrors_begin_to_differ().await?;
         }
-        let (at, around) = sets.around(from, len);
-        let _held = self.writes.alone(at..at + around).await;
+        let _held = self.writes.alone(sets.around(from, len)).await;
         for set in 0..sets.count as usize {
             self.scrub_set(sets, set, from, len, scrubbed).await?;
         }
@@ -175,8 +173,7 @@ impl Inner {
     /// Brings the mirrors of all sets to what the first one of each holds. Returns how many bytes were written.
     pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
         self.mirrors_begin_to_differ().await?;
-        let (at, around) = sets.around(from, len);
-        let _held = self.writes.alone(at..at + around).await;
+        let _held = self.writes.alone(sets.around(from, len)).await;
         let mut written = 0;
         for set in 0..sets.count as usize {
             written += self.resync_set(sets, set, from, len).await?;

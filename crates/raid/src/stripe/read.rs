@@ -112,8 +112,7 @@ impl Inner {
     /// What a drive would have, computed from the others of its row. Where it is there but cannot read the place, that is
     /// written again.
     async fn read_recovered(&self, rows: &Rows, run: Run) -> Result<Data, BlockError> {
-        let (at, len) = rows.range(run.place.row, run.place.row + 1);
-        let _held = self.writes.alone(at..at + len).await;
+        let _held = self.writes.alone(rows.range(run.place.row, run.place.row + 1)).await;
         let buf = self.recover_span(rows, run.place.row, run.position, run.span).await?;
         let data = buf.freeze();
         self.write_again(rows, run.place.row, run.position, run.span, data.clone()).await?;

@@ -1,5 +1,7 @@
 //! The rows of a group: their geometry, their journal, and who is missing in them.
 
+use std::ops::Range;
+
 use parity::Geometry;
 use smallvec::SmallVec;
 use world::{DriveError, Io};
@@ -38,8 +40,8 @@ impl Rows {
     }
 
     /// The range of the group's addresses that rows `first..end` are.
-    pub(crate) fn range(&self, first: u64, end: u64) -> (u64, u64) {
-        (first * self.geometry.row_bytes(), (end - first) * self.geometry.row_bytes())
+    pub(crate) fn range(&self, first: u64, end: u64) -> Range<u64> {
+        first * self.geometry.row_bytes()..end * self.geometry.row_bytes()
     }
 
     /// The rows that a range touches: the first, and the one after the last.

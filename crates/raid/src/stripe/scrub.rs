@@ -22,8 +22,7 @@ impl Inner {
         len: u64,
     ) -> Result<(), BlockError> {
         let (first, end) = (from / rows.unit(), (from + len) / rows.unit());
-        let (at, range) = rows.range(first, end);
-        let _held = self.writes.alone(at..at + range).await;
+        let _held = self.writes.alone(rows.range(first, end)).await;
         let fills = (first..end).map(|row| self.rebuild_row(rows, row, position as u32));
         join_all(fills).await.into_iter().collect::<Result<(), _>>()?;
         self.rebuilt_up_to(position, from + len);
@@ -139,8 +138,7 @@ impl Inner {
         scrubbed: &mut Scrubbed,
     ) -> Result<(), BlockError> {
         let (first, end) = (from / rows.unit(), (from + len) / rows.unit());
-        let (at, range) = rows.range(first, end);
-        let _held = self.writes.alone(at..at + range).await;
+        let _held = self.writes.alone(rows.range(first, end)).await;
         for row in first..end {
             self.scrub_row(rows, row, scrubbed).await?;
         }

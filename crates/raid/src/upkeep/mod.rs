@@ -12,6 +12,6 @@ pub use scrub::Scrubbed;
 pub(crate) use throttle::Steps;
 pub use throttle::{Throttle, Turns};
 
-/// What one step does of each drive: small enough that writers to it wait only some milliseconds, large enough that drives
-/// read it at their full speed.
+/// What is read or written of a drive at once: small enough that it is done in some milliseconds, large enough that drives do it at their full speed.
+/// A step has one such piece of each drive, or several where a mirror is copied; writers to its range wait for it.
 pub(crate) const STEP_LEN: u64 = 1 << 20;
