@@ -333,6 +333,9 @@ pub struct Image {
     pub block_bytes: u32,
     /// NAA identifier.
     pub naa: String,
+    /// How the service stands that it is promised.
+    #[serde(default)]
+    pub qos: VolumeQos,
     /// What was done with it.
     pub counters: VolumeCounters,
 }
@@ -354,15 +357,17 @@ pub struct Policy {
     pub burst_units: u64,
     /// `dedicated` or `aggregated`.
     pub sharing: String,
-    /// The volumes that have it.
+    /// The volumes and images that have it.
     pub volumes: Vec<String>,
 }
 
-/// The scheduler of a pool.
+/// The scheduler of a pool, or of the images of a controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolScheduler {
-    /// The pool.
-    pub pool: String,
+    /// The pool; none: that of the images.
+    pub pool: Option<String>,
+    /// The controller.
+    pub controller: usize,
     /// What counts as one.
     pub unit_bytes: u64,
     /// Requests that the pool works on at once at most, now.
@@ -383,7 +388,7 @@ pub struct PoolScheduler {
     pub background_bytes: u64,
 }
 
-/// How the service stands that a volume is promised.
+/// How the service stands that a volume or an image is promised.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VolumeQos {
     /// Its policy.

@@ -51,7 +51,7 @@ impl Status {
             status.volumes.extend(part.volumes.into_iter().map(Volume::of));
             status.images.extend(part.images.into_iter().map(|i| Image::of(i, controller)));
             status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
-            status.schedulers.extend(part.schedulers.into_iter().map(policies::scheduler));
+            status.schedulers.extend(part.schedulers.into_iter().map(|s| policies::scheduler(s, controller)));
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
             status.events.extend(part.events);
         }
@@ -380,7 +380,7 @@ impl Volume {
             provisioning: format!("{:?}", v.provisioning).to_lowercase(),
             block_bytes: v.block_bytes,
             naa: v.naa,
-            qos: policies::volume(&v.qos),
+            qos: policies::standing(&v.qos),
             mapped_to: mappings(v.mapped_to),
         }
     }

@@ -63,6 +63,7 @@
 //! file = "i0.vhdx"         # its parents are found by what it says of them
 //! read_only = false
 //! controller = 0           # that serves it
+//! policy = "gold"          # among the images of that controller
 //!
 //! [[host]]
 //! name = "kvm1"

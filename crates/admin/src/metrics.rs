@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::api::{Cache, CachePartition, CacheTraffic, Journal, PoolScheduler, Status, Volume, VolumeQos};
+use crate::api::{
+    Cache, CachePartition, CacheTraffic, Journal, PoolScheduler, Status, VolumeCounters, VolumeQos,
+};
 
 /// The text of `GET /metrics`.
 pub(crate) fn text(status: &Status) -> String {
@@ -22,11 +24,12 @@ pub(crate) fn text(status: &Status) -> String {
         "Bytes that volumes promise to hosts",
         pools(|p| p.promised_bytes),
     );
-    let volumes =
-        |f: fn(&Volume) -> u64| status.volumes.iter().map(move |v| (format!("volume={:?}", v.name), f(v)));
-    gauge(&mut out, "masu_volume_used_bytes", "Bytes in pages that a volume uses", volumes(|v| v.used_bytes));
+    let used = status.volumes.iter().map(|v| (format!("volume={:?}", v.name), v.used_bytes));
+    gauge(&mut out, "masu_volume_used_bytes", "Bytes in pages that a volume uses", used);
+    let files = status.images.iter().map(|i| (format!("image={:?}", i.name), i.file_bytes));
+    gauge(&mut out, "masu_image_file_bytes", "Length of the file of an image", files);
     for (name, help, value) in VOLUME_COUNTERS {
-        family(&mut out, name, help, "counter", volumes(*value));
+        family(&mut out, name, help, "counter", lus(status).map(|lu| (lu.label, value(lu.counters))));
     }
     caches(&mut out, status);
     services(&mut out, status);
@@ -100,15 +103,33 @@ fn caches(out: &mut String, status: &Status) {
     family(out, "masu_journal_commits_total", "Commits of a journal", "counter", journals(|j| j.commits));
 }
 
-/// What volumes are promised, and what becomes of it.
+/// A volume or an image, as metrics name it.
+struct Lu<'a> {
+    label: String,
+    counters: &'a VolumeCounters,
+    qos: &'a VolumeQos,
+}
+
+fn lus(status: &Status) -> impl Iterator<Item = Lu<'_>> {
+    let volumes = status.volumes.iter().map(|v| (format!("volume={:?}", v.name), &v.counters, &v.qos));
+    let images = status.images.iter().map(|i| (format!("image={:?}", i.name), &i.counters, &i.qos));
+    volumes.chain(images).map(|(label, counters, qos)| Lu { label, counters, qos })
+}
+
+/// What volumes and images are promised, and what becomes of it.
 fn services(out: &mut String, status: &Status) {
-    let info = status.volumes.iter().filter_map(|v| {
-        let policy = v.qos.policy.as_ref()?;
-        Some((format!("volume={:?},policy={policy:?},state={:?}", v.name, v.qos.state), 1))
+    let info = lus(status).filter_map(|lu| {
+        let policy = lu.qos.policy.as_ref()?;
+        Some((format!("{},policy={policy:?},state={:?}", lu.label, lu.qos.state), 1))
     });
-    gauge(out, "masu_volume_policy_info", "The policy of a volume, and whether it is kept: 1", info);
-    let below = status.volumes.iter().filter(|v| v.qos.policy.is_some());
-    let below = below.map(|v| (format!("volume={:?}", v.name), (v.qos.state == "below_minimum").into()));
+    gauge(
+        out,
+        "masu_volume_policy_info",
+        "The policy of a volume or an image, and whether it is kept: 1",
+        info,
+    );
+    let below = lus(status).filter(|lu| lu.qos.policy.is_some());
+    let below = below.map(|lu| (lu.label, (lu.qos.state == "below_minimum").into()));
     gauge(
         out,
         "masu_volume_below_minimum",
@@ -116,11 +137,15 @@ fn services(out: &mut String, status: &Status) {
         below,
     );
     for (name, help, value) in SERVICE_COUNTERS {
-        let values = status.volumes.iter().map(|v| (format!("volume={:?}", v.name), value(&v.qos)));
+        let values = lus(status).map(|lu| (lu.label, value(lu.qos)));
         family(out, name, help, "counter", values);
     }
     for (name, help, value) in SCHEDULER_GAUGES {
-        let values = status.schedulers.iter().map(|s| (format!("pool={:?}", s.pool), value(s)));
+        let label = |s: &PoolScheduler| match &s.pool {
+            Some(pool) => format!("pool={pool:?}"),
+            None => format!("images_of_controller=\"{}\"", s.controller),
+        };
+        let values = status.schedulers.iter().map(|s| (label(s), value(s)));
         gauge(out, name, help, values);
     }
 }
@@ -177,21 +202,17 @@ const GROUP_GAUGES: &[GroupGauge] = &[
     }),
 ];
 
-type VolumeCounter = (&'static str, &'static str, fn(&Volume) -> u64);
+type VolumeCounter = (&'static str, &'static str, fn(&VolumeCounters) -> u64);
 
 const VOLUME_COUNTERS: &[VolumeCounter] = &[
-    ("masu_volume_commands_total", "Commands", |v| v.counters.commands),
-    ("masu_volume_read_bytes_total", "Bytes read by hosts", |v| v.counters.read_bytes),
-    ("masu_volume_written_bytes_total", "Bytes written by hosts", |v| v.counters.write_bytes),
-    ("masu_volume_zeroed_bytes_total", "Bytes zeroed by the array", |v| v.counters.zeroed_bytes),
-    ("masu_volume_moved_bytes_total", "Bytes copied by moving them inside the array", |v| {
-        v.counters.moved_bytes
-    }),
-    ("masu_volume_shared_bytes_total", "Bytes copied by sharing pages", |v| v.counters.shared_bytes),
-    ("masu_volume_reclaimed_bytes_total", "Bytes given back by UNMAP", |v| v.counters.reclaimed_bytes),
-    ("masu_volume_compare_misses_total", "COMPARE AND WRITE commands that missed", |v| {
-        v.counters.compare_misses
-    }),
+    ("masu_volume_commands_total", "Commands", |c| c.commands),
+    ("masu_volume_read_bytes_total", "Bytes read by hosts", |c| c.read_bytes),
+    ("masu_volume_written_bytes_total", "Bytes written by hosts", |c| c.write_bytes),
+    ("masu_volume_zeroed_bytes_total", "Bytes zeroed by the array", |c| c.zeroed_bytes),
+    ("masu_volume_moved_bytes_total", "Bytes copied by moving them inside the array", |c| c.moved_bytes),
+    ("masu_volume_shared_bytes_total", "Bytes copied by sharing pages", |c| c.shared_bytes),
+    ("masu_volume_reclaimed_bytes_total", "Bytes given back by UNMAP", |c| c.reclaimed_bytes),
+    ("masu_volume_compare_misses_total", "COMPARE AND WRITE commands that missed", |c| c.compare_misses),
 ];
 
 /// Of a volume under a cache, and of a partition: the end of the name, what it is, the value.

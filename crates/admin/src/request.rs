@@ -215,16 +215,16 @@ pub enum Change {
         /// What changes; what is not given stays.
         terms: Terms,
     },
-    /// Volumes get a policy instead of the one that they had.
+    /// Volumes and images get a policy instead of the one that they had.
     PolicyAttach {
         /// The policy.
         name: String,
-        /// The volumes.
+        /// The volumes and images.
         volumes: Vec<String>,
     },
-    /// Volumes have no policy any more.
+    /// Volumes and images have no policy any more.
     PolicyDetach {
-        /// The volumes.
+        /// The volumes and images.
         volumes: Vec<String>,
     },
     /// A policy is forgotten.

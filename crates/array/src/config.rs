@@ -201,6 +201,8 @@ pub struct ImageConfig {
     pub read_only: bool,
     /// The controller that serves it.
     pub controller: usize,
+    /// The service that it is promised among the images of its controller; as of a volume.
+    pub policy: Option<String>,
 }
 
 impl ImageConfig {
@@ -305,7 +307,7 @@ impl Config {
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
             volumes: overlay_volumes(self.volumes, other.volumes),
-            images: overlay(self.images, other.images, |i| &i.name),
+            images: overlay_images(self.images, other.images),
             hosts: overlay(self.hosts, other.hosts, |h| &h.name),
         }
     }
@@ -358,6 +360,15 @@ fn overlay_volumes(kept: Vec<VolumeConfig>, mut declared: Vec<VolumeConfig>) -> 
         new.policy = old.and_then(|old| old.policy.clone());
     }
     overlay(kept, declared, |v| &v.name)
+}
+
+/// An image, too.
+fn overlay_images(kept: Vec<ImageConfig>, mut declared: Vec<ImageConfig>) -> Vec<ImageConfig> {
+    for new in declared.iter_mut().filter(|i| i.policy.is_none()) {
+        let old = kept.iter().find(|old| old.name == new.name);
+        new.policy = old.and_then(|old| old.policy.clone());
+    }
+    overlay(kept, declared, |i| &i.name)
 }
 
 fn overlay_cache(kept: Option<CacheSettings>, declared: Option<CacheSettings>) -> Option<CacheSettings> {

@@ -260,6 +260,7 @@ impl Controller {
         }
         self.state().group_watches.values().for_each(Watch::end);
         self.state().pool_watches.values().for_each(Watch::end);
+        self.state().image_watch.end();
         // A scrub ends with the process: it leaves nothing half done.
         jobs::stop(self, |kind, _| kind != JobKind::Scrub).await;
         self.close_all().await.map(|()| Reply::Done(vec![]))

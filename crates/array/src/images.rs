@@ -1,5 +1,7 @@
 //! Images as LUs: virtual disks in files, opened as they are declared.
 
+use std::rc::Rc;
+
 use scsi::{Identity, LogicalUnit};
 use vdisk::{Access, Image, VdiskError, open_file};
 use world::DriveSpec;
@@ -8,6 +10,7 @@ use crate::Disk;
 use crate::config::{Config, ImageConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::guarantee::image_gate;
 
 /// What hosts are told to align to: pages of the file system below.
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
@@ -17,7 +20,7 @@ pub(crate) const SECTOR_BYTES: u32 = 512;
 /// Opens the images of this controller that are not open. One that cannot be opened is an error where somebody has just declared it. When
 /// the array starts, and later where it is an old story, it is said in the status: the LUs beside it are served all the same.
 pub(crate) async fn open_images(
-    controller: &Controller,
+    controller: &Rc<Controller>,
     config: &Config,
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
@@ -40,7 +43,7 @@ pub(crate) async fn open_images(
 }
 
 fn serve(
-    controller: &Controller,
+    controller: &Rc<Controller>,
     config: &Config,
     declared: &ImageConfig,
     image: Image,
@@ -53,7 +56,8 @@ fn serve(
         ..Identity::of(array, lu_number(&declared.name, &image.disk_id()))
     };
     done.push(format!("image {}: {}, {} bytes", declared.name, image.format().name(), image.len_bytes()));
-    let lu = LogicalUnit::new(controller.world.clone(), identity, Disk::of_image(image));
+    let gate = image_gate(controller, config, &declared.name);
+    let lu = LogicalUnit::new(controller.world.clone(), identity, Disk::of_image(image).behind(gate));
     let mut state = controller.state.borrow_mut();
     state.unopened.remove(&declared.name);
     state.lus.insert(declared.name.clone(), lu);

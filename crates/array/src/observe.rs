@@ -11,13 +11,13 @@ use world::Drive;
 use crate::Disk;
 use crate::cached::CachedVolume;
 use crate::config::{CachePolicy, ImageConfig};
-use crate::guarantee::volume_qos;
+use crate::guarantee::qos_of;
 use crate::hosts::Seen;
 use crate::port::Port;
 use crate::state::State;
 use crate::status::{
     CacheStatus, CachedStatus, DriveStatus, GroupStatus, ImageStatus, PoolStatus, PortStatus, ServedImage,
-    SessionStatus, VolumeStatus,
+    SessionStatus, VolumeQos, VolumeStatus,
 };
 
 pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
@@ -93,7 +93,7 @@ pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
             block_bytes: declared.block_bytes,
             naa: naa(lu),
             mapped_to: mapped_to(state, name),
-            qos: volume_qos(state, declared, lu.medium().gate()?),
+            qos: qos_of(state, declared.policy.as_ref(), lu.medium().gate()?),
             counters: lu.counters(),
         })
     };
@@ -117,15 +117,17 @@ pub(crate) fn images_status(state: &State, controller: usize) -> Vec<ImageStatus
         file: declared.file().display().to_string(),
         read_only: declared.read_only,
         mapped_to: mapped_to(state, &declared.name),
-        state: match state.lus.get(&declared.name).and_then(|lu| Some((lu, lu.medium().image()?))) {
-            Some((lu, image)) => Ok(served(lu, image)),
-            None => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),
+        state: match state.lus.get(&declared.name).map(|lu| (lu, lu.medium().image(), lu.medium().gate())) {
+            Some((lu, Some(image), Some(gate))) => {
+                Ok(served(lu, image, qos_of(state, declared.policy.as_ref(), gate)))
+            }
+            _ => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),
         },
     };
     state.config.images.iter().filter(|i| i.controller == controller).map(image).collect()
 }
 
-fn served(lu: &LogicalUnit<Disk>, image: &Image) -> ServedImage {
+fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage {
     let parents = std::iter::successors(image.parent(), Image::parent);
     ServedImage {
         format: image.format().name(),
@@ -134,6 +136,7 @@ fn served(lu: &LogicalUnit<Disk>, image: &Image) -> ServedImage {
         file_len_bytes: image.file_len_bytes(),
         block_bytes: image.sector_bytes(),
         naa: naa(lu),
+        qos,
         counters: lu.counters(),
     }
 }

@@ -12,7 +12,7 @@ use world::Drive;
 use crate::Disk;
 use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig};
-use crate::guarantee::PoolService;
+use crate::guarantee::{PoolService, Service};
 use crate::hosts::Nexuses;
 use crate::jobs::Jobs;
 use crate::partitions::Partitions;
@@ -50,6 +50,10 @@ pub(crate) struct State {
     pub(crate) pool_watches: BTreeMap<String, Watch>,
     /// What keeps the promises to the volumes of a pool, by its name.
     pub(crate) services: BTreeMap<String, PoolService>,
+    /// What keeps the promises to images, once there is one.
+    pub(crate) image_service: Option<Rc<Service>>,
+    /// Who looks after that.
+    pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
     events: VecDeque<String>,
 }
@@ -77,6 +81,8 @@ impl State {
             group_watches: BTreeMap::new(),
             pool_watches: BTreeMap::new(),
             services: BTreeMap::new(),
+            image_service: None,
+            image_watch: Watch::default(),
             nexuses: Nexuses::default(),
             events: VecDeque::new(),
         }

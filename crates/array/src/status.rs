@@ -180,11 +180,13 @@ pub struct ServedImage {
     pub block_bytes: u32,
     /// NAA identifier, 32 hexadecimal digits.
     pub naa: String,
+    /// How the service stands that it is promised.
+    pub qos: VolumeQos,
     /// What was done with it since the start.
     pub counters: Counters,
 }
 
-/// How the service stands that a volume is promised.
+/// How the service stands that a volume or an image is promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeQos {
     /// Its policy.
@@ -211,11 +213,11 @@ pub enum QosState {
     UnknownPolicy,
 }
 
-/// The scheduler of a pool.
+/// The scheduler of a pool, or of the images of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerStatus {
-    /// The pool.
-    pub pool: String,
+    /// The pool; none: that of the images.
+    pub pool: Option<String>,
     /// What counts as one.
     pub unit_bytes: u64,
     /// Requests that the pool works on at once at most, now.

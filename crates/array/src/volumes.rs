@@ -55,7 +55,9 @@ pub(crate) async fn open_volume(
             };
             save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
             let cached = cached(controller, config, &volume, done).await.map_err(|e| place()(&e))?;
-            let gate = controller.state().services[&declared.pool].service.gate(&declared.name);
+            let gate = controller.state().services[&declared.pool]
+                .service
+                .gate(&format!("volume {}", declared.name));
             let disk = Disk::new(volume, cached, declared.block_bytes).behind(gate);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);

@@ -15,6 +15,7 @@ pub(super) fn change(next: &mut Config, change: &Change, data_dir: &Path) -> Res
             spec: image_spec(&data_dir.join(file), *read_only),
             read_only: *read_only,
             controller: *controller,
+            policy: None,
         }),
         Change::ImageRemove { name } => {
             if next.image(name).is_none() {

@@ -30,11 +30,11 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
         Change::PolicyDetach { volumes } => attach(next, volumes, None)?,
         Change::PolicyDelete { name } => {
             next.policy(name).ok_or_else(|| none(name))?;
-            if let Some(volume) = next.volumes.iter().find(|v| v.policy.as_ref() == Some(name)) {
-                let volume = &volume.name;
-                return Err(format!(
-                    "policy {name:?}: volume {volume:?} has it: masu policy detach {volume}"
-                ));
+            let volumes = next.volumes.iter().map(|v| ("volume", &v.name, &v.policy));
+            let images = next.images.iter().map(|i| ("image", &i.name, &i.policy));
+            let mut all = volumes.chain(images);
+            if let Some((kind, has, _)) = all.find(|(_, _, policy)| policy.as_ref() == Some(name)) {
+                return Err(format!("policy {name:?}: {kind} {has:?} has it: masu policy detach {has}"));
             }
             next.policies.retain(|p| p.name != *name);
         }
@@ -68,10 +68,13 @@ fn set(policy: &mut PolicyConfig, terms: &Terms) {
     }
 }
 
-fn attach(next: &mut Config, volumes: &[String], policy: Option<&String>) -> Result<(), String> {
-    for name in volumes {
-        let volume = next.volumes.iter_mut().find(|v| v.name == *name);
-        volume.ok_or_else(|| format!("there is no volume {name:?}"))?.policy = policy.cloned();
+/// To volumes and images: no two of them have one name.
+fn attach(next: &mut Config, names: &[String], policy: Option<&String>) -> Result<(), String> {
+    for name in names {
+        let volumes = next.volumes.iter_mut().map(|v| (&v.name, &mut v.policy));
+        let mut all = volumes.chain(next.images.iter_mut().map(|i| (&i.name, &mut i.policy)));
+        let place = all.find(|(owner, _)| *owner == name).map(|(_, policy)| policy);
+        *place.ok_or_else(|| format!("there is no volume or image {name:?}"))? = policy.cloned();
     }
     Ok(())
 }
@@ -88,7 +91,8 @@ mod tests {
         let text = "[[drive]]\nname = \"d0\"\nmemory = true\nsize = \"1GiB\"\n\
              [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
              [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
-             [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"1GiB\"\n";
+             [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"1GiB\"\n\
+             [[image]]\nname = \"i0\"\nfile = \"disk.vhdx\"\n";
         Declaration::parse(text, "array.toml", Path::new("/data")).expect("good")
     }
 
@@ -118,10 +122,13 @@ mod tests {
         assert_eq!(unlimited.as_ref().map(|c| &c.policies), Ok(&with.policies));
         let volumes = |name: &str| vec![name.to_owned()];
         let attach = |volume| Change::PolicyAttach { name: gold(), volumes: volumes(volume) };
-        check_refused(&with, &attach("v7"), "there is no volume \"v7\"");
+        check_refused(&with, &attach("v7"), "there is no volume or image \"v7\"");
         let attached = changed(&with, &attach("v0")).expect("attached");
         assert_eq!(attached.volumes[0].policy.as_deref(), Some("gold"));
         let delete = Change::PolicyDelete { name: gold() };
+        let image = changed(&with, &attach("i0")).expect("attached");
+        assert_eq!(image.images[0].policy.as_deref(), Some("gold"));
+        check_refused(&image, &delete, "image \"i0\" has it: masu policy detach i0");
         check_refused(&attached, &delete, "volume \"v0\" has it");
         let detached =
             changed(&attached, &Change::PolicyDetach { volumes: volumes("v0") }).expect("detached");

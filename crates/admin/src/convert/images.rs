@@ -2,7 +2,7 @@
 
 use array::status::ImageStatus;
 
-use super::mappings;
+use super::{mappings, policies};
 use crate::api::{Image, VolumeCounters};
 
 impl Image {
@@ -25,6 +25,7 @@ impl Image {
             file_bytes: served.map_or(0, |s| s.file_len_bytes),
             block_bytes: served.map_or(0, |s| s.block_bytes),
             naa: served.map(|s| s.naa.clone()).unwrap_or_default(),
+            qos: served.map(|s| policies::standing(&s.qos)).unwrap_or_default(),
             counters: served.map(|s| VolumeCounters::of(&s.counters)).unwrap_or_default(),
         }
     }

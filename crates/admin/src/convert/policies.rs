@@ -6,7 +6,9 @@ use array::status::{QosState, SchedulerStatus, VolumeQos as Standing};
 use crate::api::{Policy, PoolScheduler, VolumeQos};
 
 pub(super) fn policy(declared: &PolicyConfig, config: &Config) -> Policy {
-    let has = |v: &&array::config::VolumeConfig| v.policy.as_ref() == Some(&declared.name);
+    let volumes = config.volumes.iter().map(|v| (&v.name, &v.policy));
+    let images = config.images.iter().map(|i| (&i.name, &i.policy));
+    let having = volumes.chain(images).filter(|(_, policy)| policy.as_ref() == Some(&declared.name));
     Policy {
         name: declared.name.clone(),
         minimum_iops: declared.policy.minimum_iops,
@@ -18,13 +20,14 @@ pub(super) fn policy(declared: &PolicyConfig, config: &Config) -> Policy {
             Sharing::Dedicated => "dedicated".into(),
             Sharing::Aggregated => "aggregated".into(),
         },
-        volumes: config.volumes.iter().filter(has).map(|v| v.name.clone()).collect(),
+        volumes: having.map(|(name, _)| name.clone()).collect(),
     }
 }
 
-pub(super) fn scheduler(s: SchedulerStatus) -> PoolScheduler {
+pub(super) fn scheduler(s: SchedulerStatus, controller: usize) -> PoolScheduler {
     PoolScheduler {
         pool: s.pool,
+        controller,
         unit_bytes: s.unit_bytes,
         depth: s.depth,
         in_flight: s.in_flight,
@@ -37,7 +40,8 @@ pub(super) fn scheduler(s: SchedulerStatus) -> PoolScheduler {
     }
 }
 
-pub(super) fn volume(standing: &Standing) -> VolumeQos {
+/// Of a volume or an image.
+pub(super) fn standing(standing: &Standing) -> VolumeQos {
     let (state, served_iops) = match standing.state {
         QosState::Ok => ("ok", None),
         QosState::BelowMinimum { served_iops, .. } => ("below_minimum", Some(served_iops)),

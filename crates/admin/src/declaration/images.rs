@@ -16,6 +16,9 @@ pub(super) struct Image {
     read_only: bool,
     #[serde(default, skip_serializing_if = "is_zero")]
     controller: usize,
+    /// The service that it is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
 }
 
 fn is_zero(controller: &usize) -> bool {
@@ -24,13 +27,15 @@ fn is_zero(controller: &usize) -> bool {
 
 impl Image {
     pub(super) fn to_config(&self, data_dir: &Path) -> ImageConfig {
-        let Image { name, file, read_only, controller } = self.clone();
-        ImageConfig { name, spec: image_spec(&data_dir.join(file), read_only), read_only, controller }
+        let Image { name, file, read_only, controller, policy } = self.clone();
+        let spec = image_spec(&data_dir.join(file), read_only);
+        ImageConfig { name, spec, read_only, controller, policy }
     }
 
     pub(super) fn of(config: &ImageConfig) -> Image {
-        let (file, ImageConfig { name, read_only, controller, .. }) = (config.file(), config.clone());
-        Image { name, file, read_only, controller }
+        let file = config.file();
+        let ImageConfig { name, read_only, controller, policy, .. } = config.clone();
+        Image { name, file, read_only, controller, policy }
     }
 }
 

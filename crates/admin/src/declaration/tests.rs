@@ -99,21 +99,22 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
 
 #[test]
 fn images_are_declared_and_wrong_ones_named_with_their_place() {
-    let images = "[[image]]\nname = \"i0\"\nfile = \"disk.vhdx\"\n\
+    let images = "[[image]]\nname = \"i0\"\nfile = \"disk.vhdx\"\npolicy = \"gold\"\n\
                   [[image]]\nname = \"i1\"\nfile = \"/srv/other.vhd\"\nread_only = true\n";
     let good = format!("{GOOD}{images}").replace("0 = \"v0\"", "0 = \"v0\", 1 = \"i0\"");
     let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
     let files: Vec<_> = config.images.iter().map(|i| (i.file(), i.read_only)).collect();
     assert_eq!(files, [(PathBuf::from("/data/disk.vhdx"), false), (PathBuf::from("/srv/other.vhd"), true)]);
+    assert_eq!(config.images.iter().map(|i| i.policy.as_deref()).collect::<Vec<_>>(), [Some("gold"), None]);
     check_kept(&config);
     check(&good.replace("i1", "i0"), "array.toml:22: image \"i0\": declared twice");
-    check(&good.replace("i1", "v0"), "array.toml:25: image \"v0\": declared twice");
+    check(&good.replace("i1", "v0"), "array.toml:26: image \"v0\": declared twice");
     let other = "file = \"disk.vhdx\"\nread_only = false\ncontroller = 3";
     check(
         &good.replacen("file = \"disk.vhdx\"", other, 1),
         "array.toml:22: image \"i0\": there is no controller 3",
     );
-    check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:25: image \"i1\": its file is");
+    check(&good.replace("/srv/other.vhd", "/data/disk.vhdx"), "array.toml:26: image \"i1\": its file is");
     check(&good.replace("read_only", "readonly"), "unknown field `readonly`");
 }
 

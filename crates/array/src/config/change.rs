@@ -1,6 +1,6 @@
 //! What a declaration may become while the array runs.
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, ImageConfig};
 
 impl Config {
     /// Whether an array that runs as `self` declares can run as `next` declares without a restart, and without data that
@@ -23,7 +23,10 @@ impl Config {
             }
         }
         for image in &self.images {
-            if next.image(&image.name).is_some_and(|later| later != image) {
+            // Its policy may change while it is open.
+            let is_same =
+                |later: &ImageConfig| *later == ImageConfig { policy: later.policy.clone(), ..image.clone() };
+            if next.image(&image.name).is_some_and(|later| !is_same(later)) {
                 let cause =
                     "is open as it was declared: remove it before it is declared in another way".into();
                 return Err(ConfigError { place: format!("image {:?}", image.name), cause });

@@ -9,6 +9,7 @@ use super::judge::judge_task;
 use super::service::Service;
 use crate::config::{Config, PolicyConfig, Sharing};
 use crate::controller::Controller;
+use crate::state::State;
 use crate::watch::Watch;
 
 /// What work in the background is called among the clients of a pool.
@@ -34,58 +35,89 @@ fn settings_of(config: &Config) -> Settings {
 
 /// Gives a pool that was opened its scheduler.
 pub(crate) fn open_service(controller: &Rc<Controller>, pool: &str, config: &Config, watch: &Watch) {
-    let service = Service::new(controller.world.clone(), settings_of(config), watch.clone());
+    let service = begin(controller, format!("pool {pool}"), config, watch);
     let background = service.gate(BACKGROUND);
-    controller.world.spawn(judge_task(controller.clone(), pool.to_owned(), service.clone(), watch.clone()));
     controller.state.borrow_mut().services.insert(pool.to_owned(), PoolService { service, background });
 }
 
-/// Gives every volume of this controller the policy that is declared for it.
+/// The gate of an image that is opened. The images of a controller have one scheduler, which begins with the first of them.
+pub(crate) fn image_gate(controller: &Rc<Controller>, config: &Config, image: &str) -> Rc<Gate> {
+    let known = controller.state().image_service.clone();
+    let service = known.unwrap_or_else(|| {
+        let watch = controller.state().image_watch.clone();
+        let service = begin(controller, images_of(controller), config, &watch);
+        controller.state.borrow_mut().image_service = Some(service.clone());
+        service
+    });
+    service.gate(&format!("image {image}"))
+}
+
+fn images_of(controller: &Controller) -> String {
+    format!("images of controller {}", controller.index)
+}
+
+fn begin(controller: &Rc<Controller>, place: String, config: &Config, watch: &Watch) -> Rc<Service> {
+    let service = Service::new(controller.world.clone(), settings_of(config), watch.clone());
+    controller.world.spawn(judge_task(controller.clone(), place, service.clone(), watch.clone()));
+    service
+}
+
+/// Gives every volume and every image of this controller the policy that is declared for it.
 pub(crate) fn set_policies(controller: &Controller, config: &Config, done: &mut Vec<String>) {
     let state = controller.state();
-    for (pool, of_pool) in &state.services {
-        let service = &of_pool.service;
-        let now = service.now();
-        let mut any = false;
-        if service.scheduler.borrow().settings() != settings_of(config) {
-            service.scheduler.borrow_mut().set_settings(now, settings_of(config));
-        }
-        service.set(&of_pool.background, None, config.qos.background);
-        for volume in config.volumes.iter().filter(|v| v.pool == *pool) {
-            let Some(lu) = state.lus.get(&volume.name) else { continue };
-            let declared = volume.policy.as_ref();
-            let policy = declared.and_then(|name| config.policy(name));
-            any |= policy.is_some();
-            let was = state.config.volume(&volume.name).and_then(|v| v.policy.as_ref());
-            if let Some(name) = declared.filter(|_| was != declared) {
-                match policy {
-                    Some(_) => done.push(format!("volume {}: policy {name}", volume.name)),
-                    None => done.push(format!(
-                        "warning: volume {}: there is no policy {name:?}: nothing is promised to it",
-                        volume.name
-                    )),
-                }
-            } else if was.is_some() && declared.is_none() {
-                done.push(format!("volume {}: no policy", volume.name));
-            }
-            let Some(gate) = lu.medium().gate() else { continue };
-            match policy {
-                Some(PolicyConfig { name, policy, sharing: Sharing::Aggregated }) => {
-                    service.set(gate, Some(name), *policy);
-                }
-                Some(PolicyConfig { policy, .. }) => service.set(gate, None, *policy),
-                None => service.set(gate, None, Policy::none()),
-            }
-        }
-        service.on.set(any);
-        service.pump();
-        if let Some(warning) = overcommitted(&service.scheduler.borrow()).filter(|_| any) {
-            done.push(format!("warning: pool {pool}: {warning}"));
+    for (pool, PoolService { service, background }) in &state.services {
+        let volumes = config.volumes.iter().filter(|v| v.pool == *pool);
+        let was = |name: &str| state.config.volume(name).and_then(|v| v.policy.as_ref());
+        let declared = volumes.map(|v| Declared {
+            kind: "volume",
+            name: &v.name,
+            was: was(&v.name),
+            is: v.policy.as_ref(),
+        });
+        service.set_settings(config);
+        service.set(background, None, config.qos.background);
+        service.set_all(&state, config, (&format!("pool {pool}"), declared), done);
+    }
+    if let Some(service) = &state.image_service {
+        let images = config.images.iter().filter(|i| i.controller == controller.index);
+        let was = |name: &str| state.config.image(name).and_then(|i| i.policy.as_ref());
+        let declared = images.map(|i| Declared {
+            kind: "image",
+            name: &i.name,
+            was: was(&i.name),
+            is: i.policy.as_ref(),
+        });
+        service.set_settings(config);
+        service.set_all(&state, config, (&images_of(controller), declared), done);
+    }
+}
+
+/// What an LU is declared to be promised, and was before.
+struct Declared<'a> {
+    kind: &'static str,
+    name: &'a str,
+    was: Option<&'a String>,
+    is: Option<&'a String>,
+}
+
+impl Declared<'_> {
+    /// What an operator is to know of the change.
+    fn news(&self, config: &Config) -> Option<String> {
+        let Declared { kind, name, was, is } = self;
+        match is {
+            Some(policy) if was != is => Some(match config.policy(policy) {
+                Some(_) => format!("{kind} {name}: policy {policy}"),
+                None => format!(
+                    "warning: {kind} {name}: there is no policy {policy:?}: nothing is promised to it"
+                ),
+            }),
+            None if was.is_some() => Some(format!("{kind} {name}: no policy")),
+            _ => None,
         }
     }
 }
 
-/// What an operator is to know when more is promised than the pool was seen to do.
+/// What an operator is to know when more is promised than was seen to be done.
 fn overcommitted(scheduler: &Scheduler) -> Option<String> {
     let capacity = scheduler.capacity();
     let promised = scheduler.minimums();
@@ -101,6 +133,42 @@ fn overcommitted(scheduler: &Scheduler) -> Option<String> {
 }
 
 impl Service {
+    fn set_settings(&self, config: &Config) {
+        if self.scheduler.borrow().settings() != settings_of(config) {
+            self.scheduler.borrow_mut().set_settings(self.now(), settings_of(config));
+        }
+    }
+
+    /// Gives all clients the policies that are declared for them. `place` is what they share, in words.
+    fn set_all<'a>(
+        &self,
+        state: &State,
+        config: &Config,
+        (place, declared): (&str, impl Iterator<Item = Declared<'a>>),
+        done: &mut Vec<String>,
+    ) {
+        let mut any = false;
+        for one in declared {
+            let Some(lu) = state.lus.get(one.name) else { continue };
+            let policy = one.is.and_then(|name| config.policy(name));
+            any |= policy.is_some();
+            done.extend(one.news(config));
+            let Some(gate) = lu.medium().gate() else { continue };
+            match policy {
+                Some(PolicyConfig { name, policy, sharing: Sharing::Aggregated }) => {
+                    self.set(gate, Some(name), *policy);
+                }
+                Some(PolicyConfig { policy, .. }) => self.set(gate, None, *policy),
+                None => self.set(gate, None, Policy::none()),
+            }
+        }
+        self.on.set(any);
+        self.pump();
+        if let Some(warning) = overcommitted(&self.scheduler.borrow()).filter(|_| any) {
+            done.push(format!("warning: {place}: {warning}"));
+        }
+    }
+
     /// Gives a client a policy: one of its own, or one that it shares with all that name it.
     fn set(&self, gate: &Gate, shared: Option<&String>, policy: Policy) {
         let now = self.now();

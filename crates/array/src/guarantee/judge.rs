@@ -18,8 +18,13 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const SCALED_PERMILLE: u32 = 980;
 const WHOLE_PERMILLE: u32 = 990;
 
-/// Judges until the pool is let go.
-pub(super) async fn judge_task(controller: Rc<Controller>, pool: String, service: Rc<Service>, watch: Watch) {
+/// Judges until the pool is let go. `place` says whose scheduler it is.
+pub(super) async fn judge_task(
+    controller: Rc<Controller>,
+    place: String,
+    service: Rc<Service>,
+    watch: Watch,
+) {
     let mut ended = pin!(watch.ended());
     let mut news = Vec::new();
     loop {
@@ -27,18 +32,18 @@ pub(super) async fn judge_task(controller: Rc<Controller>, pool: String, service
         let Either::Right(_) = select(ended.as_mut(), pin!(slept)).await else { return };
         service.scheduler.borrow_mut().close_window(service.now(), &mut news);
         for (flow, health) in news.drain(..) {
-            if let Some(text) = tell(&service, &pool, flow, health) {
+            if let Some(text) = tell(&service, &place, flow, health) {
                 controller.note(text);
             }
         }
-        if let Some(text) = tell_scale(&service, &pool) {
+        if let Some(text) = tell_scale(&service, &place) {
             controller.note(text);
         }
     }
 }
 
-fn tell(service: &Service, pool: &str, flow: FlowId, health: Health) -> Option<String> {
-    let who = service.who(pool, flow)?;
+fn tell(service: &Service, place: &str, flow: FlowId, health: Health) -> Option<String> {
+    let who = service.who(place, flow)?;
     Some(match health {
         Health::Ok => format!("{who}: its minimum is kept again"),
         Health::BelowMinimum { minimum_iops, served_iops } => {
@@ -47,7 +52,7 @@ fn tell(service: &Service, pool: &str, flow: FlowId, health: Health) -> Option<S
     })
 }
 
-fn tell_scale(service: &Service, pool: &str) -> Option<String> {
+fn tell_scale(service: &Service, place: &str) -> Option<String> {
     let (scale, promised) = {
         let scheduler = service.scheduler.borrow();
         (scheduler.scale_permille(), scheduler.minimums())
@@ -57,12 +62,12 @@ fn tell_scale(service: &Service, pool: &str) -> Option<String> {
             service.scaled.set(true);
             let (percent, tenth) = (scale / 10, scale % 10);
             Some(format!(
-                "pool {pool}: its minimums do not fit: of {promised} IOPS all are scaled to {percent}.{tenth} %"
+                "{place}: its minimums do not fit: of {promised} IOPS all are scaled to {percent}.{tenth} %"
             ))
         }
         true if scale >= WHOLE_PERMILLE => {
             service.scaled.set(false);
-            Some(format!("pool {pool}: its minimums fit again"))
+            Some(format!("{place}: its minimums fit again"))
         }
         _ => None,
     }
@@ -70,13 +75,13 @@ fn tell_scale(service: &Service, pool: &str) -> Option<String> {
 
 impl Service {
     /// Whose flow it is.
-    fn who(&self, pool: &str, flow: FlowId) -> Option<String> {
+    fn who(&self, place: &str, flow: FlowId) -> Option<String> {
         let shared = self.shared.borrow();
         if let Some((name, _)) = shared.iter().find(|(_, shared)| **shared == flow) {
-            return Some(format!("policy {name} in pool {pool}"));
+            return Some(format!("policy {name} in {place}"));
         }
         let (names, scheduler) = (self.names.borrow(), self.scheduler.borrow());
         let (_, name) = names.iter().find(|(client, _)| scheduler.flow_of(**client) == flow)?;
-        Some(format!("volume {name}"))
+        Some(name.clone())
     }
 }

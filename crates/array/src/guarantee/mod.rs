@@ -1,4 +1,4 @@
-//! The service that volumes are promised: a scheduler for each pool, between its LUs and the cache.
+//! The service that LUs are promised: a scheduler for each pool, between its LUs and the cache, and one for all images of a controller.
 //!
 //! ```text
 //!  Disk::read ──> Gate (of its LU) ──enter──> Service (of the pool): who is next? ──Permit──> cache, volume
@@ -14,6 +14,7 @@ mod judge;
 mod service;
 mod standing;
 
-pub(crate) use apply::{PoolService, open_service, set_policies};
+pub(crate) use apply::{PoolService, image_gate, open_service, set_policies};
 pub(crate) use gate::{Gate, Permit};
-pub(crate) use standing::{schedulers_status, volume_qos};
+pub(crate) use service::Service;
+pub(crate) use standing::{qos_of, schedulers_status};

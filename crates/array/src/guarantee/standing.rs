@@ -1,19 +1,23 @@
 //! How schedulers and their clients stand, as plain values.
 
+use std::rc::Rc;
+
 use qos::Health;
 
 use super::gate::Gate;
-use crate::config::VolumeConfig;
+use super::service::Service;
 use crate::state::State;
 use crate::status::{QosState, SchedulerStatus, VolumeQos};
 
-/// The schedulers of the pools in which a policy is in force.
+/// The schedulers in which a policy is in force: of pools, and of images.
 pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
-    let on = state.services.iter().filter(|(_, of_pool)| of_pool.service.on.get());
-    let status = |(pool, of_pool): (&String, &super::apply::PoolService)| {
-        let scheduler = of_pool.service.scheduler.borrow();
+    let pools = state.services.iter().map(|(pool, of)| (Some(pool), &of.service, Some(&of.background)));
+    let images = state.image_service.iter().map(|service| (None, service, None));
+    let on = pools.chain(images).filter(|(_, service, _)| service.on.get());
+    let status = |(pool, service, background): (Option<&String>, &Rc<Service>, Option<&Rc<Gate>>)| {
+        let scheduler = service.scheduler.borrow();
         SchedulerStatus {
-            pool: pool.clone(),
+            pool: pool.cloned(),
             unit_bytes: scheduler.settings().unit_bytes,
             depth: scheduler.depth(),
             in_flight: scheduler.in_flight(),
@@ -21,16 +25,16 @@ pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
             capacity: scheduler.capacity(),
             minimums_iops: scheduler.minimums(),
             scale_permille: scheduler.scale_permille(),
-            background: scheduler.counts(of_pool.background.client),
+            background: background.map(|gate| scheduler.counts(gate.client)).unwrap_or_default(),
         }
     };
     on.map(status).collect()
 }
 
-/// How the promise to a volume stands.
-pub(crate) fn volume_qos(state: &State, declared: &VolumeConfig, gate: &Gate) -> VolumeQos {
+/// How the promise to a volume or an image stands, for which `policy` is declared.
+pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> VolumeQos {
     let scheduler = gate.service.scheduler.borrow();
-    let known = declared.policy.as_ref().map(|name| state.config.policy(name).is_some());
+    let known = policy.map(|name| state.config.policy(name).is_some());
     let health = scheduler.health(scheduler.flow_of(gate.client));
     let state = match (known, health) {
         (Some(false), _) => QosState::UnknownPolicy,
@@ -39,5 +43,5 @@ pub(crate) fn volume_qos(state: &State, declared: &VolumeConfig, gate: &Gate) ->
         }
         _ => QosState::Ok,
     };
-    VolumeQos { policy: declared.policy.clone(), state, counts: scheduler.counts(gate.client) }
+    VolumeQos { policy: policy.cloned(), state, counts: scheduler.counts(gate.client) }
 }

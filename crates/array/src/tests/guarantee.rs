@@ -9,12 +9,13 @@ use pool::Provisioning;
 use qos::Policy;
 use raid::Level;
 use scsi::{Medium, Request, Response, Status, TaskAttribute};
-use world::{Instant, World};
+use vdisk::vhdx::{Guid, NewVhdx, create};
+use world::{DriveSpec, Instant, World};
 use world_model::drives::catalogue::CHEETAH_15K5;
 use world_model::{DiskSpec, Model};
 
 use super::rig::{declaration, group};
-use crate::config::{HostConfig, PolicyConfig, Sharing, VolumeConfig};
+use crate::config::{HostConfig, ImageConfig, PolicyConfig, QosSettings, Sharing, VolumeConfig};
 use crate::status::QosState;
 use crate::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, run_with_local_port};
 
@@ -45,14 +46,20 @@ fn config() -> Config {
     Config { hosts, portals: vec![], ..config }
 }
 
-/// A policy, and the volumes that have it.
+/// A policy, and the volumes, or else the images, that have it.
 fn with(config: &Config, policies: &[(Policy, Sharing, std::ops::Range<usize>)]) -> Config {
     let mut config = config.clone();
     config.policies.clear();
     config.volumes.iter_mut().for_each(|v| v.policy = None);
+    config.images.iter_mut().for_each(|i| i.policy = None);
     for (i, (policy, sharing, volumes)) in policies.iter().enumerate() {
         let name = format!("p{i}");
-        volumes.clone().for_each(|v| config.volumes[v].policy = Some(name.clone()));
+        for i in volumes.clone() {
+            match config.volumes.get_mut(i) {
+                Some(volume) => volume.policy = Some(name.clone()),
+                None => config.images[i].policy = Some(name.clone()),
+            }
+        }
         config.policies.push(PolicyConfig { name, policy: *policy, sharing: *sharing });
     }
     config
@@ -103,13 +110,18 @@ async fn execute(session: &LocalSession, request: impl Fn() -> Request) -> Respo
 }
 
 /// Writes at random places, one after the other, until it is told to stop.
-async fn writer_task(world: World, session: LocalSession, host: usize, written: Rc<Written>) {
+async fn writer_task(
+    (world, session): (World, LocalSession),
+    host: usize,
+    lu_bytes: u64,
+    written: Rc<Written>,
+) {
     let data = Buf::zeroed(WRITE_BYTES as usize).freeze();
     let mut rng = world.random(&format!("host {host}"));
     let mut tag = 0;
     while !written.stop.get() {
         tag += 1;
-        let at = rng.u64(..LU_BYTES / WRITE_BYTES) * WRITE_BYTES;
+        let at = rng.u64(..lu_bytes / WRITE_BYTES) * WRITE_BYTES;
         let response = execute(&session, || request(0x8a, at, WRITE_BYTES, Some(&data), tag)).await;
         assert_eq!(response.status, Status::Good, "{:02x?}", response.sense);
         written.all.borrow_mut().push((world.now(), host));
@@ -123,18 +135,18 @@ struct Bench {
     array: Array,
     port: LocalPort,
     config: Config,
+    lu_bytes: u64,
     written: Rc<Written>,
 }
 
 impl Bench {
-    async fn start(world: World) -> Bench {
+    async fn start(world: World, config: Config, lu_bytes: u64) -> Bench {
         let (handle, mailbox) = ControllerHandle::new(0);
         let (port, run) = run_with_local_port(world.clone(), 0, mailbox, vec![handle.clone()]);
         world.spawn(run);
-        let config = config();
         let mut array = Array::new(vec![handle], &config.target);
         array.apply(config.clone()).await.expect("an array");
-        Bench { world, array, port, config, written: Rc::default() }
+        Bench { world, array, port, config, lu_bytes, written: Rc::default() }
     }
 
     fn session(&self, host: usize) -> LocalSession {
@@ -144,7 +156,12 @@ impl Bench {
     fn write(&self, hosts: std::ops::Range<usize>) {
         for host in hosts {
             self.written.running.set(self.written.running.get() + 1);
-            let task = writer_task(self.world.clone(), self.session(host), host, self.written.clone());
+            let task = writer_task(
+                (self.world.clone(), self.session(host)),
+                host,
+                self.lu_bytes,
+                self.written.clone(),
+            );
             self.world.spawn(task);
         }
     }
@@ -156,7 +173,8 @@ impl Bench {
         let from = self.world.now();
         self.world.sleep(25 * SECOND).await;
         let to = self.world.now();
-        let rates: Vec<u64> = (0..HOSTS).map(|host| self.written.rate(host, from, to)).collect();
+        let rates: Vec<u64> =
+            (0..self.config.hosts.len()).map(|host| self.written.rate(host, from, to)).collect();
         println!("{rates:?}: {} in sum", rates.iter().sum::<u64>());
         rates
     }
@@ -176,7 +194,7 @@ fn run(check: impl AsyncFnOnce(Bench)) {
         let spec = DiskSpec::mechanical(&CHEETAH_15K5).with_len_bytes(4 << 30).without_content();
         model.disk(&format!("d{i}"), spec);
     }
-    model.run(async |world| check(Bench::start(world).await).await);
+    model.run(async |world| check(Bench::start(world, config(), LU_BYTES).await).await);
 }
 
 #[test]
@@ -200,6 +218,68 @@ fn minimums_and_maximums_hold_on_drives_with_platters_while_policies_come_and_go
         assert!(of_set <= even && of_set * 100 >= even * 97, "{of_set} of {even}");
         let after = bench.phase(&[]).await;
         after.iter().for_each(|rate| assert!(rate.abs_diff(even) * 5 < even, "{rate} of {even}"));
+        bench.stop().await;
+    });
+}
+
+const IMAGE_BYTES: u64 = 64 << 20;
+
+/// Three images in files of their own, and so a scheduler with as many requests at once as there are for each.
+fn config_of_images() -> Config {
+    let name = |i: usize| format!("i{i}");
+    let image = |i: usize| ImageConfig {
+        name: name(i),
+        spec: DriveSpec::Modelled { name: name(i) },
+        read_only: false,
+        controller: 0,
+        policy: None,
+    };
+    let host = |i: usize| {
+        HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(Lun(0), name(i))].into())
+    };
+    Config {
+        images: (0..3).map(image).collect(),
+        hosts: (0..3).map(host).collect(),
+        qos: QosSettings { depth_max: 1, ..QosSettings::default() },
+        volumes: vec![],
+        pools: vec![],
+        portals: vec![],
+        ..declaration(1, 0, vec![])
+    }
+}
+
+#[test]
+fn images_of_a_controller_keep_to_policies_that_come_and_go() {
+    let model = Model::new(1);
+    for i in 0..3 {
+        model.disk(&format!("i{i}"), DiskSpec::mechanical(&CHEETAH_15K5).with_len_bytes(128 << 20));
+    }
+    model.run(async |world| {
+        for i in 0..3 {
+            let drive = world.open_drive(&DriveSpec::Modelled { name: format!("i{i}") }).expect("opens");
+            create(&drive, &NewVhdx::new(IMAGE_BYTES, [1, 2, 3].map(|n| Guid([n; 16])))).await.expect("made");
+        }
+        let mut bench = Bench::start(world, config_of_images(), IMAGE_BYTES).await;
+        bench.write(0..3);
+        let own = Sharing::Dedicated;
+        let free = bench.phase(&[]).await;
+        // One request at a time for all three, and twice what the others get for the first.
+        let held = bench.phase(&[(Policy { weight: 200, ..Policy::none() }, own, 0..1)]).await;
+        let sum: u64 = held.iter().sum();
+        assert!(held[0].abs_diff(sum / 2) * 50 < sum && held[1].abs_diff(sum / 4) * 50 < sum, "{held:?}");
+        assert!(sum < free.iter().sum::<u64>(), "without a policy nobody waits: {free:?}, {held:?}");
+        let limited = sum / 10;
+        let promised =
+            bench.phase(&[(minimum(sum * 6 / 10), own, 0..1), (maximum(limited), own, 1..2)]).await;
+        assert!(promised[0] * 100 >= sum * 6 / 10 * 97, "{promised:?} of {sum}");
+        assert!(promised[1] <= limited && promised[1] * 100 >= limited * 97, "{promised:?} of {sum}");
+        let status = bench.array.status().await.expect("status").remove(0);
+        let served = status.images[1].state.as_ref().expect("served");
+        assert_eq!(served.qos.policy.as_deref(), Some("p1"));
+        assert!(served.qos.counts.charged_bytes > 0);
+        assert_eq!((status.schedulers.len(), &status.schedulers[0].pool), (1, &None));
+        let after = bench.phase(&[]).await;
+        assert!(after[1] > 2 * limited, "the policy is gone: {after:?}");
         bench.stop().await;
     });
 }

@@ -18,7 +18,7 @@ fn spec() -> DriveSpec {
 }
 
 fn config(read_only: bool) -> Config {
-    let image = ImageConfig { name: "v".into(), spec: spec(), read_only, controller: 0 };
+    let image = ImageConfig { name: "v".into(), spec: spec(), read_only, controller: 0, policy: None };
     Config {
         images: vec![image],
         hosts: vec![host()],

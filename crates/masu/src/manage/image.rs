@@ -6,7 +6,7 @@ use admin::{Change, Image, Status, format_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, change, show, tables};
+use super::{Where, change, policy, show, tables};
 use crate::table;
 
 pub(super) const HELP: &str = "\
@@ -65,6 +65,7 @@ pub(super) fn images(s: &Status) {
             format_bytes(i.size_bytes),
             format_bytes(i.file_bytes),
             tables::seen_by(&i.mapped_to),
+            policy::of(&i.qos),
             i.counters.commands.to_string(),
             format_bytes(i.counters.reclaimed_bytes),
             i.file.clone(),
@@ -78,6 +79,7 @@ pub(super) fn images(s: &Status) {
         "size",
         "length",
         "host:lun",
+        "policy",
         "commands",
         "reclaimed",
         "file",

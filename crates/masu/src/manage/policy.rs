@@ -1,8 +1,8 @@
-//! `masu policy`: the service that volumes are promised.
+//! `masu policy`: the service that volumes and images are promised.
 
 use std::process::ExitCode;
 
-use admin::{Change, PoolScheduler, Status, Terms, format_bytes, parse_bytes};
+use admin::{Change, PoolScheduler, Status, Terms, VolumeQos, format_bytes, parse_bytes};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
@@ -30,32 +30,32 @@ pub(crate) enum PolicyCommand {
         #[command(flatten)]
         terms: TermArgs,
     },
-    /// Change what a policy promises, to all volumes that have it; what is not given stays
+    /// Change what a policy promises, to all volumes and images that have it; what is not given stays
     Set {
         /// The policy
         name: String,
         #[command(flatten)]
         terms: TermArgs,
     },
-    /// List the policies, the volumes that have them with how they are kept, and the pools with what they were seen to do
+    /// List the policies, who has them with how they are kept, and the pools with what they were seen to do
     List,
-    /// Give volumes a policy, instead of the one that they have
+    /// Give volumes and images a policy, instead of the one that they have
     Attach {
         /// The policy
         name: String,
-        /// The volumes
+        /// The volumes and images
         #[arg(required = true)]
         volumes: Vec<String>,
     },
-    /// Take the policy from volumes
+    /// Take the policy from volumes and images
     Detach {
-        /// The volumes
+        /// The volumes and images
         #[arg(required = true)]
         volumes: Vec<String>,
     },
     /// Delete a policy
     Delete {
-        /// The policy; no volume may have it any more
+        /// The policy; nobody may have it any more
         name: String,
     },
 }
@@ -148,7 +148,8 @@ fn print(s: &Status) {
             p.volumes.join(" "),
         ]
     };
-    let header = ["policy", "minimum", "maximum", "bandwidth", "weight", "burst", "sharing", "volumes"];
+    let header =
+        ["policy", "minimum", "maximum", "bandwidth", "weight", "burst", "sharing", "volumes, images"];
     let empty = "no policies: masu policy create NAME --minimum 3000";
     table::print(&header, &header[1..6], s.policies.iter().map(row).collect(), empty);
     print_volumes(s);
@@ -156,16 +157,17 @@ fn print(s: &Status) {
 }
 
 fn print_volumes(s: &Status) {
-    let with: Vec<&admin::Volume> = s.volumes.iter().filter(|v| v.qos.policy.is_some()).collect();
+    let volumes = s.volumes.iter().map(|v| (&v.name, &v.qos));
+    let all = volumes.chain(s.images.iter().map(|i| (&i.name, &i.qos)));
+    let with: Vec<(&String, &VolumeQos)> = all.filter(|(_, q)| q.policy.is_some()).collect();
     if with.is_empty() {
         return;
     }
     println!();
-    let row = |v: &&admin::Volume| {
-        let q = &v.qos;
+    let row = |(name, q): &(&String, &VolumeQos)| {
         let mean_us = q.waited_us.checked_div(q.waited_requests).unwrap_or(0);
         vec![
-            v.name.clone(),
+            (*name).clone(),
             q.policy.clone().unwrap_or_default(),
             state(q),
             q.minimum_requests.to_string(),
@@ -175,12 +177,21 @@ fn print_volumes(s: &Status) {
             format_bytes(q.charged_bytes),
         ]
     };
-    let header = ["volume", "policy", "state", "for minimum", "by weight", "waited", "for", "charged"];
+    let header = ["volume, image", "policy", "state", "for minimum", "by weight", "waited", "for", "charged"];
     table::print(&header, &header[3..], with.iter().map(row).collect(), "no volumes");
 }
 
+/// The policy of a volume or an image, and how it is kept when it is not.
+pub(super) fn of(q: &VolumeQos) -> String {
+    match &q.policy {
+        None => "-".into(),
+        Some(policy) if q.state == "ok" => policy.clone(),
+        Some(policy) => format!("{policy} ({})", state(q)),
+    }
+}
+
 /// How a promise stands, in words.
-pub(super) fn state(q: &admin::VolumeQos) -> String {
+fn state(q: &VolumeQos) -> String {
     match (q.state.as_str(), q.served_iops) {
         ("below_minimum", Some(served)) => format!("below minimum: {served} IOPS"),
         ("unknown_policy", _) => "unknown policy".into(),
@@ -194,12 +205,16 @@ fn print_scheduler(s: &PoolScheduler) {
         (iops, true) => format!("{iops} IOPS are what it can do"),
         (iops, false) => format!("{iops} IOPS are the most that was asked of it"),
     };
+    let place = match &s.pool {
+        Some(pool) => format!("pool {pool}"),
+        None => format!("images of controller {}", s.controller),
+    };
     println!(
-        "\npool {}: {} IOPS promised; {capacity}; {} requests at once at most, {} run, {} wait",
-        s.pool, s.minimums_iops, s.depth, s.in_flight, s.waiting
+        "\n{place}: {} IOPS promised; {capacity}; {} requests at once at most, {} run, {} wait",
+        s.minimums_iops, s.depth, s.in_flight, s.waiting
     );
     if s.scale_permille < 980 {
         let percent = f64::from(s.scale_permille) / 10.0;
-        println!("pool {}: the minimums do not fit: all are scaled to {percent:.1} %", s.pool);
+        println!("{place}: the minimums do not fit: all are scaled to {percent:.1} %");
     }
 }

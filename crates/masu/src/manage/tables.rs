@@ -3,6 +3,7 @@
 use admin::{Group, Mapping, Pool, Progress, Status, Volume, format_bytes};
 
 use super::follow::percent;
+use super::policy;
 use crate::table;
 
 fn share(part: u64, of: u64) -> String {
@@ -170,7 +171,7 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
             format_bytes(v.exclusive_bytes),
             format_bytes(v.shared_bytes),
             seen_by(&v.mapped_to),
-            service(v),
+            policy::of(&v.qos),
             c.commands.to_string(),
             format_bytes(c.zeroed_bytes),
             format_bytes(c.shared_bytes),
@@ -200,15 +201,6 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
     table::print(&header, &numeric, volumes.iter().map(row).collect(), empty);
     for pool in s.pools.iter().filter(|p| volumes.iter().any(|v| v.pool == p.name)) {
         println!("\n{}", sums(pool, s));
-    }
-}
-
-/// The policy of a volume, and how it is kept when it is not.
-fn service(v: &Volume) -> String {
-    match &v.qos.policy {
-        None => "-".into(),
-        Some(policy) if v.qos.state == "ok" => policy.clone(),
-        Some(policy) => format!("{policy} ({})", super::policy::state(&v.qos)),
     }
 }
 
