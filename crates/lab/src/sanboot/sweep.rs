@@ -50,6 +50,8 @@ const ORDERINGS: [(&str, &str); 10] = [
 pub(crate) struct Row {
     input: String,
     value: String,
+    /// What of the published text speaks against it.
+    against: Option<&'static str>,
     /// In the order of [`ORDERINGS`].
     judged: Vec<Option<Judged>>,
 }
@@ -126,6 +128,7 @@ fn rows(tried: &[Tried], points: &[Vec<Point>], seed: u64) -> Vec<Row> {
         Row {
             input: one.variation.input.into(),
             value: (one.variation.value)(&one.sanboot),
+            against: one.variation.against,
             judged: ORDERINGS.iter().map(of).collect(),
         }
     })
@@ -135,7 +138,10 @@ fn rows(tried: &[Tried], points: &[Vec<Point>], seed: u64) -> Vec<Row> {
 /// The rows as a table of the report.
 pub(crate) fn table(rows: &[Row]) -> Table {
     let text = |name: &str| Column { name: name.into(), unit: None, numeric: false };
-    let columns = ["input", "value"].into_iter().chain(ORDERINGS.map(|(_, head)| head)).map(text);
+    let columns = ["input", "value", "published against it"]
+        .into_iter()
+        .chain(ORDERINGS.map(|(_, head)| head))
+        .map(text);
     let cell = |judged: &Option<Judged>| {
         Value::Text(judged.as_ref().map_or("–".into(), |j| {
             let measured = j.estimate.map_or("never".into(), |e| format!("{} {}", value(&e), j.unit));
@@ -143,8 +149,8 @@ pub(crate) fn table(rows: &[Row]) -> Table {
         }))
     };
     let row = |row: &Row| {
-        let head = [Value::Text(row.input.clone()), Value::Text(row.value.clone())];
-        head.into_iter().chain(row.judged.iter().map(cell)).collect()
+        let head = [&row.input, &row.value, row.against.unwrap_or("–")];
+        head.map(|text| Value::Text(text.into())).into_iter().chain(row.judged.iter().map(cell)).collect()
     };
     Table {
         id: "sweep".into(),
@@ -154,17 +160,22 @@ pub(crate) fn table(rows: &[Row]) -> Table {
     }
 }
 
-/// How many of the orderings hold for how many of the choices.
+/// How many of the orderings hold for how many of the choices, and of those that the published text leaves open.
 pub(crate) fn summary(rows: &[Row]) -> String {
-    let whole = rows.iter().filter(|row| row.fails() == 0).count();
+    let open: Vec<&Row> = rows.iter().filter(|row| row.against.is_none()).collect();
+    let whole = |rows: &[&Row]| rows.iter().filter(|row| row.fails() == 0).count();
     let always = (0..ORDERINGS.len()).filter(|at| {
-        let has_failed = |row: &Row| row.judged[*at].as_ref().is_some_and(|j| j.verdict == Verdict::NotHeld);
-        !rows.iter().any(has_failed)
+        let has_failed = |row: &&Row| row.judged[*at].as_ref().is_some_and(|j| j.verdict == Verdict::NotHeld);
+        !open.iter().any(has_failed)
     });
     format!(
-        "Inputs that are not published, one at a time: {} of {} orderings hold for every choice, all of them for {whole} of {} choices",
+        "Inputs that are not published, one at a time: all orderings hold for {} of {} choices that the published text leaves open, {} of {} orderings for every one of them; with {} choices that it contradicts, all hold for {} of {}",
+        whole(&open),
+        open.len(),
         always.count(),
         ORDERINGS.len(),
+        rows.len() - open.len(),
+        whole(&rows.iter().collect::<Vec<_>>()),
         rows.len()
     )
 }
@@ -186,7 +197,8 @@ pub(crate) fn lines(rows: &[Row]) -> Vec<String> {
         .map(|row| {
             let broken = broken(row);
             let words = if broken.is_empty() { "all hold".into() } else { broken.join("; ") };
-            format!("{:<26} {:<18} {words}", row.input, row.value)
+            let against = row.against.map_or(String::new(), |text| format!(" (published: {text})"));
+            format!("{:<26} {:<18} {words}{against}", row.input, row.value)
         })
         .collect()
 }
