@@ -73,7 +73,7 @@ unit: tools web/dist/report.html ## tests of the workspace and of the report vie
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 .PHONY: judges
-judges: conformance qemu vdisk guest diskstress kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
+judges: conformance qemu vdisk attach guest diskstress kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
 	@$(MAKE) --no-print-directory sanboot SERVERS=2
 
 .PHONY: conformance
@@ -88,6 +88,10 @@ qemu: build ## qemu-io and qemu-img over iscsi://, without and with CHAP
 .PHONY: vdisk
 vdisk: build ## VHD and VHDX against QEMU and libvhdi, both ways; an image served over NBD
 	@$(STEP) "vdisk" judges/vdisk.sh
+
+.PHONY: attach
+attach: build ## images and LUs attached as files: ext4 on loop devices, QEMU (needs root, FUSE and loop devices, else skipped)
+	@$(STEP) "attach" judges/attach.sh
 
 .PHONY: guest
 guest: build ## a Linux kernel initiator in a guest: CHAP, digests, file system, trim, fsck

@@ -17,6 +17,7 @@
     reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
 )]
 
+pub mod attached;
 pub mod cli;
 pub mod compare;
 mod datastore;
@@ -30,6 +31,7 @@ mod hosts;
 pub mod index;
 mod interrupt;
 pub mod load;
+pub mod lu;
 mod machine;
 mod modelled;
 pub mod mva;

@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -14,6 +14,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("cache", &["world", "block"]),
     ("qos", &[]),
     ("vdisk", &["world", "block"]),
+    ("attach", &["world", "block"]),
     ("scsi", &["world", "block"]),
     ("iscsi", &["world", "block", "scsi"]),
     ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "scsi", "iscsi"]),
@@ -30,6 +31,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "cache",
             "qos",
             "vdisk",
+            "attach",
             "scsi",
             "iscsi",
             "array",
@@ -52,6 +54,7 @@ const ALL: &[&str] = &[
     "cache",
     "qos",
     "vdisk",
+    "attach",
     "scsi",
     "iscsi",
     "array",
@@ -81,11 +84,12 @@ const EDGE: [&str; 10] = [
 /// The edge.
 const AT_THE_EDGE: [&str; 4] = ["admin", "lab", "masu", "xtask"];
 
-/// System calls are made in one place; the laboratory and the binary measure with them.
-const SYSTEM: [(&str, &[&str]); 3] = [
+/// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with them.
+const SYSTEM: [(&str, &[&str]); 4] = [
     ("io-uring", &["world_real"]),
     ("libc", &["world_real"]),
-    ("rustix", &["world_real", "diskstress", "lab", "admin", "masu", "xtask"]),
+    ("fuser", &["attach"]),
+    ("rustix", &["world_real", "attach", "diskstress", "lab", "admin", "masu", "xtask"]),
 ];
 
 /// Checks the dependencies of all packages.

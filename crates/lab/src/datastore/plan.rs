@@ -13,6 +13,8 @@ pub(crate) struct Capabilities {
     pub(crate) write_same: bool,
     /// See above.
     pub(crate) write_same_bytes_max: u64,
+    /// Whether WRITE SAME(16) with UNMAP gives space back (B2h LBPWS).
+    pub(crate) write_same_unmaps: bool,
     /// Blocks of one COMPARE AND WRITE (B0h); 0: there is none.
     pub(crate) compare_and_write_blocks_max: u32,
     /// Whether UNMAP is taken (B2h LBPU), its most bytes and descriptors per command (B0h).

@@ -28,6 +28,25 @@ pub(crate) fn write_same(lba: u64, blocks: u32) -> Cdb {
     with_lba_and_count(0x93, lba, blocks)
 }
 
+/// WRITE SAME(16), UNMAP = 1: the same, and space is given back where the LU can.
+pub(crate) fn write_same_unmap(lba: u64, blocks: u32) -> Cdb {
+    let mut cdb = write_same(lba, blocks);
+    cdb[1] = 1 << 3;
+    cdb
+}
+
+/// SYNCHRONIZE CACHE(16) of the whole LU.
+pub(crate) fn synchronize_cache() -> Cdb {
+    with_lba_and_count(0x91, 0, 0)
+}
+
+/// MODE SENSE(6) for the header and all pages.
+pub(crate) fn mode_sense(len: u8) -> Cdb {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[2], cdb[4]) = (0x1a, 0x3f, len);
+    cdb
+}
+
 /// COMPARE AND WRITE of one block: data-out is the expected block, then the new one.
 pub(crate) fn compare_and_write(lba: u64) -> Cdb {
     let mut cdb = [0; 16];
@@ -153,6 +172,7 @@ mod tests {
     fn numbers_are_in_their_places() {
         assert_eq!(read(0x0102_0304_0506_0708, 9), [0x88, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0]);
         assert_eq!(compare_and_write(5)[13], 1);
+        assert_eq!(write_same_unmap(1, 2)[..3], [0x93, 8, 0]);
         let (cdb, list) = unmap(&[(1, 2), (3, 4)]);
         assert_eq!((u16::from_be_bytes([cdb[7], cdb[8]]), list.len()), (40, 40));
         assert_eq!(list[..4], [0, 38, 0, 32]);

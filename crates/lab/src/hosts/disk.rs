@@ -226,6 +226,28 @@ impl Disk {
         self.command("WRITE SAME(16)", cdb, zero_block.into(), 0).await.map(drop)
     }
 
+    /// The same, and has it give back the space where it can.
+    pub(crate) async fn write_same_unmap(
+        &self,
+        at: u64,
+        len: u64,
+        zero_block: Data,
+    ) -> Result<(), DiskError> {
+        let cdb = cdb::write_same_unmap(self.lba(at), self.blocks(len));
+        self.command("WRITE SAME(16)", cdb, zero_block.into(), 0).await.map(drop)
+    }
+
+    /// What was written is durable afterwards.
+    pub(crate) async fn synchronize_cache(&self) -> Result<(), DiskError> {
+        self.command("SYNCHRONIZE CACHE(16)", cdb::synchronize_cache(), Pieces::new(), 0).await.map(drop)
+    }
+
+    /// Whether the LU may be read only.
+    pub(crate) async fn is_write_protected(&self) -> Result<bool, DiskError> {
+        let header = self.ask_optional("MODE SENSE(6)", cdb::mode_sense(4), 4).await?;
+        Ok(header.get(2).is_some_and(|specific| specific & 0x80 != 0))
+    }
+
     /// Writes one block if it still is as expected. `false`: it is not.
     pub(crate) async fn compare_and_write(
         &self,

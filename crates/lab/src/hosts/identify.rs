@@ -47,6 +47,7 @@ impl Answers {
             transfer_bytes_max: bytes(number(limits, 8, 4)),
             write_same: write_same_reported || write_same_bytes_max > 0,
             write_same_bytes_max,
+            write_same_unmaps: provisioning & 0x40 != 0,
             compare_and_write_blocks_max: number(limits, 5, 1) as u32,
             unmap: provisioning & 0x80 != 0,
             unmap_bytes_max: bytes(number(limits, 20, 4)),

@@ -1,5 +1,6 @@
 //! `masu vdisk`: virtual disks in files.
 
+mod attached;
 mod change;
 mod create;
 mod examine;
@@ -88,6 +89,19 @@ pub(crate) enum Vdisk {
         #[arg(long)]
         raw: bool,
     },
+    /// Make a disk a file of this machine, for mount -o loop, mkfs or QEMU, until it is stopped or unmounted; as root, or with fusermount3
+    Attach {
+        /// A file, or a LU: iscsi://[USER%PASSWORD@]HOST[:PORT]/TARGET/LUN
+        source: String,
+        /// A directory, in which the disk is then the file `disk`
+        mount_point: PathBuf,
+        /// Let nobody write
+        #[arg(long)]
+        read_only: bool,
+        /// What begins with no known format is raw
+        #[arg(long)]
+        raw: bool,
+    },
 }
 
 /// The format of a new image.
@@ -136,6 +150,9 @@ pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
         Vdisk::Serve { path, nbd, unix, read_only, raw } => {
             let place = unix.as_deref().map_or(served::Place::Tcp(*nbd), served::Place::Path);
             served::serve(path, place, *read_only, *raw)
+        }
+        Vdisk::Attach { source, mount_point, read_only, raw } => {
+            attached::attach(source, mount_point, *read_only, *raw)
         }
     }
 }

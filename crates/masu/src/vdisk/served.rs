@@ -16,7 +16,7 @@ use world::{DriveSpec, ImageAccess, Listener, World};
 use super::in_world;
 
 /// How often it is looked whether somebody wants the server to stop.
-const STOP_POLL: Duration = Duration::from_millis(100);
+pub(super) const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// Where clients find the server.
 pub(super) enum Place<'a> {
@@ -76,7 +76,7 @@ pub(super) fn serve(path: &Path, place: Place<'_>, read_only: bool, raw: bool) -
     })
 }
 
-async fn open(world: &World, path: &Path, access: Access, raw: bool) -> Result<Image> {
+pub(super) async fn open(world: &World, path: &Path, access: Access, raw: bool) -> Result<Image> {
     if !raw {
         return Ok(open_file(world, path, access).await?);
     }
@@ -86,7 +86,7 @@ async fn open(world: &World, path: &Path, access: Access, raw: bool) -> Result<I
 }
 
 /// Hears SIGTERM and SIGINT on a thread of its own: the world has none for them.
-fn stop_signals() -> Result<std::sync::mpsc::Receiver<()>> {
+pub(super) fn stop_signals() -> Result<std::sync::mpsc::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -96,11 +96,15 @@ fn stop_signals() -> Result<std::sync::mpsc::Receiver<()>> {
             else {
                 return;
             };
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                if send.send(()).is_err() {
+                    break;
+                }
             }
-            let _ = send.send(());
         });
     })?;
     Ok(receive)

@@ -1,0 +1,70 @@
+//! `masu vdisk attach`.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+
+use anyhow::Result;
+use attach::Detached;
+use lab::attached::{Attached, Disk};
+use lab::lu::Lu;
+use vdisk::Access;
+use world::World;
+
+use super::in_world;
+use super::served::{STOP_POLL, open, stop_signals};
+
+pub(super) fn attach(source: &str, point: &Path, read_only: bool, raw: bool) -> Result<ExitCode> {
+    let stop = stop_signals()?;
+    in_world(async |world| {
+        let disk = if source.starts_with("iscsi:") {
+            Disk::Lu(Rc::new(Lu::open(&world, source).await?))
+        } else {
+            let access = if read_only { Access::Read } else { Access::Write };
+            Disk::Image(open(&world, Path::new(source), access, raw).await?)
+        };
+        let served = serve(&world, (source, point), read_only, &disk, &stop).await;
+        let closed = disk.close().await;
+        served?;
+        closed?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Until the file system is unmounted, by a signal or from outside.
+async fn serve(
+    world: &World,
+    (source, point): (&str, &Path),
+    read_only: bool,
+    disk: &Disk,
+    stop: &Receiver<()>,
+) -> Result<()> {
+    let name = shown(source);
+    let mut attached = Attached::new(world, disk, point, &name, read_only)?;
+    println!("{name}: {}", attached.file().display());
+    let mut is_waited_for = false;
+    while !attached.has_ended() {
+        if stop.try_recv().is_ok() {
+            if is_waited_for {
+                // What is on it meets errors from now on, as after the loss of a disk.
+                return Ok(());
+            }
+            is_waited_for = attached.detach()? == Detached::InUse;
+            if is_waited_for {
+                let file = attached.file();
+                eprintln!("{} is in use: unmount what is on it; once more to end at once", file.display());
+            }
+        }
+        world.sleep(STOP_POLL).await;
+    }
+    attached.join()
+}
+
+/// The source, without a password.
+fn shown(source: &str) -> String {
+    match (source.strip_prefix("iscsi://"), source.rfind('@')) {
+        (Some(_), Some(at)) => format!("iscsi://{}", &source[at + 1..]),
+        _ => source.to_owned(),
+    }
+}
