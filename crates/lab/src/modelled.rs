@@ -14,8 +14,15 @@ const OWNER: usize = 0;
 /// An array that runs.
 pub(crate) struct Started {
     pub(crate) array: Array,
-    /// At the controller that owns the LUs.
-    pub(crate) port: LocalPort,
+    /// Of each controller.
+    pub(crate) ports: Vec<LocalPort>,
+}
+
+impl Started {
+    /// At the controller that owns the LUs, where one owns all.
+    pub(crate) fn port(&self) -> &LocalPort {
+        &self.ports[OWNER]
+    }
 }
 
 /// Starts it.
@@ -29,7 +36,7 @@ pub(crate) async fn start(world: &World, config: &Config) -> Result<Started> {
     }
     let mut array = Array::new(handles, &config.target);
     array.apply(config.clone()).await?;
-    Ok(Started { array, port: ports.swap_remove(OWNER) })
+    Ok(Started { array, ports })
 }
 
 /// Of the LUs here.

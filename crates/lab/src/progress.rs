@@ -45,6 +45,13 @@ impl Progress {
         }
     }
 
+    /// How far a step is: on a terminal only.
+    pub(crate) fn note(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+        }
+    }
+
     /// The run has ended.
     pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {

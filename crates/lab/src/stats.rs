@@ -38,6 +38,29 @@ pub fn mean(samples: &[f64]) -> Estimate {
     Estimate { mean, low: mean - half, high: mean + half }
 }
 
+/// Mean of windows that follow one another, with its 95 % interval. Neighbours that are alike say less than as many repeats: with a correlation ρ > 0
+/// of each window with the next one, n windows count as n·(1 − ρ)/(1 + ρ), as in an autoregressive process of first order. Neighbours that alternate are
+/// not counted as more. Panics on no windows: the caller's bug.
+pub fn mean_of_windows(windows: &[f64]) -> Estimate {
+    let plain = mean(windows);
+    let rho = correlation_of_neighbours(windows).clamp(0.0, 0.99);
+    let (n, half) = (windows.len() as f64, plain.high - plain.mean);
+    if rho == 0.0 || !half.is_finite() || half == 0.0 {
+        return plain;
+    }
+    let counted = (n * (1.0 - rho) / (1.0 + rho)).max(2.0);
+    let half = half / t_975(n - 1.0) * t_975(counted - 1.0) * (n / counted).sqrt();
+    Estimate { mean: plain.mean, low: plain.mean - half, high: plain.mean + half }
+}
+
+/// How far each window is like the next one: the autocorrelation at lag 1, nought where nothing varies.
+pub fn correlation_of_neighbours(windows: &[f64]) -> f64 {
+    let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
+    let all: f64 = windows.iter().map(|x| (x - mean).powi(2)).sum();
+    let next: f64 = windows.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    if all > 0.0 { next / all } else { 0.0 }
+}
+
 /// A mean and how sure it is.
 struct Spread {
     mean: f64,
@@ -69,6 +92,15 @@ pub fn saving_percent(off: &[f64], on: &[f64]) -> Option<Estimate> {
 /// How many times `a` is of `b`, from paired repeats: the geometric mean of the pairs' ratios, with the interval that Student's t gives for their
 /// logarithms. So that of `b` to `a` is its inverse, and neither reaches below zero. Pairs in which either is nothing are left out.
 pub fn ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    ratio_by(a, b, mean)
+}
+
+/// The same of windows that follow one another, by [`mean_of_windows`].
+pub fn ratio_of_windows(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    ratio_by(a, b, mean_of_windows)
+}
+
+fn ratio_by(a: &[f64], b: &[f64], mean: fn(&[f64]) -> Estimate) -> Option<Estimate> {
     let both = a.iter().zip(b).filter(|(a, b)| **a > 0.0 && **b > 0.0);
     let logs: Vec<f64> = both.map(|(a, b)| (a / b).ln()).collect();
     let log = (!logs.is_empty()).then(|| mean(&logs))?;
@@ -134,6 +166,23 @@ mod tests {
         }
         assert!(ratio(&a[..1], &b[..1]).is_some_and(|e| (e.mean, e.high) == (4.0, f64::INFINITY)));
         assert_eq!(ratio(&[0.0], &[1.0]), None);
+    }
+
+    #[test]
+    fn windows_that_are_alike_count_less() {
+        // Correlations by hand: of 1, 2, 3, 4 around 2.5 it is (0.75 − 0.25 + 0.75) / 5 = 0.25; what alternates has a negative one.
+        let (rising, alternating) = ([1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 1.0, 4.0]);
+        assert!((correlation_of_neighbours(&rising) - 0.25).abs() < 1e-12);
+        assert!((correlation_of_neighbours(&alternating) + 0.75).abs() < 1e-12);
+        assert_eq!(correlation_of_neighbours(&[5.0; 4]), 0.0);
+        // 4 · 0.75 / 1.25 = 2.4 windows: t(0.975, 1.4) = 6.6 or so instead of 3.18, and an error larger by the square root of 5/3.
+        let (plain, by_windows) = (mean(&rising), mean_of_windows(&rising));
+        assert!(by_windows.high - by_windows.mean > 1.29 * (plain.high - plain.mean), "{by_windows:?}");
+        assert_eq!(by_windows.mean, plain.mean);
+        assert_eq!(mean_of_windows(&alternating), mean(&alternating));
+        assert!(mean_of_windows(&[7.0]).high.is_infinite());
+        let over = ratio_of_windows(&rising, &[1.0; 4]).expect("pairs");
+        assert!(over.high > ratio(&rising, &[1.0; 4]).expect("pairs").high);
     }
 
     #[test]

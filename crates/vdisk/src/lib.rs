@@ -19,18 +19,19 @@
 //! A map needs no file. A model of a virtual disk asks it what an implementation that keeps nothing back would do to its file:
 //!
 //! ```
-//! use vdisk::{FileIo, Part, vhd};
+//! use vdisk::{FileIo, Part, vhd, write_through};
 //! let mut map = vhd::DynamicMap::empty(500 << 30, vhd::BLOCK_BYTES).expect("a size that VHD can have");
 //! let mut io: Vec<FileIo> = Vec::new();
-//! map.write_through(1 << 30, 4096, &mut io).expect("within the disk");
+//! write_through(&mut map, 1 << 30, 4096, &mut io).expect("within the disk");
 //! // First touch of a block of 2 MiB: its bitmap, the payload, the footer behind it, then the entry of the table.
 //! assert_eq!(io.iter().map(|io| io.part).collect::<Vec<_>>(), [Part::Bitmap, Part::Payload, Part::Footer, Part::Table]);
 //! io.clear();
-//! map.write_through((1 << 30) + 8192, 4096, &mut io).expect("within the disk");
+//! write_through(&mut map, (1 << 30) + 8192, 4096, &mut io).expect("within the disk");
 //! assert_eq!(io.len(), 1); // The block is there: payload alone, on a multiple of 512 bytes and not of 4,096.
 //! assert_eq!(io[0].at % 4096 != 0, true);
 //! ```
 
+mod count;
 mod error;
 mod extent;
 mod image;
@@ -40,6 +41,7 @@ pub mod nbd;
 pub mod vhd;
 pub mod vhdx;
 
+pub use count::write_through;
 pub use error::VdiskError;
 pub use extent::{Extent, Extents, FileIo, Part, Source, Step};
 pub use image::{Access, Compacted, Findings, Format, Image, ParentLink, copy, open_file};

@@ -1,11 +1,12 @@
 //! The claims of the published experiment, in its order, against what was measured.
 
+use super::beyond;
 use super::model::Ran;
-use super::model::course::{ArrayWindow, Course, Growth, LuWindow, ServerWindow, Which};
+use super::model::course::{ArrayWindow, Course, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
 use crate::report::Claim;
 use crate::sanboot::claims::Bound;
-use crate::stats::{Estimate, mean, ratio};
+use crate::stats::{Estimate, mean_of_windows, ratio_of_windows};
 use crate::vaai::Verdict;
 
 /// A claim that was judged.
@@ -29,10 +30,8 @@ const RESPONSE_MS_MAX: f64 = 50.0;
 const QUEUE_PER_SPINDLE: f64 = 1.5;
 /// Of a share in percent: so many points.
 const MATERIAL_POINTS: f64 = 5.0;
-/// Nothing else is hurt when a pool is full: a read takes no longer than it did, but for what one window differs from another.
-const READ_WHILE_FULL_PERCENT: f64 = 150.0;
 
-fn judged(
+pub(super) fn judged(
     (name, unit): (&'static str, &'static str),
     published: impl Into<Option<&'static str>>,
     bound: Bound,
@@ -49,18 +48,24 @@ pub(super) struct Runs<'a> {
     pub(super) dynamic: Option<&'a Course>,
     pub(super) fixed: Option<&'a Course>,
     pub(super) cached: Option<&'a Course>,
+    pub(super) vhdx: Option<&'a Course>,
 }
 
 impl<'a> Runs<'a> {
     pub(super) fn of(ran: &'a Ran) -> Runs<'a> {
         let find = |which: Which| ran.courses.iter().find(|course| course.which == which);
-        Runs { dynamic: find(Which::DYNAMIC), fixed: find(Which::FIXED), cached: find(Which::CACHED) }
+        Runs {
+            dynamic: find(Which::DYNAMIC),
+            fixed: find(Which::FIXED),
+            cached: find(Which::CACHED),
+            vhdx: find(Which::VHDX),
+        }
     }
 }
 
 /// The mean of a series with its interval over the windows.
 pub(super) fn level(series: &[f64]) -> Option<Estimate> {
-    (!series.is_empty()).then(|| mean(series))
+    (!series.is_empty()).then(|| mean_of_windows(series))
 }
 
 /// How much larger `a` is than `b`, window by window.
@@ -105,8 +110,14 @@ pub(super) fn judge(scenario: &Fileserver, ran: &Ran) -> Vec<Judged> {
     if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
         out.extend(write_cache(fixed, cached));
     }
-    out.extend(ran.growths.iter().flat_map(growth));
+    out.extend(beyond::claims(ran));
     out
+}
+
+/// By how many percent `a` is less than `b`, window by window.
+pub(super) fn below(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let over = ratio_of_windows(a, b)?;
+    Some(Estimate { mean: 1.0 - over.mean, low: 1.0 - over.high, high: 1.0 - over.low }.scaled(100.0))
 }
 
 fn near(published: f64) -> Bound {
@@ -117,13 +128,11 @@ fn near(published: f64) -> Bound {
 fn throughput(scenario: &Fileserver, dynamic: &Course, fixed: &Course) -> Vec<Judged> {
     let p = &scenario.published;
     let (d, f) = (tool(dynamic), tool(fixed));
-    let slower = ratio(&d, &f).map(|e| Estimate { mean: 1.0 - e.mean, low: 1.0 - e.high, high: 1.0 - e.low });
-    let percent = slower.map(|e| e.scaled(100.0));
     let mut first = judged(
         ("Throughput: dynamic below fixed", "%"),
         "about 6 %",
         Bound::Within(2.0, 12.0),
-        percent,
+        below(&d, &f),
         "throughput",
     );
     first.note = Some("the cost of an I/O of a dynamic disk is calibrated to it".into());
@@ -299,8 +308,9 @@ fn state(dynamic: &Course, fixed: &Course) -> Vec<Judged> {
     let of = |series: Vec<f64>| level(&series);
     let most = |list: &[f64]| list.iter().copied().fold(0.0, f64::max);
     let (busy, idle) = (of(fixed.of_array(controller(0))), of(fixed.of_array(controller(1))));
-    // The least and the most of both runs, as the published range.
-    let both: Vec<f64> = [dynamic, fixed].map(|c| c.of_array(|w| of_groups(&w.drive_percent))).concat();
+    // Of both runs, window by window, for the published range is that of both.
+    let [d, f] = [dynamic, fixed].map(|c| c.of_array(|w| of_groups(&w.drive_percent)));
+    let both: Vec<f64> = d.iter().zip(&f).map(|(d, f)| (d + f) / 2.0).collect();
     let headroom = busy.map(|e| Estimate { mean: 100.0 / e.mean, low: 100.0 / e.high, high: 100.0 / e.low });
     let mut room = judged(
         ("Headroom by controller 0, the busiest resource", "times"),
@@ -351,7 +361,7 @@ fn state(dynamic: &Course, fixed: &Course) -> Vec<Judged> {
 
 fn write_cache(fixed: &Course, cached: &Course) -> Vec<Judged> {
     let than = |a: Vec<f64>, b: Vec<f64>| {
-        let over = ratio(&a, &b);
+        let over = ratio_of_windows(&a, &b);
         over.map(|e| Estimate { mean: e.mean - 1.0, low: e.low - 1.0, high: e.high - 1.0 }.scaled(100.0))
     };
     let within = Bound::Within(-5.0, 5.0);
@@ -369,79 +379,6 @@ fn write_cache(fixed: &Course, cached: &Course) -> Vec<Judged> {
             Bound::Within(-MATERIAL_PERCENT, MATERIAL_PERCENT),
             than(cached.of_servers(|w| w.read_ms), fixed.of_servers(|w| w.read_ms)),
             "cache_response",
-        ),
-    ]
-}
-
-/// What a read took while writes were refused, against before: in percent.
-pub(super) fn reads_while_full(growth: &Growth) -> Option<Estimate> {
-    let (first, _) = growth.refused_s?;
-    let time = |from: f64, to: f64| -> Vec<f64> {
-        let inside = growth.windows.iter().filter(|w| w.at_s > from && w.at_s <= to && w.read_ms > 0.0);
-        inside.map(|w| w.read_ms).collect()
-    };
-    let (before, while_full) = (time(5.0, first), time(first, growth.expanded_s));
-    let (before, while_full) = (level(&before)?, level(&while_full)?);
-    Some(Estimate::exact(100.0 * while_full.mean / before.mean))
-}
-
-fn growth(growth: &Growth) -> Vec<Judged> {
-    let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
-    let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
-    let exact = |value: f64| Some(Estimate::exact(value));
-    let over = growth.promised_bytes as f64 / growth.pool_bytes.max(1) as f64;
-    let grown = growth.grown_blocks as f64 * 2.0 / growth.windows.len().max(1) as f64;
-    if growth.name == "in_time" {
-        let mut first = judged(
-            ("A pool expanded in time: writes refused", "writes"),
-            "not tested",
-            Bound::AtMost(0.0),
-            exact(refused as f64),
-            "growth_in_time",
-        );
-        first.note = Some(format!(
-            "LUs promise {over:.2} times what the pool has; the virtual disk grows {grown:.0} MiB/s"
-        ));
-        let stalls = growth.windows.iter().filter(|w| w.read_mb_per_s + w.write_mb_per_s <= 0.0).count();
-        return vec![
-            first,
-            judged(
-                ("A pool expanded in time: seconds without I/O", "s"),
-                "not tested",
-                Bound::AtMost(0.0),
-                exact(stalls as f64),
-                "growth_in_time",
-            ),
-        ];
-    }
-    let mut reads = judged(
-        ("A full pool: time of a read meanwhile, of what it was", "%"),
-        "not tested",
-        Bound::AtMost(READ_WHILE_FULL_PERCENT),
-        reads_while_full(growth),
-        "growth_full",
-    );
-    let silent = growth.windows.iter().filter(|w| w.refused > 0 && w.read_mb_per_s <= 0.0).count();
-    reads.note = Some(format!(
-        "none failed; but for {silent} s no client asked: a quarter of the server's memory was full of what could not be written, and all workers waited to write"
-    ));
-    vec![
-        judged(
-            ("A pool that fills up: said before the first write is refused", "s"),
-            "not tested",
-            Bound::Above(0.0),
-            growth
-                .refused_s
-                .and_then(|(first, _)| growth.warned_s.map(|warned| Estimate::exact(first - warned))),
-            "growth_full",
-        ),
-        reads,
-        judged(
-            ("A full pool: writes refused from 2 s after it was expanded", "writes"),
-            "not tested",
-            Bound::AtMost(0.0),
-            growth.refused_s.map(|_| Estimate::exact(after.map(|w| w.refused).sum::<u64>() as f64)),
-            "growth_full",
         ),
     ]
 }

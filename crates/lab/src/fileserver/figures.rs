@@ -3,18 +3,19 @@
 //! Panels stand for the published figures: throughput; of both comparisons array reads and writes in MB/s and IOPS, seconds per read and write, queue,
 //! processors, memory, network; and the host's processors and memory: 23.
 
+use super::beyond;
 use super::claims::{Judged, Runs, controller, level, more, of_groups, tool};
 use super::model::Ran;
-use super::model::course::{ArrayWindow, Course, Growth, HostWindow, LuWindow, ServerWindow, Which};
+use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
 use crate::report::{Axis, Figure, Mark, Panel, Series, Span};
 use crate::stats::Estimate;
 use crate::vaai::plain;
 
 /// A panel: its id, its title, its axis.
-type PanelOf<'a, T> = (&'a str, &'a str, (&'a str, &'a str), fn(&T) -> f64);
+pub(super) type PanelOf<'a, T> = (&'a str, &'a str, (&'a str, &'a str), fn(&T) -> f64);
 
-fn axis(label: &str, unit: &str) -> Axis {
+pub(super) fn axis(label: &str, unit: &str) -> Axis {
     Axis { label: label.into(), unit: unit.into(), log: false }
 }
 
@@ -23,6 +24,7 @@ fn color(which: Which) -> &'static str {
     match which {
         Which::DYNAMIC => "orange",
         Which::FIXED => "blue",
+        Which::VHDX => "purple",
         _ => "green",
     }
 }
@@ -43,7 +45,7 @@ pub(super) fn figures(scenario: &Fileserver, ran: &Ran, judged: &[Judged]) -> Ve
         out.push(response("cache_response", &[fixed, cached], scenario));
         out.push(servers("cache_servers", &[fixed, cached], scenario));
     }
-    out.extend(ran.growths.iter().map(growth));
+    out.extend(beyond::figures(scenario, ran));
     out
 }
 
@@ -93,14 +95,14 @@ fn throughput(scenario: &Fileserver, ran: &Ran) -> Figure {
 }
 
 /// A line whose band goes from the least to the most of the four servers.
-fn band(at_s: f64, values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
+pub(super) fn band(at_s: f64, values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let count = values.clone().count().max(1) as f64;
     let mean = values.clone().sum::<f64>() / count;
     let (low, high) = values.fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), v| (l.min(v), h.max(v)));
     vec![at_s, mean, low.min(mean), high]
 }
 
-fn timeline(
+pub(super) fn timeline(
     id: &str,
     title: String,
     scenario: &Fileserver,
@@ -126,7 +128,7 @@ fn timeline(
     }
 }
 
-fn panels<T>(of: &[PanelOf<'_, T>]) -> Vec<Panel> {
+pub(super) fn panels<T>(of: &[PanelOf<'_, T>]) -> Vec<Panel> {
     let panel = |(id, title, (label, unit), _): &PanelOf<'_, T>| Panel {
         id: (*id).into(),
         title: (*title).into(),
@@ -135,7 +137,7 @@ fn panels<T>(of: &[PanelOf<'_, T>]) -> Vec<Panel> {
     of.iter().map(panel).collect()
 }
 
-fn lines<T>(
+pub(super) fn lines<T>(
     courses: &[&Course],
     of: &[PanelOf<'_, T>],
     points: impl Fn(&Course, fn(&T) -> f64) -> Vec<Vec<f64>>,
@@ -223,9 +225,10 @@ fn servers(id: &str, courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
 }
 
 fn host(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
-    let of: [PanelOf<'_, HostWindow>; 2] = [
+    let of: [PanelOf<'_, HostWindow>; 3] = [
         ("logical", "Processors of the host", ("logical processors", "%"), |w| w.logical_percent),
         ("root", "Of that, the root partition", ("root virtual processors", "%"), |w| w.root_percent),
+        ("memory", "Memory of the host", ("not the servers'", "MB"), |w| w.available_mb),
     ];
     let points = |course: &Course, value: fn(&HostWindow) -> f64| {
         course.hosts.iter().map(|w| vec![w.at_s, value(w)]).collect()
@@ -237,7 +240,8 @@ fn host(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     );
     let mut figure = timeline("host", title, scenario, panels(&of), lines(courses, &of, points));
     figure.note = Some(
-        "Memory of the host is not modelled: the servers have 8 GB of its 32 GB from the beginning to the end, in every configuration.".into(),
+        "Memory of the host by arithmetic: its servers have theirs from beginning to end, in every configuration; the root partition's is not modelled."
+            .into(),
     );
     figure
 }
@@ -268,51 +272,4 @@ fn busy(courses: &[&Course; 2], scenario: &Fileserver, judged: &[Judged]) -> Fig
     figure.marks =
         vec![mark("controller", 61.0), mark("drives", 42.5), mark("queue", 15.0), mark("pending", 11.0)];
     figure
-}
-
-fn growth(growth: &Growth) -> Figure {
-    let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
-    let title = match (growth.name, refused) {
-        ("in_time", 0) => {
-            "A pool that is expanded while its disks grow: nothing stops, nothing is refused".into()
-        }
-        (_, 0) => "The pool was not full before the end".into(),
-        (_, count) => {
-            format!("A full pool refuses {count} writes and nothing else; expanded, it takes them again")
-        }
-    };
-    let of: [PanelOf<'_, super::model::course::GrowthWindow>; 4] = [
-        ("read", "Read by clients", ("reads", "MB/s"), |w| w.read_mb_per_s),
-        ("write", "Written by clients", ("writes", "MB/s"), |w| w.write_mb_per_s),
-        ("used", "The pool", ("used", "%"), |w| w.used_percent),
-        ("refused", "Writes refused", ("refused per second", ""), |w| w.refused as f64),
-    ];
-    let line = |(id, _, _, value): &PanelOf<'_, super::model::course::GrowthWindow>| Series {
-        name: "one server".into(),
-        color: "orange",
-        points: growth.windows.iter().map(|w| vec![w.at_s, value(w)]).collect(),
-        panel: Some((*id).into()),
-    };
-    let end = growth.windows.last().map_or(0.0, |w| w.at_s);
-    let mut phases = vec![];
-    let full_from = growth.refused_s.map_or(growth.expanded_s, |(first, _)| first);
-    if growth.expanded_s.is_finite() {
-        phases.push(Span { name: "one group".into(), from: 0.0, to: full_from });
-        if full_from < growth.expanded_s {
-            phases.push(Span { name: "full".into(), from: full_from, to: growth.expanded_s });
-        }
-        phases.push(Span { name: "two groups".into(), from: growth.expanded_s, to: end });
-    }
-    Figure {
-        id: format!("growth_{}", growth.name),
-        title,
-        subtitle: Some("One server, everything that is written lies where nothing has been yet".into()),
-        kind: "timeline",
-        x: axis("time", "s"),
-        y: axis("", ""),
-        series: of.iter().map(line).collect(),
-        phases,
-        panels: panels(&of),
-        ..Figure::default()
-    }
 }

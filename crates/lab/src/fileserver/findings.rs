@@ -1,8 +1,9 @@
 //! What the runs say of bottlenecks, with the resource that each comes from.
 
+use super::beyond;
 use super::claims::{Runs, controller, level, of_groups};
 use super::model::Ran;
-use super::model::course::{Course, Growth};
+use super::model::course::Course;
 use super::scenario::Fileserver;
 use crate::report::Finding;
 
@@ -13,12 +14,12 @@ const QUEUE_PER_SPINDLE_MAX: f64 = 2.0;
 /// With one server, 1/(1 − 0.7) is more than three times the response of an idle one.
 const UTILISATION_PERCENT_MAX: f64 = 70.0;
 
-fn value(series: Vec<f64>) -> f64 {
+pub(super) fn value(series: Vec<f64>) -> f64 {
     level(&series).map_or(0.0, |e| e.mean)
 }
 
 /// A resource and how much of it is used, in percent.
-fn resources(scenario: &Fileserver, course: &Course) -> Vec<(&'static str, f64)> {
+pub(super) fn resources(scenario: &Fileserver, course: &Course) -> Vec<(&'static str, f64)> {
     let net = f64::from(scenario.client.gbit) * 125.0;
     let one_way = value(course.of_servers(|w| w.received_mb_per_s.max(w.sent_mb_per_s)));
     vec![
@@ -39,7 +40,7 @@ pub(super) fn findings(scenario: &Fileserver, ran: &Ran) -> Vec<Finding> {
         out.push(headroom(scenario, course));
         out.push(idle(course));
     }
-    out.extend(ran.growths.iter().filter_map(full));
+    out.extend(beyond::findings(scenario, ran));
     out
 }
 
@@ -90,7 +91,7 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
     checks.into_iter().map(finding).collect()
 }
 
-fn busiest(scenario: &Fileserver, course: &Course) -> (&'static str, f64) {
+pub(super) fn busiest(scenario: &Fileserver, course: &Course) -> (&'static str, f64) {
     let all = resources(scenario, course);
     all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("nothing", 0.0))
 }
@@ -132,20 +133,4 @@ fn idle(course: &Course) -> Finding {
         consequence: "The headroom is that of one controller.".into(),
         r#try: Some("Two of the four data LUs on each controller.".into()),
     }
-}
-
-fn full(growth: &Growth) -> Option<Finding> {
-    let (first, last) = growth.refused_s?;
-    let count: u64 = growth.windows.iter().map(|w| w.refused).sum();
-    Some(Finding {
-        resource: "pool".into(),
-        evidence: format!(
-            "full at {first:.0} s: {count} writes refused until {last:.0} s; a second group came at {:.0} s",
-            growth.expanded_s
-        ),
-        threshold: Some("a write that needs a page of a full pool fails: SPACE ALLOCATION FAILED, WRITE PROTECT".into()),
-        source: Some("SBC-4, thin provisioning".into()),
-        consequence: "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop; when that is full, clients wait, readers among them.".into(),
-        r#try: Some("Add a group when the pool warns, not when it is full.".into()),
-    })
 }

@@ -5,6 +5,7 @@
 //!    └── scenario
 //! ```
 
+mod beyond;
 mod claims;
 mod figures;
 mod findings;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::claims::Judged;
+use super::claims::{Judged, controller, of_groups};
 use super::model::Ran;
-use super::model::course::{Course, Growth};
+use super::model::course::{Course, Growth, RampStep, ServerWindow};
 use super::scenario::Fileserver;
 
 /// What a run found. Field names are part of the interface.
@@ -19,6 +19,7 @@ pub(super) struct Results<'a> {
     quick: bool,
     checks: Vec<Check<'a>>,
     courses: &'a [Course],
+    ramp: &'a [RampStep],
     growths: &'a [Growth],
 }
 
@@ -60,6 +61,7 @@ impl<'a> Results<'a> {
             quick,
             checks: judged.iter().map(check).collect(),
             courses: &ran.courses,
+            ramp: &ran.ramp,
             growths: &ran.growths,
         }
     }
@@ -95,16 +97,18 @@ pub(super) fn servers_csv(courses: &[Course]) -> String {
 
 /// A line for each interval of the host.
 pub(super) fn host_csv(courses: &[Course]) -> String {
-    let mut out =
-        String::from("configuration,time_s,logical_processor_percent,root_virtual_processor_percent\n");
+    let mut out = String::from(
+        "configuration,time_s,logical_processor_percent,root_virtual_processor_percent,available_mb\n",
+    );
     for (course, w) in courses.iter().flat_map(|c| c.hosts.iter().map(move |w| (c, w))) {
         let _ = writeln!(
             out,
-            "\"{}\",{:.1},{:.3},{:.3}",
+            "\"{}\",{:.1},{:.3},{:.3},{:.1}",
             course.which.name(),
             w.at_s,
             w.logical_percent,
-            w.root_percent
+            w.root_percent,
+            w.available_mb
         );
     }
     out
@@ -135,6 +139,37 @@ pub(super) fn array_csv(courses: &[Course]) -> String {
                 window.pending_percent,
                 of(&window.drive_percent, lu),
                 of(&window.group_queue, lu)
+            );
+        }
+    }
+    out
+}
+
+/// A line for each window of each number of servers.
+pub(super) fn ramp_csv(ramp: &[RampStep]) -> String {
+    let mut out = String::from(
+        "controllers,servers,time_s,tool_mb_per_s,s_per_read,s_per_write,controller0_percent,controller1_percent,drive_percent,logical_processor_percent\n",
+    );
+    for step in ramp {
+        let of = |number: usize| step.course.of_array(controller(number));
+        let (first, second) = (of(0), of(1));
+        let drives = step.course.of_array(|w| of_groups(&w.drive_percent));
+        for (n, (host, array)) in step.course.hosts.iter().zip(&step.course.arrays).enumerate() {
+            let of = |value: fn(&ServerWindow) -> f64| host.servers.iter().map(value).sum::<f64>();
+            let count = host.servers.len().max(1) as f64;
+            let _ = writeln!(
+                out,
+                "{},{},{:.1},{:.4},{:.6},{:.6},{:.3},{:.3},{:.3},{:.3}",
+                step.owners,
+                step.servers,
+                array.at_s,
+                of(|w| w.tool_mb_per_s),
+                of(|w| w.read_ms) / count / 1e3,
+                of(|w| w.write_ms) / count / 1e3,
+                first[n],
+                second[n],
+                drives[n],
+                host.logical_percent
             );
         }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::claims::judge;
 use super::figures::figures;
-use super::model::{self, Ran};
+use super::model::{self, Ran, Said};
 use super::report::{self, Finished, verdict};
 use super::results::{self, Results};
 use super::scenario::Fileserver;
@@ -17,9 +17,6 @@ use crate::progress::Progress;
 use crate::report::{DataFile, Doubt, write_report, write_results};
 use crate::verify::{FileserverOptions, Options};
 
-/// Making the arrays, three configurations, two pools that grow.
-const STEPS: u64 = 6;
-
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &FileserverOptions) -> Result<bool> {
     let (scenario, text) = Fileserver::load(options.scenario.as_deref())?;
@@ -27,8 +24,11 @@ pub(crate) fn verify(options: &Options, own: &FileserverOptions) -> Result<bool>
     let stop = Stop::on_signals()?;
     let (watch, from) = (Watch::start(), Instant::now());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let progress = Progress::new(STEPS);
-    let ran = model::run(&scenario, (options.seed, threads), &stop, |text| progress.step(text))?;
+    let progress = Progress::new(model::runs(&scenario) as u64);
+    let ran = model::run(&scenario, (options.seed, threads), &stop, |said| match said {
+        Said::Begins(text) => progress.step(&text),
+        Said::Passed(text) => progress.note(&text),
+    })?;
     progress.end();
     // What others did with the machine meanwhile changes no result: time is virtual.
     let (machine, _) = watch.end();
@@ -57,7 +57,9 @@ fn doubts(ran: &Ran, quick: bool) -> Vec<Doubt> {
     if ran.stopped {
         out.push(Doubt {
             text: "The run was stopped before its end.".into(),
-            effect: Some("Only what was done is shown.".into()),
+            effect: Some(
+                "What was counted until then is shown; runs have different lengths, or are missing.".into(),
+            ),
         });
     }
     if quick {
@@ -86,6 +88,7 @@ fn write_series(out: &Path, ran: &Ran) -> Result<Vec<DataFile>> {
             "every LU, group and controller in every interval",
             results::array_csv(&ran.courses),
         )?,
+        put("ramp.csv", "more and more servers, window by window", results::ramp_csv(&ran.ramp))?,
         put("growth.csv", "a pool that grows, second by second", results::growth_csv(&ran.growths))?,
     ])
 }

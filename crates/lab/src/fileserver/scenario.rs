@@ -29,6 +29,8 @@ pub(super) struct Fileserver {
     pub(super) host: Host,
     pub(super) server: Server,
     pub(super) client: Client,
+    pub(super) ramp: Ramp,
+    quick_ramp: QuickRamp,
     pub(super) growth: Growth,
     quick_growth: QuickGrowth,
 }
@@ -91,8 +93,10 @@ pub(super) struct Controller {
 #[serde(deny_unknown_fields)]
 pub(super) struct Host {
     pub(super) cores: u32,
+    pub(super) memory: Size,
     pub(super) io: Time,
     pub(super) dynamic_io: Time,
+    pub(super) vhdx_io: Time,
     pub(super) lookup: Time,
 }
 
@@ -101,6 +105,7 @@ pub(super) struct Host {
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
     pub(super) cores: u32,
+    pub(super) memory: Size,
     pub(super) cache: Size,
     pub(super) request: Time,
     pub(super) per_kib: Time,
@@ -121,6 +126,36 @@ pub(super) struct Client {
     pub(super) folder: Time,
     pub(super) file: Time,
     pub(super) per_kib: Time,
+}
+
+/// More and more servers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ramp {
+    pub(super) servers: Vec<u32>,
+    pub(super) spread_servers: Vec<u32>,
+    pub(super) per_host: u32,
+    seconds: u32,
+    from: Time,
+    every: Time,
+}
+
+impl Ramp {
+    /// What is counted of a step, and when.
+    pub(super) fn run(&self) -> Run {
+        Run { seconds: self.seconds, from: self.from, server_every: self.every, array_every: self.every }
+    }
+}
+
+/// What of it is different in the quick form.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickRamp {
+    servers: Vec<u32>,
+    spread_servers: Vec<u32>,
+    seconds: u32,
+    from: Time,
+    every: Time,
 }
 
 /// Growth during the run.
@@ -159,7 +194,9 @@ impl Fileserver {
     pub(super) fn quick(self) -> Fileserver {
         let q = self.quick_growth;
         let growth = Growth { seconds: q.seconds, expand_at: q.expand_at, free: q.free, ..self.growth };
-        Fileserver { run: self.quick, growth, ..self }
+        let QuickRamp { servers, spread_servers, seconds, from, every } = self.quick_ramp.clone();
+        let ramp = Ramp { servers, spread_servers, seconds, from, every, ..self.ramp };
+        Fileserver { run: self.quick, growth, ramp, ..self }
     }
 
     fn check(&self, path: &str) -> Result<(), ScenarioError> {
@@ -187,6 +224,24 @@ impl Fileserver {
                     "counts two windows of the array at least, each of whole intervals of the servers of 100 ms at least",
                 );
             }
+        }
+        let steps = [&self.ramp.servers, &self.ramp.spread_servers];
+        let steps = steps.into_iter().chain([&self.quick_ramp.servers, &self.quick_ramp.spread_servers]);
+        let (many, few) = (self.ramp.seconds, self.quick_ramp.seconds);
+        let everies = [(self.ramp.every.0, many), (self.quick_ramp.every.0, few)];
+        let counts = |(every, seconds): (Duration, u32)| {
+            every >= Duration::from_millis(100) && every * 2 <= Duration::from_secs(seconds.into())
+        };
+        if steps.flatten().any(|servers| !(1..=64).contains(servers))
+            || !everies.into_iter().all(counts)
+            || many.max(few) > 86_400
+            || self.ramp.per_host == 0
+        {
+            return wrong(
+                path,
+                "ramp",
+                "has steps of 1 to 64 servers, one on a host at least, and counts two windows of 100 ms at least",
+            );
         }
         self.check_hardware(path)
     }
@@ -230,7 +285,12 @@ impl Fileserver {
             return wrong(path, "client.gbit", "is 1, 10, 25, 40 or 100");
         }
         let (h, c) = (&self.host, &self.client);
-        let costs = [h.io, h.dynamic_io, h.lookup, s.request, s.per_kib, c.folder, c.file, c.per_kib];
+        let most = self.ramp.per_host.max(self.published.servers);
+        if s.memory.0.saturating_mul(most.into()) > h.memory.0 || s.cache.0 > s.memory.0 {
+            return wrong(path, "host.memory", "is what its servers have, at least, and theirs their cache");
+        }
+        let costs =
+            [h.io, h.dynamic_io, h.vhdx_io, h.lookup, s.request, s.per_kib, c.folder, c.file, c.per_kib];
         let costs = costs.iter().chain([&self.controller.command, &self.controller.per_kib]);
         if costs.into_iter().any(|t| t.0 > Duration::from_secs(1)) {
             return wrong(

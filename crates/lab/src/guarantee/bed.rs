@@ -126,7 +126,7 @@ impl Bed {
 /// A session of a VM's host, for this VM alone.
 pub(super) fn session(started: &Started, vm: usize) -> Result<LocalSession> {
     let isid = [0, 0, 0, 0, 0, (vm % LUS_PER_HOST) as u8];
-    let opened = started.port.open(&initiator(vm / LUS_PER_HOST), isid);
+    let opened = started.port().open(&initiator(vm / LUS_PER_HOST), isid);
     opened.map_err(|e| anyhow::anyhow!("VM {vm}: its host is refused: {e:?}"))
 }
 

@@ -81,7 +81,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Resu
                 targets.push(match &started {
                     Some(started) => Target::Lu(
                         started
-                            .port
+                            .port()
                             .open(&initiator(which.lu_of(server)), [0; 6])
                             .map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?,
                     ),

@@ -7,7 +7,7 @@ use super::table::{Layout, Table};
 use super::{FOOTER_BYTES, Footer, Kind, LEN_BYTES_MAX, SECTOR_BYTES};
 use crate::extent::push;
 use crate::map::{Move, plan_moves};
-use crate::{Extents, FileIo, Grant, Map, Part, Source, Step, VdiskError, Wait};
+use crate::{Extents, Grant, Map, Part, Source, Step, VdiskError, Wait};
 
 /// Bitmaps in memory that nothing hinders from being read again: 8 MiB of them for blocks of 2 MiB.
 const BITMAPS_MAX: usize = 16 << 10;
@@ -90,43 +90,6 @@ impl DynamicMap {
 
     fn is_differencing(&self) -> bool {
         self.footer.kind == Kind::Differencing
-    }
-
-    /// What an implementation that keeps nothing back does to the file for one write: the bitmap and the footer of each new block and its entry of the
-    /// table with the payload, and bits of the bitmap where the image is a differencing one. Appends to `out`; the map remembers.
-    pub fn write_through(&mut self, at: u64, len: u64, out: &mut Vec<FileIo>) -> Result<(), VdiskError> {
-        let mut extents = Extents::new();
-        loop {
-            extents.clear();
-            match self.write(at, len, &mut extents) {
-                Ok(()) => break,
-                Err(Wait::Block(block)) => {
-                    let grant = self.reserve(block)?;
-                    self.place(grant);
-                }
-                // A model has no file: what was never written has no sectors here.
-                Err(Wait::Load { at, len }) => self.load(at, &vec![0; len as usize])?,
-                Err(Wait::Error(error)) => return Err(error),
-            }
-        }
-        self.written(at, len);
-        let steps = self.commit()?;
-        self.committed();
-        let metadata = |wanted: fn(Part) -> bool| {
-            steps.iter().filter_map(move |step| match step {
-                Step::Write { part, at, bytes } if wanted(*part) => {
-                    Some(FileIo { part: *part, at: *at, len: bytes.len() as u64 })
-                }
-                _ => None,
-            })
-        };
-        out.extend(metadata(|part| part == Part::Bitmap));
-        out.extend(extents.iter().filter_map(|extent| match extent.source {
-            Source::File(at) => Some(FileIo { part: Part::Payload, at, len: extent.len }),
-            Source::Zeros | Source::Parent => None,
-        }));
-        out.extend(metadata(|part| part != Part::Bitmap));
-        Ok(())
     }
 
     /// Calls `f` for each block of a range with its number, the first byte on the disk, the bytes before it in the block, and the length.
@@ -411,7 +374,7 @@ mod tests {
 
     fn parts(map: &mut DynamicMap, at: u64, len: u64) -> Vec<(Part, u64)> {
         let mut io = Vec::new();
-        map.write_through(at, len, &mut io).expect("room");
+        crate::write_through(map, at, len, &mut io).expect("room");
         io.iter().map(|io| (io.part, io.len)).collect()
     }
 

@@ -2,13 +2,14 @@
 
 use world::Drive;
 
-use super::header::{HEADERS_AT, Header};
+use super::header::{HEADERS_AT, Header, Headers};
 use super::metadata::Metadata;
+use super::open::fresh_guids;
 use super::region::{REGION_TABLES_AT, Region, Regions};
 use super::table::{Shape, State, Table};
-use super::{BLOCK_BYTES, Guid, LEN_BYTES_MAX, MIB, PAGE_BYTES};
+use super::{BLOCK_BYTES, Guid, LEN_BYTES_MAX, MIB, PAGE_BYTES, VhdxMap};
 use crate::image::take_steps;
-use crate::{Part, Step, VdiskError};
+use crate::{Map, Part, Step, VdiskError};
 
 /// What every file begins with, and who made it.
 const IDENTITY: &[u8; 8] = b"vhdxfile";
@@ -103,8 +104,8 @@ impl NewVhdx {
         Ok(())
     }
 
-    /// What is written to an empty file, and how long it is then. A power cut before the end leaves no image; nothing was in it.
-    pub fn steps(&self) -> Result<(u64, Vec<Step>), VdiskError> {
+    /// Where things lie, and the table: of a fixed image with all blocks in it.
+    fn plan(&self) -> Result<(Regions, Table), VdiskError> {
         self.check()?;
         let shape = Shape {
             len_bytes: self.len_bytes,
@@ -116,25 +117,52 @@ impl NewVhdx {
         let table_len = shape.table_bytes().next_multiple_of(MIB) as u32;
         let regions =
             Regions { table: Region { at: TABLE_AT, len: table_len }, metadata: METADATA, others: vec![] };
-        let blocks_at = regions.table.end();
-        let mut end = blocks_at;
-        let write = |part, at, bytes: Vec<u8>| Step::Write { part, at, bytes };
-        let mut steps = Vec::new();
         let mut table = Table::empty(shape);
         if self.fixed {
+            let blocks_at = regions.table.end();
             (0..shape.blocks())
                 .for_each(|block| table.set(block, State::Full(blocks_at + block * shape.block_bytes)));
+        }
+        Ok((regions, table))
+    }
+
+    fn header(&self, sequence: u64) -> Header {
+        let [file_write, data_write, _] = self.ids;
+        let (log_at, log_len) = (LOG.at, LOG.len);
+        Header { sequence, file_write, data_write, log: Guid::ZERO, log_at, log_len }
+    }
+
+    /// The map of the new image, as if it had just been opened to be written: for models, which have no file.
+    pub fn map(&self) -> Result<VhdxMap, VdiskError> {
+        let (regions, mut table) = self.plan()?;
+        // What a new file has is in it already.
+        table.take_dirty();
+        let headers = [1, 2].map(|sequence| Ok(self.header(sequence)));
+        let headers = Headers::choose(headers)?;
+        let reserved = regions.ranges().chain([(LOG.at, LOG.end())]).collect();
+        let mut map = VhdxMap::new(table.shape(), table, regions.table.at, headers, reserved);
+        map.fresh_guids = fresh_guids(0, &map.headers.current);
+        map.stays_allocated = self.fixed;
+        map.begin()?;
+        Ok(map)
+    }
+
+    /// What is written to an empty file, and how long it is then. A power cut before the end leaves no image; nothing was in it.
+    pub fn steps(&self) -> Result<(u64, Vec<Step>), VdiskError> {
+        let (regions, table) = self.plan()?;
+        let shape = table.shape();
+        let mut end = regions.table.end();
+        if self.fixed {
             end += shape.blocks() * shape.block_bytes;
         }
+        let write = |part, at, bytes: Vec<u8>| Step::Write { part, at, bytes };
+        let mut steps = Vec::new();
         let table_pages = (0..shape.table_bytes() / PAGE_BYTES).flat_map(|page| table.page(page));
         steps.push(write(Part::Table, TABLE_AT, table_pages.collect()));
         steps.push(write(Part::Header, METADATA.at, self.metadata().encode()?));
         steps.extend(REGION_TABLES_AT.map(|at| write(Part::Header, at, regions.encode())));
         for (at, sequence) in HEADERS_AT.into_iter().zip(1..) {
-            let [file_write, data_write, _] = self.ids;
-            let (log_at, log_len) = (LOG.at, LOG.len);
-            let header = Header { sequence, file_write, data_write, log: Guid::ZERO, log_at, log_len };
-            steps.push(write(Part::Header, at, header.encode()));
+            steps.push(write(Part::Header, at, self.header(sequence).encode()));
         }
         let mut identity = IDENTITY.to_vec();
         identity.extend(CREATOR.encode_utf16().flat_map(u16::to_le_bytes));

@@ -15,6 +15,7 @@ use crate::{Extents, Grant, Map, Part, Source, Step, VdiskError, Wait};
 const BITMAP_PAGES_MAX: usize = 4096;
 
 /// The map of a VHDX.
+#[derive(Clone, Debug)]
 pub struct VhdxMap {
     pub(super) shape: Shape,
     pub(super) table: Table,

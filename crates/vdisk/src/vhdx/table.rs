@@ -105,6 +105,10 @@ impl Table {
         Table { shape, entries: entries.collect(), dirty: BTreeSet::new() }
     }
 
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
     pub(super) fn get(&self, block: u64) -> State {
         let entry = self.entries[self.shape.index(block)];
         match (entry & 7, place(entry)) {

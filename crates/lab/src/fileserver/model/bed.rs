@@ -11,7 +11,7 @@ use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning,
     VolumeConfig,
 };
-use array::{Config, DriveSpec, Lun};
+use array::{Config, DriveSpec, LocalSession, Lun};
 use block::Pieces;
 use scsi::Status;
 use world::{Buf, World};
@@ -40,6 +40,20 @@ pub(super) struct Shape {
     pub(super) pool_free_bytes: Option<u64>,
     /// Groups that are not in a pool yet.
     pub(super) spare_groups: u32,
+    /// The first so many controllers own the data LUs, in turn.
+    pub(super) owners: usize,
+}
+
+impl Shape {
+    /// As published: nothing else in the pools, all data LUs at the first controller.
+    pub(super) fn published(format: Format, servers: u32) -> Shape {
+        Shape { format, servers, pool_free_bytes: None, spare_groups: 0, owners: 1 }
+    }
+
+    /// The controller that owns a server's LU.
+    pub(super) fn owner(&self, server: u32) -> usize {
+        server as usize % self.owners
+    }
 }
 
 /// An array that was made.
@@ -57,7 +71,7 @@ pub(super) fn volume(server: u32) -> String {
     format!("data{server}")
 }
 
-pub(super) fn initiator(server: u32) -> String {
+fn initiator(server: u32) -> String {
     format!("iqn.2026-11.model:server{server}")
 }
 
@@ -90,9 +104,9 @@ impl Bed {
         let written = vdisk.end(scenario.published.disk.0);
         let config = model.run(async |world| {
             let mut started = start(&world, &config).await?;
-            if shape.format == Format::Dynamic {
+            if shape.format != Format::Fixed {
                 for server in 0..shape.servers {
-                    touch_pages(&started, server, written, scenario.array.page.0).await?;
+                    touch_pages(&started, &shape, server, (written, scenario.array.page.0)).await?;
                 }
             }
             let config = match shape.pool_free_bytes {
@@ -116,10 +130,20 @@ impl Bed {
     }
 }
 
+/// A server's way to its LUs, at the controller that owns its data.
+pub(super) fn session(started: &Started, shape: &Shape, server: u32) -> Result<LocalSession> {
+    let opened = started.ports[shape.owner(server)].open(&initiator(server), [0; 6]);
+    opened.map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))
+}
+
 /// A page is in the pool once something of it was written.
-async fn touch_pages(started: &Started, server: u32, written: u64, page_bytes: u64) -> Result<()> {
-    let session =
-        started.port.open(&initiator(server), [0; 6]).map_err(|e| anyhow::anyhow!("refused: {e:?}"))?;
+async fn touch_pages(
+    started: &Started,
+    shape: &Shape,
+    server: u32,
+    (written, page_bytes): (u64, u64),
+) -> Result<()> {
+    let session = session(started, shape, server)?;
     notice_attentions(&session, Lun(0)).await;
     let block = Buf::shared_zeros(BLOCK_BYTES as usize).freeze();
     for at in (0..written.max(FILE_AT)).step_by(page_bytes as usize) {
@@ -174,13 +198,13 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
         ..PoolConfig::new(name, vec![group])
     };
     let mut pools: Vec<PoolConfig> =
-        (0..shape.servers).map(|n| pool(format!("p{n}"), format!("g{n}"), 0)).collect();
+        (0..shape.servers).map(|n| pool(format!("p{n}"), format!("g{n}"), shape.owner(n))).collect();
     pools.push(pool("system".into(), "gs".into(), 1));
     let lu_bytes = scenario.published.disk.0 + LU_MORE_BYTES;
     // A fixed VHD is written from end to end when it is made; one that grows takes its pages as it grows.
     let provisioning = match shape.format {
         Format::Fixed => Provisioning::Thick,
-        Format::Dynamic => Provisioning::Thin,
+        Format::Dynamic | Format::Vhdx => Provisioning::Thin,
     };
     let data = (0..shape.servers)
         .map(|n| VolumeConfig { provisioning, ..VolumeConfig::new(volume(n), format!("p{n}"), lu_bytes) });

@@ -14,6 +14,7 @@ pub(in super::super) struct Which {
 
 impl Which {
     pub(in super::super) const DYNAMIC: Which = Which { format: Format::Dynamic, os_cache: false };
+    pub(in super::super) const VHDX: Which = Which { format: Format::Vhdx, os_cache: false };
     pub(in super::super) const FIXED: Which = Which { format: Format::Fixed, os_cache: false };
     pub(in super::super) const CACHED: Which = Which { format: Format::Fixed, os_cache: true };
 
@@ -21,6 +22,8 @@ impl Which {
         match (self.format, self.os_cache) {
             (Format::Dynamic, false) => "dynamic",
             (Format::Dynamic, true) => "dynamic, write cache on",
+            (Format::Vhdx, false) => "dynamic VHDX",
+            (Format::Vhdx, true) => "dynamic VHDX, write cache on",
             (Format::Fixed, false) => "fixed",
             (Format::Fixed, true) => "fixed, write cache on",
         }
@@ -41,14 +44,17 @@ pub(in super::super) struct ServerWindow {
     pub(in super::super) sent_mb_per_s: f64,
 }
 
-/// All servers and their host in one interval.
+/// All servers and their hosts in one interval.
 #[derive(Clone, Debug, Serialize)]
 pub(in super::super) struct HostWindow {
     /// Its end.
     pub(in super::super) at_s: f64,
     pub(in super::super) servers: Vec<ServerWindow>,
+    /// Of the hosts on average.
     pub(in super::super) logical_percent: f64,
     pub(in super::super) root_percent: f64,
+    /// What a host has beside the memory of its servers, which is theirs from beginning to end.
+    pub(in super::super) available_mb: f64,
 }
 
 /// A LU in one interval.
@@ -87,6 +93,28 @@ pub(in super::super) struct Course {
     pub(in super::super) files: Vec<u64>,
     /// Blocks by which each virtual disk grew.
     pub(in super::super) grown_blocks: Vec<u64>,
+    /// While it was counted.
+    pub(in super::super) commands: Commands,
+}
+
+/// Commands of all servers to their LUs.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(in super::super) struct Commands {
+    /// With what guests read and write.
+    pub(in super::super) payload: u64,
+    /// Of these: across the units of 4 KiB of the array's cache.
+    pub(in super::super) crooked: u64,
+    /// With what virtual disks, and the host's file system for them, keep besides.
+    pub(in super::super) besides: u64,
+}
+
+/// Some servers on one array.
+#[derive(Clone, Debug, Serialize)]
+pub(in super::super) struct RampStep {
+    /// How many controllers own their LUs.
+    pub(in super::super) owners: usize,
+    pub(in super::super) servers: u32,
+    pub(in super::super) course: Course,
 }
 
 fn mean<T>(list: &[T], of: impl Fn(&T) -> f64) -> f64 {

@@ -10,7 +10,7 @@ use super::super::scenario::Fileserver;
 use super::bed::{Bed, Shape, spare_group};
 use super::course::{Growth, GrowthWindow};
 use super::disk::Format;
-use super::play::{Near, Set, Stage};
+use super::play::{Near, Set, Stage, Use, Watcher};
 use super::volume::Layout;
 use crate::files::{Plan, SetSpec};
 
@@ -41,24 +41,31 @@ impl Ground {
             servers: 1,
             pool_free_bytes: Some(scenario.growth.free.0),
             spare_groups: 1,
+            owners: 1,
         };
         let bed = Bed::make(&scenario, shape, layout.used_bytes(), seed)?;
         Ok(Ground { scenario, bed, set: Set { plan: plan.into(), layout: layout.into() } })
     }
 
     /// With the pool expanded in time, or when it has been full for a while.
-    pub(super) fn run(&self, in_time: bool, seed: u64) -> Result<Growth> {
+    pub(super) fn run(&self, in_time: bool, seed: u64, watcher: &Watcher<'_>) -> Result<Growth> {
         let model = self.bed.model(seed);
         let name = if in_time { "in_time" } else { "full" };
-        let what = (false, self.scenario.growth.read_percent, seed);
+        let read_percent = self.scenario.growth.read_percent;
+        let what = Use { read_percent, ..Use::published(&self.scenario, 1, false, seed) };
         let run = model.run(async |world| {
             let stage = Stage::start(&self.scenario, (&model, &world, &self.bed), &self.set, what).await?;
-            self.play(stage, in_time, name).await
+            self.play(stage, (in_time, name), watcher).await
         });
         run.with_context(|| format!("growth, {name}"))
     }
 
-    async fn play(&self, mut stage: Stage, in_time: bool, name: &'static str) -> Result<Growth> {
+    async fn play(
+        &self,
+        mut stage: Stage,
+        (in_time, name): (bool, &'static str),
+        watcher: &Watcher<'_>,
+    ) -> Result<Growth> {
         let settings = &self.scenario.growth;
         let (mut windows, mut expanded_s, mut warned_s) = (Vec::new(), None, None);
         let mut refused_s: Option<(f64, f64)> = None;
@@ -88,7 +95,11 @@ impl Ground {
                 expanded_s = Some(window.at_s);
                 self.expand(&mut stage).await?;
             }
+            (watcher.tell)(window.at_s, settings.seconds.into());
             windows.push(window);
+            if watcher.stop.is_asked() {
+                break;
+            }
         }
         let grown_blocks = stage.near().servers[0].disk.grown;
         Ok(Growth {

@@ -18,4 +18,4 @@ mod stage;
 mod tests;
 mod volume;
 
-pub(super) use stage::{Ran, run};
+pub(super) use stage::{Ran, Said, run, runs};

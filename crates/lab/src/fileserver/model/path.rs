@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   guest ──> root partition ──> port, in ──> controller ──> LU (cache, pool, RAID, drives) ──> port, out ──> guest
-//!             processors of      all servers   all servers    the array's own code              all servers
-//!             the host, the VHD
+//!             processors of      of the LU's   that owns      the array's own code
+//!             the host, the VHD  controller    the LU
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -34,18 +34,35 @@ pub(super) fn ns(time: Time) -> u64 {
     time.0.as_nanos() as u64
 }
 
-/// What all servers share.
-pub(super) struct Fabric {
-    pub(super) world: World,
-    /// The processors of the host; what the root partition does on them.
-    pub(super) host: RefCell<Station>,
+/// A machine with servers on it.
+pub(super) struct Host {
+    pub(super) processors: RefCell<Station>,
+    /// What the root partition did on them.
     pub(super) root_ns: Cell<u64>,
-    pub(super) controller: RefCell<Station>,
+}
+
+/// A controller of the array, with its port.
+pub(super) struct Controller {
+    pub(super) cores: RefCell<Station>,
     inbound: RefCell<Station>,
     outbound: RefCell<Station>,
+}
+
+/// What servers share.
+pub(super) struct Fabric {
+    pub(super) world: World,
+    pub(super) hosts: Vec<Host>,
+    pub(super) controllers: Vec<Controller>,
     link: Link,
     costs: Costs,
     zeros: Data,
+}
+
+/// Which of the hosts a server is on, and which of the controllers owns its LU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) host: usize,
+    pub(super) controller: usize,
 }
 
 /// In nanoseconds.
@@ -53,25 +70,28 @@ pub(super) struct Fabric {
 struct Costs {
     io: u64,
     dynamic_io: u64,
+    vhdx_io: u64,
     lookup: u64,
     command: u64,
     per_kib: u64,
 }
 
 impl Fabric {
-    pub(super) fn new(scenario: &Fileserver, world: &World) -> Fabric {
+    pub(super) fn new(scenario: &Fileserver, world: &World, hosts: usize) -> Fabric {
         let (host, controller) = (&scenario.host, &scenario.controller);
+        let station = |servers: u32| RefCell::new(Station::new(servers as usize));
+        let new_host = |_| Host { processors: station(host.cores), root_ns: Cell::default() };
+        let new_controller =
+            |_| Controller { cores: station(controller.cores), inbound: station(1), outbound: station(1) };
         Fabric {
             world: world.clone(),
-            host: RefCell::new(Station::new(host.cores as usize)),
-            root_ns: Cell::default(),
-            controller: RefCell::new(Station::new(controller.cores as usize)),
-            inbound: RefCell::new(Station::new(1)),
-            outbound: RefCell::new(Station::new(1)),
+            hosts: (0..hosts).map(new_host).collect(),
+            controllers: (0..scenario.array.controllers).map(new_controller).collect(),
             link: scenario.fabric(),
             costs: Costs {
                 io: ns(host.io),
                 dynamic_io: ns(host.dynamic_io),
+                vhdx_io: ns(host.vhdx_io),
                 lookup: ns(host.lookup),
                 command: ns(controller.command),
                 per_kib: ns(controller.per_kib),
@@ -90,12 +110,6 @@ impl Fabric {
         let end = direction.borrow_mut().serve(self.world.now().0, self.link.wire_ns(bytes));
         self.world.sleep_until(Instant(end) + self.link.latency).await;
     }
-
-    /// Work of the root partition.
-    async fn root(&self, work_ns: u64) {
-        self.root_ns.set(self.root_ns.get() + work_ns);
-        self.at(&self.host, work_ns).await;
-    }
 }
 
 /// What a guest saw of its disk.
@@ -113,6 +127,10 @@ pub(super) struct DiskTally {
     pub(super) refused: u64,
     /// Blocks that the virtual disk took of the LU.
     pub(super) grown: u64,
+    /// Commands with what the guest reads and writes; those of them that are not on the array's 4 KiB; and those with anything else.
+    pub(super) commands: u64,
+    pub(super) crooked: u64,
+    pub(super) besides: u64,
     in_disk: u32,
     since_ns: u64,
 }
@@ -123,6 +141,7 @@ pub(super) struct GuestDisk {
     session: LocalSession,
     vdisk: RefCell<Vdisk>,
     format: Format,
+    place: Place,
     tally: Cell<DiskTally>,
     tag: Cell<u64>,
 }
@@ -136,15 +155,21 @@ pub(super) enum Ended {
 }
 
 impl GuestDisk {
-    pub(super) fn new(fabric: &Rc<Fabric>, session: LocalSession, vdisk: Vdisk) -> GuestDisk {
+    pub(super) fn new(fabric: &Rc<Fabric>, session: LocalSession, vdisk: Vdisk, place: Place) -> GuestDisk {
         GuestDisk {
             fabric: fabric.clone(),
             session,
             format: vdisk.format(),
             vdisk: RefCell::new(vdisk),
+            place,
             tally: Cell::default(),
             tag: Cell::default(),
         }
+    }
+
+    /// The machine that the guest is on.
+    pub(super) fn host(&self) -> &Host {
+        &self.fabric.hosts[self.place.host]
     }
 
     /// What happened up to now; the largest queue begins anew.
@@ -172,6 +197,7 @@ impl GuestDisk {
         let mut parts = Vec::new();
         self.vdisk.borrow_mut().read(range, &mut parts)?;
         self.pass().await;
+        let commands = (parts.len() as u64, parts.iter().filter(|part| part.is_crooked()).count() as u64);
         for part in parts {
             self.command(part, true).await?;
         }
@@ -180,6 +206,7 @@ impl GuestDisk {
             t.in_disk -= 1;
             t.reads += 1;
             t.read_ns += took;
+            (t.commands, t.crooked) = (t.commands + commands.0, t.crooked + commands.1);
         });
         Ok(())
     }
@@ -199,11 +226,15 @@ impl GuestDisk {
             }
         }
         let took = self.fabric.world.now().since(began).as_nanos() as u64;
+        let payload = writes.ranges.len() as u64 - writes.besides;
         self.count(|t| {
             t.in_disk -= 1;
             t.writes += 1;
             t.write_ns += took;
             t.grown += u64::from(writes.grew);
+            t.commands += payload;
+            t.crooked += writes.crooked;
+            t.besides += writes.besides;
             t.refused += u64::from(ended == Ended::NoSpace);
         });
         Ok(ended)
@@ -212,24 +243,29 @@ impl GuestDisk {
     /// Through the root partition, which finds the place in the virtual disk.
     async fn pass(&self) {
         let costs = &self.fabric.costs;
-        match self.format {
-            Format::Fixed => self.fabric.root(costs.io).await,
-            Format::Dynamic => {
-                self.fabric.root(costs.io + costs.lookup).await;
-                self.fabric.world.sleep(Duration::from_nanos(costs.dynamic_io)).await;
-            }
+        let (work_ns, wait_ns) = match self.format {
+            Format::Fixed => (costs.io, 0),
+            Format::Dynamic => (costs.io + costs.lookup, costs.dynamic_io),
+            Format::Vhdx => (costs.io + costs.lookup, costs.vhdx_io),
+        };
+        let host = self.host();
+        host.root_ns.set(host.root_ns.get() + work_ns);
+        self.fabric.at(&host.processors, work_ns).await;
+        if wait_ns > 0 {
+            self.fabric.world.sleep(Duration::from_nanos(wait_ns)).await;
         }
     }
 
     /// One command to the LU.
     async fn command(&self, range: Range, reads: bool) -> Result<Ended> {
         let fabric = &*self.fabric;
+        let controller = &fabric.controllers[self.place.controller];
         let (to, from) = if reads { (0, range.bytes) } else { (range.bytes, 0) };
-        fabric.cross(&fabric.inbound, COMMAND_BYTES + to).await;
+        fabric.cross(&controller.inbound, COMMAND_BYTES + to).await;
         let work = fabric.costs.command + fabric.costs.per_kib * range.bytes / 1024;
-        fabric.at(&fabric.controller, work).await;
+        fabric.at(&controller.cores, work).await;
         let ended = self.execute(range, reads).await?;
-        fabric.cross(&fabric.outbound, COMMAND_BYTES + from).await;
+        fabric.cross(&controller.outbound, COMMAND_BYTES + from).await;
         Ok(ended)
     }
 

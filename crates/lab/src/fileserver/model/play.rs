@@ -12,14 +12,15 @@ use world::World;
 use world_model::drives::Usage;
 use world_model::{Disk, Model};
 
-use super::super::scenario::Fileserver;
-use super::bed::{Bed, drives_of, initiator, volume};
+use super::super::scenario::{Fileserver, Run};
+use super::bed::{Bed, drives_of, session, volume};
 use super::client::Load;
-use super::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
-use super::path::{DiskTally, Fabric, GuestDisk};
+use super::course::{ArrayWindow, Commands, Course, HostWindow, LuWindow, ServerWindow, Which};
+use super::path::{DiskTally, Fabric, GuestDisk, Place};
 use super::server::{Server, ServerTally};
 use super::volume::Layout;
 use crate::files::Plan;
+use crate::interrupt::Stop;
 use crate::modelled::notice_attentions;
 
 /// Everything that runs.
@@ -32,8 +33,37 @@ pub(super) struct Stage {
     failure: Rc<RefCell<Option<String>>>,
     /// When the clients began.
     began_ns: u64,
-    cores: (usize, usize),
-    host_cores: u32,
+    /// Of a server, a controller, a host.
+    cores: [f64; 3],
+    /// Of a host, beside what its servers have.
+    available_mb: f64,
+}
+
+/// How a bed is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    /// So many of its servers.
+    pub(super) servers: u32,
+    /// So many of these on each host.
+    pub(super) per_host: u32,
+    pub(super) os_cache: bool,
+    pub(super) read_percent: u32,
+    pub(super) seed: u64,
+}
+
+impl Use {
+    /// All servers on one host.
+    pub(super) fn published(scenario: &Fileserver, servers: u32, os_cache: bool, seed: u64) -> Use {
+        let read_percent = scenario.published.read_percent;
+        Use { servers, per_host: servers, os_cache, read_percent, seed }
+    }
+}
+
+/// Who waits for a run.
+pub(super) struct Watcher<'a> {
+    pub(super) stop: &'a Stop,
+    /// Is told how many of how many seconds have passed.
+    pub(super) tell: &'a dyn Fn(f64, f64),
 }
 
 /// The seeds of all runs are the same: what differs is what is compared.
@@ -48,22 +78,24 @@ impl Stage {
         scenario: &Fileserver,
         (model, world, bed): (&Model, &World, &Bed),
         set: &Set,
-        (os_cache, read_percent, seed): (bool, u32, u64),
+        what: Use,
     ) -> Result<Stage> {
         let started = bed.start(world).await?;
-        let fabric = Rc::new(Fabric::new(scenario, world));
+        let hosts = what.servers.div_ceil(what.per_host) as usize;
+        let fabric = Rc::new(Fabric::new(scenario, world, hosts));
         let failure: Rc<RefCell<Option<String>>> = Rc::default();
         let fail = |failure: &Rc<RefCell<Option<String>>>, error: anyhow::Error| {
             failure.borrow_mut().get_or_insert(format!("{error:#}"));
         };
         let (mut servers, mut drives) = (Vec::new(), Vec::new());
-        for number in 0..bed.shape.servers {
-            let session = started.port.open(&initiator(number), [0; 6]);
-            let session = session.map_err(|e| anyhow::anyhow!("server {number} is refused: {e:?}"))?;
+        for number in 0..what.servers {
+            let session = session(&started, &bed.shape, number)?;
             notice_attentions(&session, Lun(0)).await;
-            let disk = GuestDisk::new(&fabric, session, bed.vdisk.clone());
+            let place =
+                Place { host: (number / what.per_host) as usize, controller: bed.shape.owner(number) };
+            let disk = GuestDisk::new(&fabric, session, bed.vdisk.clone(), place);
             let rng = world.random(&format!("server {number}"));
-            let server = Rc::new(Server::new(scenario, (disk, &set.layout), os_cache, rng));
+            let server = Rc::new(Server::new(scenario, (disk, &set.layout), what.os_cache, rng));
             let (lazy, failed) = (server.clone(), failure.clone());
             world.spawn(async move {
                 if let Err(error) = lazy.write_lazily().await {
@@ -71,8 +103,8 @@ impl Stage {
                 }
             });
             let both = (set.plan.clone(), set.layout.clone());
-            let own_seed = seed ^ (u64::from(number + 1) << 32);
-            let load = Rc::new(Load::new(scenario, server.clone(), both, (read_percent, own_seed)));
+            let own_seed = what.seed ^ (u64::from(number + 1) << 32);
+            let load = Rc::new(Load::new(scenario, server.clone(), both, (what.read_percent, own_seed)));
             let p = &scenario.published;
             for worker in 0..p.clients * p.workers {
                 let (load, failed, own) = (load.clone(), failure.clone(), world.clone());
@@ -95,8 +127,10 @@ impl Stage {
             drives,
             failure,
             began_ns: world.now().0,
-            cores: (scenario.server.cores as usize, scenario.controller.cores as usize),
-            host_cores: scenario.host.cores,
+            cores: [scenario.server.cores, scenario.controller.cores, scenario.host.cores].map(f64::from),
+            available_mb: (scenario.host.memory.0 as f64
+                - scenario.server.memory.0 as f64 * f64::from(what.per_host))
+                / 1e6,
         })
     }
 
@@ -124,22 +158,22 @@ impl Stage {
         Near {
             at_ns: now,
             servers: self.servers.iter().map(server).collect(),
-            host_ns: self.fabric.host.borrow().busy_ns(now),
-            root_ns: self.fabric.root_ns.get(),
+            host_ns: self.fabric.hosts.iter().map(|host| host.processors.borrow().busy_ns(now)).sum(),
+            root_ns: self.fabric.hosts.iter().map(|host| host.root_ns.get()).sum(),
         }
     }
 
     async fn far(&self) -> Result<Far> {
         let status = self.array.status().await?;
         let at_ns = self.world.now().0;
+        let controllers = self.fabric.controllers.iter();
         let usage = |disks: &Vec<Disk>| disks.iter().map(|d| d.usage().unwrap_or_default()).collect();
         Ok(Far {
             at_ns,
             lus: (0..self.servers.len()).map(|n| LuNow::of(&status, n as u32)).collect(),
-            controller_ns: self.fabric.controller.borrow().busy_ns(at_ns),
+            controllers_ns: controllers.map(|c| c.cores.borrow().busy_ns(at_ns)).collect(),
             pending: pending(&status),
             drives: self.drives.iter().map(usage).collect(),
-            controllers: status.len(),
         })
     }
 }
@@ -164,10 +198,9 @@ pub(super) struct ServerNow {
 struct Far {
     at_ns: u64,
     lus: Vec<LuNow>,
-    controller_ns: u64,
+    controllers_ns: Vec<u64>,
     pending: f64,
     drives: Vec<Vec<Usage>>,
-    controllers: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -212,13 +245,13 @@ fn mean_ms(sum_ns: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum_ns as f64 / count as f64 / 1e6 }
 }
 
-fn server_window(from: &ServerNow, to: &ServerNow, ns: f64, cores: usize) -> ServerWindow {
+fn server_window(from: &ServerNow, to: &ServerNow, ns: f64, cores: f64) -> ServerWindow {
     let (f, t) = (&from.tally, &to.tally);
     let mb = |to: u64, from: u64| per_s(to - from, ns) / 1e6;
     let bytes = |t: &ServerTally| t.read_bytes + t.written_bytes;
     ServerWindow {
         tool_mb_per_s: mb(bytes(t), bytes(f)),
-        cpu_percent: 100.0 * (to.cpu_ns - from.cpu_ns) as f64 / ns / cores as f64,
+        cpu_percent: 100.0 * (to.cpu_ns - from.cpu_ns) as f64 / ns / cores,
         available_mb: to.available_bytes as f64 / 1e6,
         queue: (to.disk.held_ns - from.disk.held_ns) as f64 / ns,
         queue_max: to.disk.most,
@@ -246,9 +279,9 @@ fn lu_window(from: &LuNow, to: &LuNow, ns: f64) -> LuWindow {
 impl Stage {
     fn array_window(&self, from: &Far, to: &Far) -> ArrayWindow {
         let ns = (to.at_ns - from.at_ns) as f64;
-        let busy = (to.controller_ns - from.controller_ns) as f64 / ns / self.cores.1 as f64;
-        let mut controller_percent = vec![0.0; to.controllers];
-        controller_percent[0] = 100.0 * busy;
+        let controllers = to.controllers_ns.iter().zip(&from.controllers_ns);
+        let controller_percent =
+            controllers.map(|(t, f)| 100.0 * (t - f) as f64 / ns / self.cores[1]).collect();
         let both = || to.drives.iter().zip(&from.drives);
         // A drive counts a request when it begins: the last one of a window may end in the next.
         let busy = |(t, f): (&Usage, &Usage)| ((t.busy_ns - f.busy_ns) as f64 / ns).min(1.0);
@@ -268,20 +301,20 @@ impl Stage {
 
     fn host_window(&self, from: &Near, to: &Near) -> HostWindow {
         let ns = (to.at_ns - from.at_ns) as f64;
-        let cores = f64::from(self.host_cores);
+        let cores = self.cores[2] * self.fabric.hosts.len() as f64;
         let percent = |to: u64, from: u64| 100.0 * (to - from) as f64 / ns / cores;
         let both = to.servers.iter().zip(&from.servers);
         HostWindow {
             at_s: self.seconds(to.at_ns),
-            servers: both.map(|(t, f)| server_window(f, t, ns, self.cores.0)).collect(),
+            servers: both.map(|(t, f)| server_window(f, t, ns, self.cores[0])).collect(),
             logical_percent: percent(to.host_ns, from.host_ns),
             root_percent: percent(to.root_ns, from.root_ns),
+            available_mb: self.available_mb,
         }
     }
 
-    /// Counts until the end.
-    async fn course(&self, scenario: &Fileserver, which: Which, seed: u64) -> Result<Course> {
-        let run = &scenario.run;
+    /// Counts until the end, or until somebody stops it: then what was counted in whole windows.
+    async fn course(&self, run: &Run, (which, seed): (Which, u64), watcher: &Watcher<'_>) -> Result<Course> {
         self.world.sleep(run.from.0).await;
         let (mut near, mut far) = (self.near(), self.far().await?);
         let first = self.near();
@@ -298,23 +331,43 @@ impl Stage {
                 let next = self.far().await?;
                 arrays.push(self.array_window(&far, &next));
                 far = next;
+                (watcher.tell)(run.server_every.0.as_secs_f64() * number as f64, run.seconds.into());
+                if watcher.stop.is_asked() {
+                    break;
+                }
             }
         }
+        // What is left over at the end is in no window of the array.
+        hosts.truncate(arrays.len() * per_array);
         let files = |near: &Near| near.servers.iter().map(|s| s.tally.files).collect::<Vec<u64>>();
         let files = files(&near).iter().zip(files(&first)).map(|(to, from)| to - from).collect();
         let grown = near.servers.iter().map(|s| s.disk.grown).collect();
-        Ok(Course { which, seed, hosts, arrays, files, grown_blocks: grown })
+        let commands = commands(&first, &near);
+        Ok(Course { which, seed, hosts, arrays, files, grown_blocks: grown, commands })
     }
 }
 
+fn commands(from: &Near, to: &Near) -> Commands {
+    let all = |of: fn(&DiskTally) -> u64| {
+        let sum = |near: &Near| near.servers.iter().map(|s| of(&s.disk)).sum::<u64>();
+        sum(to) - sum(from)
+    };
+    Commands { payload: all(|d| d.commands), crooked: all(|d| d.crooked), besides: all(|d| d.besides) }
+}
+
 /// Runs it.
-pub(super) fn run(scenario: &Fileserver, bed: &Bed, set: &Set, which: Which, seed: u64) -> Result<Course> {
-    let model = bed.model(seed);
-    let what = (which.os_cache, scenario.published.read_percent, seed);
+pub(super) fn run(
+    scenario: &Fileserver,
+    (bed, set): (&Bed, &Set),
+    (which, run): (Which, &Run),
+    what: Use,
+    watcher: &Watcher<'_>,
+) -> Result<Course> {
+    let model = bed.model(what.seed);
     model
         .run(async |world| {
             let stage = Stage::start(scenario, (&model, &world, bed), set, what).await?;
-            stage.course(scenario, which, seed).await
+            stage.course(run, (which, what.seed), watcher).await
         })
         .with_context(|| which.name())
 }

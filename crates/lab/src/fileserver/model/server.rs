@@ -103,7 +103,7 @@ impl Server {
     async fn work(&self, work_ns: u64) {
         if work_ns > 0 {
             let end = self.cpu.borrow_mut().serve(self.fabric.world.now().0, work_ns);
-            self.fabric.host.borrow_mut().serve(self.fabric.world.now().0, work_ns);
+            self.disk.host().processors.borrow_mut().serve(self.fabric.world.now().0, work_ns);
             self.fabric.world.sleep_until(Instant(end)).await;
         }
     }

@@ -7,16 +7,18 @@ use anyhow::{Result, anyhow};
 
 use super::super::scenario::Fileserver;
 use super::bed::{self, Bed, Shape};
-use super::course::{Course, Growth, Which};
+use super::course::{Course, Growth, RampStep, Which};
 use super::disk::Format;
 use super::growth::Ground;
-use super::play::{self, Set};
+use super::play::{self, Set, Use, Watcher};
 use crate::interrupt::Stop;
 
 /// What was run.
 pub(in super::super) struct Ran {
-    /// Dynamic, fixed, fixed with the write cache on; those that were not stopped.
+    /// Dynamic, fixed, fixed with the write cache on, VHDX; those that were not stopped before two windows of the array were counted.
     pub(in super::super) courses: Vec<Course>,
+    /// More and more servers: first with one controller, then with all.
+    pub(in super::super) ramp: Vec<RampStep>,
     /// Expanded in time, and full before.
     pub(in super::super) growths: Vec<Growth>,
     pub(in super::super) stopped: bool,
@@ -25,89 +27,106 @@ pub(in super::super) struct Ran {
 #[derive(Clone, Copy)]
 enum Job {
     Course(Which),
+    Ramp { owners: usize, servers: u32 },
     Growth { in_time: bool },
 }
 
-const JOBS: [Job; 5] = [
-    Job::Course(Which::DYNAMIC),
-    Job::Course(Which::FIXED),
-    Job::Course(Which::CACHED),
-    Job::Growth { in_time: true },
-    Job::Growth { in_time: false },
-];
+/// The longest first, so that no core is idle for long at the end.
+fn jobs(scenario: &Fileserver) -> Vec<Job> {
+    let courses = [Which::DYNAMIC, Which::FIXED, Which::CACHED, Which::VHDX].map(Job::Course);
+    let ramp = |owners: usize, steps: &[u32]| -> Vec<Job> {
+        steps.iter().map(|servers| Job::Ramp { owners, servers: *servers }).collect()
+    };
+    let one = ramp(1, &scenario.ramp.servers);
+    let all = ramp(scenario.array.controllers, &scenario.ramp.spread_servers);
+    let growths = [true, false].map(|in_time| Job::Growth { in_time });
+    courses.into_iter().chain(one).chain(all).chain(growths).collect()
+}
+
+/// How many runs there are.
+pub(in super::super) fn runs(scenario: &Fileserver) -> usize {
+    jobs(scenario).len()
+}
 
 enum Done {
     Course(Course),
+    Ramp(RampStep),
     Growth(Growth),
 }
 
-/// Everything that runs need, made once.
-struct Grounds {
-    set: Set,
-    dynamic: Bed,
-    fixed: Bed,
-    growth: Ground,
-}
-
-impl Grounds {
-    fn make(scenario: &Fileserver, seed: u64) -> Result<Grounds> {
-        let (plan, layout) = bed::set(scenario, seed)?;
-        let set = Set { plan, layout };
-        let used = set.layout.used_bytes();
-        let make = |format, used| {
+/// Makes what a run needs, and runs it: nothing of it is in memory afterwards but what it counted.
+fn go(scenario: &Fileserver, set: &Set, job: Job, seed: u64, watcher: &Watcher<'_>) -> Result<Done> {
+    match job {
+        Job::Course(which) => {
             let servers = scenario.published.servers;
-            Bed::make(scenario, Shape { format, servers, pool_free_bytes: None, spare_groups: 0 }, used, seed)
-        };
-        Ok(Grounds {
-            dynamic: make(Format::Dynamic, used)?,
             // Nothing of a fixed disk depends on what was written.
-            fixed: make(Format::Fixed, 0)?,
-            growth: Ground::make(scenario, seed)?,
-            set,
-        })
-    }
-
-    fn run(&self, scenario: &Fileserver, job: Job, seed: u64) -> Result<Done> {
-        match job {
-            Job::Course(which) => {
-                let bed = if which.format == Format::Dynamic { &self.dynamic } else { &self.fixed };
-                play::run(scenario, bed, &self.set, which, seed).map(Done::Course)
-            }
-            Job::Growth { in_time } => self.growth.run(in_time, seed).map(Done::Growth),
+            let used = if which.format == Format::Fixed { 0 } else { set.layout.used_bytes() };
+            let bed = Bed::make(scenario, Shape::published(which.format, servers), used, seed)?;
+            let what = Use::published(scenario, servers, which.os_cache, seed);
+            let course = play::run(scenario, (&bed, set), (which, &scenario.run), what, watcher)?;
+            Ok(Done::Course(course))
+        }
+        Job::Ramp { owners, servers } => {
+            let shape = Shape { owners, ..Shape::published(Format::Fixed, servers) };
+            let bed = Bed::make(scenario, shape, 0, seed)?;
+            let per_host = scenario.ramp.per_host;
+            let what = Use { per_host, ..Use::published(scenario, servers, false, seed) };
+            let run = (Which::FIXED, &scenario.ramp.run());
+            let course = play::run(scenario, (&bed, set), run, what, watcher)?;
+            Ok(Done::Ramp(RampStep { owners, servers, course }))
+        }
+        Job::Growth { in_time } => {
+            Ground::make(scenario, seed)?.run(in_time, seed, watcher).map(Done::Growth)
         }
     }
 }
 
 /// How a job is called while it runs.
-fn words(job: Job) -> String {
+fn words(scenario: &Fileserver, job: Job) -> String {
     match job {
-        Job::Course(which) => format!("four servers, {}", which.name()),
+        Job::Course(which) => format!("{} servers, {}", scenario.published.servers, which.name()),
+        Job::Ramp { owners: 1, servers } => format!("{servers} servers"),
+        Job::Ramp { owners, servers } => format!("{servers} servers on {owners} controllers"),
         Job::Growth { in_time: true } => "a pool that is expanded in time".into(),
         Job::Growth { in_time: false } => "a pool that is full before it is expanded".into(),
     }
 }
 
-/// Runs all of it on so many threads; `begins` is told what begins.
+/// What the thread that waits is told.
+pub(in super::super) enum Said {
+    /// A run begins.
+    Begins(String),
+    /// So much of it has passed.
+    Passed(String),
+}
+
+/// Runs all of it on so many threads; `tell` hears what begins, and how far it is.
 pub(in super::super) fn run(
     scenario: &Fileserver,
     (seed, threads): (u64, usize),
     stop: &Stop,
-    begins: impl Fn(&str),
+    tell: impl Fn(Said),
 ) -> Result<Ran> {
-    begins("making the arrays");
-    let grounds = Grounds::make(scenario, seed)?;
+    let (plan, layout) = bed::set(scenario, seed)?;
+    let set = Set { plan, layout };
+    let jobs = jobs(scenario);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Done>)>> = Mutex::default();
-    let (sender, begun) = std::sync::mpsc::channel();
+    let (sender, said) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, JOBS.len()) {
-            let (grounds, next, done, sender) = (&grounds, &next, &done, sender.clone());
+        for _ in 0..threads.clamp(1, jobs.len()) {
+            let (set, jobs, next, done, sender) = (&set, &jobs, &next, &done, sender.clone());
             scope.spawn(move || {
                 while !stop.is_asked() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = JOBS.get(index) else { break };
-                    sender.send(*job).unwrap_or(());
-                    let outcome = grounds.run(scenario, *job, seed);
+                    let Some(job) = jobs.get(index) else { break };
+                    let name = words(scenario, *job);
+                    sender.send(Said::Begins(name.clone())).unwrap_or(());
+                    let passed = |done_s: f64, all_s: f64| {
+                        let text = format!("{name}: {done_s:.0} of {all_s:.0} s");
+                        sender.send(Said::Passed(text)).unwrap_or(());
+                    };
+                    let outcome = go(scenario, set, *job, seed, &Watcher { stop, tell: &passed });
                     if outcome.is_err() {
                         stop.ask();
                     }
@@ -116,14 +135,17 @@ pub(in super::super) fn run(
             });
         }
         drop(sender);
-        begun.iter().for_each(|job| begins(&words(job)));
+        said.iter().for_each(&tell);
     });
     let mut done = done.into_inner().map_err(|_| anyhow!("a run did not end"))?;
     done.sort_by_key(|(index, _)| *index);
-    let mut ran = Ran { courses: vec![], growths: vec![], stopped: done.len() < JOBS.len() };
+    let mut ran = Ran { courses: vec![], ramp: vec![], growths: vec![], stopped: stop.is_asked() };
     for (_, outcome) in done {
         match outcome? {
+            Done::Course(course) if course.arrays.len() < 2 => {}
+            Done::Ramp(step) if step.course.arrays.len() < 2 => {}
             Done::Course(course) => ran.courses.push(course),
+            Done::Ramp(step) => ran.ramp.push(step),
             Done::Growth(growth) => ran.growths.push(growth),
         }
     }

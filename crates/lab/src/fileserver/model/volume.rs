@@ -30,6 +30,13 @@ pub(super) struct Range {
     pub(super) bytes: u64,
 }
 
+impl Range {
+    /// Whether it begins or ends within a cluster, and so within a unit of the array's cache, too.
+    pub(super) fn is_crooked(self) -> bool {
+        !(self.at | self.bytes).is_multiple_of(CLUSTER_BYTES)
+    }
+}
+
 /// Where everything lies; one for all servers.
 #[derive(Debug)]
 pub(super) struct Layout {

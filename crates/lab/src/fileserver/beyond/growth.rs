@@ -1,0 +1,149 @@
+//! Virtual disks that grow fast on a pool that promises more than it has: expanded in time, and too late.
+
+use super::super::claims::{Judged, judged, level};
+use super::super::figures::{PanelOf, axis, panels};
+use super::super::model::course::{Growth, GrowthWindow};
+use crate::report::{Figure, Finding, Series, Span};
+use crate::sanboot::claims::Bound;
+use crate::stats::Estimate;
+
+/// Nothing else is hurt when a pool is full: a read takes no longer than it did, but for what one window differs from another.
+const READ_WHILE_FULL_PERCENT: f64 = 150.0;
+
+/// What a read took while writes were refused, against before: in percent.
+fn reads_while_full(growth: &Growth) -> Option<Estimate> {
+    let (first, _) = growth.refused_s?;
+    let time = |from: f64, to: f64| -> Vec<f64> {
+        let inside = growth.windows.iter().filter(|w| w.at_s > from && w.at_s <= to && w.read_ms > 0.0);
+        inside.map(|w| w.read_ms).collect()
+    };
+    let (before, while_full) = (time(5.0, first), time(first, growth.expanded_s));
+    let (before, while_full) = (level(&before)?, level(&while_full)?);
+    Some(Estimate::exact(100.0 * while_full.mean / before.mean))
+}
+
+pub(in super::super) fn claims(growth: &Growth) -> Vec<Judged> {
+    let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
+    let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
+    let exact = |value: f64| Some(Estimate::exact(value));
+    let over = growth.promised_bytes as f64 / growth.pool_bytes.max(1) as f64;
+    let grown = growth.grown_blocks as f64 * 2.0 / growth.windows.len().max(1) as f64;
+    if growth.name == "in_time" {
+        let mut first = judged(
+            ("A pool expanded in time: writes refused", "writes"),
+            "not tested",
+            Bound::AtMost(0.0),
+            exact(refused as f64),
+            "growth_in_time",
+        );
+        first.note = Some(format!(
+            "LUs promise {over:.2} times what the pool has; the virtual disk grows {grown:.0} MiB/s"
+        ));
+        let stalls = growth.windows.iter().filter(|w| w.read_mb_per_s + w.write_mb_per_s <= 0.0).count();
+        return vec![
+            first,
+            judged(
+                ("A pool expanded in time: seconds without I/O", "s"),
+                "not tested",
+                Bound::AtMost(0.0),
+                exact(stalls as f64),
+                "growth_in_time",
+            ),
+        ];
+    }
+    let mut reads = judged(
+        ("A full pool: time of a read meanwhile, of what it was", "%"),
+        "not tested",
+        Bound::AtMost(READ_WHILE_FULL_PERCENT),
+        reads_while_full(growth),
+        "growth_full",
+    );
+    let silent = growth.windows.iter().filter(|w| w.refused > 0 && w.read_mb_per_s <= 0.0).count();
+    reads.note = Some(format!(
+        "none failed; but for {silent} s no client asked: a quarter of the server's memory was full of what could not be written, and all workers waited to write"
+    ));
+    vec![
+        judged(
+            ("A pool that fills up: said before the first write is refused", "s"),
+            "not tested",
+            Bound::Above(0.0),
+            growth
+                .refused_s
+                .and_then(|(first, _)| growth.warned_s.map(|warned| Estimate::exact(first - warned))),
+            "growth_full",
+        ),
+        reads,
+        judged(
+            ("A full pool: writes refused from 2 s after it was expanded", "writes"),
+            "not tested",
+            Bound::AtMost(0.0),
+            growth.refused_s.map(|_| Estimate::exact(after.map(|w| w.refused).sum::<u64>() as f64)),
+            "growth_full",
+        ),
+    ]
+}
+
+/// The run, second by second.
+pub(in super::super) fn figure(growth: &Growth) -> Figure {
+    let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
+    let title = match (growth.name, refused) {
+        ("in_time", 0) => {
+            "A pool that is expanded while its disks grow: nothing stops, nothing is refused".into()
+        }
+        (_, 0) => "The pool was not full before the end".into(),
+        (_, count) => {
+            format!("A full pool refuses {count} writes and nothing else; expanded, it takes them again")
+        }
+    };
+    let of: [PanelOf<'_, GrowthWindow>; 4] = [
+        ("read", "Read by clients", ("reads", "MB/s"), |w| w.read_mb_per_s),
+        ("write", "Written by clients", ("writes", "MB/s"), |w| w.write_mb_per_s),
+        ("used", "The pool", ("used", "%"), |w| w.used_percent),
+        ("refused", "Writes refused", ("refused per second", ""), |w| w.refused as f64),
+    ];
+    let line = |(id, _, _, value): &PanelOf<'_, GrowthWindow>| Series {
+        name: "one server".into(),
+        color: "orange",
+        points: growth.windows.iter().map(|w| vec![w.at_s, value(w)]).collect(),
+        panel: Some((*id).into()),
+    };
+    let end = growth.windows.last().map_or(0.0, |w| w.at_s);
+    let mut phases = vec![];
+    let full_from = growth.refused_s.map_or(growth.expanded_s, |(first, _)| first);
+    if growth.expanded_s.is_finite() {
+        phases.push(Span { name: "one group".into(), from: 0.0, to: full_from });
+        if full_from < growth.expanded_s {
+            phases.push(Span { name: "full".into(), from: full_from, to: growth.expanded_s });
+        }
+        phases.push(Span { name: "two groups".into(), from: growth.expanded_s, to: end });
+    }
+    Figure {
+        id: format!("growth_{}", growth.name),
+        title,
+        subtitle: Some("One server, everything that is written lies where nothing has been yet".into()),
+        kind: "timeline",
+        x: axis("time", "s"),
+        y: axis("", ""),
+        series: of.iter().map(line).collect(),
+        phases,
+        panels: panels(&of),
+        ..Figure::default()
+    }
+}
+
+/// What a pool that was full did.
+pub(in super::super) fn finding(growth: &Growth) -> Option<Finding> {
+    let (first, last) = growth.refused_s?;
+    let count: u64 = growth.windows.iter().map(|w| w.refused).sum();
+    Some(Finding {
+        resource: "pool".into(),
+        evidence: format!(
+            "full at {first:.0} s: {count} writes refused until {last:.0} s; a second group came at {:.0} s",
+            growth.expanded_s
+        ),
+        threshold: Some("a write that needs a page of a full pool fails: SPACE ALLOCATION FAILED, WRITE PROTECT".into()),
+        source: Some("SBC-4, thin provisioning".into()),
+        consequence: "What the servers had acknowledged to their clients waits in their memory, and is lost if they stop; when that is full, clients wait, readers among them.".into(),
+        r#try: Some("Add a group when the pool warns, not when it is full.".into()),
+    })
+}

@@ -1,0 +1,44 @@
+//! What the published experiment left out, one question a file.
+
+mod growth;
+mod ramp;
+mod vhdx;
+
+use super::claims::{Judged, Runs};
+use super::model::Ran;
+use super::scenario::Fileserver;
+use crate::report::{Figure, Finding};
+
+/// What is claimed of it.
+pub(super) fn claims(ran: &Ran) -> Vec<Judged> {
+    let runs = Runs::of(ran);
+    let mut out = Vec::new();
+    if let (Some(dynamic), Some(fixed), Some(vhdx)) = (runs.dynamic, runs.fixed, runs.vhdx) {
+        out.extend(vhdx::claims(dynamic, fixed, vhdx));
+    }
+    if let Some(fixed) = runs.fixed {
+        out.extend(ramp::claims(fixed, &ran.ramp));
+    }
+    out.extend(ran.growths.iter().flat_map(growth::claims));
+    out
+}
+
+/// The figures that show it.
+pub(super) fn figures(scenario: &Fileserver, ran: &Ran) -> Vec<Figure> {
+    let runs = Runs::of(ran);
+    let mut out = Vec::new();
+    if let (Some(dynamic), Some(fixed), Some(vhdx)) = (runs.dynamic, runs.fixed, runs.vhdx) {
+        out.extend(vhdx::figures(scenario, &[dynamic, vhdx, fixed]));
+    }
+    if let Some(fixed) = runs.fixed.filter(|_| !ran.ramp.is_empty()) {
+        out.push(ramp::figure(fixed, &ran.ramp));
+    }
+    out.extend(ran.growths.iter().map(growth::figure));
+    out
+}
+
+/// The resources that it speaks of.
+pub(super) fn findings(scenario: &Fileserver, ran: &Ran) -> Vec<Finding> {
+    let ramp = Runs::of(ran).fixed.and_then(|fixed| ramp::finding(scenario, fixed, &ran.ramp));
+    ramp.into_iter().chain(ran.growths.iter().filter_map(growth::finding)).collect()
+}

@@ -1,0 +1,208 @@
+//! Many more servers: which resource ends it, and at how many.
+
+use super::super::claims::{Judged, controller, judged, level, of_groups, tool};
+use super::super::figures::axis;
+use super::super::findings::{busiest, resources, value};
+use super::super::model::course::{Course, RampStep};
+use super::super::scenario::Fileserver;
+use crate::report::{Figure, Finding, Mark, Panel, Series};
+use crate::sanboot::claims::Bound;
+use crate::stats::{Estimate, quotient};
+use crate::vaai::plain;
+
+/// The published headroom of 1.5 to 1.8 times, of four servers.
+const SERVERS_MIN: f64 = 6.0;
+const SERVERS_MAX: f64 = 7.2;
+/// How far from the law of utilisation the end may be.
+const NEAR_PERCENT: f64 = 10.0;
+/// What works so much of the time can do no more.
+const FULL_PERCENT: f64 = 95.0;
+/// Twice the controllers, but for what they share.
+const TWICE: Bound = Bound::Within(1.7, 2.1);
+
+/// Servers with the throughput of one of the four, that what was copied would be.
+fn carried(step: &RampStep, four: &Course) -> Option<Estimate> {
+    let all: Vec<f64> = tool(&step.course).iter().map(|mb| mb * f64::from(step.servers)).collect();
+    quotient(&all, &tool(four))
+}
+
+fn of_owners(ramp: &[RampStep], owners: impl Fn(usize) -> bool) -> Vec<&RampStep> {
+    ramp.iter().filter(|step| owners(step.owners)).collect()
+}
+
+/// The step that copied the most.
+fn most<'a>(steps: &[&'a RampStep], four: &Course) -> Option<(&'a RampStep, Estimate)> {
+    let all = steps.iter().filter_map(|step| Some((*step, carried(step, four)?)));
+    all.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))
+}
+
+/// How many servers there can be when `four` servers use so much of a controller.
+fn predicted(four: &Course) -> Option<f64> {
+    let servers = four.arrays.first()?.lus.len() as f64;
+    let used = level(&four.of_array(controller(0)))?.mean;
+    (used > 0.0).then(|| servers * 100.0 / used)
+}
+
+/// What is claimed.
+pub(in super::super) fn claims(four: &Course, ramp: &[RampStep]) -> Vec<Judged> {
+    let (one, all) = (of_owners(ramp, |n| n == 1), of_owners(ramp, |n| n > 1));
+    let Some((top, servers)) = most(&one, four) else { return vec![] };
+    let mut end = judged(
+        ("More servers: so many does controller 0 carry", "servers"),
+        "6 to 7.2, by the headroom",
+        Bound::Within(SERVERS_MIN, SERVERS_MAX),
+        Some(servers),
+        "ramp",
+    );
+    end.note = Some(format!("the throughput of {} servers, in servers as fast as one of four", top.servers));
+    let against = predicted(four).map(|n| Estimate {
+        mean: 100.0 * (servers.mean / n - 1.0),
+        low: 100.0 * (servers.low / n - 1.0),
+        high: 100.0 * (servers.high / n - 1.0),
+    });
+    let mut law = judged(
+        ("More servers: that number, above what four servers predict", "%"),
+        "not tested",
+        Bound::Within(-NEAR_PERCENT, NEAR_PERCENT),
+        against,
+        "ramp",
+    );
+    law.note =
+        Some("the law of utilisation: four servers, divided by what they use of the controller".into());
+    let busy = judged(
+        ("More servers: controller 0, at its end", "%"),
+        "not tested",
+        Bound::AtLeast(FULL_PERCENT),
+        level(&top.course.of_array(controller(0))),
+        "ramp",
+    );
+    let spread = all.last().and_then(|spread| {
+        let same = one.iter().find(|step| step.servers == spread.servers)?;
+        let mut claim = judged(
+            ("More servers: with LUs at both controllers, of the throughput with one", "times"),
+            "not tested",
+            TWICE,
+            quotient(&tool(&spread.course), &tool(&same.course)),
+            "ramp",
+        );
+        claim.note = Some(format!("{} servers", spread.servers));
+        Some(claim)
+    });
+    [end, law, busy].into_iter().chain(spread).collect()
+}
+
+/// Throughput and what is busy, over the number of servers.
+pub(in super::super) fn figure(four: &Course, ramp: &[RampStep]) -> Figure {
+    let (one, all) = (of_owners(ramp, |n| n == 1), of_owners(ramp, |n| n > 1));
+    let servers = four.arrays.first().map_or(0, |w| w.lus.len());
+    let point = |n: f64, e: Option<Estimate>, times: f64| {
+        let e = e.map_or(Estimate::exact(0.0), |e| e.scaled(times));
+        match e.low.is_finite() {
+            true => vec![n, e.mean, e.low, e.high],
+            false => vec![n, e.mean],
+        }
+    };
+    type Of = fn(&Course) -> Vec<f64>;
+    let panel_of: [(&str, &str, &str, &str, Of); 4] = [
+        ("total", "All servers together", "throughput", "MB/s", tool),
+        ("controller", "Controller 0", "utilisation", "%", |c| c.of_array(controller(0))),
+        ("drives", "Drives of a group", "utilisation", "%", |c| c.of_array(|w| of_groups(&w.drive_percent))),
+        ("read", "Time of a read", "a read", "ms", |c| c.of_servers(|w| w.read_ms)),
+    ];
+    let mut series = Vec::new();
+    for (id, .., of) in &panel_of {
+        let times = |n: f64| if *id == "total" { n } else { 1.0 };
+        for (name, color, steps) in [("one controller", "blue", &one), ("both controllers", "green", &all)] {
+            let first = (name == "one controller")
+                .then(|| point(servers as f64, level(&of(four)), times(servers as f64)));
+            let others = steps.iter().map(|step| {
+                let n = f64::from(step.servers);
+                point(n, level(&of(&step.course)), times(n))
+            });
+            let points: Vec<Vec<f64>> = first.into_iter().chain(others).collect();
+            if !points.is_empty() {
+                series.push(Series { name: name.into(), color, points, panel: Some((*id).into()) });
+            }
+        }
+    }
+    let alone = level(&tool(four)).map_or(0.0, |e| e.mean);
+    let bound = predicted(four).map(|n| Mark {
+        label: format!("predicted from {servers}"),
+        value: n * alone,
+        category: None,
+        series: None,
+        panel: Some("total".into()),
+    });
+    let title = match most(&one, four) {
+        Some((_, servers)) => format!(
+            "One controller carries {} servers, however many there are",
+            plain((servers.mean * 10.0).round() / 10.0)
+        ),
+        None => "More servers".into(),
+    };
+    Figure {
+        id: "ramp".into(),
+        title,
+        subtitle: Some(
+            "Fixed disks, each server with its LU on its own group, four on a host; 95 % intervals".into(),
+        ),
+        kind: "lines",
+        x: axis("servers", ""),
+        y: axis("", ""),
+        series,
+        marks: bound.into_iter().collect(),
+        panels: panel_of
+            .iter()
+            .map(|(id, title, label, unit, _)| Panel {
+                id: (*id).into(),
+                title: (*title).into(),
+                y: Some(axis(label, unit)),
+            })
+            .collect(),
+        ..Figure::default()
+    }
+}
+
+/// The resource that ends it.
+pub(in super::super) fn finding(scenario: &Fileserver, four: &Course, ramp: &[RampStep]) -> Option<Finding> {
+    let (one, all) = (of_owners(ramp, |n| n == 1), of_owners(ramp, |n| n > 1));
+    let (top, servers) = most(&one, four)?;
+    let last = one.last()?;
+    let (name, used) = busiest(scenario, &last.course);
+    let next = resources(scenario, &last.course)
+        .into_iter()
+        .filter(|(other, _)| *other != name)
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let each = |course: &Course| value(tool(course));
+    let with_all = all.last().map(|step| {
+        format!(
+            " With data LUs at both controllers {} servers copy {} MB/s each, and {} works {:.0} %.",
+            step.servers,
+            plain(each(&step.course)),
+            busiest(scenario, &step.course).0,
+            busiest(scenario, &step.course).1
+        )
+    });
+    Some(Finding {
+        resource: name.into(),
+        evidence: format!(
+            "{} servers: works {used:.0} % of the time, a server copies {} instead of {} MB/s, and a read takes {} ms. The next one, {}, works {:.0} %",
+            last.servers,
+            plain(each(&last.course)),
+            plain(each(four)),
+            plain(value(last.course.of_servers(|w| w.read_ms))),
+            next.map_or("nothing", |(name, _)| name),
+            next.map_or(0.0, |(_, used)| used)
+        ),
+        threshold: Some(format!("a resource that works {FULL_PERCENT:.0} % of the time can do no more")),
+        source: Some("a run with so many servers".into()),
+        consequence: format!(
+            "It ends at {} servers: {} of them copy no more together. The law of utilisation says {} from four.{}",
+            plain((servers.mean * 10.0).round() / 10.0),
+            top.servers,
+            predicted(four).map_or("–".into(), |n| plain((n * 10.0).round() / 10.0)),
+            with_all.unwrap_or_default()
+        ),
+        r#try: Some("Data LUs at all controllers in turn, or a pool for each controller.".into()),
+    })
+}

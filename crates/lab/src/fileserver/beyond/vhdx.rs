@@ -1,0 +1,133 @@
+//! VHDX beside VHD: the format that came after it, where everything else stays.
+
+use super::super::claims::{Judged, below, judged, more, tool};
+use super::super::figures::{PanelOf, axis, band, lines, panels, timeline};
+use super::super::model::course::{Course, LuWindow};
+use super::super::scenario::Fileserver;
+use crate::report::{Figure, Series};
+use crate::sanboot::claims::Bound;
+use crate::stats::Estimate;
+use crate::vaai::plain;
+
+/// The two formats are alike when their throughput differs by no more than this.
+const ALIKE_PERCENT: f64 = 5.0;
+/// Blocks are 16 times as large, and each brings 3 writes instead of 4: a fifth would be four times what follows from that.
+const BESIDES_PERCENT_MAX: f64 = 20.0;
+
+/// Of its commands with the guest's bytes, in percent.
+fn crooked_percent(course: &Course) -> f64 {
+    100.0 * course.commands.crooked as f64 / course.commands.payload.max(1) as f64
+}
+
+/// Commands for what the guest knows nothing of, for each 1,000 with its bytes.
+fn besides_per_mille(course: &Course) -> f64 {
+    1000.0 * course.commands.besides as f64 / course.commands.payload.max(1) as f64
+}
+
+/// What is claimed.
+pub(in super::super) fn claims(dynamic: &Course, fixed: &Course, vhdx: &Course) -> Vec<Judged> {
+    let than_vhd = below(&tool(vhdx), &tool(dynamic)).map(|e| e.scaled(-1.0));
+    let mut throughput = judged(
+        ("Dynamic VHDX: throughput above that of a dynamic VHD", "%"),
+        "not tested",
+        Bound::Within(-ALIKE_PERCENT, ALIKE_PERCENT),
+        than_vhd,
+        "throughput",
+    );
+    throughput.note = Some("what an I/O waits in the host is assumed to be the same for both formats".into());
+    let mut cost = judged(
+        ("Dynamic VHDX: throughput below fixed", "%"),
+        "not tested",
+        Bound::Within(0.0, 12.0),
+        below(&tool(vhdx), &tool(fixed)),
+        "throughput",
+    );
+    cost.note =
+        Some("follows from the same assumption: without that wait it would be next to nothing".into());
+    let mut straight = judged(
+        ("Dynamic VHDX: I/Os across the array's 4 KiB", "%"),
+        "not tested",
+        Bound::AtMost(1.0),
+        Some(Estimate::exact(crooked_percent(vhdx))),
+        "vhdx_besides",
+    );
+    straight.note = Some(format!("{} % of those of a dynamic VHD", plain(crooked_percent(dynamic))));
+    let of_vhd = 100.0 * besides_per_mille(vhdx) / besides_per_mille(dynamic).max(1e-9);
+    let mut besides = judged(
+        ("Dynamic VHDX: writes of metadata, of those of a dynamic VHD", "%"),
+        "not tested",
+        Bound::AtMost(BESIDES_PERCENT_MAX),
+        Some(Estimate::exact(of_vhd)),
+        "vhdx_besides",
+    );
+    besides.note = Some(format!(
+        "{} instead of {} for each 1,000 I/Os of the guest",
+        plain(besides_per_mille(vhdx)),
+        plain(besides_per_mille(dynamic))
+    ));
+    let writes = |course: &Course| course.of_lus(|w| w.write_iops);
+    let fewer = judged(
+        ("Array writes: dynamic VHDX below dynamic VHD by", "IOPS"),
+        "not tested",
+        Bound::Above(0.0),
+        more(&writes(dynamic), &writes(vhdx)),
+        "vhdx",
+    );
+    vec![throughput, cost, straight, besides, fewer]
+}
+
+/// The array under three formats, and what they write besides.
+pub(in super::super) fn figures(scenario: &Fileserver, courses: &[&Course; 3]) -> [Figure; 2] {
+    let of: [PanelOf<'_, LuWindow>; 4] = [
+        ("read_mb", "Array reads", ("reads of a LU", "MB/s"), |w| w.read_mb_per_s),
+        ("write_mb", "Array writes", ("writes of a LU", "MB/s"), |w| w.write_mb_per_s),
+        ("write_iops", "Array writes, I/Os", ("writes of a LU", "IOPS"), |w| w.write_iops),
+        ("write_kib", "Size of a write", ("bytes of a write", "KiB"), |w| {
+            w.write_mb_per_s * 1e6 / 1024.0 / w.write_iops.max(1.0)
+        }),
+    ];
+    let points = |course: &Course, value: fn(&LuWindow) -> f64| {
+        course.arrays.iter().map(|w| band(w.at_s, w.lus.iter().map(value))).collect()
+    };
+    let [dynamic, vhdx, _] = courses;
+    let mean = |course: &Course| {
+        let iops = course.of_lus(|w| w.write_iops);
+        iops.iter().sum::<f64>() / iops.len().max(1) as f64
+    };
+    let title = format!(
+        "A dynamic VHDX writes {} times per second where a dynamic VHD writes {}",
+        plain(mean(vhdx)),
+        plain(mean(dynamic))
+    );
+    [timeline("vhdx", title, scenario, panels(&of), lines(courses, &of, points)), besides(courses)]
+}
+
+fn besides(courses: &[&Course; 3]) -> Figure {
+    let [dynamic, vhdx, _] = courses;
+    let bars = |name: &str, color, of: fn(&Course) -> f64| Series {
+        name: name.into(),
+        color,
+        points: courses.iter().enumerate().map(|(x, course)| vec![x as f64, of(course)]).collect(),
+        panel: None,
+    };
+    Figure {
+        id: "vhdx_besides".into(),
+        title: format!(
+            "Of 1,000 I/Os of a guest {:.0} lie across the array's units on a dynamic VHD, {:.0} on a VHDX",
+            10.0 * crooked_percent(dynamic),
+            10.0 * crooked_percent(vhdx)
+        ),
+        subtitle: Some(
+            "By the maps of our own VHD and VHDX, for each 1,000 commands with the guest's bytes".into(),
+        ),
+        kind: "bars",
+        x: axis("configuration", ""),
+        y: axis("commands of 1,000", ""),
+        categories: ["dynamic VHD", "dynamic VHDX", "fixed"].map(str::to_owned).to_vec(),
+        series: vec![
+            bars("across the array's 4 KiB", "orange", |c| 10.0 * crooked_percent(c)),
+            bars("metadata, besides", "blue", besides_per_mille),
+        ],
+        ..Figure::default()
+    }
+}

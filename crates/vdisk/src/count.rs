@@ -1,0 +1,74 @@
+//! What an image's file would see of a write, without a file.
+
+use crate::{Extents, FileIo, Map, Part, Source, Step, VdiskError, Wait};
+
+/// What an implementation that keeps nothing back does to the file for one write: payload, and with it, where the write needs them, bitmaps of new
+/// blocks (before it), entries of the table, a footer, a log and what it protects (behind it, in their order). Appends to `out`; the map
+/// remembers. A map that waits for bytes of its file gets zeros.
+pub fn write_through(map: &mut dyn Map, at: u64, len: u64, out: &mut Vec<FileIo>) -> Result<(), VdiskError> {
+    let mut extents = Extents::new();
+    loop {
+        extents.clear();
+        match map.write(at, len, &mut extents) {
+            Ok(()) => break,
+            Err(Wait::Block(block)) => {
+                let grant = map.reserve(block)?;
+                map.place(grant);
+            }
+            Err(Wait::Load { at, len }) => map.load(at, &vec![0; len as usize])?,
+            Err(Wait::Error(error)) => return Err(error),
+        }
+    }
+    map.written(at, len);
+    let steps = match map.uncommitted() {
+        0 => Vec::new(),
+        _ => map.commit()?,
+    };
+    map.committed();
+    let metadata = |wanted: fn(Part) -> bool| {
+        steps.iter().filter_map(move |step| match step {
+            Step::Write { part, at, bytes } if wanted(*part) => {
+                Some(FileIo { part: *part, at: *at, len: bytes.len() as u64 })
+            }
+            _ => None,
+        })
+    };
+    out.extend(metadata(|part| part == Part::Bitmap));
+    out.extend(extents.iter().filter_map(|extent| match extent.source {
+        Source::File(at) => Some(FileIo { part: Part::Payload, at, len: extent.len }),
+        Source::Zeros | Source::Parent => None,
+    }));
+    out.extend(metadata(|part| part != Part::Bitmap));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vhdx::{self, Guid, NewVhdx};
+
+    fn parts(map: &mut dyn Map, at: u64, len: u64) -> Vec<(Part, u64)> {
+        let mut io = Vec::new();
+        write_through(map, at, len, &mut io).expect("room");
+        // Only payload and metadata of whole pages: nothing of a VHDX lies off 4 KiB.
+        assert!(io.iter().all(|io| io.at.is_multiple_of(4096) && io.len.is_multiple_of(4096)), "{io:?}");
+        io.iter().map(|io| (io.part, io.len)).collect()
+    }
+
+    #[test]
+    fn a_new_block_of_a_vhdx_goes_through_its_log_and_what_is_there_costs_nothing() {
+        let mut map = NewVhdx::new(100 << 30, [Guid::ZERO; 3]).map().expect("a size that VHDX can have");
+        // The entry of the table in the log, and in place; the header says once that there is a log.
+        let logged = [(Part::Payload, 65_536), (Part::Log, 8192), (Part::Header, 4096), (Part::Table, 4096)];
+        assert_eq!(parts(&mut map, 1 << 30, 65_536), logged);
+        assert_eq!(parts(&mut map, (1 << 30) + (31 << 20), 65_536), [(Part::Payload, 65_536)]);
+        let again = [(Part::Payload, 65_536), (Part::Log, 8192), (Part::Table, 4096)];
+        assert_eq!(parts(&mut map, 2 << 30, 65_536), again);
+        // Over the border of a block that is there into one that is not: the new one lies behind it, and both are written at once.
+        let border = (2 << 30) + u64::from(vhdx::BLOCK_BYTES);
+        assert_eq!(
+            parts(&mut map, border - 4096, 8192).iter().filter(|(part, _)| *part == Part::Payload).count(),
+            1
+        );
+    }
+}
