@@ -48,7 +48,7 @@ fn the_same_seed_gives_the_same_counters_to_the_byte() {
 }
 
 #[test]
-fn all_formats_serve_the_clients_and_two_grow() {
+fn all_formats_serve_the_clients_and_small_blocks_grow_more_often() {
     let [dynamic, fixed, vhdx] = [Which::DYNAMIC, Which::FIXED, Which::VHDX].map(course);
     for course in [&dynamic, &fixed, &vhdx] {
         assert_eq!((course.hosts.len(), course.arrays.len()), (8, 4));
@@ -62,7 +62,8 @@ fn all_formats_serve_the_clients_and_two_grow() {
         // One server: the host has 32 GiB, and it 2.
         assert_eq!(course.hosts[0].available_mb, 30.0 * 1024.0 * 1024.0 * 1024.0 / 1e6);
     }
-    assert!(dynamic.grown_blocks[0] > vhdx.grown_blocks[0] && vhdx.grown_blocks[0] > 0);
+    // In so few seconds a VHDX may not need a second one of its blocks, which are 16 times as large.
+    assert!(dynamic.grown_blocks[0] > 5 * vhdx.grown_blocks[0]);
     assert_eq!((fixed.grown_blocks[0], fixed.commands.besides, fixed.commands.crooked), (0, 0, 0));
     // Blocks of 32 MiB need less to be written of them than those of 2 MiB, and nothing of them lies off 4 KiB.
     assert!(vhdx.commands.besides * 5 < dynamic.commands.besides, "{:?}", vhdx.commands);
