@@ -102,8 +102,9 @@ sanboot: setup build ## SERVERS (8) servers without disks boot Linux from the ar
 	@$(STEP) "$(SERVERS) servers boot" $(WITH) --empty judges/sanboot.sh $(SERVERS)
 
 .PHONY: fileserver
-fileserver: build ## the file-server load from two clients against Samba by SMB, every file compared
+fileserver: build ## the file-server load from two clients against Samba by SMB, every file compared; the real verification in short (stack: root, FUSE, loop devices)
 	@$(STEP) "file-server load against Samba" judges/fileserver.sh
+	@$(STEP) "file servers on stacks of their own" judges/fileserver_real.sh
 
 .PHONY: kill
 kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load

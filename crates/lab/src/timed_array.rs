@@ -61,6 +61,11 @@ impl TimedArray {
         Ok(timed)
     }
 
+    /// Whether its drives take their time.
+    pub(crate) fn take_time(&self, takes_time: bool) {
+        self.takes_time.store(takes_time, Ordering::Relaxed);
+    }
+
     /// Where it listens.
     pub(crate) fn listen(&self) -> SocketAddr {
         self.listen

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use crate::fileserver::real::Format;
 use crate::sanboot::results::Layout;
 use crate::scenario::Scenario;
 
@@ -78,10 +79,18 @@ pub struct QosOptions {
 }
 
 /// What the command line says of `fileserver` besides.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FileserverOptions {
     /// The quick form.
     pub quick: bool,
+    /// Where.
+    pub world: World,
+    /// Of a real one, the formats of disks; none: VHD.
+    pub formats: Vec<Format>,
+    /// Of a real one, how many rounds; none: as the scenario says.
+    pub repeats: Option<usize>,
+    /// Only the load, against this directory.
+    pub directory: Option<PathBuf>,
 }
 
 /// What the command line says of `diskstress` besides.
@@ -106,6 +115,9 @@ pub enum VerifyError {
     /// It can be pointed at nothing there.
     #[error("--target: somebody's LUs are used in real time: say --world real")]
     Modelled,
+    /// So is a directory.
+    #[error("--directory: somebody's directory is measured in real time: say --world real")]
+    ModelledDirectory,
     /// The scale is no share.
     #[error("--scale {0}: is over 0 and at most 1 (0.02 is 2 GiB of the published 100)")]
     Scale(f64),
@@ -152,6 +164,10 @@ pub fn qos(options: &Options, own: &QosOptions) -> Result<bool> {
 
 /// Runs `fileserver`, prints the answer, writes the report. Gives whether every check held.
 pub fn fileserver(options: &Options, own: &FileserverOptions) -> Result<bool> {
+    if own.world == World::Model && own.directory.is_some() {
+        return Err(VerifyError::ModelledDirectory.into());
+    }
+    options.checked_scale()?;
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     crate::fileserver::verify(options, own)
 }

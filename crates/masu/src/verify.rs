@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use lab::fileserver::real::Format;
 use lab::index::{self, Standing};
 use lab::sanboot::results::Layout;
 use lab::verify::{FileserverOptions, Options, QosOptions, SanbootOptions, StressOptions, World};
@@ -26,19 +27,19 @@ pub(crate) struct Verify {
     /// Agree that the LUs behind --target are overwritten
     #[arg(long)]
     destroy_data: bool,
-    /// How much data, as a share of the published experiment (0.02 is 2 GiB of 100; of a real diskstress 0.01 is 80 MB of 8 GB)
+    /// How much data, as a share of the published experiment (0.02 is 2 GiB of 100; of a real diskstress 0.01 is 80 MB of 8 GB, of a real fileserver 0.01 is 1.3 GB of a server's 128)
     #[arg(long)]
     scale: Option<f64>,
-    /// How often each measurement of vaai is repeated: 10 settle every verdict in most runs, the contended power-on the last
-    #[arg(long, default_value_t = 10)]
-    repeats: usize,
+    /// How often each measurement of vaai is repeated (10 settle every verdict in most runs, the contended power-on the last); the rounds of a real fileserver (8)
+    #[arg(long)]
+    repeats: Option<usize>,
     /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
     #[arg(long)]
     quick: bool,
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
     #[arg(long)]
     sweep: bool,
-    /// Where qos, sanboot and diskstress run
+    /// Where qos, sanboot, fileserver and diskstress run
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
     /// Where a real diskstress has its image: the folder or drive that is measured (the output folder)
@@ -47,6 +48,12 @@ pub(crate) struct Verify {
     /// The guest of a real diskstress, as `make diskstress` makes it (target/judges/diskstress); with `all` it is run besides
     #[arg(long)]
     guest: Option<PathBuf>,
+    /// Of a real fileserver: these formats of disks, each growing and fixed
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [FormatName::Vhd])]
+    formats: Vec<FormatName>,
+    /// Of a real fileserver: only the load, against this directory (a mounted share is one), without a stack of its own
+    #[arg(long)]
+    directory: Option<PathBuf>,
     /// Only these layouts of sanboot
     #[arg(long, value_enum, value_delimiter = ',')]
     layouts: Vec<LayoutName>,
@@ -69,7 +76,7 @@ enum Which {
     Sanboot,
     /// Whether minimums and maximums of virtual disks are kept
     Qos,
-    /// Whether virtual disks that grow may be used in production: four file servers, in the model world
+    /// Whether virtual disks that grow may be used in production: four file servers, in the model world; or one of each kind on this machine
     Fileserver,
     /// What virtualization costs a disk: files written and read side by side, natively and in a guest
     Diskstress,
@@ -95,6 +102,23 @@ enum LayoutName {
     Internal,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FormatName {
+    /// What the published experiment had
+    Vhd,
+    /// What replaced it
+    Vhdx,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Format {
+        match name {
+            FormatName::Vhd => Format::Vhd,
+            FormatName::Vhdx => Format::Vhdx,
+        }
+    }
+}
+
 impl From<LayoutName> for Layout {
     fn from(name: LayoutName) -> Layout {
         match name {
@@ -105,12 +129,15 @@ impl From<LayoutName> for Layout {
     }
 }
 
+/// Of vaai, when nobody says how many.
+const VAAI_REPEATS: usize = 10;
+
 pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     let options = Options {
         targets: verify.targets.clone(),
         destroy_data: verify.destroy_data,
         scale: verify.scale,
-        repeats: verify.repeats,
+        repeats: verify.repeats.unwrap_or(VAAI_REPEATS),
         seed: verify.seed,
         out: verify.out.clone(),
         scenario: verify.scenario.clone(),
@@ -137,7 +164,14 @@ fn one(verify: &Verify, which: Which, options: &Options) -> Result<bool> {
             let quick = verify.quick && verify.which != Which::All;
             lab::verify::qos(options, &QosOptions { quick, world })
         }
-        Which::Fileserver => lab::verify::fileserver(options, &FileserverOptions { quick: verify.quick }),
+        Which::Fileserver => {
+            let formats = verify.formats.iter().map(|name| Format::from(*name)).collect();
+            let (repeats, directory) = (verify.repeats, verify.directory.clone());
+            // In a row of all it is the model's, as it was published.
+            let world = if verify.which == Which::All { World::Model } else { world };
+            let own = FileserverOptions { quick: verify.quick, world, formats, repeats, directory };
+            lab::verify::fileserver(options, &own)
+        }
         Which::Diskstress => {
             let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
             lab::verify::diskstress(options, &StressOptions { quick: verify.quick, world, dir, guest })

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   run ──> model (clients, servers, disks, the array) ──> courses ──> claims, figures, findings ──> report
-//!    └── scenario
+//!    ├── scenario
+//!    └────> real (the same on this machine, on disks that are there)
 //! ```
 
 mod beyond;
@@ -11,6 +12,7 @@ mod figures;
 mod findings;
 pub mod load;
 mod model;
+pub mod real;
 mod report;
 mod results;
 mod run;

@@ -15,10 +15,13 @@ use crate::interrupt::Stop;
 use crate::machine::Watch;
 use crate::progress::Progress;
 use crate::report::{DataFile, Doubt, write_report, write_results};
-use crate::verify::{FileserverOptions, Options};
+use crate::verify::{FileserverOptions, Options, World};
 
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &FileserverOptions) -> Result<bool> {
+    if own.world == World::Real {
+        return super::real::verify(options, own);
+    }
     let (scenario, text) = Fileserver::load(options.scenario.as_deref())?;
     let scenario = if own.quick { scenario.quick() } else { scenario };
     let stop = Stop::on_signals()?;

@@ -33,6 +33,7 @@ pub(super) struct Fileserver {
     quick_ramp: QuickRamp,
     pub(super) growth: Growth,
     quick_growth: QuickGrowth,
+    pub(super) real: Real,
 }
 
 /// The published experiment.
@@ -177,6 +178,17 @@ struct QuickGrowth {
     free: Size,
 }
 
+/// On this machine.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Real {
+    pub(super) scale: f64,
+    pub(super) scale_quick: f64,
+    pub(super) repeats: usize,
+    pub(super) repeats_quick: usize,
+    pub(super) cache: Size,
+}
+
 fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
     Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() })
 }
@@ -225,6 +237,27 @@ impl Fileserver {
                 );
             }
         }
+        self.check_ramp(path)?;
+        self.check_real(path)?;
+        self.check_hardware(path)
+    }
+
+    fn check_real(&self, path: &str) -> Result<(), ScenarioError> {
+        let real = &self.real;
+        let is_share = |scale: f64| scale > 0.0 && scale <= 1.0;
+        if !is_share(real.scale) || !is_share(real.scale_quick) {
+            return wrong(path, "real.scale", "is over 0 and at most 1");
+        }
+        if !(1..=1000).contains(&real.repeats) || !(1..=1000).contains(&real.repeats_quick) {
+            return wrong(path, "real.repeats", "are 1 to 1000");
+        }
+        if !(16 << 20..=64 << 30).contains(&real.cache.0) {
+            return wrong(path, "real.cache", "is between 16 MiB and 64 GiB");
+        }
+        Ok(())
+    }
+
+    fn check_ramp(&self, path: &str) -> Result<(), ScenarioError> {
         let steps = [&self.ramp.servers, &self.ramp.spread_servers];
         let steps = steps.into_iter().chain([&self.quick_ramp.servers, &self.quick_ramp.spread_servers]);
         let (many, few) = (self.ramp.seconds, self.quick_ramp.seconds);
@@ -243,7 +276,7 @@ impl Fileserver {
                 "has steps of 1 to 64 servers, one on a host at least, and counts two windows of 100 ms at least",
             );
         }
-        self.check_hardware(path)
+        Ok(())
     }
 
     fn check_hardware(&self, path: &str) -> Result<(), ScenarioError> {
@@ -341,6 +374,7 @@ mod tests {
             ("array_every = \"60s\"", "array_every = \"15s\"", "run"),
             ("transfer = \"128KiB\"", "transfer = 1000", "server.transfer"),
             ("clients = 2", "client = 2", "client"),
+            ("scale = 0.004", "scale = 1.5", "real.scale"),
         ] {
             assert!(FILESERVER.contains(from), "{from}");
             let text = FILESERVER.replacen(from, to, 1);

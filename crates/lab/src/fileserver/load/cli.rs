@@ -7,10 +7,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::agent::{Agent, orders};
-use super::client::{Client, plan_of};
+use super::agent::Agent;
+use super::client::run_here;
 use super::lead;
-use super::outcome::{Outcome, Placed, merge};
 use super::secret::Secret;
 use super::share::Address;
 use super::wire::Part;
@@ -100,7 +99,7 @@ pub fn run(load: &FileServer) -> Result<()> {
         anyhow::bail!("{fault}");
     }
     let outcome = match &load.share {
-        Some(share) => one(share, load.local.clone(), &part)?,
+        Some(share) => run_here(share, load.local.clone(), &part, &Stop::on_signals()?)?,
         None => lead::run(&load.agents, secret_of(load.secret_file.as_deref())?.as_ref(), &part)?,
     };
     if load.json {
@@ -110,17 +109,6 @@ pub fn run(load: &FileServer) -> Result<()> {
     }
     ensure!(outcome.mismatches == 0, "{} files are not what was created", outcome.mismatches);
     Ok(())
-}
-
-/// One client, here.
-fn one(share: &Address, local: Option<PathBuf>, part: &Part) -> Result<Outcome> {
-    let stop = Stop::on_signals()?;
-    let orders = orders(plan_of(share)?, part, local);
-    let client = Client::prepare(share.clone(), orders, (0, 1), part.workers, &stop)?;
-    let epoch = Instant::now();
-    let outcome = client.run(epoch, epoch, &stop)?;
-    let (began_ns, ended_ns) = (outcome.began_ns, outcome.ended_ns);
-    Ok(merge(&[Placed { outcome, began_ns, ended_ns, clock_error_ns: 0 }], part.workers))
 }
 
 /// Runs until it is ended.

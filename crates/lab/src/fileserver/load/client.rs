@@ -1,9 +1,12 @@
 //! One client: its workers, each a thread with a connection of its own, from one moment on.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::outcome::{ClientOutcome, Counted};
+use super::agent::orders;
+use super::outcome::{ClientOutcome, Counted, Outcome, Placed, merge};
 use super::share::{Address, ShareError};
+use super::wire::Part;
 use super::worker::{Did, Orders, Worker, prepare};
 use crate::files::Plan;
 use crate::interrupt::Stop;
@@ -25,6 +28,21 @@ pub(super) fn plan_of(address: &Address) -> Result<Plan, ShareError> {
     let text = super::share::small_file(&mut *address.open()?, "set.json")?;
     let spec = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
     Plan::new(spec).map_err(|e| wrong(e.to_string()))
+}
+
+/// One client, here.
+pub(crate) fn run_here(
+    share: &Address,
+    local: Option<PathBuf>,
+    part: &Part,
+    stop: &Stop,
+) -> Result<Outcome, ShareError> {
+    let orders = orders(plan_of(share)?, part, local);
+    let client = Client::prepare(share.clone(), orders, (0, 1), part.workers, stop)?;
+    let epoch = Instant::now();
+    let outcome = client.run(epoch, epoch, stop)?;
+    let (began_ns, ended_ns) = (outcome.began_ns, outcome.ended_ns);
+    Ok(merge(&[Placed { outcome, began_ns, ended_ns, clock_error_ns: 0 }], part.workers))
 }
 
 impl Client {

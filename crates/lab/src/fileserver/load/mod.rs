@@ -27,5 +27,8 @@ mod tests;
 mod wire;
 mod worker;
 
+pub(crate) use client::run_here;
 pub use outcome::Outcome;
+pub(crate) use share::Address;
 pub(crate) use steps::{Step, unit};
+pub(crate) use wire::Part;

@@ -29,16 +29,16 @@ pub(super) enum Ask {
 /// The part of one client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Part {
-    pub(super) client: u32,
-    pub(super) clients: u32,
-    pub(super) workers: u32,
-    pub(super) seed: u64,
-    pub(super) read_share: f64,
-    pub(super) verify: bool,
+pub(crate) struct Part {
+    pub(crate) client: u32,
+    pub(crate) clients: u32,
+    pub(crate) workers: u32,
+    pub(crate) seed: u64,
+    pub(crate) read_share: f64,
+    pub(crate) verify: bool,
     /// Of each worker.
-    pub(super) files_max: u64,
-    pub(super) seconds_max: f64,
+    pub(crate) files_max: u64,
+    pub(crate) seconds_max: f64,
 }
 
 /// Clients of one load.

@@ -1,0 +1,388 @@
+//! What is written of a real run: results, samples, the report; and the answer on the terminal.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::super::claims::{self, Judged};
+use super::super::report::verdict as verdict_of;
+use super::super::scenario::Fileserver;
+use super::claims::{Rounds, judge};
+use super::figures::{Shown, figures};
+use super::kind::Sizes;
+use super::measure::Run;
+use crate::machine::now_rfc3339;
+use crate::report::{
+    self, Claim, Column, DataFile, Doubt, Figure, Machine, Method, Report, Section, Table, Value, Version,
+    write_csv, write_report, write_results,
+};
+use crate::stats::Estimate;
+use crate::vaai::{Verdict, command, plain};
+use crate::verify::{FileserverOptions, Options};
+
+/// What was run.
+pub(super) struct Ran {
+    pub(super) runs: Vec<Run>,
+    pub(super) shown: Vec<Shown>,
+    /// The servers' disks, as the host names them, in the order of what is shown.
+    pub(super) disks: Option<Vec<String>>,
+    pub(super) stopped: bool,
+    /// Somebody's directory, and nothing below it.
+    pub(super) directory: Option<PathBuf>,
+    /// Whether this machine may have read from its memory.
+    pub(super) cached: bool,
+}
+
+/// A run that has ended.
+pub(super) struct Finished<'a> {
+    pub(super) options: &'a Options,
+    pub(super) own: &'a FileserverOptions,
+    pub(super) scenario: &'a Fileserver,
+    pub(super) text: &'a str,
+    pub(super) machine: Machine,
+    pub(super) doubts: Vec<Doubt>,
+    pub(super) scale: f64,
+    pub(super) sizes: &'a Sizes,
+    pub(super) ran: Ran,
+}
+
+#[derive(Serialize)]
+struct Results<'a> {
+    version: &'static str,
+    scenario: &'a str,
+    world: &'static str,
+    seed: u64,
+    quick: bool,
+    stopped: bool,
+    scale: f64,
+    checks: Vec<Claim>,
+    runs: &'a [Run],
+}
+
+/// Writes all of it. Gives whether every check held.
+pub(super) fn write(run: &Finished<'_>) -> Result<bool> {
+    let judged = match run.ran.directory {
+        None => judge(run.scenario, &run.ran.runs),
+        Some(_) => vec![],
+    };
+    let claims = claims_of(&judged);
+    let out = &run.options.out;
+    let results = Results {
+        version: env!("CARGO_PKG_VERSION"),
+        scenario: &run.scenario.name,
+        world: "real",
+        seed: run.options.seed,
+        quick: run.own.quick,
+        stopped: run.ran.stopped,
+        scale: run.scale,
+        checks: claims.clone(),
+        runs: &run.ran.runs,
+    };
+    write_results(out, &results)?;
+    let files = write_samples(run)?;
+    let figures = figures(&run.ran.shown, &run.ran.runs, run.ran.disks.as_deref());
+    let verdict = match run.ran.directory {
+        // Nothing is held against one directory.
+        Some(_) => "doubt",
+        None => verdict_of(&judged, run.ran.stopped),
+    };
+    let doubts = doubts(run);
+    let report = Report {
+        version: report::VERSION,
+        title: match run.ran.directory {
+            Some(_) => "What does a directory give to the clients of a file server?".into(),
+            None => run.scenario.question.clone(),
+        },
+        scenario: run.scenario.name.clone(),
+        world: "real",
+        generated: now_rfc3339(),
+        answer: answer(run),
+        verdict,
+        claims,
+        sections: sections(run, &figures),
+        figures,
+        findings: vec![],
+        tables: vec![configurations(run)],
+        doubts: doubts.clone(),
+        method: method(run),
+        files,
+    };
+    write_report(out, &report)?;
+    print(run, &judged, &doubts);
+    Ok(verdict == "pass" || (run.ran.directory.is_some() && !run.ran.stopped))
+}
+
+/// What is not judged has no bound.
+fn claims_of(judged: &[Judged]) -> Vec<Claim> {
+    let claims = claims::claims(judged).into_iter().zip(judged);
+    claims
+        .map(|(claim, judged)| match judged.verdict {
+            Verdict::NotJudged => Claim { expected: None, ..claim },
+            _ => claim,
+        })
+        .collect()
+}
+
+fn doubts(run: &Finished<'_>) -> Vec<Doubt> {
+    let mut out = run.doubts.clone();
+    let mut doubt =
+        |text: &str, effect: &str| out.push(Doubt { text: text.into(), effect: Some(effect.into()) });
+    if run.ran.stopped {
+        doubt("The run was stopped before its end.", "Only whole runs are shown.");
+    }
+    if run.own.quick {
+        doubt(
+            "The quick form: fewer files, fewer rounds.",
+            "Intervals are wider, and some differences are not shown.",
+        );
+    }
+    if run.ran.cached {
+        doubt(
+            "This user may not have the machine forget what it read.",
+            "Reads of rounds after the first may have come from its memory.",
+        );
+    }
+    let mismatches: u64 = run.ran.runs.iter().map(|run| run.mismatches).sum();
+    if mismatches > 0 {
+        doubt(
+            &format!("{mismatches} files were shorter or longer than they were created."),
+            "Something below lost data.",
+        );
+    }
+    out
+}
+
+fn answer(run: &Finished<'_>) -> String {
+    let level = |name: &str| Rounds::of(&run.ran.runs, name).level(|run| run.tool_mb_per_s);
+    if run.ran.directory.is_some() {
+        let Some(level) = level(&run.ran.shown[0].name) else { return "Nothing was copied.".into() };
+        return format!(
+            "{} workers copy {} MB/s.",
+            run.scenario.published.clients * run.scenario.published.workers,
+            pm(&level)
+        );
+    }
+    let of = |name: &str| Rounds::of(&run.ran.runs, name);
+    let pairs: Vec<String> = run
+        .ran
+        .shown
+        .chunks(2)
+        .filter_map(|pair| {
+            let (dynamic, fixed) = (&pair[0].name, &pair.get(1)?.name);
+            let less = of(dynamic).percent_below(&of(fixed), |run| run.tool_mb_per_s)?;
+            Some(format!(
+                "a server on a {dynamic} copies {} % less than on a {fixed} ({} and {} MB/s)",
+                pm(&less),
+                plain(level(dynamic)?.mean),
+                plain(level(fixed)?.mean)
+            ))
+        })
+        .collect();
+    match pairs.is_empty() {
+        true => "The run was stopped before both kinds of disk were measured.".into(),
+        false => format!("On this machine {}; published: about 6 %.", pairs.join("; ")),
+    }
+}
+
+/// An estimate with half of its interval.
+fn pm(e: &Estimate) -> String {
+    let half = (e.high - e.low) / 2.0;
+    if half.is_finite() { format!("{:.1} ± {half:.1}", e.mean) } else { format!("{:.1}", e.mean) }
+}
+
+fn sections(run: &Finished<'_>, figures: &[Figure]) -> Vec<Section> {
+    let here = |ids: &[&str]| -> Vec<String> {
+        ids.iter().filter(|id| figures.iter().any(|f| f.id == **id)).map(|id| (*id).to_owned()).collect()
+    };
+    let stack = "Each kind has a stack of its own: an ext4 on a loop device over the attached image, the image in an ext4 on a loop device over an attached LU, the LU behind iSCSI in an \
+                 array whose nine modelled drives take their time by the clock. Before a run neither this machine's memory nor the array's cache holds anything of the files.";
+    let directory =
+        "The load and what this machine counts meanwhile; what is below the directory is not known.";
+    let (title, text) = match run.ran.directory {
+        Some(_) => ("What does it give?", directory),
+        None => ("What does a disk that grows cost?", stack),
+    };
+    let section = |id: &str, title: &str, text: &str, ids: &[&str], tables: &[&str]| Section {
+        id: id.into(),
+        title: title.into(),
+        text: Some(text.into()),
+        figures: here(ids),
+        tables: tables.iter().map(|id| (*id).to_owned()).collect(),
+    };
+    vec![
+        section(
+            "disks",
+            title,
+            text,
+            &["throughput", "rounds", "writes", "write_size", "array", "response"],
+            &["configurations"],
+        ),
+        section(
+            "busy",
+            "What works, and how much?",
+            "In real time it is often this machine's processors that end it: they are servers, host and controller at once.",
+            &["busy"],
+            &[],
+        ),
+    ]
+}
+
+fn rounded(value: f64) -> Value {
+    if value.is_finite() { Value::Number((value * 100.0).round() / 100.0) } else { Value::Text("–".into()) }
+}
+
+fn configurations(run: &Finished<'_>) -> Table {
+    let number =
+        |name: &str, unit: &str| Column { name: name.into(), unit: Some(unit.into()), numeric: true };
+    type Of = fn(&Run) -> f64;
+    let array: [(Column, Of); 8] = [
+        (number("array reads", "MB/s"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.read_mb_per_s)),
+        (number("array reads", "IOPS"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.read_iops)),
+        (number("array writes", "MB/s"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.write_mb_per_s)),
+        (number("array writes", "IOPS"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.write_iops)),
+        (number("an array write", "KiB"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.write_kib)),
+        (number("controller", "%"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.controller_percent)),
+        (number("write pending", "%"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.pending_percent)),
+        (number("drives", "%"), |r| r.array.as_ref().map_or(f64::NAN, |a| a.drives_percent)),
+    ];
+    let server: [(Column, Of); 2] = [
+        (number("tool", "MB/s"), |r| r.tool_mb_per_s),
+        (number("processors", "%"), |r| r.processors_percent),
+    ];
+    let disk: [(Column, Of); 3] = [
+        (number("a read", "ms"), |r| r.disk.as_ref().map_or(f64::NAN, |d| d.read_ms)),
+        (number("a write", "ms"), |r| r.disk.as_ref().map_or(f64::NAN, |d| d.write_ms)),
+        (number("disk queue", "I/Os"), |r| r.disk.as_ref().map_or(f64::NAN, |d| d.queue)),
+    ];
+    let is_stack = run.ran.directory.is_none();
+    let below = disk.into_iter().chain(array).filter(|_| is_stack);
+    let columns: Vec<(Column, Of)> = server.into_iter().chain(below).collect();
+    let row = |one: &Shown| {
+        let rounds = Rounds::of(&run.ran.runs, &one.name);
+        let mut row = vec![Value::Text(one.name.clone())];
+        row.extend(columns.iter().map(|(_, of)| rounded(rounds.level(of).map_or(f64::NAN, |e| e.mean))));
+        row
+    };
+    Table {
+        id: "configurations".into(),
+        title: "Every configuration, on average over its rounds".into(),
+        rows: run.ran.shown.iter().map(row).collect(),
+        columns: std::iter::once(Column { name: "configuration".into(), unit: None, numeric: false })
+            .chain(columns.into_iter().map(|(column, _)| column))
+            .collect(),
+    }
+}
+
+fn method(run: &Finished<'_>) -> Method {
+    let s = run.scenario;
+    let spec = run.sizes.plan.spec();
+    let is_stack = run.ran.directory.is_none();
+    let modelled = format!(
+        "the drives: {} of {}, whose requests take their time by the clock (docs/model.md); what they hold is in memory",
+        s.array.drives_per_group, s.array.drive
+    );
+    let mut real = vec![
+        "the load: the steps and the file set of `masu load fileserver`, by this machine's own calls".into(),
+    ];
+    if is_stack {
+        real.extend([
+            "the array with its cache, pools, RAID groups and iSCSI port; the virtual disks; ext4, loop devices and FUSE of this machine's kernel".into(),
+            "servers, host, controller and clients are this one machine, and share its processors".into(),
+        ]);
+    }
+    Method {
+        command: command(&run.options.command),
+        seed: run.options.seed.to_string(),
+        scenario_text: run.text.into(),
+        versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }],
+        machine: run.machine.clone(),
+        modelled: if is_stack { vec![modelled] } else { vec![] },
+        real,
+        calibrated: vec![],
+        repeats: run.ran.runs.iter().map(|run| run.round as usize + 1).max().unwrap_or(0),
+        scale: Some(format!(
+            "{} of a server's set: {} trees, {} target files of {} bytes, {} bytes in all; a disk of {} MiB, a cache of {} MiB",
+            run.scale,
+            spec.trees,
+            u64::from(spec.trees) * u64::from(spec.targets),
+            spec.target_bytes,
+            run.sizes.set_bytes,
+            run.sizes.disk_bytes >> 20,
+            s.real.cache.0 >> 20
+        )),
+    }
+}
+
+/// Every run, and every sample of every run.
+fn write_samples(run: &Finished<'_>) -> Result<Vec<DataFile>> {
+    let out = &run.options.out;
+    let mut files = vec![DataFile {
+        name: "results.json".into(),
+        about: "every run, and the checks, for a machine".into(),
+        rows: run.ran.runs.len(),
+    }];
+    for name in ["host", "array"] {
+        // The loop device of a server is another one for each kind: one column for all.
+        let mut rows: Vec<(String, BTreeMap<String, f64>)> = Vec::new();
+        for one in &run.ran.runs {
+            let of_run =
+                one.series.iter().filter(|series| series.name == name).flat_map(|series| &series.samples);
+            for sample in of_run {
+                let head = format!("{},{},{:.3}", one.configuration, one.round, sample.to_s);
+                rows.push((
+                    head,
+                    sample.values.iter().map(|(column, value)| (column.key(), *value)).collect(),
+                ));
+            }
+        }
+        let keys: std::collections::BTreeSet<&String> =
+            rows.iter().flat_map(|(_, values)| values.keys()).collect();
+        if keys.is_empty() {
+            continue;
+        }
+        let header: Vec<&str> = ["configuration", "round", "time_s"]
+            .into_iter()
+            .chain(keys.iter().map(|key| key.as_str()))
+            .collect();
+        let lines = rows.iter().map(|(head, values)| {
+            let mut line: Vec<String> = head.split(',').map(str::to_owned).collect();
+            line.extend(keys.iter().map(|key| values.get(*key).map_or(String::new(), |v| format!("{v:.6}"))));
+            line
+        });
+        let file = format!("{name}.csv");
+        write_csv(&out.join(&file), &header, lines)?;
+        let about = format!("every counter of the {name} in every sample of every run");
+        files.push(DataFile { name: file, about, rows: rows.len() });
+    }
+    Ok(files)
+}
+
+fn print(run: &Finished<'_>, judged: &[Judged], doubts: &[Doubt]) {
+    println!("{}\n", answer(run));
+    let is_judged = |j: &&Judged| j.verdict != Verdict::NotJudged;
+    let held = judged.iter().filter(|j| j.verdict == Verdict::Held).count();
+    let of = judged.iter().filter(is_judged).count();
+    if of > 0 {
+        println!("claims: {held} held of {of} that can be judged here");
+    }
+    for judged in judged {
+        let measured = judged.estimate.map_or("–".into(), |e| crate::vaai::value(&e));
+        let bound = match judged.verdict {
+            Verdict::NotJudged => String::new(),
+            _ => format!("{}; ", judged.bound.words(judged.unit)),
+        };
+        let published = judged.published.as_deref().unwrap_or("–");
+        println!(
+            "  {:<20} {}: {measured} {} ({bound}published: {published})",
+            judged.verdict.words(),
+            judged.name,
+            judged.unit
+        );
+    }
+    for doubt in doubts {
+        println!("doubt: {}", doubt.text);
+    }
+    println!("\nreport: {}", run.options.out.join("report.html").display());
+}
