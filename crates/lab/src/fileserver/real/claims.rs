@@ -72,12 +72,18 @@ pub(super) fn writes_per_mb(run: &Run) -> f64 {
 
 /// Everything, in the order of the published table.
 pub(super) fn judge(scenario: &Fileserver, runs: &[Run]) -> Vec<Judged> {
-    let of = |dynamic| Rounds::of(runs, &Kind { format: Format::Vhd, dynamic }.name());
+    let of = |dynamic| Rounds::of(runs, &Kind { format: judged_format(runs), dynamic }.name());
     let (dynamic, fixed) = (of(true), of(false));
     let mut out = comparable(&dynamic, &fixed);
     out.extend(no_difference(scenario, &dynamic, &fixed));
     out.extend(absolute(scenario, &dynamic, &fixed));
     out
+}
+
+/// The published format, or the other where that one was run alone.
+fn judged_format(runs: &[Run]) -> Format {
+    let vhd = Kind { format: Format::Vhd, dynamic: true }.name();
+    if runs.iter().any(|run| run.configuration == vhd) { Format::Vhd } else { Format::Vhdx }
 }
 
 /// What one kind has against the other, whatever the hardware.
@@ -290,5 +296,8 @@ mod tests {
             Verdict::NotHeld
         );
         assert_eq!(verdict(&published, "Controller"), Verdict::NotJudged);
+        let mut vhdx = published;
+        vhdx.iter_mut().for_each(|run| run.configuration = run.configuration.replace("VHD", "VHDX"));
+        assert_eq!(verdict(&vhdx, "Throughput: dynamic below fixed"), Verdict::Held, "VHDX alone");
     }
 }
