@@ -293,7 +293,11 @@ impl Config {
 
     /// This declaration with another laid over it: objects of the same name become the other's, what the other does not
     /// name stays; target, controllers and portals are the other's.
-    pub fn overlaid_with(self, other: Config) -> Config {
+    pub fn overlaid_with(self, mut other: Config) -> Config {
+        // Who is declared without a policy keeps the one that it was given.
+        for (kind, name, policy) in other.promised_mut().filter(|(_, _, policy)| policy.is_none()) {
+            *policy = self.policy_of(kind, name).cloned();
+        }
         Config {
             id: self.id,
             target: other.target,
@@ -306,8 +310,8 @@ impl Config {
             cache: overlay_cache(self.cache, other.cache),
             groups: overlay(self.groups, other.groups, |g| &g.name),
             pools: overlay(self.pools, other.pools, |p| &p.name),
-            volumes: overlay_volumes(self.volumes, other.volumes),
-            images: overlay_images(self.images, other.images),
+            volumes: overlay(self.volumes, other.volumes, |v| &v.name),
+            images: overlay(self.images, other.images, |i| &i.name),
             hosts: overlay(self.hosts, other.hosts, |h| &h.name),
         }
     }
@@ -332,6 +336,23 @@ impl Config {
         self.policies.iter().find(|p| p.name == name)
     }
 
+    /// All that can be promised something, volumes and images: which of the two it is, in a word, its name, and the policy that is declared for it.
+    pub fn promised(&self) -> impl Iterator<Item = (&'static str, &String, Option<&String>)> {
+        let volumes = self.volumes.iter().map(|v| ("volume", &v.name, v.policy.as_ref()));
+        volumes.chain(self.images.iter().map(|i| ("image", &i.name, i.policy.as_ref())))
+    }
+
+    /// The same, to promise them something else.
+    pub fn promised_mut(&mut self) -> impl Iterator<Item = (&'static str, &String, &mut Option<String>)> {
+        let volumes = self.volumes.iter_mut().map(|v| ("volume", &v.name, &mut v.policy));
+        volumes.chain(self.images.iter_mut().map(|i| ("image", &i.name, &mut i.policy)))
+    }
+
+    /// The policy that is declared for the volume or image of that name.
+    pub(crate) fn policy_of(&self, kind: &str, name: &str) -> Option<&String> {
+        self.promised().find(|(what, owner, _)| *what == kind && *owner == name)?.2
+    }
+
     /// The host that an initiator is: the one that names it, else the one declared for `*`.
     pub fn host_of(&self, initiator: &str) -> Option<&HostConfig> {
         let named = self.hosts.iter().find(|h| h.initiator == initiator);
@@ -351,24 +372,6 @@ impl Config {
         }
         Some(self.pool(&self.volume(volume)?.pool)?.controller)
     }
-}
-
-/// A volume that is declared without a policy keeps the one that it was given.
-fn overlay_volumes(kept: Vec<VolumeConfig>, mut declared: Vec<VolumeConfig>) -> Vec<VolumeConfig> {
-    for new in declared.iter_mut().filter(|v| v.policy.is_none()) {
-        let old = kept.iter().find(|old| old.name == new.name);
-        new.policy = old.and_then(|old| old.policy.clone());
-    }
-    overlay(kept, declared, |v| &v.name)
-}
-
-/// An image, too.
-fn overlay_images(kept: Vec<ImageConfig>, mut declared: Vec<ImageConfig>) -> Vec<ImageConfig> {
-    for new in declared.iter_mut().filter(|i| i.policy.is_none()) {
-        let old = kept.iter().find(|old| old.name == new.name);
-        new.policy = old.and_then(|old| old.policy.clone());
-    }
-    overlay(kept, declared, |i| &i.name)
 }
 
 fn overlay_cache(kept: Option<CacheSettings>, declared: Option<CacheSettings>) -> Option<CacheSettings> {

@@ -30,10 +30,7 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
         Change::PolicyDetach { volumes } => attach(next, volumes, None)?,
         Change::PolicyDelete { name } => {
             next.policy(name).ok_or_else(|| none(name))?;
-            let volumes = next.volumes.iter().map(|v| ("volume", &v.name, &v.policy));
-            let images = next.images.iter().map(|i| ("image", &i.name, &i.policy));
-            let mut all = volumes.chain(images);
-            if let Some((kind, has, _)) = all.find(|(_, _, policy)| policy.as_ref() == Some(name)) {
+            if let Some((kind, has, _)) = next.promised().find(|(_, _, policy)| *policy == Some(name)) {
                 return Err(format!("policy {name:?}: {kind} {has:?} has it: masu policy detach {has}"));
             }
             next.policies.retain(|p| p.name != *name);
@@ -71,9 +68,7 @@ fn set(policy: &mut PolicyConfig, terms: &Terms) {
 /// To volumes and images: no two of them have one name.
 fn attach(next: &mut Config, names: &[String], policy: Option<&String>) -> Result<(), String> {
     for name in names {
-        let volumes = next.volumes.iter_mut().map(|v| (&v.name, &mut v.policy));
-        let mut all = volumes.chain(next.images.iter_mut().map(|i| (&i.name, &mut i.policy)));
-        let place = all.find(|(owner, _)| *owner == name).map(|(_, policy)| policy);
+        let place = next.promised_mut().find(|(_, owner, _)| *owner == name).map(|(_, _, policy)| policy);
         *place.ok_or_else(|| format!("there is no volume or image {name:?}"))? = policy.cloned();
     }
     Ok(())

@@ -6,9 +6,7 @@ use array::status::{QosState, SchedulerStatus, VolumeQos as Standing};
 use crate::api::{Policy, PoolScheduler, VolumeQos};
 
 pub(super) fn policy(declared: &PolicyConfig, config: &Config) -> Policy {
-    let volumes = config.volumes.iter().map(|v| (&v.name, &v.policy));
-    let images = config.images.iter().map(|i| (&i.name, &i.policy));
-    let having = volumes.chain(images).filter(|(_, policy)| policy.as_ref() == Some(&declared.name));
+    let having = config.promised().filter(|(_, _, policy)| *policy == Some(&declared.name));
     Policy {
         name: declared.name.clone(),
         minimum_iops: declared.policy.minimum_iops,
@@ -20,7 +18,7 @@ pub(super) fn policy(declared: &PolicyConfig, config: &Config) -> Policy {
             Sharing::Dedicated => "dedicated".into(),
             Sharing::Aggregated => "aggregated".into(),
         },
-        volumes: having.map(|(name, _)| name.clone()).collect(),
+        volumes: having.map(|(_, name, _)| name.clone()).collect(),
     }
 }
 

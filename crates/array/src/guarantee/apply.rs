@@ -67,26 +67,14 @@ pub(crate) fn set_policies(controller: &Controller, config: &Config, done: &mut 
     let state = controller.state();
     for (pool, PoolService { service, background }) in &state.services {
         let volumes = config.volumes.iter().filter(|v| v.pool == *pool);
-        let was = |name: &str| state.config.volume(name).and_then(|v| v.policy.as_ref());
-        let declared = volumes.map(|v| Declared {
-            kind: "volume",
-            name: &v.name,
-            was: was(&v.name),
-            is: v.policy.as_ref(),
-        });
+        let declared = volumes.map(|v| Declared::of(&state.config, "volume", &v.name, &v.policy));
         service.set_settings(config);
         service.set(background, None, config.qos.background);
         service.set_all(&state, config, (&format!("pool {pool}"), declared), done);
     }
     if let Some(service) = &state.image_service {
         let images = config.images.iter().filter(|i| i.controller == controller.index);
-        let was = |name: &str| state.config.image(name).and_then(|i| i.policy.as_ref());
-        let declared = images.map(|i| Declared {
-            kind: "image",
-            name: &i.name,
-            was: was(&i.name),
-            is: i.policy.as_ref(),
-        });
+        let declared = images.map(|i| Declared::of(&state.config, "image", &i.name, &i.policy));
         service.set_settings(config);
         service.set_all(&state, config, (&images_of(controller), declared), done);
     }
@@ -100,7 +88,11 @@ struct Declared<'a> {
     is: Option<&'a String>,
 }
 
-impl Declared<'_> {
+impl<'a> Declared<'a> {
+    fn of(before: &'a Config, kind: &'static str, name: &'a str, is: &'a Option<String>) -> Declared<'a> {
+        Declared { kind, name, was: before.policy_of(kind, name), is: is.as_ref() }
+    }
+
     /// What an operator is to know of the change.
     fn news(&self, config: &Config) -> Option<String> {
         let Declared { kind, name, was, is } = self;

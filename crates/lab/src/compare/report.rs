@@ -198,7 +198,7 @@ fn whole(comparison: &Comparison, typed: &str, rows: usize) -> Report {
         doubts: doubts(comparison),
         method: Method {
             command: command(typed),
-            versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }],
+            versions: vec![Version::of_masu()],
             machine,
             real: vec!["nothing was run: the results of two runs were read".into()],
             ..Method::default()

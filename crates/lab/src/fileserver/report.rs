@@ -235,7 +235,7 @@ fn method(run: &Finished<'_>) -> Method {
         command: command(&run.options.command),
         seed: run.options.seed.to_string(),
         scenario_text: run.text.into(),
-        versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }],
+        versions: vec![Version::of_masu()],
         machine: run.machine.clone(),
         modelled: vec![
             "time; clients, network, servers with their memory, file system and lazy writer, the host".into(),

@@ -277,6 +277,13 @@ pub struct Version {
     pub version: String,
 }
 
+impl Version {
+    /// Of this program.
+    pub fn of_masu() -> Version {
+        Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }
+    }
+}
+
 /// The machine of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {

@@ -344,7 +344,7 @@ fn table(run: &Run) -> Table {
 }
 
 fn method(f: &Finished<'_>) -> Method {
-    let masu = Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() };
+    let masu = Version::of_masu();
     let (versions, modelled, real, calibrated, scale);
     if f.is_model() {
         versions = vec![masu];

@@ -213,7 +213,7 @@ fn whole(judgement: &Judgement<'_>, files: Vec<DataFile>) -> Report {
             seed: run.options.seed.to_string(),
             scenario_text: run.scenario.text.clone(),
             versions: vec![
-                Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() },
+                Version::of_masu(),
                 Version { name: "under test".into(), version: run.product.clone() },
             ],
             machine: run.machine.clone(),

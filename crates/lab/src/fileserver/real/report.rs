@@ -296,7 +296,7 @@ fn method(run: &Finished<'_>) -> Method {
         command: command(&run.options.command),
         seed: run.options.seed.to_string(),
         scenario_text: run.text.into(),
-        versions: vec![Version { name: "masu".into(), version: env!("CARGO_PKG_VERSION").into() }],
+        versions: vec![Version::of_masu()],
         machine: run.machine.clone(),
         modelled: if is_stack { vec![modelled] } else { vec![] },
         real,

@@ -159,7 +159,7 @@ impl All<'_> {
         let progress = Progress::new(self.rounds as u64 + 1);
         progress.step("the set is made");
         let set = OwnSet::make(directory.join(FOLDER))?;
-        crate::files::create(&set.0, &self.sizes.plan, 2, self.stop, |_| ())?;
+        crate::files::create(&set.0, &self.sizes.plan, stack::CREATE_THREADS, self.stop, |_| ())?;
         let name = "directory".to_owned();
         let (mut runs, mut cached) = (Vec::new(), false);
         for round in 0..self.rounds {

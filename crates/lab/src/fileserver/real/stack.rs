@@ -28,15 +28,15 @@ use super::kind::{Format, Kind, Sizes};
 use super::system::{LoopDevice, MountedOn, Scratch};
 use crate::attached::Disk;
 use crate::drives;
+use crate::embedded::TARGET;
 use crate::interrupt::Stop;
 use crate::lu::Lu;
 use crate::timed_array::TimedArray;
 
-const TARGET: &str = "iqn.2026-11.net.masu:lab";
 /// A fixed disk is written from end to end in such pieces.
 const FILL_BYTES: usize = 1 << 20;
 /// Trees of a set that are made at once.
-const CREATE_THREADS: usize = 2;
+pub(super) const CREATE_THREADS: usize = 2;
 
 /// The LU of the kind with this number; its group and its pool have the same number.
 pub(super) fn volume(number: usize) -> String {
