@@ -35,6 +35,7 @@ pub mod lu;
 mod machine;
 mod modelled;
 pub mod mva;
+mod parallel;
 pub mod predict;
 mod progress;
 pub mod quantity;

@@ -63,7 +63,7 @@ impl Watch {
         let others = percent(busy.saturating_sub(own)) - steal;
         let machine = Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: crate::parallel::cores(),
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),
             memory: memory(),
             load: round((self.load + load()) / 2.0),

@@ -46,6 +46,13 @@ impl Options {
     }
 }
 
+/// What the command line says of `vaai` besides.
+#[derive(Clone, Debug, Default)]
+pub struct VaaiOptions {
+    /// The quick form: as many repeats as two minutes have, and three of them at least.
+    pub quick: bool,
+}
+
 /// What the command line says of `sanboot` besides.
 #[derive(Clone, Debug, Default)]
 pub struct SanbootOptions {
@@ -127,7 +134,7 @@ pub enum VerifyError {
 }
 
 /// Runs `vaai`, prints the answer, writes the report. Gives whether every check held.
-pub fn vaai(options: &Options) -> Result<bool> {
+pub fn vaai(options: &Options, own: &VaaiOptions) -> Result<bool> {
     let mut scenario = Scenario::load(options.scenario.as_deref())?;
     if let Some(scale) = options.checked_scale()? {
         scenario.vaai.run.scale = scale;
@@ -136,7 +143,7 @@ pub fn vaai(options: &Options) -> Result<bool> {
         return Err(VerifyError::Repeats(options.repeats).into());
     }
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::vaai::verify(&scenario, options)
+    crate::vaai::verify(&scenario, options, own)
 }
 
 /// Runs `sanboot`, prints the answer, writes what it found. Gives whether every check held.

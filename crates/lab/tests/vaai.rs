@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use lab::verify::{Options, vaai};
+use lab::verify::{Options, VaaiOptions, vaai};
 use serde_json::Value;
 
 /// The built-in scenario, made small: sizes, hosts and times, not the steps.
@@ -57,7 +57,7 @@ fn series(results: &Value, name: &str) -> Vec<f64> {
 #[test]
 fn a_small_run_measures_every_check_and_proves_every_offload() {
     let dir = tempfile::tempdir().expect("a folder");
-    vaai(&options(dir.path())).expect("the run ends");
+    vaai(&options(dir.path()), &VaaiOptions::default()).expect("the run ends");
     let out = dir.path().join("out");
     let results = json(&out.join("results.json"));
     let checks = results["checks"].as_array().expect("checks");
@@ -139,7 +139,7 @@ fn bad_input_gets_one_clear_line_and_nothing_is_touched() {
     let refused = |change: &dyn Fn(&mut Options)| {
         let mut options = options(dir.path());
         change(&mut options);
-        let error = vaai(&options).expect_err("refused");
+        let error = vaai(&options, &VaaiOptions::default()).expect_err("refused");
         let text = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
         assert!(!text.contains('\n'), "{text}");
         text

@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 use lab::fileserver::real::Format;
 use lab::index::{self, Standing};
 use lab::sanboot::results::Layout;
-use lab::verify::{FileserverOptions, Options, QosOptions, SanbootOptions, StressOptions, World};
+use lab::verify::{
+    FileserverOptions, Options, QosOptions, SanbootOptions, StressOptions, VaaiOptions, World,
+};
 
 use crate::table;
 
@@ -33,7 +35,7 @@ pub(crate) struct Verify {
     /// How often each measurement of vaai is repeated (10 settle every verdict in most runs, the contended power-on the last); the rounds of a real fileserver (8)
     #[arg(long)]
     repeats: Option<usize>,
-    /// The quick form: of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
+    /// The quick form: of vaai as many repeats as two minutes have; of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
     #[arg(long)]
     quick: bool,
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
@@ -153,14 +155,14 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
 fn one(verify: &Verify, which: Which, options: &Options) -> Result<bool> {
     let world = if verify.world == WorldName::Real { World::Real } else { World::Model };
     match which {
-        Which::Vaai => lab::verify::vaai(options),
+        Which::Vaai => lab::verify::vaai(options, &VaaiOptions { quick: verify.quick }),
         Which::Sanboot => {
             let layouts = verify.layouts.iter().map(|name| Layout::from(*name)).collect();
             let own = SanbootOptions { world, quick: verify.quick, sweep: verify.sweep, layouts };
             lab::verify::sanboot(options, &own)
         }
         Which::Qos => {
-            // Its whole form takes under a minute, and its quick one has too few windows to judge by.
+            // Its quick form has too few windows to judge by, and the whole one takes a minute or two.
             let quick = verify.quick && verify.which != Which::All;
             lab::verify::qos(options, &QosOptions { quick, world })
         }

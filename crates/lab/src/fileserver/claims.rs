@@ -151,7 +151,7 @@ fn throughput(scenario: &Fileserver, dynamic: &Course, fixed: &Course) -> Vec<Ju
     vec![
         first,
         judged(
-            ("Throughput: dynamic below fixed", "MB/s"),
+            ("Throughput: dynamic below fixed by", "MB/s"),
             "3.5",
             Bound::Within(1.5, 6.0),
             more(&f, &d),

@@ -13,6 +13,7 @@ use super::results::{self, Results};
 use super::scenario::Fileserver;
 use crate::interrupt::Stop;
 use crate::machine::Watch;
+use crate::parallel;
 use crate::progress::Progress;
 use crate::report::{DataFile, Doubt, write_report, write_results};
 use crate::verify::{FileserverOptions, Options, World};
@@ -26,7 +27,7 @@ pub(crate) fn verify(options: &Options, own: &FileserverOptions) -> Result<bool>
     let scenario = if own.quick { scenario.quick() } else { scenario };
     let stop = Stop::on_signals()?;
     let (watch, from) = (Watch::start(), Instant::now());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = parallel::cores();
     let progress = Progress::new(model::runs(&scenario) as u64);
     let ran = model::run(&scenario, (options.seed, threads), &stop, |said| match said {
         Said::Begins(text) => progress.step(&text),

@@ -93,44 +93,93 @@ fn step(name: &str, policies: Vec<Policy>, time: Duration) -> Step {
     Step { name: name.into(), policies, time, dies: None }
 }
 
-/// Runs all of it; `tells` is told what begins.
-pub(super) fn run(
-    qos: &Qos,
-    bed: &Bed,
-    capacity: &Capacity,
-    seed: u64,
-    tells: &dyn Fn(&str),
-) -> Result<Extras> {
-    let stand = Stand { qos, bed, capacity, seed };
-    let mut extras = Extras::default();
-    tells("a noisy neighbour");
-    extras.neighbour = Some(stand.neighbour()?);
-    tells("several sizes and depths");
-    let (worst, course) = stand.mixed()?;
-    (extras.mixed, extras.courses) = (Some(worst), vec![course]);
-    tells("a drive dies");
-    let (rebuild, course) = stand.rebuild()?;
-    extras.rebuild = Some(rebuild);
-    extras.courses.push(course);
-    tells("policies change under load");
-    let (worst, changes, course) = stand.changes()?;
-    extras.changes = Some((worst, changes));
-    extras.courses.push(course);
-    tells("a thousand LUs");
-    extras.thousand = Some(stand.thousand()?);
-    Ok(extras)
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Extra {
+    Neighbour,
+    Mixed,
+    Rebuild,
+    Changes,
+    Thousand,
 }
 
-struct Stand<'a> {
-    qos: &'a Qos,
-    bed: &'a Bed,
-    capacity: &'a Capacity,
-    seed: u64,
+/// What it found.
+pub(super) enum Found {
+    Neighbour(Neighbour),
+    Mixed(f64, Course),
+    Rebuild(Rebuild, Course),
+    Changes(f64, usize, Course),
+    Thousand(Thousand),
+}
+
+impl Extra {
+    pub(super) const ALL: [Extra; 5] =
+        [Extra::Neighbour, Extra::Mixed, Extra::Rebuild, Extra::Changes, Extra::Thousand];
+
+    /// How it is called while it runs.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Extra::Neighbour => "a noisy neighbour",
+            Extra::Mixed => "several sizes and depths",
+            Extra::Rebuild => "a drive dies",
+            Extra::Changes => "policies change under load",
+            Extra::Thousand => "a thousand LUs",
+        }
+    }
+
+    /// Runs it.
+    pub(super) fn run(self, stand: &Stand<'_>) -> Result<Found> {
+        match self {
+            Extra::Neighbour => stand.neighbour(),
+            Extra::Mixed => stand.mixed(),
+            Extra::Rebuild => stand.rebuild(),
+            Extra::Changes => stand.changes(),
+            Extra::Thousand => stand.thousand(),
+        }
+    }
+}
+
+impl Extras {
+    /// What one of them found.
+    pub(super) fn add(&mut self, found: Found) {
+        let course = match found {
+            Found::Neighbour(neighbour) => {
+                self.neighbour = Some(neighbour);
+                None
+            }
+            Found::Mixed(worst, course) => {
+                self.mixed = Some(worst);
+                Some(course)
+            }
+            Found::Rebuild(rebuild, course) => {
+                self.rebuild = Some(rebuild);
+                Some(course)
+            }
+            Found::Changes(worst, changes, course) => {
+                self.changes = Some((worst, changes));
+                Some(course)
+            }
+            Found::Thousand(thousand) => {
+                self.thousand = Some(thousand);
+                None
+            }
+        };
+        self.courses.extend(course);
+    }
+}
+
+/// What everything is played on.
+pub(super) struct Stand<'a> {
+    pub(super) qos: &'a Qos,
+    pub(super) bed: &'a Bed,
+    pub(super) capacity: &'a Capacity,
+    pub(super) seed: u64,
 }
 
 impl Stand<'_> {
-    fn play(&self, bed: &Bed, script: &Script) -> Result<Course> {
-        play::model(self.qos, bed, script, Form::Array, self.capacity, self.seed)
+    /// A script on that bed.
+    pub(super) fn play(&self, bed: &Bed, script: &Script, form: Form) -> Result<Course> {
+        play::model(self.qos, bed, script, form, self.capacity, self.seed)
     }
 
     /// The worst window of all VMs with a minimum in all phases.
@@ -141,27 +190,27 @@ impl Stand<'_> {
     }
 
     /// A LU of one random read of 4 KiB at a time, promised 120 per second, and one that keeps 64 in flight.
-    fn neighbour(&self) -> Result<Neighbour> {
+    fn neighbour(&self) -> Result<Found> {
         let reserved = load(4 * KIB, 100, 100, 1);
         let share = minimum(RESERVED_IOPS);
         let run = |loads: Vec<Load>, policies: Vec<Policy>| {
             let steps = vec![step("all", policies, PHASE)];
-            self.play(self.bed, &script("neighbour", "A noisy neighbour", loads, steps))
+            self.play(self.bed, &script("neighbour", "A noisy neighbour", loads, steps), Form::Array)
         };
         let idle = run(vec![reserved], vec![FREE])?;
         let alone = run(vec![reserved], vec![Policy { maximum_iops: Some(RESERVED_IOPS), ..share }])?;
         let beside = run(vec![reserved, load(4 * KIB, 100, 100, 64)], vec![share, FREE])?;
         let neighbour = beside.done[1].iter().filter(|d| d.at_ns >= beside.phases[0].from_ns).count();
-        Ok(Neighbour {
+        Ok(Found::Neighbour(Neighbour {
             alone_p99_ns: latency(self.qos, &alone).1,
             beside_p99_ns: latency(self.qos, &beside).1,
             service_ns: latency(self.qos, &idle).0,
             neighbour_iops: neighbour as f64 / PHASE.as_secs_f64(),
-        })
+        }))
     }
 
     /// Four kinds of load with minimums, and six without that want all they can get.
-    fn mixed(&self) -> Result<(f64, Course)> {
+    fn mixed(&self) -> Result<Found> {
         let loads = vec![
             load(4 * KIB, 100, 100, 2),
             load(8 * KIB, 67, 100, 8),
@@ -180,13 +229,14 @@ impl Stand<'_> {
             step("nothing", vec![FREE; loads.len()], PHASE),
             step("VM01-04 with minimums", policies, PHASE),
         ];
-        let course = self.play(self.bed, &script("mixed", "Several sizes and depths", loads, steps))?;
-        Ok((self.worst(&course), course))
+        let course =
+            self.play(self.bed, &script("mixed", "Several sizes and depths", loads, steps), Form::Array)?;
+        Ok(Found::Mixed(self.worst(&course), course))
     }
 
     /// A drive dies under ten VMs of the published load, and its rebuild is promised half of what the array can do; five VMs have minimums that the
     /// rest can give.
-    fn rebuild(&self) -> Result<(Rebuild, Course)> {
+    fn rebuild(&self) -> Result<Found> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
         let mut bed = Bed::make(self.qos, shape, self.seed)?;
         bed.config.qos.background = minimum(self.capacity.all() as u64 / 2 / self.qos.published.unit.0);
@@ -197,8 +247,11 @@ impl Stand<'_> {
             vec![step("healthy", policies.clone(), PHASE), step("a drive has died", policies, PHASE)];
         steps[1].dies = Some(0);
         let loads = vec![Load::published(self.qos); vms];
-        let course =
-            self.play(&bed, &script("rebuild", "A drive dies, its spare is filled", loads, steps))?;
+        let course = self.play(
+            &bed,
+            &script("rebuild", "A drive dies, its spare is filled", loads, steps),
+            Form::Array,
+        )?;
         let view = judge::view(self.qos, self.capacity, &course);
         let (before, after) = (view.phases[0].sum, view.phases[1].sum);
         let died_ns = course.phases[1].from_ns;
@@ -207,11 +260,11 @@ impl Stand<'_> {
             let bytes = last.background_bytes - first.background_bytes;
             bytes as f64 * 1e9 / (last.at_ns - first.at_ns) as f64
         });
-        Ok((Rebuild { worst: self.worst(&course), before, after, rebuilt }, course))
+        Ok(Found::Rebuild(Rebuild { worst: self.worst(&course), before, after, rebuilt }, course))
     }
 
     /// Minimums that fit, drawn anew every 15 s.
-    fn changes(&self) -> Result<(f64, usize, Course)> {
+    fn changes(&self) -> Result<Found> {
         let mut rng = Rng::with_seed(self.seed);
         let vms = self.qos.published.vms;
         let steps = (0..CHANGES).map(|change| {
@@ -224,18 +277,19 @@ impl Stand<'_> {
         });
         let steps: Vec<Step> = steps.collect();
         let loads = vec![Load::published(self.qos); vms];
-        let course = self.play(self.bed, &script("changes", "Policies change under load", loads, steps))?;
-        Ok((self.worst(&course), CHANGES, course))
+        let course =
+            self.play(self.bed, &script("changes", "Policies change under load", loads, steps), Form::Array)?;
+        Ok(Found::Changes(self.worst(&course), CHANGES, course))
     }
 
     /// A thousand LUs with one random read of 4 KiB each, a hundred of them promised three times an even part.
-    fn thousand(&self) -> Result<Thousand> {
+    fn thousand(&self) -> Result<Found> {
         let shape = Shape { volumes: LUS, volume_bytes: 64 << 20, others_bytes: 0, has_spare: false };
         let bed = Bed::make(self.qos, shape, self.seed)?;
         let policies = |lu: usize| if lu < LUS / 10 { minimum(LU_IOPS) } else { FREE };
         let steps = vec![step("all", (0..LUS).map(policies).collect(), PHASE)];
         let loads = vec![load(4 * KIB, 100, 100, 1); LUS];
-        let course = self.play(&bed, &script("thousand", "A thousand LUs", loads, steps))?;
+        let course = self.play(&bed, &script("thousand", "A thousand LUs", loads, steps), Form::Array)?;
         let view = judge::view(self.qos, self.capacity, &course);
         let (reserved, free) = view.phases[0].vms.split_at(LUS / 10);
         let io_bytes_per_s = 4.0 * KIB as f64 / self.qos.run.window.0.as_secs_f64();
@@ -247,7 +301,7 @@ impl Stand<'_> {
         let spread = free.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), vm| {
             (low.min(vm.mean / mean), high.max(vm.mean / mean))
         });
-        Ok(Thousand { worst, spread, iops: view.phases[0].sum / (4 * KIB) as f64 })
+        Ok(Found::Thousand(Thousand { worst, spread, iops: view.phases[0].sum / (4 * KIB) as f64 }))
     }
 }
 

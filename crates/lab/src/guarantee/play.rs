@@ -16,9 +16,11 @@ use super::judge::{Capacity, Rates};
 use super::node::Node;
 use super::scenario::{Experiment, Form, Qos};
 use super::vm::{Done, Route, Vm};
+use crate::interrupt::Stop;
 use crate::load::access::Walk;
 use crate::load::{Access, Mix};
 use crate::modelled::Started;
+use crate::parallel;
 
 /// How the policy store hears of claims, and nodes of their shares.
 const SHARES_EVERY: Duration = Duration::from_secs(1);
@@ -374,20 +376,20 @@ struct Seen {
     below: Vec<bool>,
 }
 
-/// What the array does with 1, 2, … VMs at once and no scheduler.
+/// What the array does with 1, 2, … VMs at once and no scheduler: everything else is judged by it, so nobody stops it half-way.
 pub(super) fn capacity(qos: &Qos, bed: &Bed, time: Duration, seed: u64) -> Result<Capacity> {
-    let of = |at_once: usize| {
+    let script = Script {
+        id: "capacity".into(),
+        title: "Capacity".into(),
+        hosts: 1,
+        loads: vec![Load::published(qos); qos.published.vms],
+        steps: vec![],
+    };
+    let of = |index: usize, _: &dyn Fn(())| {
         bed.model(seed).run(async |world| {
             let started = bed.start(&world).await?;
-            let script = Script {
-                id: "capacity".into(),
-                title: "Capacity".into(),
-                hosts: 1,
-                loads: vec![Load::published(qos); qos.published.vms],
-                steps: vec![],
-            };
             let vms = vms(&world, &started, &script, None).await?;
-            vms.iter().take(at_once).for_each(|vm| vm.start(1));
+            vms.iter().take(index + 1).for_each(|vm| vm.start(1));
             world.sleep(qos.run.warm_up.0).await;
             vms.iter().for_each(|vm| drop(vm.log.take()));
             world.sleep(time).await;
@@ -396,5 +398,6 @@ pub(super) fn capacity(qos: &Qos, bed: &Bed, time: Duration, seed: u64) -> Resul
             anyhow::Ok(bytes as f64 / time.as_secs_f64())
         })
     };
-    (1..=qos.published.vms).map(of).collect::<Result<Vec<f64>>>().map(Capacity)
+    let rates = parallel::run((qos.published.vms, parallel::cores()), &Stop::default(), of, |()| ())?;
+    Ok(Capacity(rates.into_iter().map(|(_, rate)| rate).collect()))
 }

@@ -7,14 +7,15 @@ use anyhow::{Context, Result};
 
 use super::bed::{Bed, Shape};
 use super::claims::{self, Judged};
-use super::extra::{self, Extras};
+use super::extra::{Extra, Extras, Found, Stand};
 use super::judge::{self, Capacity, View};
 use super::play::{self, Course, Script};
 use super::results::{self, Results};
-use super::scenario::Qos;
+use super::scenario::{Experiment, Form, Qos};
 use super::{figures, real, report};
 use crate::interrupt::Stop;
 use crate::machine::Watch;
+use crate::parallel;
 use crate::progress::Progress;
 use crate::report::{Doubt, write_report, write_results};
 use crate::vaai::Verdict;
@@ -85,33 +86,64 @@ pub(super) fn verdict(judged: &[Judged], stopped: bool) -> &'static str {
     }
 }
 
+/// A piece of the run that needs none of the others.
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    Published(&'a Experiment, Form),
+    Extra(Extra),
+}
+
+enum Done {
+    Published(Course),
+    Extra(Found),
+}
+
+impl<'a> Piece<'a> {
+    fn all(qos: &'a Qos) -> Vec<Piece<'a>> {
+        let forms = |experiment: &'a Experiment| {
+            experiment.forms.iter().map(move |form| Piece::Published(experiment, *form))
+        };
+        qos.experiments.iter().flat_map(forms).chain(Extra::ALL.map(Piece::Extra)).collect()
+    }
+
+    fn words(self) -> String {
+        match self {
+            Piece::Published(experiment, form) => {
+                format!("{}, {}", experiment.title, claims::form_words(form))
+            }
+            Piece::Extra(extra) => extra.words().into(),
+        }
+    }
+}
+
+/// Every piece on the next free core.
 fn model(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
-    let forms: usize = qos.experiments.iter().map(|experiment| experiment.forms.len()).sum();
-    let progress = Progress::new(forms as u64 + EXTRAS + 1);
+    let pieces = Piece::all(qos);
+    let progress = Progress::new(pieces.len() as u64 + 1);
     progress.step("what the array can do");
     let bed = Bed::make(qos, Shape::published(qos), seed)?;
     let capacity = play::capacity(qos, &bed, CAPACITY_TIME, seed)?;
-    let mut courses = Vec::new();
-    for experiment in &qos.experiments {
-        let script = Script::of(qos, experiment);
-        for form in &experiment.forms {
-            if stop.is_asked() {
-                continue;
+    let stand = Stand { qos, bed: &bed, capacity: &capacity, seed };
+    let work = |index: usize, begins: &dyn Fn(String)| {
+        begins(pieces[index].words());
+        match pieces[index] {
+            Piece::Published(experiment, form) => {
+                stand.play(&bed, &Script::of(qos, experiment), form).map(Done::Published)
             }
-            progress.step(&format!("{}, {}", experiment.title, claims::form_words(*form)));
-            courses.push(play::model(qos, &bed, &script, *form, &capacity, seed)?);
+            Piece::Extra(extra) => extra.run(&stand).map(Done::Extra),
+        }
+    };
+    let done = parallel::run((pieces.len(), parallel::cores()), stop, work, |text| progress.step(&text))?;
+    progress.end();
+    let (mut courses, mut extras) = (Vec::new(), Extras::default());
+    for (_, done) in done {
+        match done {
+            Done::Published(course) => courses.push(course),
+            Done::Extra(found) => extras.add(found),
         }
     }
-    let extras = match stop.is_asked() {
-        true => None,
-        false => Some(extra::run(qos, &bed, &capacity, seed, &|text| progress.step(text))?),
-    };
-    progress.end();
-    Ok(Run { capacity, courses, extras, stopped: stop.is_asked() })
+    Ok(Run { capacity, courses, extras: Some(extras), stopped: stop.is_asked() })
 }
-
-/// Runs of [`extra::run`].
-const EXTRAS: u64 = 5;
 
 fn doubts(run: &Run, own: &QosOptions, contaminated: Vec<Doubt>) -> Vec<Doubt> {
     // Virtual time does not see what others did with the machine.

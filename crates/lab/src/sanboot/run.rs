@@ -1,16 +1,15 @@
 //! All points of a run, on all cores, in an order that does not depend on them.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use super::bed::{Bed, Shape};
 use super::point::{self, Which};
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
 use crate::interrupt::Stop;
+use crate::parallel;
 use crate::progress::Progress;
 
 /// What is asked of a run.
@@ -111,56 +110,21 @@ pub(super) struct Job<'a> {
     pub(super) which: Which,
 }
 
-/// A point that has ended, and how long it took.
-type Done = (Result<Point>, Duration);
-
-/// Points as they end, from several threads.
-struct Board<'a> {
-    seed: u64,
-    jobs: &'a [Job<'a>],
-    next: AtomicUsize,
-    stop: &'a Stop,
-    done: Mutex<Vec<(usize, Done)>>,
-}
-
-impl Board<'_> {
-    /// Takes one point after another until there is none, or somebody asked to stop.
-    fn work(&self, began: impl Fn(usize)) {
-        while !self.stop.is_asked() {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = self.jobs.get(index) else { break };
-            began(index);
-            let from = Instant::now();
-            let outcome = point::run(job.sanboot, job.bed, job.which.clone(), self.seed);
-            if outcome.is_err() {
-                self.stop.ask();
-            }
-            self.done.lock().expect("nothing panics with it").push((index, (outcome, from.elapsed())));
-        }
-    }
-}
-
-/// Runs the jobs on so many threads, and calls `began` for each that begins. When somebody asks to stop, those that are done are given, with their
-/// numbers.
+/// Runs the jobs on so many threads, and calls `began` for each that begins. Gives the points with their numbers, and how long each took; when
+/// somebody asks to stop, those that are done.
 pub(super) fn run_jobs(
     jobs: &[Job<'_>],
     (seed, threads): (u64, usize),
     stop: &Stop,
     began: impl Fn(usize),
-) -> Result<Vec<(usize, Done)>> {
-    let board = Board { seed, jobs, next: AtomicUsize::new(0), stop, done: Mutex::default() };
-    let (sender, begun) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            let (board, sender) = (&board, sender.clone());
-            scope.spawn(move || board.work(|index| sender.send(index).unwrap_or(())));
-        }
-        drop(sender);
-        begun.iter().for_each(began);
-    });
-    let mut done = board.done.into_inner().map_err(|_| anyhow!("a point did not end"))?;
-    done.sort_by_key(|(index, _)| *index);
-    Ok(done)
+) -> Result<Vec<(usize, (Point, Duration))>> {
+    let work = |index: usize, begins: &dyn Fn(usize)| {
+        begins(index);
+        let (job, from) = (&jobs[index], Instant::now());
+        let point = point::run(job.sanboot, job.bed, job.which.clone(), seed)?;
+        Ok((point, from.elapsed()))
+    };
+    parallel::run((jobs.len(), threads), stop, work, began)
 }
 
 /// Runs all points. When somebody asks to stop, those that are done are kept.
@@ -180,7 +144,7 @@ pub(crate) fn run(sanboot: &Sanboot, plan: &Plan, stop: &Stop) -> Result<Ran> {
     let done = run_jobs(&jobs, (plan.seed, plan.threads), stop, |index| show(&progress, &all[index]))?;
     progress.end();
     let busy = done.iter().map(|(_, (_, took))| *took).sum();
-    let points = done.into_iter().map(|(_, (point, _))| point).collect::<Result<Vec<Point>>>()?;
+    let points: Vec<Point> = done.into_iter().map(|(_, (point, _))| point).collect();
     let pace = Pace {
         wall: from.elapsed(),
         busy,

@@ -98,7 +98,7 @@ pub(crate) fn sweep(base: &Sanboot, (seed, threads): (u64, usize), stop: &Stop) 
     progress.end();
     let mut points: Vec<Vec<Point>> = vec![Vec::new(); tried.len()];
     for (index, (point, _)) in done {
-        points[owners[index]].push(point?);
+        points[owners[index]].push(point);
     }
     Ok(rows(&tried, &points, seed))
 }

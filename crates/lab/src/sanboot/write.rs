@@ -14,6 +14,7 @@ use super::scenario::Sanboot;
 use super::sweep::{self, Row};
 use crate::interrupt::Stop;
 use crate::machine::Watch;
+use crate::parallel;
 use crate::report::DataFile;
 use crate::verify::{Options, SanbootOptions, World};
 
@@ -27,7 +28,7 @@ pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
     };
     let stop = Stop::on_signals()?;
     let watch = Watch::start();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = parallel::cores();
     let given = options.targets.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>, _>>()?;
     let layouts = match (given.is_empty(), own.layouts.is_empty()) {
         (false, _) => vec![Layout::Given],

@@ -1,6 +1,7 @@
 //! The run: tests off and on in turn, repeated; then the report.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -18,13 +19,17 @@ use crate::interrupt::Stop;
 use crate::machine::Watch;
 use crate::progress::Progress;
 use crate::scenario::{Scenario, Vaai};
-use crate::verify::Options;
+use crate::verify::{Options, VaaiOptions};
 
 /// Steps before the first repeat: hosts and datastores, template, VMs.
 const STEPS_BEFORE: u64 = 3;
 
+/// In the quick form no repeat begins later than this after the first, once there are enough for an interval.
+const QUICK_TIME: Duration = Duration::from_secs(120);
+const QUICK_REPEATS_MIN: usize = 3;
+
 /// Runs the verification and writes its report. Gives whether every check held.
-pub(crate) fn verify(scenario: &Scenario, options: &Options) -> Result<bool> {
+pub(crate) fn verify(scenario: &Scenario, options: &Options, own: &VaaiOptions) -> Result<bool> {
     let stop = Stop::on_signals()?;
     let watch = Watch::start();
     let vaai = &scenario.vaai;
@@ -33,8 +38,12 @@ pub(crate) fn verify(scenario: &Scenario, options: &Options) -> Result<bool> {
     let mut run = Run::open(vaai, &bed, options.seed, &stop, &progress)?;
     progress.expect(STEPS_BEFORE + (options.repeats as u64 + 1) * run.steps_per_repeat());
     let (mut record, mut faults) = (Record::default(), Faults::default());
+    let from = Instant::now();
     // Repeat 0 warms up: caches, memory, branch predictors; everything is read back whole, nothing is counted.
     for repeat in 0..=options.repeats {
+        if own.quick && repeat > QUICK_REPEATS_MIN && from.elapsed() > QUICK_TIME {
+            break;
+        }
         match run.repeat(repeat, &mut record, &mut faults) {
             Ok(()) => record.repeats = repeat,
             Err(error) if stop.is_asked() && was_stopped(&error) => {

@@ -1,9 +1,6 @@
 //! All runs of a verification, on all cores, in an order that does not depend on them.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use super::super::scenario::Fileserver;
 use super::bed::{self, Bed, Shape};
@@ -12,6 +9,7 @@ use super::disk::Format;
 use super::growth::Ground;
 use super::play::{self, Set, Use, Watcher};
 use crate::interrupt::Stop;
+use crate::parallel;
 
 /// What was run.
 pub(in super::super) struct Ran {
@@ -110,38 +108,18 @@ pub(in super::super) fn run(
     let (plan, layout) = bed::set(scenario, seed)?;
     let set = Set { plan, layout };
     let jobs = jobs(scenario);
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Done>)>> = Mutex::default();
-    let (sender, said) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, jobs.len()) {
-            let (set, jobs, next, done, sender) = (&set, &jobs, &next, &done, sender.clone());
-            scope.spawn(move || {
-                while !stop.is_asked() {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    let name = words(scenario, *job);
-                    sender.send(Said::Begins(name.clone())).unwrap_or(());
-                    let passed = |done_s: f64, all_s: f64| {
-                        let text = format!("{name}: {done_s:.0} of {all_s:.0} s");
-                        sender.send(Said::Passed(text)).unwrap_or(());
-                    };
-                    let outcome = go(scenario, set, *job, seed, &Watcher { stop, tell: &passed });
-                    if outcome.is_err() {
-                        stop.ask();
-                    }
-                    done.lock().expect("nothing panics with it").push((index, outcome));
-                }
-            });
-        }
-        drop(sender);
-        said.iter().for_each(&tell);
-    });
-    let mut done = done.into_inner().map_err(|_| anyhow!("a run did not end"))?;
-    done.sort_by_key(|(index, _)| *index);
+    let work = |index: usize, say: &dyn Fn(Said)| {
+        let name = words(scenario, jobs[index]);
+        say(Said::Begins(name.clone()));
+        let passed = |done_s: f64, all_s: f64| {
+            say(Said::Passed(format!("{name}: {done_s:.0} of {all_s:.0} s")));
+        };
+        go(scenario, &set, jobs[index], seed, &Watcher { stop, tell: &passed })
+    };
+    let done = parallel::run((jobs.len(), threads), stop, work, tell)?;
     let mut ran = Ran { courses: vec![], ramp: vec![], growths: vec![], stopped: stop.is_asked() };
     for (_, outcome) in done {
-        match outcome? {
+        match outcome {
             Done::Course(course) if course.arrays.len() < 2 => {}
             Done::Ramp(step) if step.course.arrays.len() < 2 => {}
             Done::Course(course) => ran.courses.push(course),

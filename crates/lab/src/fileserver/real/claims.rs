@@ -202,7 +202,7 @@ fn absolute(scenario: &Fileserver, dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> 
             "throughput",
         ),
         shown(
-            ("Throughput: dynamic below fixed", "MB/s"),
+            ("Throughput: dynamic below fixed by", "MB/s"),
             text("3.5"),
             below(|r| r.tool_mb_per_s),
             "throughput",
