@@ -49,7 +49,7 @@ impl Options {
 /// What the command line says of `vaai` besides.
 #[derive(Clone, Debug, Default)]
 pub struct VaaiOptions {
-    /// The quick form: as many repeats as two minutes have, and three of them at least.
+    /// The quick form: as many repeats as begin in two and a half minutes, and four of them at least.
     pub quick: bool,
 }
 

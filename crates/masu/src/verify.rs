@@ -35,7 +35,7 @@ pub(crate) struct Verify {
     /// How often each measurement of vaai is repeated (10 settle every verdict in most runs, the contended power-on the last); the rounds of a real fileserver (8)
     #[arg(long)]
     repeats: Option<usize>,
-    /// The quick form: of vaai as many repeats as two minutes have; of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
+    /// The quick form: of vaai as many repeats as two and a half minutes have; of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
     #[arg(long)]
     quick: bool,
     /// The orderings of sanboot for every sensible choice of the inputs that are not published, too

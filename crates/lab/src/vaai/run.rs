@@ -25,8 +25,8 @@ use crate::verify::{Options, VaaiOptions};
 const STEPS_BEFORE: u64 = 3;
 
 /// In the quick form no repeat begins later than this after the first, once there are enough for an interval.
-const QUICK_TIME: Duration = Duration::from_secs(120);
-const QUICK_REPEATS_MIN: usize = 3;
+const QUICK_TIME: Duration = Duration::from_secs(150);
+const QUICK_REPEATS_MIN: usize = 4;
 
 /// Runs the verification and writes its report. Gives whether every check held.
 pub(crate) fn verify(scenario: &Scenario, options: &Options, own: &VaaiOptions) -> Result<bool> {
