@@ -20,7 +20,7 @@ pub struct DynamicMap {
     table: Table,
     /// Where no block may lie, beside the headers: first byte, and the one behind the last.
     reserved: Vec<(u64, u64)>,
-    /// Where the next block goes, and the footer lies until then.
+    /// Where the footer lies, behind the last block; the next block goes here or a little behind.
     end: u64,
     /// Places of blocks that were let go: nobody uses them any more.
     free: Vec<u64>,
@@ -44,9 +44,17 @@ impl DynamicMap {
         Ok(DynamicMap::new(layout, footer, Table::empty(&layout), Vec::new()))
     }
 
+    /// The same with its blocks right behind each other, as others place them: for models of what they do.
+    pub fn unaligned(mut self) -> DynamicMap {
+        self.layout.payload_unit = SECTOR_BYTES;
+        self
+    }
+
     /// The map of an image whose table has these bytes.
     pub(crate) fn parse(layout: Layout, footer: Footer, table: &[u8], reserved: &[(u64, u64)]) -> DynamicMap {
-        DynamicMap::new(layout, footer, Table::parse(&layout, table), reserved.to_vec())
+        let table = Table::parse(&layout, table);
+        let layout = Layout { payload_unit: table.payload_unit(&layout), ..layout };
+        DynamicMap::new(layout, footer, table, reserved.to_vec())
     }
 
     /// The footer behind the last block is missing: it is written with the next change.
@@ -255,14 +263,14 @@ impl Map for DynamicMap {
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
-                let at = self.end;
+                let at = self.layout.place(self.end);
                 if at + len + FOOTER_BYTES as u64 > u64::from(u32::MAX) * SECTOR_BYTES {
                     let cause = format!(
                         "the table of a VHD cannot name byte {at} (the disk is {LEN_BYTES_MAX} at most)"
                     );
                     return Err(VdiskError::NoRoom { cause });
                 }
-                self.end += len;
+                self.end = at + len;
                 self.footer_is_due = true;
                 at
             }
@@ -397,7 +405,7 @@ mod tests {
         parts(&mut map, 2 << 20, 512);
         let mut out = Extents::new();
         map.read((2 << 20) - 512, 1024, &mut out).expect("no wait");
-        let first = map.layout().blocks_from + map.layout().bitmap_bytes();
+        let first = map.layout().place(map.layout().blocks_from) + map.layout().bitmap_bytes();
         let wanted = [
             Extent { at: (2 << 20) - 512, len: 512, source: Source::Zeros },
             Extent { at: 2 << 20, len: 512, source: Source::File(first) },
@@ -418,7 +426,38 @@ mod tests {
         assert!(place >= before - 512, "its old place is not free before the commit is durable");
         assert!(map.committed());
         map.reuse();
-        assert_eq!(map.reserve(2).expect("room").at, map.layout().blocks_from);
+        assert_eq!(map.reserve(2).expect("room").at, map.layout().place(map.layout().blocks_from));
+    }
+
+    #[test]
+    fn payload_lies_in_units_of_4_kib_where_no_other_hand_placed_blocks() {
+        let payloads = |map: &mut DynamicMap| -> Vec<u64> {
+            (0..4).for_each(|block| drop(parts(map, block << 21, 4096)));
+            map.table.placed().iter().map(|(at, _)| at + 512).collect()
+        };
+        let mut ours = map();
+        let places = payloads(&mut ours);
+        assert!(places.iter().all(|at| at.is_multiple_of(4096)) && places[1] - places[0] == (2 << 20) + 4096);
+        let mut others = map().unaligned();
+        let places = payloads(&mut others);
+        assert_eq!((places[0] - 512, places[1] - places[0]), (others.layout.blocks_from, (2 << 20) + 512));
+
+        for (map, unit) in [(ours, 4096), (others, 512)] {
+            let mut bytes = vec![0xff; map.layout.table_bytes() as usize];
+            for (at, block) in map.table.placed() {
+                bytes[4 * block as usize..][..4].copy_from_slice(&((at / 512) as u32).to_be_bytes());
+            }
+            let layout = Layout { payload_unit: 4096, ..map.layout };
+            let mut again = DynamicMap::parse(layout, map.footer.clone(), &bytes, &[]);
+            assert_eq!(again.layout.payload_unit, unit);
+            // The second block is let go: its place fits the next one, however the others lie.
+            let place = again.table.get(1);
+            again.zero(2 << 20, 2 << 20, &mut Extents::new()).expect("no wait");
+            again.commit().expect("steps");
+            assert!(again.committed());
+            again.recount();
+            assert_eq!(Some(again.reserve(9).expect("room").at), place);
+        }
     }
 
     #[test]

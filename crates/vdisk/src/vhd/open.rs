@@ -5,6 +5,7 @@ use world::Drive;
 use super::header::LOCATOR_BYTES_MAX;
 use super::{
     DynamicHeader, DynamicMap, FOOTER_BYTES, FixedMap, Footer, HEADER_BYTES, Kind, Layout, Locator, Platform,
+    SECTOR_BYTES,
 };
 use crate::image::read_vec;
 use crate::{Map, Part, Step, VdiskError};
@@ -89,6 +90,7 @@ async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> 
         block_bytes: header.block_bytes.into(),
         table_at: header.table_at,
         blocks_from: 0,
+        payload_unit: SECTOR_BYTES,
     };
     if layout.blocks() > header.entries.into() {
         let cause = format!("{} entries are too few for {} blocks", header.entries, layout.blocks());

@@ -21,7 +21,13 @@ pub struct Layout {
     pub table_at: u64,
     /// Before this byte no block lies: headers, table and locators.
     pub blocks_from: u64,
+    /// Payload of blocks that come begins at multiples of this. Right behind each other blocks lie 512 bytes off by the bitmap of each, and whatever
+    /// is below, in units of 4 KiB, reads before it writes; the specification lets them lie at any sector.
+    pub payload_unit: u64,
 }
+
+/// The unit of drives, file systems and caches.
+const PAYLOAD_UNIT: u64 = 4096;
 
 impl Layout {
     /// Where things lie in a new image whose locators need so many bytes.
@@ -37,7 +43,13 @@ impl Layout {
             )));
         }
         let table_at = (FOOTER_BYTES + HEADER_BYTES) as u64;
-        let mut layout = Layout { len_bytes, block_bytes: block_bytes.into(), table_at, blocks_from: 0 };
+        let mut layout = Layout {
+            len_bytes,
+            block_bytes: block_bytes.into(),
+            table_at,
+            blocks_from: 0,
+            payload_unit: PAYLOAD_UNIT,
+        };
         layout.blocks_from = table_at + layout.table_bytes() + locators_bytes.next_multiple_of(SECTOR_BYTES);
         Ok(layout)
     }
@@ -55,6 +67,11 @@ impl Layout {
     /// Bytes of a block's bitmap, in whole sectors.
     pub fn bitmap_bytes(&self) -> u64 {
         (self.block_bytes / SECTOR_BYTES).div_ceil(8).next_multiple_of(SECTOR_BYTES)
+    }
+
+    /// The first place at or behind a byte where a block that comes may begin.
+    pub fn place(&self, at: u64) -> u64 {
+        (at + self.bitmap_bytes()).next_multiple_of(self.payload_unit) - self.bitmap_bytes()
     }
 
     /// Bytes of a block with its bitmap.
@@ -121,15 +138,21 @@ impl Table {
         let mut gaps = Vec::new();
         let mut end = layout.blocks_from;
         for (from, to) in taken {
-            let mut place = end.next_multiple_of(SECTOR_BYTES);
+            let mut place = layout.place(end);
             while place + layout.stride() <= from {
                 gaps.push(place);
-                place += layout.stride();
+                place = layout.place(place + layout.stride());
             }
             end = end.max(to);
         }
         gaps.reverse();
         (gaps, end.next_multiple_of(SECTOR_BYTES))
+    }
+
+    /// In which units the payload of all blocks lies. Blocks of an image that others made fill the gaps between theirs, which are no larger.
+    pub(super) fn payload_unit(&self, layout: &Layout) -> u64 {
+        let mut payloads = self.placed().into_iter().map(|(at, _)| at + layout.bitmap_bytes());
+        if payloads.all(|at| at.is_multiple_of(PAYLOAD_UNIT)) { PAYLOAD_UNIT } else { SECTOR_BYTES }
     }
 
     /// The blocks that are in the file and where, in the order of their places.

@@ -32,7 +32,7 @@ pub(in super::super) enum Format {
 pub(super) enum Vdisk {
     /// Everything lies where the guest says.
     Fixed,
-    /// Blocks of 2 MiB lie in the order of their first use, each behind its bitmap of 512 bytes.
+    /// Blocks of 2 MiB lie in the order of their first use, each behind its bitmap of 512 bytes and right behind the one before: as in 2010.
     Dynamic(Box<DynamicMap>),
     /// Blocks of 32 MiB lie so, on whole MiB; what is known of them changes through a log.
     Vhdx(Box<VhdxMap>),
@@ -57,7 +57,9 @@ impl Vdisk {
     pub(super) fn empty(format: Format, len_bytes: u64) -> Result<Vdisk> {
         Ok(match format {
             Format::Fixed => Vdisk::Fixed,
-            Format::Dynamic => Vdisk::Dynamic(Box::new(DynamicMap::empty(len_bytes, vhd::BLOCK_BYTES)?)),
+            Format::Dynamic => {
+                Vdisk::Dynamic(Box::new(DynamicMap::empty(len_bytes, vhd::BLOCK_BYTES)?.unaligned()))
+            }
             Format::Vhdx => Vdisk::Vhdx(Box::new(NewVhdx::new(len_bytes, [Guid::ZERO; 3]).map()?)),
         })
     }
