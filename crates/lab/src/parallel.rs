@@ -4,8 +4,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-use anyhow::Result;
-
 use crate::interrupt::Stop;
 
 /// Threads that this machine runs at once.
@@ -16,12 +14,12 @@ pub(crate) fn cores() -> usize {
 /// Does so many pieces of work on so many threads, each of which takes the next that nobody has. The thread that waits hears what they say meanwhile.
 ///
 /// Gives what was done with its number, in the order of these: when somebody asks to stop, nothing more is begun. The first error is one of all.
-pub(crate) fn run<T: Send, M: Send>(
+pub(crate) fn run<T: Send, E: Send, M: Send>(
     (pieces, threads): (usize, usize),
     stop: &Stop,
-    work: impl Fn(usize, &dyn Fn(M)) -> Result<T> + Sync,
+    work: impl Fn(usize, &dyn Fn(M)) -> Result<T, E> + Sync,
     hear: impl FnMut(M),
-) -> Result<Vec<(usize, T)>> {
+) -> Result<Vec<(usize, T)>, E> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let (sender, said) = channel();
@@ -62,7 +60,7 @@ mod tests {
             let mut heard = Vec::new();
             let work = |index: usize, say: &dyn Fn(usize)| {
                 say(index);
-                Ok(index * index)
+                anyhow::Ok(index * index)
             };
             let done =
                 run((20, threads), &Stop::default(), work, |index| heard.push(index)).expect("no errors");
@@ -88,7 +86,7 @@ mod tests {
             if index == 3 {
                 stop.ask();
             }
-            Ok(())
+            anyhow::Ok(())
         };
         let done = run((1000, 1), &stop, stopping, |()| ()).expect("no errors");
         assert_eq!(done.len(), 4, "what was under way is kept");

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use super::content::{Content, Sum, Version};
 use super::plan::{Plan, Tree};
 use super::store::{SetFile, StoreError, file_error};
 use crate::interrupt::Stop;
+use crate::parallel;
 
 /// Of one read or write: beyond 1 MiB a call costs nothing beside its bytes.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -68,29 +69,8 @@ fn for_trees(
     stop: &Stop,
     work: impl Fn(u32, &mut Vec<u8>) -> Result<(), StoreError> + Sync,
 ) -> Result<(), StoreError> {
-    let next = AtomicU32::new(0);
-    let failure = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                let mut buffer = vec![0; BUFFER_BYTES];
-                while !stop.is_asked() {
-                    let tree = next.fetch_add(1, Ordering::Relaxed);
-                    if tree >= trees {
-                        break;
-                    }
-                    if let Err(error) = work(tree, &mut buffer) {
-                        failure.lock().expect("nothing panics with it").get_or_insert(error);
-                        stop.ask();
-                    }
-                }
-            });
-        }
-    });
-    match failure.into_inner().expect("nothing panics with it") {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    let one = |tree: usize, _: &dyn Fn(())| work(tree as u32, &mut vec![0; BUFFER_BYTES]);
+    parallel::run((trees as usize, threads), stop, one, |()| ()).map(drop)
 }
 
 /// Makes the folders of a tree.
