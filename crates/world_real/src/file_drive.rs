@@ -41,6 +41,15 @@ pub(crate) struct Medium {
     pub(crate) is_image: bool,
 }
 
+impl Drop for Medium {
+    /// Gives the file's lock up by name. It would go with the last descriptor of this opening; but the kernel has one of its own
+    /// for a moment after the last answer, and so has each process that is just being started by another thread.
+    fn drop(&mut self) {
+        // A device has no lock: it is held by O_EXCL.
+        let _ = rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
 /// The back end of file drives and of block devices.
 pub(crate) struct FileDrive {
     reactor: Rc<Reactor>,

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use world::{Buf, Data, Drive, DriveError, DriveSpec, OpenError, Rng, World};
+use world::{Buf, Data, Drive, DriveError, DriveSpec, ImageAccess, OpenError, Rng, World};
 use world_real::{Options, run};
 
 const LEN_BYTES: u64 = 8 << 20;
@@ -210,6 +210,32 @@ fn a_file_has_one_user() {
         assert!(world.open_drive(&spec).is_ok());
     })
     .expect("runs");
+}
+
+/// The kernel keeps a file open for the last operations on it a moment longer than they take to be answered, and a process
+/// that is just being started holds copies of all descriptors: neither may keep the lock.
+#[test]
+fn a_file_that_was_let_go_can_be_opened_again_at_once() {
+    let folder = folder();
+    let path = folder.path().join("image");
+    let user = std::thread::spawn(|| {
+        run(Options::default(), |world| async move {
+            let mut access = ImageAccess::Create;
+            for _ in 0..1000 {
+                let drive = world.open_drive(&DriveSpec::Image { path: path.clone(), access })?;
+                drive.set_len(4096).expect("has the room");
+                drive.write(0, Buf::zeroed(4096).freeze()).await.expect("written");
+                drive.flush().await.expect("flushed");
+                access = ImageAccess::Write;
+            }
+            Ok(())
+        })
+    });
+    while !user.is_finished() {
+        std::process::Command::new("true").status().expect("runs");
+    }
+    let opened: Result<(), OpenError> = user.join().expect("ends").expect("runs");
+    opened.expect("nobody else has it open");
 }
 
 fn check_gone(result: Result<(), DriveError>, expected: &str) {
