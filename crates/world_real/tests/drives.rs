@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use world::{Buf, Data, Drive, DriveError, DriveSpec, ImageAccess, OpenError, Rng, World};
-use world_real::{Options, run};
+use world_real::{Options, run, start};
 
 const LEN_BYTES: u64 = 8 << 20;
 
@@ -218,19 +218,18 @@ fn a_file_has_one_user() {
 fn a_file_that_was_let_go_can_be_opened_again_at_once() {
     let folder = folder();
     let path = folder.path().join("image");
-    let user = std::thread::spawn(|| {
-        run(Options::default(), |world| async move {
-            let mut access = ImageAccess::Create;
-            for _ in 0..1000 {
-                let drive = world.open_drive(&DriveSpec::Image { path: path.clone(), access })?;
-                drive.set_len(4096).expect("has the room");
-                drive.write(0, Buf::zeroed(4096).freeze()).await.expect("written");
-                drive.flush().await.expect("flushed");
-                access = ImageAccess::Write;
-            }
-            Ok(())
-        })
+    let user = start("user", Options::default(), |world| async move {
+        let mut access = ImageAccess::Create;
+        for _ in 0..1000 {
+            let drive = world.open_drive(&DriveSpec::Image { path: path.clone(), access })?;
+            drive.set_len(4096).expect("has the room");
+            drive.write(0, Buf::zeroed(4096).freeze()).await.expect("written");
+            drive.flush().await.expect("flushed");
+            access = ImageAccess::Write;
+        }
+        Ok(())
     });
+    let user = user.expect("a thread");
     while !user.is_finished() {
         std::process::Command::new("true").status().expect("runs");
     }

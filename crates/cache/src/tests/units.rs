@@ -261,3 +261,37 @@ fn pieces_of_a_row_are_destaged_as_one_write() {
         }
     });
 }
+
+/// Bytes that are under way to four stores that stand still, when runs of `run` bytes were written to each: every second row, so that no two are joined.
+fn under_way(run: u64) -> u64 {
+    let model = Model::new(1);
+    let names = ["a", "b", "c", "d"];
+    let disks = names.map(|name| model.disk(name, DiskSpec::new(LEN)));
+    model.run(async move |world| {
+        let cache = Cache::new(world.clone(), small());
+        let units: Vec<Unit<OnDrive, OnDrive>> = (names.iter().zip(1..))
+            .map(|(name, id)| cache.attach(OnDrive::open(&world, name), spec(id, WritePolicy::Back), None))
+            .collect();
+        disks.iter().for_each(Disk::hang);
+        // Half of the frames.
+        let writes = small().frames_bytes() / 2 / run;
+        for n in 0..writes {
+            let (unit, row) = (&units[n as usize % units.len()], n / units.len() as u64);
+            let data = Pieces::copy_of(&vec![1; run as usize]);
+            unit.write(row * (128 << 10) + (64 << 10), &data).await.expect("there is room");
+        }
+        world.sleep(Duration::from_secs(2)).await;
+        let bytes = u64::from(cache.counts().frames.destaging) * FRAME_BYTES as u64;
+        disks.iter().for_each(Disk::resume);
+        bytes
+    })
+}
+
+/// Counted as if each were as long as a run can be, a cache of 64 MiB kept eight runs under way over all its groups, and of random writes the drives did
+/// not half of what they can.
+#[test]
+fn a_small_cache_keeps_many_short_runs_under_way_and_few_long_ones() {
+    let memory = small().memory_bytes;
+    assert!(under_way(4096) >= 80 * 4096, "{}", under_way(4096));
+    assert!(under_way(64 << 10) <= memory / 4 + (64 << 10), "{}", under_way(64 << 10));
+}

@@ -11,6 +11,7 @@
 
 mod bed;
 pub(crate) mod claims;
+mod conditioning;
 pub mod exchange;
 mod figures;
 mod host;

@@ -11,19 +11,19 @@ use anyhow::{Context, Result, anyhow, ensure};
 use array::config::PortalConfig;
 use array::status::ControllerStatus;
 use array::{Config, DriveSpec, Lun};
-use futures::TryStreamExt;
 use iscsi::initiator::{Options, Session, Url};
 use world::{Buf, Data, World};
 use world_model::drives::{Prepared, Usage};
 
 use super::bed::{self, INTERNAL, Shape};
+use super::conditioning::{Conditioning, condition, settle, window_of, write_pending};
 use super::host::{Op, Ramp, Tally, Target};
 use super::measured::{ArraySample, Sample, Scene, hit_share};
-use super::point::{Which, seed_of, write_pending};
+use super::point::{Which, seed_of};
 use super::results::{Condition, Layout, Point, Results, Source};
 use super::run::{Pace, Plan, Ran, points, results_of, show};
 use super::scenario::Sanboot;
-use super::steady::{pass, warm_up};
+use super::steady::pass;
 use crate::drives;
 use crate::hosts::Disk;
 use crate::interrupt::Stop;
@@ -31,12 +31,9 @@ use crate::progress::Progress;
 use crate::timed_array::{Observer, TimedArray};
 use crate::timed_drive::{Drives, Meter, metered_world_with};
 
-/// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a block.
-const FILL_BYTES: u64 = 128 << 10;
 /// A file is written in such pieces before anybody reads it.
 const PREPARE_BYTES: u64 = 1 << 20;
-/// So many of either at once.
-const FILL_DEPTH: usize = 32;
+
 /// Where a layout's servers find their disks.
 enum Place {
     /// Made anew for each point: what one point leaves in the cache is no memory of the next one.
@@ -220,9 +217,15 @@ struct Bench<'a> {
 impl Bench<'_> {
     async fn run(&self, seed: u64) -> Result<Point> {
         let (run, began) = (&self.sanboot.run, self.world.now());
-        self.fill().await?;
-        self.ramp.start(run.outstanding);
-        let settled = warm_up(&self.world, &self.ramp, run).await?;
+        self.prepare().await?;
+        let conditioning = self.observer.as_ref().map(|observer| Conditioning {
+            sanboot: self.sanboot,
+            which: self.which,
+            world: &self.world,
+            ramp: &self.ramp,
+            status: async || observer.status().await,
+        });
+        let settled = settle(conditioning, &self.world, &self.ramp, run).await?;
         self.ramp.take_tallies();
         let scene = Scene {
             which: self.which,
@@ -234,7 +237,7 @@ impl Bench<'_> {
         let mut last = self.sample().await?;
         let mut windows = Vec::new();
         for _ in 0..run.windows {
-            pass(&self.world, &self.ramp, (run.window_ios, run.window_time.0)).await?;
+            pass(&self.world, &self.ramp, window_of(run, self.which.pattern)).await?;
             let next = self.sample().await?;
             windows.push(scene.window(&last, &next));
             last = next;
@@ -261,34 +264,15 @@ impl Bench<'_> {
         })
     }
 
-    /// LUs that somebody gives are written once, or there would be nothing to read; for random readers a cache of the laboratory's own is filled
-    /// with their files.
-    async fn fill(&self) -> Result<()> {
-        let file = self.sanboot.published.file.0;
-        let servers = self.which.servers as usize;
-        if self.which.layout == Layout::Given {
-            let writes = (0..file / PREPARE_BYTES).flat_map(|n| (0..servers).map(move |server| (server, n)));
-            let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }));
-            return self.condition(ops, PREPARE_BYTES).await;
-        }
-        let pattern = self.which.pattern;
-        if self.observer.is_none() || !pattern.is_random() || pattern.read_percent() == 0 {
+    /// LUs that somebody gives are written once, or there would be nothing to read.
+    async fn prepare(&self) -> Result<()> {
+        if self.which.layout != Layout::Given {
             return Ok(());
         }
-        let chunks = (self.sanboot.array.cache.0 / FILL_BYTES).min(file / FILL_BYTES * servers as u64);
-        let mut rng = self.world.random("fill");
-        let ops: Vec<(usize, Op)> = (0..chunks)
-            .map(|n| {
-                let at = rng.u64(..file / FILL_BYTES) * FILL_BYTES;
-                (n as usize % servers, Op { at, reads: true })
-            })
-            .collect();
-        self.condition(ops.into_iter(), FILL_BYTES).await
-    }
-
-    async fn condition(&self, ops: impl Iterator<Item = (usize, Op)>, bytes: u64) -> Result<()> {
-        let all = futures::stream::iter(ops.map(Ok));
-        all.try_for_each_concurrent(FILL_DEPTH, |(server, op)| self.ramp.condition(server, op, bytes)).await
+        let (pieces, servers) = (self.sanboot.published.file.0 / PREPARE_BYTES, self.which.servers as usize);
+        let writes = (0..pieces).flat_map(|n| (0..servers).map(move |server| (server, n)));
+        let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }));
+        condition(&self.ramp, ops, PREPARE_BYTES).await
     }
 
     async fn sample(&self) -> Result<Sample> {

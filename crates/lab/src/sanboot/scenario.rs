@@ -139,6 +139,8 @@ pub struct Real {
     pub round_time: Time,
     /// After so many, it is measured whether it has settled or not.
     pub rounds_max: u32,
+    /// How often it is looked at whether the cache is in balance, and the shortest window then.
+    pub balance_time: Time,
 }
 
 /// The array.
@@ -265,6 +267,7 @@ impl Sanboot {
             round_ios: form.round_ios,
             round_time: form.round_time,
             rounds_max: form.rounds_max,
+            balance_time: form.balance_time,
             ..self.run
         };
         self.check("scaled")?;
@@ -311,6 +314,7 @@ impl Sanboot {
             &self.quick.round_time,
             &self.real.window_time,
             &self.real.round_time,
+            &self.real.balance_time,
         ];
         if times.iter().any(|t| t.0 < Duration::from_millis(1) || t.0 > Duration::from_secs(3600)) {
             return wrong(path, "run", "windows and rounds are between 1 ms and an hour");
