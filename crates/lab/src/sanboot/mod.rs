@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   run ──> point ──> bed (modelled drives; the product's array on them)
+//!    │        ├─────> conditioning (the cache as it is in the long run)
 //!    │        └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
 //!    └── scenario
 //!
