@@ -35,7 +35,7 @@ const UNITS_AT_ONCE_MAX: usize = 16;
 /// it 441; with eight runs, whatever their length, 217), RAID1 × 8 2225 (2225, 1224).
 const MEMORY_PARTS: u64 = 4;
 
-/// The runs of a turn, until they have ended.
+/// Runs that have begun, until they have ended.
 struct UnderWay<F> {
     runs: FuturesUnordered<F>,
     bytes: u64,
@@ -43,21 +43,21 @@ struct UnderWay<F> {
     outcome: Result<(), BlockError>,
 }
 
-impl<F: Future<Output = (u64, Result<(), BlockError>)>> UnderWay<F> {
+impl<F: Future<Output = (Run, Result<(), BlockError>)>> UnderWay<F> {
     fn new() -> UnderWay<F> {
         UnderWay { runs: FuturesUnordered::new(), bytes: 0, outcome: Ok(()) }
     }
 
-    /// Takes one on that has so many bytes, and ends with that number and what became of it.
-    fn begin(&mut self, bytes: u64, run: F) {
-        self.bytes += bytes;
-        self.runs.push(run);
+    /// Takes one on: `finish` ends with it and what became of it.
+    fn begin(&mut self, run: Run, finish: F) {
+        self.bytes += run.len_bytes();
+        self.runs.push(finish);
     }
 
     /// Waits for one of them to end. Whether there was one.
     async fn end_one(&mut self) -> bool {
-        let Some((bytes, ended)) = self.runs.next().await else { return false };
-        self.bytes -= bytes;
+        let Some((run, ended)) = self.runs.next().await else { return false };
+        self.bytes -= run.len_bytes();
         if self.outcome.is_ok() {
             self.outcome = ended;
         }
@@ -81,25 +81,20 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         // What is rewritten while it is destaged is dirty again when that ends: it takes a second pass, and no third.
         for _ in 0..2 {
             let mut from = blocks.start;
-            let mut under_way = FuturesUnordered::new();
-            let mut outcome = Ok(());
+            let mut under_way = UnderWay::new();
             loop {
                 let begun = self.cache.begin_from(&self.state, from..blocks.end);
                 let more = begun.is_some();
                 if let Some(begun) = begun {
                     from = begun.run.end().1;
-                    under_way.push(self.cache.finish(begun));
+                    under_way.begin(begun.run, self.cache.finish(begun));
                 }
-                if !more && under_way.is_empty() {
+                let is_full = under_way.runs.len() >= self.cache.config.destages_max;
+                if (!more || is_full) && !under_way.end_one().await {
                     break;
                 }
-                if !more || under_way.len() >= self.cache.config.destages_max {
-                    let ended = under_way.next().await.expect("one is under way");
-                    outcome = outcome.and(ended);
-                }
             }
-            drop(under_way);
-            outcome?;
+            under_way.outcome?;
             self.wait_for_destages(&blocks).await;
             if !self.cache.frames.borrow().any_dirty(self.state.id, blocks.clone()) {
                 break;
@@ -151,7 +146,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
     }
 
     /// Writes a run to its store. Its records may not be durable yet: what is not acknowledged may be on the store.
-    async fn finish(&self, begun: Begun<'_, D, J>) -> Result<(), BlockError> {
+    async fn finish(&self, begun: Begun<'_, D, J>) -> (Run, Result<(), BlockError>) {
         let Begun { state, run, picked, row } = begun;
         let outcome = match &row {
             Some(_) => self.write_gathered(state, run, &picked).await,
@@ -169,13 +164,13 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         state.count(|c| match outcome {
             Ok(()) => {
                 c.destages += 1;
-                c.destaged_bytes += u64::from(run.blocks) * FRAME_BYTES as u64;
+                c.destaged_bytes += run.len_bytes();
             }
             Err(_) => c.destages_failed += 1,
         });
         *state.failure.borrow_mut() = outcome.clone().err();
         self.cleaned.wake_all();
-        outcome
+        (run, outcome)
     }
 
     async fn write_run(
@@ -276,8 +271,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
                 let Some(begun) = self.begin_free(state, &mut from) else { continue };
                 sweeps.push_back((state, from));
                 began = true;
-                let bytes = u64::from(begun.run.blocks) * FRAME_BYTES as u64;
-                under_way.begin(bytes, async move { (bytes, self.finish(begun).await) });
+                under_way.begin(begun.run, self.finish(begun));
                 while under_way.runs.len() >= self.width(sweeps.len()) || under_way.bytes > memory {
                     under_way.end_one().await;
                 }

@@ -31,6 +31,11 @@ impl Run {
     pub fn end(self) -> (UnitId, u64) {
         (self.unit, self.first + u64::from(self.blocks))
     }
+
+    /// Its length in bytes.
+    pub fn len_bytes(self) -> u64 {
+        u64::from(self.blocks) * FRAME_BYTES as u64
+    }
 }
 
 /// The next run from `from` (unit and block) on, in order of units and addresses, around the end if need be. A row of a
