@@ -94,11 +94,12 @@ impl Pieces {
         }
     }
 
-    /// The bytes in one buffer: shared when there is one piece, copied otherwise.
+    /// The bytes in one buffer: shared when there is one piece or nothing but shared zeros, copied otherwise.
     /// At most [`world::BUF_LEN_MAX`] bytes.
     pub fn joined(&self) -> Data {
         match self.list.as_slice() {
             [one] => one.clone(),
+            list if list.iter().all(Data::is_shared_zeros) => Buf::shared_zeros(self.len).freeze(),
             _ => {
                 let mut buf = Buf::new(self.len);
                 self.copy_to(&mut buf);

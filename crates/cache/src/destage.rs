@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ const MEMORY_PARTS: u64 = 4;
 
 /// Runs that have begun, until they have ended.
 struct UnderWay<F> {
-    runs: FuturesUnordered<F>,
+    /// Each where it was made: what a write takes on its way through pool and group are ten thousand bytes, and the list would move them three times.
+    runs: FuturesUnordered<Pin<Box<F>>>,
     bytes: u64,
     /// The first failure.
     outcome: Result<(), BlockError>,
@@ -49,9 +51,10 @@ impl<F: Future<Output = (Run, Result<(), BlockError>)>> UnderWay<F> {
     }
 
     /// Takes one on: `finish` ends with it and what became of it.
+    #[inline]
     fn begin(&mut self, run: Run, finish: F) {
         self.bytes += run.len_bytes();
-        self.runs.push(finish);
+        self.runs.push(Box::pin(finish));
     }
 
     /// Waits for one of them to end. Whether there was one.

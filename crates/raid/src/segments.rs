@@ -1,6 +1,6 @@
 //! How the pieces of a transfer become drive writes.
 
-use block::{Buf, Data, Pieces};
+use block::{Data, Pieces};
 use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
@@ -22,7 +22,7 @@ pub(crate) fn segments(data: &Pieces, block_bytes: usize) -> SmallVec<[Segment; 
     let parts = cuts.map(|at| data.slice(at, SEGMENT_BYTES_MAX.min(data.len() - at)));
     let segment = |part: Pieces| {
         let whole = part.iter().all(|d| d.len().is_multiple_of(block_bytes));
-        if whole { part.into_iter().collect() } else { Segment::from_iter([join(&part)]) }
+        if whole { part.into_iter().collect() } else { Segment::from_iter([part.joined()]) }
     };
     parts.map(segment).collect()
 }
@@ -33,12 +33,6 @@ pub(crate) fn write(drive: &Drive, at: u64, segment: &[Data]) -> Io<Result<(), D
         [one] => drive.write(at, one.clone()),
         many => drive.write_vectored(at, many.to_vec()),
     }
-}
-
-fn join(part: &Pieces) -> Data {
-    let mut buf = Buf::new(part.len());
-    part.copy_to(&mut buf);
-    buf.freeze()
 }
 
 #[cfg(test)]

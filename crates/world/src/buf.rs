@@ -71,6 +71,11 @@ impl Buf {
         self.len = len;
     }
 
+    /// Whether these are shared zeros ([`Buf::shared_zeros`]) that nobody has written to, known without a look at them.
+    pub fn is_shared_zeros(&self) -> bool {
+        self.memory.as_ref().is_some_and(|m| m.is_zeros())
+    }
+
     /// Makes the buffer immutable and shareable, without a copy.
     pub fn freeze(mut self) -> Data {
         Data { memory: self.memory.take(), from: 0, len: self.len }

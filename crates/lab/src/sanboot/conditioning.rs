@@ -1,11 +1,12 @@
 //! How the cache comes to where these servers keep it in the long run, before anything is measured.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
 use array::status::ControllerStatus;
-use futures::TryStreamExt;
+use futures::future::try_join_all;
 use world::{Rng, World};
 
 use super::host::{Op, Ramp};
@@ -63,8 +64,15 @@ pub(super) async fn condition(
     ops: impl IntoIterator<Item = (usize, Op)>,
     bytes: u64,
 ) -> Result<()> {
-    let all = futures::stream::iter(ops.into_iter().map(Ok));
-    all.try_for_each_concurrent(FILL_DEPTH, |(server, op)| ramp.condition(server, op, bytes)).await
+    let ops = RefCell::new(ops.into_iter());
+    let next = || ops.borrow_mut().next();
+    let worker = async || {
+        while let Some((server, op)) = next() {
+            ramp.condition(server, op, bytes).await?;
+        }
+        Ok(())
+    };
+    try_join_all((0..FILL_DEPTH).map(|_| worker())).await.map(drop)
 }
 
 impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {

@@ -336,6 +336,9 @@ fn new_parities(
     match plan.way {
         Way::NoParity => SmallVec::new(),
         Way::ReadModifyWrite => modified(rows, plan, new, old, (p_drive, q_drive)),
+        Way::FullRow if new.iter().all(|(_, _, data)| data.is_shared_zeros()) => {
+            zero_parities(plan.hull, (p_drive, q_drive))
+        }
         Way::FullRow => {
             let units: SmallVec<[&[u8]; 32]> = new.iter().map(|(_, _, data)| &data[..]).collect();
             parities_of(&units, (p_drive, q_drive))
@@ -346,10 +349,18 @@ fn new_parities(
             }
             let units: SmallVec<[Buf; 32]> =
                 (0..geometry.data_units()).map(|k| overlaid(rows, plan, k, new, &old)).collect();
+            if units.iter().all(Buf::is_shared_zeros) {
+                return zero_parities(plan.hull, (p_drive, q_drive));
+            }
             let units: SmallVec<[&[u8]; 32]> = units.iter().map(|u| &u[..]).collect();
             parities_of(&units, (p_drive, q_drive))
         }
     }
+}
+
+/// The parity of zeros: zeros, which are nobody's to compute.
+fn zero_parities(hull: Span, (p_drive, q_drive): (Option<u32>, Option<u32>)) -> SmallVec<[(u32, Buf); 2]> {
+    p_drive.into_iter().chain(q_drive).map(|drive| (drive, Buf::shared_zeros(hull.len() as usize))).collect()
 }
 
 /// Parity from all data units.
@@ -397,7 +408,12 @@ fn modified(
     let mut q_buf = q_drive.map(|d| (d, take(d)));
     for (k, span, data) in new {
         let mut delta = take(rows.geometry.drive_of(plan.row, *k));
-        xor_into(&mut delta, data);
+        if !data.is_shared_zeros() {
+            xor_into(&mut delta, data);
+        }
+        if delta.is_shared_zeros() {
+            continue;
+        }
         let within = (span.from - plan.hull.from) as usize..(span.to - plan.hull.from) as usize;
         if let Some((_, p_buf)) = &mut p_buf {
             xor_into(&mut p_buf[within.clone()], &delta);
@@ -423,14 +439,21 @@ fn recover_missing(rows: &Rows, plan: &Plan, old: &mut Old) {
 /// A data unit over the hull as it will be: what was read, and over it what is written.
 fn overlaid(rows: &Rows, plan: &Plan, k: u32, new: &[(u32, Span, Data)], old: &Old) -> Buf {
     let position = rows.geometry.drive_of(plan.row, k);
+    let read = old.iter().find(|(p, _)| *p == position);
+    let written = new.iter().filter(|(n, _, _)| *n == k);
+    if read.is_none_or(|(_, buf)| buf.is_shared_zeros())
+        && written.clone().all(|(_, _, data)| data.is_shared_zeros())
+    {
+        return Buf::shared_zeros(plan.hull.len() as usize);
+    }
     let mut unit = Buf::new(plan.hull.len() as usize);
-    if let Some((_, buf)) = old.iter().find(|(p, _)| *p == position) {
+    if let Some((_, buf)) = read {
         // A unit that was recovered has the whole hull.
         let read = plan.read(position);
         let from = if read.is_empty() { 0 } else { (read.from - plan.hull.from) as usize };
         unit[from..from + buf.len()].copy_from_slice(buf);
     }
-    for (_, span, data) in new.iter().filter(|(n, _, _)| *n == k) {
+    for (_, span, data) in written {
         let from = (span.from - plan.hull.from) as usize;
         unit[from..from + data.len()].copy_from_slice(data);
     }

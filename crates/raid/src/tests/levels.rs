@@ -2,7 +2,7 @@
 //! exact counts of drive operations.
 
 use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
-use block::{Device, Pieces};
+use block::{Buf, Device, Pieces};
 
 use super::{DISK_LEN, drives, pattern, rack_of, read, spec_of};
 use crate::{Group, GroupState, Level, MemberState};
@@ -115,4 +115,34 @@ fn a_long_read_of_level_10_uses_one_drive_of_every_pair() {
         assert!(did.chunks(2).all(|pair| pair.iter().sum::<u64>() <= 3), "{did:?}");
         assert_eq!(did.iter().sum::<u64>() % 3, 0, "{did:?}");
     });
+}
+
+#[test]
+fn zeros_and_content_in_one_row_leave_the_right_parity() {
+    const LEN: usize = 3 << 20;
+    for (level, width, failing) in CASES.into_iter().filter(|(level, ..)| level.parities() > 0) {
+        let rack = rack_of(11 + width as u64, width, DISK_LEN);
+        rack.model.run(async |world| {
+            let all = drives(&world, 0..width);
+            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+            let mut rng = world.random("test");
+            let mut shadow = vec![0; LEN];
+            for step in 0..80 {
+                let blocks = LEN / 4096;
+                let from = rng.usize(0..blocks);
+                let to = from + rng.usize(1..=(blocks - from).min(64));
+                let range = from * 4096..to * 4096;
+                let data = match rng.bool() {
+                    true => Buf::shared_zeros(range.len()).freeze().into(),
+                    false => pattern(range.len(), step),
+                };
+                group.write(range.start as u64, &data).await.expect("write");
+                shadow[range].copy_from_slice(&data.joined());
+            }
+            for &position in failing {
+                rack.disks[position as usize].kill();
+            }
+            assert!(read(&group, 0, LEN).await == shadow, "{level} of {width}");
+        });
+    }
 }
