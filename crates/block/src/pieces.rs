@@ -36,8 +36,7 @@ impl Pieces {
     /// Appends zeros.
     pub fn push_zeros(&mut self, len: usize) {
         let mut left = len;
-        // One block of zeros is shared by all the pieces of a long run.
-        let zeros = Buf::zeroed(len.min(1 << 20)).freeze();
+        let zeros = Buf::shared_zeros(len.min(1 << 20)).freeze();
         while left > 0 {
             let n = left.min(zeros.len());
             self.push(zeros.slice(..n));
@@ -97,15 +96,7 @@ impl Pieces {
     /// The bytes in one buffer: shared when there is one piece or nothing but shared zeros, copied otherwise.
     /// At most [`world::BUF_LEN_MAX`] bytes.
     pub fn joined(&self) -> Data {
-        match self.list.as_slice() {
-            [one] => one.clone(),
-            list if list.iter().all(Data::is_shared_zeros) => Buf::shared_zeros(self.len).freeze(),
-            _ => {
-                let mut buf = Buf::new(self.len);
-                self.copy_to(&mut buf);
-                buf.freeze()
-            }
-        }
+        Data::joined(&self.list)
     }
 
     /// Copies all bytes to the front of `to`, which is at least as long.

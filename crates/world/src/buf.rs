@@ -131,6 +131,24 @@ impl Data {
         Buf::copy_of(bytes).freeze()
     }
 
+    /// The bytes of a list, at most [`BUF_LEN_MAX`], in one buffer: shared when there is one piece or nothing but shared zeros, copied otherwise.
+    pub fn joined(list: &[Data]) -> Data {
+        if let [one] = list {
+            return one.clone();
+        }
+        let len = list.iter().map(|data| data.len()).sum();
+        if list.iter().all(Data::is_shared_zeros) {
+            return Buf::shared_zeros(len).freeze();
+        }
+        let mut buf = Buf::new(len);
+        let mut rest = &mut buf[..];
+        for data in list {
+            let part = rest.split_off_mut(..data.len()).expect("the buffer is as long as all of the list");
+            part.copy_from_slice(data);
+        }
+        buf.freeze()
+    }
+
     /// The part of the data in `range` (relative to this data), sharing the memory.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Data {
         let from = match range.start_bound() {
@@ -215,6 +233,9 @@ mod tests {
         let written = written.freeze();
         assert!(kept.slice(7..9).is_shared_zeros() && kept.slice(7..9).keeps_only_itself());
         assert!(!written.is_shared_zeros() && written.keeps_only_itself());
+        assert!(Data::joined(&[kept.clone(), kept.slice(..7)]).is_shared_zeros());
+        let mixed = Data::joined(&[kept.slice(..2), written.slice(4..7), kept.slice(..1)]);
+        assert_eq!(mixed[..], [0, 0, 0, 7, 0, 0]);
         assert!(!written.slice(..4096).keeps_only_itself());
         drop((kept, written));
         assert_ne!(Buf::new(BUF_LEN_MAX).as_ptr(), Buf::shared_zeros(1).as_ptr());

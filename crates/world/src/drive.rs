@@ -133,7 +133,7 @@ pub trait DriveBackend {
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>>;
     /// Writes all of `list`, one after the other, from `at` on. A back end that takes one buffer at a time gets them joined.
     fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
-        self.write(at, joined(&list))
+        self.write(at, Data::joined(&list))
     }
     /// Makes `len` bytes at `at` read as zeros and gives their space back where the medium can.
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>>;
@@ -146,17 +146,6 @@ pub trait DriveBackend {
     fn set_len(&self, _len_bytes: u64) -> Option<Result<(), DriveError>> {
         None
     }
-}
-
-/// The bytes of a list in one buffer.
-fn joined(list: &[Data]) -> Data {
-    let mut buf = Buf::new(list.iter().map(|data| data.len()).sum());
-    let mut at = 0;
-    for data in list {
-        buf[at..at + data.len()].copy_from_slice(data);
-        at += data.len();
-    }
-    buf.freeze()
 }
 
 /// How often a drive was used, since it was opened.
