@@ -1,6 +1,5 @@
 //! From frames to stores: the runs that a flush, a direct operation or the background wants destaged.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,6 +22,8 @@ use crate::unit::{State, Unit, bytes_of};
 const RETRY: Duration = Duration::from_secs(1);
 /// After a turn in which all that is dirty was held by direct operations, so much later.
 const HELD: Duration = Duration::from_millis(5);
+/// Where a sweep is that is over: behind every block.
+const SWEPT: u64 = u64::MAX;
 
 /// What is destaged of one block.
 pub(crate) type PickedBlock = (u64, Picked);
@@ -259,32 +260,35 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
     }
 
     /// Turns of the elevator over all units, each in order of addresses; the units take turns, for their groups can work at the same time. While
-    /// something presses, the next sweep begins as the last runs of this one are under way: drives that waited for the slowest of them would stand
-    /// still, and writers with them. Then what the journals need no more is retired. Whether there was anything to destage.
+    /// something presses, a unit that is through begins its next sweep at once: drives that waited for the slowest run of this one, or for the
+    /// slowest unit, would stand still, and writers with them. Then what the journals need no more is retired. Whether there was anything to destage.
     async fn turn(&self) -> Result<bool, BlockError> {
         let units = self.all_units();
         let has_journal = units.iter().any(|unit| unit.journal.is_some());
         let memory = self.config.memory_bytes / MEMORY_PARTS;
         let mut under_way = UnderWay::new();
-        let mut any = false;
+        let mut sweeps: Vec<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
+        let (mut any, mut active) = (false, units.len());
         loop {
-            let mut sweeps: VecDeque<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
-            let mut began = false;
-            while let Some((state, mut from)) = sweeps.pop_front() {
-                let Some(begun) = self.begin_free(state, &mut from) else { continue };
-                sweeps.push_back((state, from));
-                began = true;
+            // Journals are retired between turns; a unit that came meanwhile is in the next turn.
+            let goes_on =
+                !has_journal && under_way.outcome.is_ok() && self.is_pressed() && self.are_all(&units);
+            let mut began = 0;
+            for (state, from) in &mut sweeps {
+                let next = self.begin_free(state, from).or_else(|| {
+                    *from = if goes_on { 0 } else { SWEPT };
+                    goes_on.then(|| self.begin_free(state, from)).flatten()
+                });
+                let Some(begun) = next else { continue };
+                began += 1;
                 under_way.begin(begun.run, self.finish(begun));
-                while under_way.runs.len() >= self.width(sweeps.len()) || under_way.bytes > memory {
+                while under_way.runs.len() >= self.width(active) || under_way.bytes > memory {
                     under_way.end_one().await;
                 }
             }
-            any |= began;
-            // Journals are retired between turns; a unit that came meanwhile is in the next turn.
-            if has_journal || under_way.outcome.is_err() || !self.is_pressed() || !self.are_all(&units) {
-                break;
-            }
-            if !began && !under_way.end_one().await {
+            any |= began > 0;
+            active = began;
+            if began == 0 && !(goes_on && under_way.end_one().await) {
                 break;
             }
         }

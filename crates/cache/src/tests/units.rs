@@ -295,3 +295,33 @@ fn a_small_cache_keeps_many_short_runs_under_way_and_few_long_ones() {
     assert!(under_way(4096) >= 80 * 4096, "{}", under_way(4096));
     assert!(under_way(64 << 10) <= memory / 4 + (64 << 10), "{}", under_way(64 << 10));
 }
+
+/// The elevator had come around on the fast group, and what was written behind it waited until the slow one was through: in real time, of five servers
+/// on four groups, one kept all others waiting.
+#[test]
+fn a_fast_unit_is_swept_again_while_a_slow_one_is_under_way() {
+    let model = Model::new(1);
+    model.disk("fast", DiskSpec::new(LEN));
+    model.disk("slow", DiskSpec::new(4 * LEN).with_latency(Duration::from_millis(100)).with_cache_bytes(0));
+    model.run(async move |world| {
+        let cache: Cache<OnDrive, OnDrive> = Cache::new(world.clone(), small());
+        let attach = |name, id| cache.attach(OnDrive::open(&world, name), spec(id, WritePolicy::Back), None);
+        let (fast, slow) = (attach("fast", 1), attach("slow", 2));
+        let block = Pieces::copy_of(&[1; FRAME_BYTES]);
+        let write =
+            async |unit: &Unit<OnDrive, OnDrive>, at| unit.write(at, &block).await.expect("there is room");
+        // Each a run by itself, and more than are under way at once.
+        for n in 0..180 {
+            write(&slow, n * (128 << 10) + (64 << 10)).await;
+        }
+        write(&fast, LEN / 2).await;
+        while fast.counts().frames.in_flight + fast.counts().frames.dirty > 0 {
+            world.sleep(Duration::from_millis(5)).await;
+        }
+        write(&fast, 0).await;
+        while fast.counts().frames.in_flight + fast.counts().frames.dirty > 0 {
+            world.sleep(Duration::from_millis(5)).await;
+        }
+        assert!(slow.counts().frames.dirty > 0, "{:?}", slow.counts());
+    });
+}
