@@ -275,10 +275,17 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
                 !has_journal && under_way.outcome.is_ok() && self.is_pressed() && self.are_all(&units);
             let mut began = 0;
             for (state, from) in &mut sweeps {
-                let next = self.begin_free(state, from).or_else(|| {
-                    *from = if goes_on { 0 } else { SWEPT };
-                    goes_on.then(|| self.begin_free(state, from)).flatten()
-                });
+                let next = match self.begin_free(state, from) {
+                    None if goes_on => {
+                        *from = 0;
+                        self.begin_free(state, from)
+                    }
+                    None => {
+                        *from = SWEPT;
+                        None
+                    }
+                    next => next,
+                };
                 let Some(begun) = next else { continue };
                 began += 1;
                 under_way.begin(begun.run, self.finish(begun));
