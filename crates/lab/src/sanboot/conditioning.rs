@@ -1,60 +1,24 @@
 //! How the cache comes to where these servers keep it in the long run, before anything is measured.
 
 use std::cell::RefCell;
-use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::Result;
 use array::status::ControllerStatus;
 use futures::future::try_join_all;
-use world::{Rng, World};
+use world::Rng;
 
+use super::bench::{Bench, Probe};
 use super::host::{Op, Ramp};
-use super::point::Which;
 use super::results::Pattern;
-use super::scenario::{Run, Sanboot};
-use super::steady::{pass, warm_up};
+use super::steady::pass;
 
 /// What fills the cache reads this much at once: less than what passes by its frames (256 KiB), more than a block.
 const FILL_BYTES: u64 = 128 << 10;
 /// So many at once.
 const FILL_DEPTH: usize = 32;
 
-/// The servers of a point before an array's cache, which `status` looks at.
-pub(super) struct Conditioning<'a, S> {
-    pub(super) sanboot: &'a Sanboot,
-    pub(super) which: &'a Which,
-    pub(super) world: &'a World,
-    pub(super) ramp: &'a Rc<Ramp>,
-    pub(super) status: S,
-}
-
-/// Fills the cache if there is one, starts the servers and lets them run until what they get is steady. Whether that came about.
-pub(super) async fn settle<S: AsyncFn() -> Result<Vec<ControllerStatus>>>(
-    cache: Option<Conditioning<'_, S>>,
-    world: &World,
-    ramp: &Rc<Ramp>,
-    run: &Run,
-) -> Result<bool> {
-    if let Some(cache) = &cache {
-        cache.fill().await?;
-    }
-    ramp.start(run.outstanding);
-    let balanced = match &cache {
-        Some(cache) => cache.balance().await?,
-        None => true,
-    };
-    Ok(warm_up(world, ramp, run).await? && balanced)
-}
-
-/// The fewest I/Os of a measured window, and the shortest. Of a mix, what is pending is as even as it was judged by, and no more.
-pub(super) fn window_of(run: &Run, pattern: Pattern) -> (u64, Duration) {
-    let time = run.window_time.0;
-    (run.window_ios, if is_mixed(pattern) { time.max(run.balance_time.0) } else { time })
-}
-
 /// Whether drives have random reads and writes to do at the same time.
-fn is_mixed(pattern: Pattern) -> bool {
+pub(super) fn is_mixed(pattern: Pattern) -> bool {
     pattern.is_random() && (1..100).contains(&pattern.read_percent())
 }
 
@@ -75,15 +39,15 @@ pub(super) async fn condition(
     try_join_all((0..FILL_DEPTH).map(|_| worker())).await.map(drop)
 }
 
-impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {
+impl<P: Probe> Bench<'_, P> {
     /// Brings the cache to where these servers bring it in the long run: random readers fill it with their files, random writers with what
     /// waits for the drives.
-    async fn fill(&self) -> Result<()> {
+    pub(super) async fn fill(&self) -> Result<()> {
         let pattern = self.which.pattern;
         if !pattern.is_random() {
             return Ok(());
         }
-        let capacity = cache_frames(&(self.status)().await?);
+        let capacity = cache_frames(&self.probe.status().await?);
         let mut rng = self.world.random("fill");
         if pattern.read_percent() > 0 {
             let chunks = self.sanboot.published.file.0 / FILL_BYTES;
@@ -95,7 +59,7 @@ impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {
                 .map(|n| (n % u64::from(self.which.servers), n / u64::from(self.which.servers)));
             let ops =
                 ops.map(|(server, chunk)| (server as usize, Op { at: chunk * FILL_BYTES, reads: true }));
-            condition(self.ramp, ops, FILL_BYTES).await?;
+            condition(&self.ramp, ops, FILL_BYTES).await?;
         }
         if pattern.read_percent() == 0 {
             self.fill_with_writes(capacity, &mut rng).await?;
@@ -106,7 +70,7 @@ impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {
     /// With reads beside them, writes need not fill the cache: the more is pending, the more the drives do for them, until they do as much as is
     /// written. That takes minutes to come about, so the fill comes near to it from below: what is missing is written at once, at most as much again
     /// as is pending. Whether it came about.
-    async fn balance(&self) -> Result<bool> {
+    pub(super) async fn balance(&self) -> Result<bool> {
         if !is_mixed(self.which.pattern) {
             return Ok(true);
         }
@@ -121,7 +85,7 @@ impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {
             }
             if last.growth() > if is_whole { BALANCED } else { FAR } {
                 let more = self.writes(last.missing() as u64, &mut rng, |even| even);
-                condition(self.ramp, more, self.sanboot.published.transfer.0).await?;
+                condition(&self.ramp, more, self.sanboot.published.transfer.0).await?;
                 since.clear();
             }
         }
@@ -129,10 +93,10 @@ impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {
     }
 
     async fn round(&self) -> Result<Round> {
-        let (pending, counts) = (pending_frames(&(self.status)().await?), self.ramp.counts.get());
+        let (pending, counts) = (pending_frames(&self.probe.status().await?), self.ramp.counts.get());
         let run = &self.sanboot.run;
-        pass(self.world, self.ramp, (run.round_ios, run.balance_time.0)).await?;
-        let (then, now) = (pending_frames(&(self.status)().await?), self.ramp.counts.get());
+        pass(&self.world, &self.ramp, (run.round_ios, run.balance_time.0)).await?;
+        let (then, now) = (pending_frames(&self.probe.status().await?), self.ramp.counts.get());
         Ok(Round {
             pending: then as f64,
             grown: then as f64 - pending as f64,
@@ -156,8 +120,9 @@ impl<S: AsyncFn() -> Result<Vec<ControllerStatus>>> Conditioning<'_, S> {
     async fn fill_with_writes(&self, capacity: u64, rng: &mut Rng) -> Result<()> {
         let part = capacity / WRITE_PARTS;
         for _ in 0..WRITE_PARTS {
-            condition(self.ramp, self.writes(part, rng, gathered), self.sanboot.published.transfer.0).await?;
-            if waits(&(self.status)().await?) > 0 {
+            condition(&self.ramp, self.writes(part, rng, gathered), self.sanboot.published.transfer.0)
+                .await?;
+            if waits(&self.probe.status().await?) > 0 {
                 break;
             }
         }

@@ -348,6 +348,11 @@ impl Ramp {
         Ok(())
     }
 
+    /// The time of its world.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.world.now().0
+    }
+
     /// What a server did since the tallies were taken the last time.
     pub(super) fn take_tallies(&self) -> Vec<Tally> {
         self.servers.iter().map(|server| server.tally.replace(Tally::new())).collect()

@@ -6,8 +6,10 @@ use super::bed::{INTERNAL, Shape, group};
 use super::host::Counts;
 use super::point::Which;
 use super::results::{Layout, Resource, ResourceKind, Window};
+use super::scenario::Sanboot;
 
 /// Everything that is counted, at one moment.
+#[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) at_ns: u64,
     pub(super) counts: Counts,
@@ -21,6 +23,7 @@ pub(super) struct Sample {
 }
 
 /// What the array says, and what stands before it.
+#[derive(Clone, Debug)]
 pub(super) struct ArraySample {
     /// Of all cores of the controller that owns the LUs.
     pub(super) controller_ns: u64,
@@ -32,17 +35,26 @@ pub(super) struct ArraySample {
 
 /// What samples are of.
 pub(super) struct Scene<'a> {
-    pub(super) which: &'a Which,
+    which: &'a Which,
     pub(super) transfer_bytes: u64,
-    pub(super) controllers: usize,
+    controllers: usize,
     /// Of a controller.
-    pub(super) cores: u32,
+    cores: u32,
 }
 
 /// The controller that owns the system disks; the others stand still.
 const OWNER: usize = 0;
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
+    pub(super) fn of(sanboot: &Sanboot, which: &'a Which) -> Scene<'a> {
+        Scene {
+            which,
+            transfer_bytes: sanboot.published.transfer.0,
+            controllers: sanboot.array.controllers,
+            cores: sanboot.controller.cores,
+        }
+    }
+
     pub(super) fn window(&self, from: &Sample, to: &Sample) -> Window {
         let ns = (to.at_ns - from.at_ns) as f64;
         let ios = (to.counts.ios - from.counts.ios) as f64;

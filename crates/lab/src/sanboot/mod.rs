@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   run ──> point ──> bed (modelled drives; the product's array on them)
-//!    │        ├─────> conditioning (the cache as it is in the long run)
-//!    │        └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
+//!    │        └─────> bench ──> conditioning (the cache as it is in the long run)
+//!    │                  └─────> host (servers, port, controller: what stands before the array's LUs) ──> results
 //!    └── scenario
+//!   real ──> bench: the same servers, over iSCSI
 //!
 //!   results ──> ramp (predict) ──> survey ──> claims, figures, tables, summary ──> report
 //!   inputs ──> sweep: the claims again, with other values of what is not published
 //! ```
 
 mod bed;
+mod bench;
 pub(crate) mod claims;
 mod conditioning;
 pub mod exchange;

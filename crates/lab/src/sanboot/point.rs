@@ -1,20 +1,21 @@
-//! One point: the servers of one pattern on one layout, from the first I/O to the last window.
+//! One point, and how the model runs it: the servers of one pattern on one layout.
 
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use array::Array;
-use world::{DriveSpec, World};
+use array::status::ControllerStatus;
+use world::DriveSpec;
 use world_model::Disk;
 use world_model::Model;
 
 use super::bed::{Bed, INTERNAL, Shape, initiator};
-use super::conditioning::{Conditioning, settle, window_of, write_pending};
-use super::host::{Ramp, Tally, Target};
-use super::measured::{ArraySample, Sample, Scene, hit_share};
+use super::bench::{Bench, Probe};
+use super::conditioning::write_pending;
+use super::host::{Ramp, Target};
+use super::measured::{ArraySample, Sample};
 use super::results::{Layout, Pattern, Point};
 use super::scenario::Sanboot;
-use super::steady::pass;
 
 /// Which point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Resu
     let name = format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
     model
         .run(async |world| {
+            let began = world.now();
             let started = bed.start(&world).await?;
             let mut targets = Vec::new();
             for server in 0..which.servers {
@@ -85,10 +87,10 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Resu
                 });
             }
             let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));
+            ramp.log_in().await?;
             let array = started.map(|started| started.array);
-            let drives = drives_of(&model, which.layout);
-            let bench = Bench { sanboot, which, world: world.clone(), ramp, array, drives };
-            bench.run(seed).await
+            let probe = Modelled { array, drives: drives_of(&model, which.layout) };
+            Bench { sanboot, which: &which, world, ramp, probe, began }.run(seed).await
         })
         .context(name)
 }
@@ -101,77 +103,28 @@ fn drives_of(model: &Model, layout: Layout) -> Vec<Disk> {
     names.iter().map(|name| model.disks().get(name).expect("the bed has it")).collect()
 }
 
-struct Bench<'a> {
-    sanboot: &'a Sanboot,
-    which: Which,
-    world: World,
-    ramp: Rc<Ramp>,
+/// What the model shows: of the array, its ports and controllers, and of the drives.
+struct Modelled {
     array: Option<Array>,
     drives: Vec<Disk>,
 }
 
-impl Bench<'_> {
-    async fn run(&self, seed: u64) -> Result<Point> {
-        let run = &self.sanboot.run;
-        self.ramp.log_in().await?;
-        let conditioning = self.array.as_ref().map(|array| Conditioning {
-            sanboot: self.sanboot,
-            which: &self.which,
-            world: &self.world,
-            ramp: &self.ramp,
-            status: async || Ok(array.status().await?),
-        });
-        let settled = settle(conditioning, &self.world, &self.ramp, run).await?;
-        self.ramp.take_tallies();
-        let warm_up_s = self.world.now().0 as f64 / 1e9;
-        let scene = self.scene();
-        let first = self.sample().await?;
-        let mut last = self.sample().await?;
-        let mut windows = Vec::new();
-        for _ in 0..run.windows {
-            pass(&self.world, &self.ramp, window_of(run, self.which.pattern)).await?;
-            let next = self.sample().await?;
-            windows.push(scene.window(&last, &next));
-            last = next;
-        }
-        let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-        let rate = |tally: Tally| tally.rate(seconds, self.sanboot.published.transfer.0);
-        Ok(Point {
-            pattern: self.which.pattern,
-            layout: self.which.layout,
-            servers: self.which.servers,
-            repeat: self.which.repeat,
-            packing: self.which.packing.clone(),
-            files_of: self.which.files_of,
-            seed,
-            per_server: self.ramp.take_tallies().into_iter().map(rate).collect(),
-            windows,
-            resources: scene.resources(&first, &last),
-            hit_share: hit_share(first.counts, last.counts),
-            warm_up_s,
-            settled,
-            virtual_s: last.at_ns as f64 / 1e9,
-            array_ios: self.ramp.executed.get(),
-        })
+impl Probe for Modelled {
+    fn has_array(&self) -> bool {
+        self.array.is_some()
     }
 
-    fn scene(&self) -> Scene<'_> {
-        Scene {
-            which: &self.which,
-            transfer_bytes: self.sanboot.published.transfer.0,
-            controllers: self.sanboot.array.controllers,
-            cores: self.sanboot.controller.cores,
+    async fn status(&self) -> Result<Vec<ControllerStatus>> {
+        match &self.array {
+            Some(array) => Ok(array.status().await?),
+            None => Ok(vec![]),
         }
     }
 
-    async fn sample(&self) -> Result<Sample> {
-        let pending = match &self.array {
-            Some(array) => Some(write_pending(&array.status().await?)),
-            None => None,
-        };
-        let at_ns = self.world.now().0;
-        let ramp = &self.ramp;
-        let array = pending.map(|pending| ArraySample {
+    async fn sample(&self, ramp: &Ramp) -> Result<Sample> {
+        let pending = write_pending(&self.status().await?);
+        let at_ns = ramp.now_ns();
+        let array = self.has_array().then(|| ArraySample {
             controller_ns: ramp.controller.borrow().busy_ns(at_ns),
             port_ns: Some([&ramp.inbound, &ramp.outbound].map(|way| way.borrow().busy_ns(at_ns))),
             pending,

@@ -16,14 +16,14 @@ use world::{Buf, Data, World};
 use world_model::drives::{Prepared, Usage};
 
 use super::bed::{self, INTERNAL, Shape};
-use super::conditioning::{Conditioning, condition, settle, window_of, write_pending};
-use super::host::{Op, Ramp, Tally, Target};
-use super::measured::{ArraySample, Sample, Scene, hit_share};
+use super::bench::{Bench, Probe};
+use super::conditioning::{condition, write_pending};
+use super::host::{Op, Ramp, Target};
+use super::measured::{ArraySample, Sample};
 use super::point::{Which, seed_of};
 use super::results::{Condition, Layout, Point, Results, Source};
 use super::run::{Pace, Plan, Ran, points, results_of, show};
 use super::scenario::Sanboot;
-use super::steady::pass;
 use crate::drives;
 use crate::hosts::Disk;
 use crate::interrupt::Stop;
@@ -149,8 +149,13 @@ impl Place {
                 Layout::Given => ramp.with_content(noise(&world)),
                 _ => ramp,
             });
-            let bench = Bench { sanboot: &sanboot, which: &own, world, ramp, observer, meter };
-            bench.run(seed).await
+            let began = world.now();
+            if own.layout == Layout::Given {
+                prepare(&ramp, sanboot.published.file.0, own.servers).await?;
+            }
+            let transfer_bytes = sanboot.published.transfer.0;
+            let probe = Asked { layout: own.layout, transfer_bytes, array: observer, internal: meter };
+            Bench { sanboot: &sanboot, which: &own, world, ramp, probe, began }.run(seed).await
         })?;
         let place =
             || format!("{}, {}, {} servers", which.pattern.name(), which.layout.name(), which.servers);
@@ -204,85 +209,42 @@ async fn sessions(world: &World, logins: &[(Options, Lun)], file_bytes: u64) -> 
     Ok(targets)
 }
 
-struct Bench<'a> {
-    sanboot: &'a Sanboot,
-    which: &'a Which,
-    world: World,
-    ramp: Rc<Ramp>,
-    observer: Option<Observer>,
-    /// Of the disk in the server.
-    meter: Option<Meter>,
+/// LUs that somebody gives are written once, or there would be nothing to read.
+async fn prepare(ramp: &Ramp, file_bytes: u64, servers: u32) -> Result<()> {
+    let pieces = file_bytes / PREPARE_BYTES;
+    let writes = (0..pieces).flat_map(|n| (0..servers as usize).map(move |server| (server, n)));
+    let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }));
+    condition(ramp, ops, PREPARE_BYTES).await
 }
 
-impl Bench<'_> {
-    async fn run(&self, seed: u64) -> Result<Point> {
-        let (run, began) = (&self.sanboot.run, self.world.now());
-        self.prepare().await?;
-        let conditioning = self.observer.as_ref().map(|observer| Conditioning {
-            sanboot: self.sanboot,
-            which: self.which,
-            world: &self.world,
-            ramp: &self.ramp,
-            status: async || observer.status().await,
-        });
-        let settled = settle(conditioning, &self.world, &self.ramp, run).await?;
-        self.ramp.take_tallies();
-        let scene = Scene {
-            which: self.which,
-            transfer_bytes: self.sanboot.published.transfer.0,
-            controllers: self.sanboot.array.controllers,
-            cores: self.sanboot.controller.cores,
-        };
-        let first = self.sample().await?;
-        let mut last = self.sample().await?;
-        let mut windows = Vec::new();
-        for _ in 0..run.windows {
-            pass(&self.world, &self.ramp, window_of(run, self.which.pattern)).await?;
-            let next = self.sample().await?;
-            windows.push(scene.window(&last, &next));
-            last = next;
-        }
-        let tallies = self.ramp.take_tallies();
-        let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-        let rate = |tally: &Tally| tally.rate(seconds, scene.transfer_bytes);
-        Ok(Point {
-            pattern: self.which.pattern,
-            layout: self.which.layout,
-            servers: self.which.servers,
-            repeat: self.which.repeat,
-            packing: vec![],
-            files_of: 0,
-            seed,
-            per_server: tallies.iter().map(rate).collect(),
-            windows,
-            resources: scene.resources(&first, &last),
-            hit_share: hit_share(first.counts, last.counts),
-            warm_up_s: (first.at_ns - began.0) as f64 / 1e9,
-            settled,
-            virtual_s: (last.at_ns - began.0) as f64 / 1e9,
-            array_ios: self.ramp.executed.get(),
-        })
+/// What can be asked: an array of the laboratory's own, or the drive in a server. Of LUs that somebody gives nothing is known.
+struct Asked {
+    layout: Layout,
+    transfer_bytes: u64,
+    array: Option<Observer>,
+    internal: Option<Meter>,
+}
+
+impl Probe for Asked {
+    fn has_array(&self) -> bool {
+        self.array.is_some()
     }
 
-    /// LUs that somebody gives are written once, or there would be nothing to read.
-    async fn prepare(&self) -> Result<()> {
-        if self.which.layout != Layout::Given {
-            return Ok(());
+    async fn status(&self) -> Result<Vec<ControllerStatus>> {
+        match &self.array {
+            Some(array) => array.status().await,
+            None => Ok(vec![]),
         }
-        let (pieces, servers) = (self.sanboot.published.file.0 / PREPARE_BYTES, self.which.servers as usize);
-        let writes = (0..pieces).flat_map(|n| (0..servers).map(move |server| (server, n)));
-        let ops = writes.map(|(server, n)| (server, Op { at: n * PREPARE_BYTES, reads: false }));
-        condition(&self.ramp, ops, PREPARE_BYTES).await
     }
 
-    async fn sample(&self) -> Result<Sample> {
-        let mut counts = self.ramp.counts.get();
+    async fn sample(&self, ramp: &Ramp) -> Result<Sample> {
+        let mut counts = ramp.counts.get();
         let (mut array, mut drives) = (None, Vec::new());
-        if let (Some(observer), Some(shape)) = (&self.observer, Shape::of(self.which.layout)) {
+        if let (Some(observer), Some(shape)) = (&self.array, Shape::of(self.layout)) {
             let status = observer.status().await?;
             let usage = observer.usage().await?;
             drives = shape.drives().map(|name| usage.get(&name).copied().unwrap_or_default()).collect();
-            counts.hits = read_hits(&status) / self.sanboot.published.transfer.0;
+            counts.hits = read_hits(&status) / self.transfer_bytes;
             let busy = status.first().map_or(Duration::ZERO, |part| part.busy);
             array = Some(ArraySample {
                 controller_ns: busy.as_nanos() as u64,
@@ -290,13 +252,13 @@ impl Bench<'_> {
                 pending: write_pending(&status),
             });
         }
-        if let Some(meter) = &self.meter {
-            drives = meter.usage().into_values().collect::<Vec<Usage>>();
+        if let Some(internal) = &self.internal {
+            drives = internal.usage().into_values().collect::<Vec<Usage>>();
         }
         Ok(Sample {
-            at_ns: self.world.now().0,
+            at_ns: ramp.now_ns(),
             counts,
-            server_ios: self.ramp.server_ios(),
+            server_ios: ramp.server_ios(),
             hosts_ns: vec![],
             array,
             drives,
