@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::report::{Doubt, Machine};
-use crate::samplers::{memory_kib, own_ticks};
+use crate::samplers::{memory_kib, ticks_with_children};
 
 /// CPU time of the machine in ticks, from `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +27,11 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
+/// Of this process, and of programs that it started: the guest of a run is no stranger.
+fn own() -> u64 {
+    ticks_with_children(&read("/proc/self/stat")).unwrap_or(0)
+}
+
 /// What is watched from the start of a run.
 pub(crate) struct Watch {
     ticks: CpuTicks,
@@ -43,12 +48,7 @@ const OTHERS_PERCENT_MAX: f64 = 10.0;
 impl Watch {
     /// Begins.
     pub(crate) fn start() -> Watch {
-        Watch {
-            ticks: cpu_ticks(&read("/proc/stat")),
-            own: own_ticks(&read("/proc/self/stat")).unwrap_or(0),
-            load: load(),
-            swapped: swapped(),
-        }
+        Watch { ticks: cpu_ticks(&read("/proc/stat")), own: own(), load: load(), swapped: swapped() }
     }
 
     /// The machine, with load and steal since the start, and what makes the run doubtful.
@@ -57,7 +57,7 @@ impl Watch {
         let total = now.total.saturating_sub(self.ticks.total).max(1) as f64;
         let percent = |ticks: u64| 100.0 * ticks as f64 / total;
         let steal = percent(now.steal.saturating_sub(self.ticks.steal));
-        let own = own_ticks(&read("/proc/self/stat")).unwrap_or(0).saturating_sub(self.own);
+        let own = own().saturating_sub(self.own);
         let busy = now.total.saturating_sub(self.ticks.total)
             - now.idle.saturating_sub(self.ticks.idle).min(total as u64);
         let others = percent(busy.saturating_sub(own)) - steal;

@@ -146,12 +146,22 @@ pub(super) fn networks(dev: &str, only: &[String]) -> Vec<Counter> {
     out
 }
 
-/// The ticks of processor time in `/proc/PID/stat`: after the name in parentheses, which may hold anything, user and system time
-/// are fields 14 and 15 of the line.
-pub(crate) fn own_ticks(stat: &str) -> Option<u64> {
+/// The ticks of processor time in `/proc/PID/stat` (proc(5)).
+fn own_ticks(stat: &str) -> Option<u64> {
+    ticks::<2>(stat)
+}
+
+/// The same, with those of its children that have ended and were waited for.
+pub(crate) fn ticks_with_children(stat: &str) -> Option<u64> {
+    ticks::<4>(stat)
+}
+
+/// Fields 14 to 17 of the line are user and system time, then the children's: so many of them together. They stand after the name in parentheses, which may
+/// hold anything.
+fn ticks<const FIELDS: usize>(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
-    fields.next()??.checked_add(fields.next()??)
+    let mut fields = rest.split_whitespace().skip(11);
+    (0..FIELDS).try_fold(0_u64, |sum, _| sum.checked_add(fields.next()?.parse().ok()?))
 }
 
 /// `/proc/PID/stat`, named by its number and name: processor time, where all of one processor is 100 %.
@@ -237,6 +247,14 @@ mod tests {
             ]
         );
         assert_eq!(networks(before, &["lo".into()]).len(), 4);
+    }
+
+    /// The guest of a run, a program that it started, was taken for somebody else's work.
+    #[test]
+    fn the_work_of_children_is_a_runs_own() {
+        let stat = "12 (a (b) c) S 1 1 1 0 -1 4 5 6 7 8 90 10 4000 200 20";
+        assert_eq!((own_ticks(stat), ticks_with_children(stat)), (Some(100), Some(4300)));
+        assert_eq!(ticks_with_children("12 (x) S 1 1 1 0 -1 4 5 6 7 8 90 10 4000"), None);
     }
 
     #[test]
