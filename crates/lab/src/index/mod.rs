@@ -196,13 +196,14 @@ mod tests {
         let own = dir.path().join("vaai");
         std::fs::create_dir(&own).expect("a folder");
         let data = r#"{"title":"Q?","answer":"A \u003c B.","verdict":"fail","world":"real","generated":"2026-11-20T14:05:00Z",
-            "doubts":[{"text":"Steal."}],"claims":[{"name":"a","verdict":"held"},{"name":"b","verdict":"not held"},{"name":"c","verdict":"not judged"}]}"#;
+            "doubts":[{"text":"Steal."}],"claims":[{"name":"a","verdict":"held"},{"name":"d","verdict":"no difference shown"},{"name":"b","verdict":"not held"},{"name":"c","verdict":"not judged"}]}"#;
         let page = format!("<p><script type=\"application/json\" id=\"masu-report\">{data}</script></p>");
         std::fs::write(own.join("report.html"), page).expect("a page");
         let one = &read_all(dir.path(), &[])[0];
-        assert_eq!((one.standing, one.held, one.judged, one.not_judged), (Standing::NotHeld, 1, 2, 1));
+        assert_eq!((one.standing, one.held, one.judged, one.not_judged), (Standing::NotHeld, 1, 3, 1));
         assert_eq!((one.answer.as_str(), one.link.as_deref()), ("A < B.", Some("vaai/report.html")));
-        assert_eq!(one.open.len(), 1);
+        // A page shows a few of them: what did not hold was among "and 4 more" once.
+        assert_eq!(one.open.iter().map(|open| open.name.as_str()).collect::<Vec<_>>(), ["b", "d"]);
         std::fs::write(own.join("report.html"), "<script id=\"masu-report\">{oops</script>").expect("a page");
         assert_eq!(read_all(dir.path(), &[])[0].standing, Standing::Failed);
     }

@@ -101,6 +101,10 @@ pub(super) fn entry(out: &Path, name: &str, question: &str) -> Entry {
     let count = |verdict: &str| report.claims.iter().filter(|c| c.verdict == verdict).count();
     let not_judged = count("not judged");
     let open = report.claims.iter().filter(|c| c.verdict != "held" && c.verdict != "not judged");
+    let mut open: Vec<Open> =
+        open.map(|c| Open { name: c.name.clone(), verdict: c.verdict.clone() }).collect();
+    // The page shows a few of them: what did not hold comes first.
+    open.sort_by_key(|claim| claim.verdict != "not held");
     Entry {
         name: name.into(),
         question: report.title,
@@ -115,7 +119,7 @@ pub(super) fn entry(out: &Path, name: &str, question: &str) -> Entry {
         held: count("held"),
         judged: report.claims.len() - not_judged,
         not_judged,
-        open: open.map(|c| Open { name: c.name.clone(), verdict: c.verdict.clone() }).collect(),
+        open,
         doubts: report.doubts.into_iter().map(|doubt| doubt.text).collect(),
         link: Some(link),
     }
