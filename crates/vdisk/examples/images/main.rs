@@ -114,8 +114,8 @@ const PATTERNS: [(&str, Pattern); 2] =
 async fn beside_raw(world: &World, raw: &Path, vhdx: &Path, (len, rounds): (u64, usize)) {
     let mut seen = PATTERNS.map(|_| (vec![], vec![], vec![]));
     for round in 0..rounds {
-        // Where the file system puts them decides more than what is in them: with the same two files for all rounds, the median of writes was 0.84 in one run
-        // and 1.14 in another.
+        // With the same two files for all rounds the median of writes was 0.84 in one run and 1.14 in another, with every round of it on the same side of 1:
+        // perhaps where the file system had put them. So no pair decides alone.
         prepare(world, raw, vhdx, len).await;
         let spec = DriveSpec::Image { path: raw.to_owned(), access: ImageAccess::Write };
         let raw = Image::open_raw(world.open_drive(&spec).expect("opens"), Access::Write).expect("opens");
