@@ -53,7 +53,7 @@ impl Status {
             status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
             status.schedulers.extend(part.schedulers.into_iter().map(|s| policies::scheduler(s, controller)));
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
-            status.events.extend(part.events);
+            status.events.extend(part.events.iter().map(ToString::to_string));
         }
         status.jobs.extend(status.groups.iter().filter_map(rebuild));
         place_drives(&mut status, config, &spares);

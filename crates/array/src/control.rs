@@ -10,6 +10,7 @@ use world::DriveSpec;
 
 use crate::config::{Config, ConfigError, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::crossing::RemoteNexus;
+use crate::event::EventSender;
 use crate::status::ControllerStatus;
 
 /// Messages that wait at a controller before the sender waits.
@@ -134,13 +135,23 @@ pub struct ControllerHandle {
 }
 
 /// The receiving end, given to the controller's thread.
-pub struct Mailbox(pub(crate) async_channel::Receiver<Message>);
+pub struct Mailbox {
+    pub(crate) messages: async_channel::Receiver<Message>,
+    pub(crate) events: Option<EventSender>,
+}
+
+impl Mailbox {
+    /// The same, for a controller that tells its events there, too.
+    pub fn telling(self, events: EventSender) -> Mailbox {
+        Mailbox { events: Some(events), ..self }
+    }
+}
 
 impl ControllerHandle {
     /// A controller's two ends.
     pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
-        (ControllerHandle { index, sender }, Mailbox(receiver))
+        (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None })
     }
 
     /// Asks for something and waits for the answer.

@@ -16,6 +16,7 @@ use crate::Disk;
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
+use crate::event::{Event, EventSender};
 use crate::guarantee::schedulers_status;
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::images::{all_images, close_images};
@@ -40,6 +41,8 @@ pub(crate) struct Controller {
     /// When it started, and the processor time that its thread had used then.
     started: (Instant, Duration),
     stopping: Cell<bool>,
+    /// Who keeps the events.
+    events: Option<EventSender>,
 }
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
@@ -63,17 +66,18 @@ pub fn run_with_local_port(
         state: RefCell::new(State::new()),
         started,
         stopping: Cell::new(false),
+        events: mailbox.events.clone(),
     });
     (LocalPort(controller.clone()), controller.run(mailbox))
 }
 
 impl Controller {
     async fn run(self: Rc<Self>, mailbox: Mailbox) {
-        while let Ok(message) = mailbox.0.recv().await {
+        while let Ok(message) = mailbox.messages.recv().await {
             match message {
                 Message::Control(Control::Stop { grace }, reply) => {
                     let stopped = self.stop(grace).await;
-                    mailbox.0.close();
+                    mailbox.messages.close();
                     let _ = reply.send(stopped);
                     break;
                 }
@@ -114,16 +118,29 @@ impl Controller {
         self.handles.iter().filter(|h| h.index != self.index)
     }
 
-    /// Notes an event for the status.
-    pub(crate) fn note(&self, event: String) {
+    /// Tells an event: the status shows the last ones, the data directory keeps them.
+    pub(crate) fn event(&self, event: Event) {
+        if let Some(events) = &self.events {
+            events.tell(event.clone());
+        }
         self.state.borrow_mut().note(event);
     }
 
-    /// Notes an event that would be noted again and again, once.
-    pub(crate) fn note_once(&self, event: String) {
+    /// Tells an event that would be told again and again, once.
+    pub(crate) fn event_once(&self, event: Event) {
         if !self.state().has_noted(&event) {
-            self.note(event);
+            self.event(event);
         }
+    }
+
+    /// Tells an event that happened as it should, as a line that begins with its object: `group g0: …`.
+    pub(crate) fn note(&self, line: String) {
+        self.event(Event::of_line(&line));
+    }
+
+    /// Like [`Controller::note`], for what would be told again and again: once.
+    pub(crate) fn note_once(&self, line: String) {
+        self.event_once(Event::of_line(&line));
     }
 
     /// Reads and compares everything on a group, as a job.

@@ -12,6 +12,7 @@ use world::Drive;
 use crate::Disk;
 use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig};
+use crate::event::Event;
 use crate::guarantee::{PoolService, Service};
 use crate::hosts::Nexuses;
 use crate::jobs::Jobs;
@@ -55,7 +56,7 @@ pub(crate) struct State {
     /// Who looks after that.
     pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
-    events: VecDeque<String>,
+    events: VecDeque<Event>,
 }
 
 type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
@@ -89,18 +90,18 @@ impl State {
     }
 
     /// Notes an event for the status; too many push out the oldest.
-    pub(crate) fn note(&mut self, event: String) {
+    pub(crate) fn note(&mut self, event: Event) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
         self.events.push_back(event);
     }
 
-    pub(crate) fn has_noted(&self, event: &String) -> bool {
+    pub(crate) fn has_noted(&self, event: &Event) -> bool {
         self.events.contains(event)
     }
 
-    pub(crate) fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         self.events.iter().cloned().collect()
     }
 

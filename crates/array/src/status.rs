@@ -6,6 +6,7 @@ use scsi::Lun;
 use world::DriveCounts;
 
 use crate::config::{CachePolicy, Class, Level, Provisioning};
+use crate::event::Event;
 pub use crate::jobs::JobKind;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
@@ -44,7 +45,7 @@ pub struct ControllerStatus {
     /// Spares that nobody has taken.
     pub spares: Vec<String>,
     /// Events since the start, oldest first, bounded.
-    pub events: Vec<String>,
+    pub events: Vec<Event>,
 }
 
 /// A drive.

@@ -17,7 +17,7 @@ use world_model::{DiskSpec, Model};
 use super::rig::{declaration, group};
 use crate::config::{HostConfig, ImageConfig, PolicyConfig, QosSettings, Sharing, VolumeConfig};
 use crate::status::QosState;
-use crate::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, run_with_local_port};
+use crate::{Array, Config, ControllerHandle, Event, LocalPort, LocalSession, Lun, run_with_local_port};
 
 const DRIVES: usize = 10;
 const HOSTS: usize = 10;
@@ -296,7 +296,7 @@ fn a_minimum_that_is_not_kept_is_told_within_a_minute_and_its_recovery_too() {
         let lines = lines.expect("applied again");
         assert!(lines.iter().any(|l| l.starts_with("warning: pool p: the minimums are")), "{lines:?}");
         let status = bench.array.status().await.expect("status").remove(0);
-        let told = |events: &[String], what: &str| events.iter().filter(|e| e.contains(what)).count();
+        let told = |events: &[Event], what: &str| events.iter().filter(|e| e.text.contains(what)).count();
         assert_eq!(told(&status.events, "below its minimum"), HOSTS, "{:?}", status.events);
         assert_eq!(told(&status.events, "do not fit"), 1, "{:?}", status.events);
         let scheduler = &status.schedulers[0];

@@ -292,7 +292,7 @@ fn a_drive_that_hangs_under_load_is_told() {
             disk.hang();
         });
         world.spawn(async move { host.fill().await });
-        let told = |s: &ControllerStatus| s.events.iter().any(|e| e.contains("does not answer for 5 s"));
+        let told = |s: &ControllerStatus| s.events.iter().any(|e| e.text.contains("does not answer for 5 s"));
         wait_until(&world, &array, "the event", told).await;
         let status = array.status().await.expect("status");
         assert_eq!(status[0].groups[0].raid.state, GroupState::Degraded);

@@ -70,11 +70,11 @@ fn an_idle_drive_that_is_gone_is_noticed_and_can_be_replaced() {
         wait_until(&world, &array, "the rebuild's end", optimal).await;
         host.verify().await;
         array.scrub("g").await.expect("scrub");
-        let scrubbed = |s: &ControllerStatus| s.events.iter().any(|e| e.contains("scrubbed"));
+        let scrubbed = |s: &ControllerStatus| s.events.iter().any(|e| e.text.contains("scrubbed"));
         wait_until(&world, &array, "the scrub's end", scrubbed).await;
         let status = array.status().await.expect("status");
         assert!(
-            status[0].events.iter().any(|e| e.contains(": 0 blocks did not agree")),
+            status[0].events.iter().any(|e| e.text.contains(": 0 blocks did not agree")),
             "{:?}",
             status[0].events
         );

@@ -65,7 +65,7 @@ fn both_thresholds_are_told_and_everybody_counts_the_same() {
         assert_eq!(senses, [REACHED, REACHED], "{told:?}");
         assert!((40..50).contains(&told[0].1) && (60..70).contains(&told[1].1), "{told:?}");
         let status = &array.status().await.expect("status")[0];
-        let noted = |what: &str| status.events.iter().filter(|e| e.starts_with(what)).count();
+        let noted = |what: &str| status.events.iter().filter(|e| e.to_string().starts_with(what)).count();
         assert_eq!((noted("pool p: warning: 40 %"), noted("pool p: critical: 60 %")), (1, 1));
 
         let (pool, page_bytes) = (&status.pools[0], status.pools[0].page_bytes);
