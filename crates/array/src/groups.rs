@@ -88,6 +88,7 @@ pub(crate) fn spec_of(config: &Config, group: &GroupConfig) -> GroupSpec {
         level: group.level,
         stripe_unit_bytes: group.stripe_unit_bytes,
         array_id: config.id,
+        id: None,
     }
 }
 

@@ -113,6 +113,7 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
         level: label.level,
         stripe_unit_bytes: label.stripe_unit_bytes,
         array_id: label.array_id,
+        id: Some(label.group_id),
     };
     let own = found.drives.iter().map(|(i, _)| drives[*i].clone()).collect();
     let place = ControlError::at(format!("group {:?}", label.group_name));

@@ -4,31 +4,34 @@ use block::BlockError;
 use smallvec::SmallVec;
 use world::{Drive, DriveError, World};
 
+use crate::examine::{OnDrive, examine};
 use crate::group::Group;
 use crate::inner::Inner;
-use crate::label::{LABEL_LEN, LABEL_REGION_LEN, Label, inspect};
+use crate::label::{LABEL_LEN, LABEL_REGION_LEN, Label};
 use crate::member::{Member, MemberState};
 use crate::relabel::{all, write_all};
-use crate::{DRIVES_MAX, GroupError, GroupId, GroupSpec};
+use crate::{ArrayId, DRIVES_MAX, GroupError, GroupId, GroupSpec};
 
 /// The head of the data area is zeroed at creation, so that nothing is mistaken for what lay there before.
 const HEAD_ZEROED: u64 = 1 << 20;
 
+/// What creation, or a drive that takes a place, may overwrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Nothing: the drives are blank, or labelled by the same creation, which was interrupted.
+    Nothing,
+    /// Whatever is not known to be data of this array: other formats, labels of other arrays, damaged labels. Not a label of this
+    /// array's own, and none of a newer format.
+    Foreign,
+    /// Anything.
+    Anything,
+}
+
 impl Group {
-    /// Labels the drives and opens the group. A drive that carries a label is refused, unless it is one of an
-    /// interrupted creation of a group of this name.
+    /// Labels the drives and opens the group. Drives that are not blank are refused, unless they carry the labels of an interrupted
+    /// creation of this very group.
     pub async fn create(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
-        spec.check(drives.len())?;
-        for drive in &drives {
-            let found = inspect(drive).await.map_err(|e| io(&spec, e))?;
-            if let Some(label) = found
-                && !(label.epoch == 0 && label.array_id == spec.array_id && label.group_name == spec.name)
-            {
-                let (group, drive) = (spec.name.clone(), drive.info().name.clone());
-                return Err(GroupError::InUse { group, drive, found: label.to_string() });
-            }
-        }
-        Group::create_forced(world, spec, drives).await
+        Group::create_over(world, spec, drives, Overwrite::Nothing).await
     }
 
     /// Like [`Group::create`], whatever the drives carry.
@@ -37,7 +40,25 @@ impl Group {
         spec: GroupSpec,
         drives: Vec<Drive>,
     ) -> Result<Group, GroupError> {
+        Group::create_over(world, spec, drives, Overwrite::Anything).await
+    }
+
+    /// Like [`Group::create`], and says what may be overwritten. All drives are looked at before one is written.
+    pub async fn create_over(
+        world: World,
+        spec: GroupSpec,
+        drives: Vec<Drive>,
+        overwrite: Overwrite,
+    ) -> Result<Group, GroupError> {
         spec.check(drives.len())?;
+        let same_creation = |l: &Label| {
+            let same = l.array_id == spec.array_id && l.group_name == spec.name;
+            l.epoch == 0 && same && spec.id.is_none_or(|id| id == l.group_id)
+        };
+        for drive in drives.iter().filter(|_| overwrite != Overwrite::Anything) {
+            let found = examine(drive).await.map_err(|e| io(&spec, e))?;
+            may_overwrite(&spec.name, spec.array_id, drive, found, overwrite, same_creation)?;
+        }
         let mut labels = new_labels(&world, &spec, &drives)?;
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let head = HEAD_ZEROED.min(labels[0].data_len);
@@ -52,6 +73,30 @@ impl Group {
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let members = drives.into_iter().map(|d| Member::new(Some(d), MemberState::Active)).collect();
         Ok(Group(std::rc::Rc::new(Inner::new(world, &labels[0], members, true))))
+    }
+}
+
+/// Refuses a drive whose content is not to be overwritten. `own` tells the labels that may be written again in any case.
+pub(crate) fn may_overwrite(
+    group: &str,
+    array_id: ArrayId,
+    drive: &Drive,
+    found: OnDrive,
+    overwrite: Overwrite,
+    own: impl Fn(&Label) -> bool,
+) -> Result<(), GroupError> {
+    let (group, drive) = (group.to_owned(), drive.info().name.clone());
+    match found {
+        OnDrive::Blank => Ok(()),
+        OnDrive::Label(label) if own(&label) => Ok(()),
+        OnDrive::NewerFormat { format } => Err(GroupError::NewerFormat { group, drive, format }),
+        OnDrive::Label(label) if overwrite == Overwrite::Nothing || label.array_id == array_id => {
+            Err(GroupError::InUse { group, drive, found: label.to_string() })
+        }
+        _ if overwrite != Overwrite::Nothing => Ok(()),
+        OnDrive::DamagedLabel => Err(GroupError::DamagedLabel { group, drive }),
+        OnDrive::NotBlank { at } => Err(GroupError::NotBlank { group, drive, at }),
+        OnDrive::Label(_) => unreachable!("both kinds of labels are above"),
     }
 }
 
@@ -84,13 +129,16 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
             needed_bytes: data_offset + unit,
         });
     }
-    let mut id = [0; 16];
-    // With the time, so that a group made again under its old name is another one.
-    world.random(&format!("raid.id.{}.{}.{}", spec.array_id, spec.name, world.now().0)).fill(&mut id);
+    let id = spec.id.unwrap_or_else(|| {
+        let mut id = [0; 16];
+        // With the time, so that a group made again under its old name is another one.
+        world.random(&format!("raid.id.{}.{}.{}", spec.array_id, spec.name, world.now().0)).fill(&mut id);
+        GroupId(id)
+    });
     let width = drives.len() as u32;
     let label = |position| Label {
         array_id: spec.array_id,
-        group_id: GroupId(id),
+        group_id: id,
         group_name: spec.name.clone(),
         level: spec.level,
         stripe_unit_bytes: spec.stripe_unit_bytes,

@@ -2,6 +2,8 @@
 
 use block::BlockError;
 
+use crate::GroupId;
+
 /// Why a group cannot be created or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
@@ -26,7 +28,7 @@ pub enum GroupError {
         needed_bytes: u64,
     },
     /// Creation would overwrite another group.
-    #[error("group {group}: drive {drive} already belongs to {found}; it is overwritten only when forced")]
+    #[error("group {group}: drive {drive} already belongs to {found}; creation refuses to overwrite it")]
     InUse {
         /// The group.
         group: String,
@@ -34,6 +36,56 @@ pub enum GroupError {
         drive: String,
         /// What its label says.
         found: String,
+    },
+    /// The drive carries something that is no label; creation would overwrite it.
+    #[error(
+        "group {group}: drive {drive} is not blank: there is data at byte {at}; pass --overwrite if it may be erased"
+    )]
+    NotBlank {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// The first byte of it that was found.
+        at: u64,
+    },
+    /// A newer version wrote the label.
+    #[error(
+        "group {group}: drive {drive} carries a label of format {format}, written by a newer masu; nothing was written to it: \
+         start the newer masu"
+    )]
+    NewerFormat {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// The format of its label.
+        format: u32,
+    },
+    /// Both copies of the label are damaged.
+    #[error(
+        "group {group}: both copies of the label of drive {drive} are damaged; nothing was written to it: leave the drive out, or \
+         restore its first MiB"
+    )]
+    DamagedLabel {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+    },
+    /// The drive belongs to a group of the same name, which is another one.
+    #[error(
+        "group {group}: drive {drive} is of another group that had this name: it carries {found}, expected group {expected}"
+    )]
+    OtherGroup {
+        /// The group.
+        group: String,
+        /// The drive.
+        drive: String,
+        /// What its label says.
+        found: String,
+        /// The identity of the group that was to be opened.
+        expected: GroupId,
     },
     /// The drive carries no label.
     #[error("group {group}: drive {drive} carries no label; expected one of {expected}")]

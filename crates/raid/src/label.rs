@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
-use world::{Buf, Drive, DriveError};
+use world::Buf;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -21,7 +21,8 @@ pub(crate) const COPIES_AT: [u64; 2] = [0, 512 << 10];
 pub(crate) const LABEL_LEN: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"MASULABL";
-const VERSION: u32 = 2;
+/// The format that is written. Fields before the checksum, and how it is computed, are the same in all formats to come.
+pub(crate) const FORMAT: u32 = 2;
 const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -65,6 +66,49 @@ struct LostFormat {
 const FIXED_LEN: usize = 208 + 16 * LOST_MAX + 8 * DRIVES_MAX;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
+
+/// What stands in the place of one of the two copies of a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelCopy {
+    /// A label.
+    Label(Box<Label>),
+    /// One that a newer masu wrote, whole.
+    NewerFormat {
+        /// The number of its format.
+        format: u32,
+    },
+    /// The mark of a label, but its checksum or its content is wrong.
+    Damaged {
+        /// The number of its format, as it stands there.
+        format: u32,
+    },
+    /// Nothing that has the mark of a label.
+    None,
+}
+
+impl LabelCopy {
+    /// What these bytes are, of the place of a copy.
+    pub(crate) fn of(bytes: &[u8]) -> LabelCopy {
+        let Ok((found, _)) = Format::ref_from_prefix(bytes) else { return LabelCopy::None };
+        if found.magic != MAGIC {
+            return LabelCopy::None;
+        }
+        let format = found.format.get();
+        match Label::decode(bytes) {
+            Some(label) => LabelCopy::Label(Box::new(label)),
+            None if format > FORMAT && is_whole(bytes) => LabelCopy::NewerFormat { format },
+            None => LabelCopy::Damaged { format },
+        }
+    }
+
+    /// The label, where it is one.
+    pub fn label(&self) -> Option<&Label> {
+        match self {
+            LabelCopy::Label(label) => Some(label),
+            _ => None,
+        }
+    }
+}
 
 /// What a label says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +162,7 @@ impl Label {
         name[..self.group_name.len()].copy_from_slice(self.group_name.as_bytes());
         let mut format = Format {
             magic: MAGIC,
-            format: VERSION.into(),
+            format: FORMAT.into(),
             crc32c: 0.into(),
             array_id: self.array_id.0,
             group_id: self.group_id.0,
@@ -154,12 +198,10 @@ impl Label {
     /// The label in these bytes, if they hold one that is whole and makes sense.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Label> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
-        if format.magic != MAGIC || format.format.get() != VERSION {
+        if format.magic != MAGIC || format.format.get() != FORMAT {
             return None;
         }
-        let mut unsummed = bytes[..LABEL_LEN].to_vec();
-        unsummed[12..16].fill(0);
-        if checksum(&unsummed) != format.crc32c.get() {
+        if !is_whole(bytes) {
             return None;
         }
         let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
@@ -238,37 +280,14 @@ impl fmt::Display for Label {
     }
 }
 
+/// Whether the checksum of a label, of any format, is that of its bytes.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Ok((format, _)) = Format::ref_from_prefix(bytes) else { return false };
+    let mut unsummed = bytes[..LABEL_LEN].to_vec();
+    unsummed[12..16].fill(0);
+    checksum(&unsummed) == format.crc32c.get()
+}
+
 fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
-}
-
-/// What each of the two copies of a drive's label says: the label, nothing that is one, or that it cannot be read.
-pub async fn label_copies(drive: &Drive) -> Vec<Result<Option<Label>, DriveError>> {
-    if drive.info().len_bytes < LABEL_REGION_LEN {
-        return Vec::new();
-    }
-    let mut said = Vec::new();
-    for copy in COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN))) {
-        let filled = copy.await;
-        said.push(filled.result.map(|()| Label::decode(&filled.buf)));
-    }
-    said
-}
-
-/// The label of a drive, or `None` when it carries none. Of two copies that differ the newer one counts.
-pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
-    let mut newest: Option<Label> = None;
-    let mut failure = None;
-    for copy in label_copies(drive).await {
-        match copy {
-            Ok(label) if label.as_ref().map(Label::age) > newest.as_ref().map(Label::age) => newest = label,
-            Ok(_) => {}
-            Err(error) => failure = Some(error),
-        }
-    }
-    match (newest, failure) {
-        (Some(label), _) => Ok(Some(label)),
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok(None),
-    }
 }

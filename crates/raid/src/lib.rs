@@ -15,6 +15,7 @@
 mod create;
 mod error;
 mod events;
+mod examine;
 mod group;
 mod inner;
 mod label;
@@ -32,10 +33,12 @@ mod upkeep;
 #[cfg(test)]
 mod tests;
 
+pub use create::Overwrite;
 pub use error::GroupError;
 pub use events::GroupEvent;
+pub use examine::{OnDrive, examine, inspect, label_copies};
 pub use group::{Group, GroupState, GroupStatus, Progress};
-pub use label::{Label, inspect, label_copies};
+pub use label::{Label, LabelCopy};
 pub use member::{MemberState, MemberStatus};
 pub use replace::{Found, identify};
 pub use spec::{

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use world::{Drive, World};
 
 use crate::create::io;
+use crate::examine::{OnDrive, examine};
 use crate::group::Group;
 use crate::inner::{Inner, Layout};
-use crate::label::{Label, inspect};
+use crate::label::Label;
 use crate::member::{Member, MemberState};
 use crate::{DRIVES_MAX, GroupError, GroupSpec, Level};
 
@@ -50,9 +51,12 @@ async fn open(
 ) -> Result<Group, GroupError> {
     let mut labels = Vec::new();
     for drive in &drives {
-        labels.push(inspect(drive).await.map_err(|e| io(&spec, e))?);
+        labels.push(label_of(&spec, drive).await?);
     }
-    let mine = |l: &Label| l.array_id == spec.array_id && l.group_name == spec.name;
+    let mine = |l: &Label| {
+        let named = l.array_id == spec.array_id && l.group_name == spec.name;
+        named && spec.id.is_none_or(|id| id == l.group_id)
+    };
     // Creation writes epoch 0 everywhere before it writes epoch 1 anywhere.
     if labels.iter().any(Option::is_some) && labels.iter().flatten().all(|l| l.epoch == 0 && mine(l)) {
         return Err(GroupError::Unfinished { group: spec.name });
@@ -68,6 +72,17 @@ async fn open(
     same_group(&spec, &found, &reference)?;
     agree(&spec, &found, &reference)?;
     assemble(world, spec, found, reference, degraded).await
+}
+
+/// The label of a drive, if it carries one; an error where it carries one that cannot be read.
+async fn label_of(spec: &GroupSpec, drive: &Drive) -> Result<Option<Label>, GroupError> {
+    let (group, name) = (spec.name.clone(), drive.info().name.clone());
+    match examine(drive).await.map_err(|e| io(spec, e))? {
+        OnDrive::Label(label) => Ok(Some(*label)),
+        OnDrive::NewerFormat { format } => Err(GroupError::NewerFormat { group, drive: name, format }),
+        OnDrive::DamagedLabel => Err(GroupError::DamagedLabel { group, drive: name }),
+        OnDrive::Blank | OnDrive::NotBlank { .. } => Ok(None),
+    }
 }
 
 /// The newest label that counts its own drive in: that of a drive which is still being filled does not decide.
@@ -145,6 +160,9 @@ fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Foun
     };
     if label.array_id != spec.array_id || label.group_name != spec.name {
         return Err(GroupError::Foreign { group, drive: name, found: label.to_string(), expected });
+    }
+    if let Some(expected) = spec.id.filter(|id| *id != label.group_id) {
+        return Err(GroupError::OtherGroup { group, drive: name, found: label.to_string(), expected });
     }
     if label.level != spec.level {
         let cause = format!("it is declared as {} but drive {name} is labelled {}", spec.level, label.level);

@@ -3,34 +3,62 @@
 use block::BlockError;
 use world::Drive;
 
+use crate::create::{Overwrite, may_overwrite};
 use crate::events::GroupEvent;
+use crate::examine::{examine, inspect};
 use crate::group::Group;
 use crate::inner::Inner;
-use crate::label::{Label, inspect};
+use crate::label::Label;
 use crate::member::MemberState;
 use crate::relabel::write_all;
 use crate::spec::check_name;
 use crate::{ArrayId, GroupError};
 
 impl Group {
-    /// Gives the place of a missing, stale or failed drive to `drive`, which carries no label, or is this group's own and was
-    /// left out. Durable when it returns; [`Group::rebuild`] fills it.
+    /// Gives the place of a missing, stale or failed drive to `drive`, which is blank, or is this group's own and was left out.
+    /// Durable when it returns; [`Group::rebuild`] fills it.
     pub async fn replace(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
-        let inner = &self.0;
-        let found = inspect(&drive).await.map_err(|e| inner.io_error(e.into()))?;
-        if let Some(label) = found {
-            let own = label.group_id == inner.id && label.position == position;
-            let unfinished = label.epoch == 0 && label.array_id == inner.array_id.get();
-            if !own && !unfinished {
-                let (group, drive) = (inner.name.clone(), drive.info().name.clone());
-                return Err(GroupError::InUse { group, drive, found: label.to_string() });
-            }
-        }
-        self.replace_forced(position, drive).await
+        self.replace_over(position, drive, Overwrite::Nothing).await
     }
 
     /// Like [`Group::replace`], whatever the drive carries.
     pub async fn replace_forced(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
+        self.replace_over(position, drive, Overwrite::Anything).await
+    }
+
+    /// Like [`Group::replace`], and says what may be overwritten.
+    pub async fn replace_over(
+        &self,
+        position: u32,
+        drive: Drive,
+        overwrite: Overwrite,
+    ) -> Result<(), GroupError> {
+        self.check_replacement(position, &drive, overwrite).await?;
+        self.take_place(position, drive).await
+    }
+
+    /// Whether `drive` could take a place: what it carries, and that it fits. For who asks before the drive that has the place leaves,
+    /// so the state of the position does not count.
+    pub async fn check_replacement(
+        &self,
+        position: u32,
+        drive: &Drive,
+        overwrite: Overwrite,
+    ) -> Result<(), GroupError> {
+        let inner = &self.0;
+        inner.fits(drive)?;
+        if overwrite == Overwrite::Anything {
+            return Ok(());
+        }
+        let own = |label: &Label| {
+            let left_out = label.group_id == inner.id && label.position == position;
+            left_out || label.epoch == 0 && label.array_id == inner.array_id.get()
+        };
+        let found = examine(drive).await.map_err(|e| inner.io_error(e.into()))?;
+        may_overwrite(&inner.name, inner.array_id.get(), drive, found, overwrite, own)
+    }
+
+    async fn take_place(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
         let inner = &self.0;
         inner.can_take(position, &drive)?;
         let zeroed = match inner.data_offset - crate::label::LABEL_REGION_LEN {
@@ -102,6 +130,12 @@ impl Inner {
             }
             MemberState::Missing | MemberState::Stale | MemberState::Failed => {}
         }
+        self.fits(drive)
+    }
+
+    /// Whether a drive is large enough, and its blocks are not too coarse.
+    fn fits(&self, drive: &Drive) -> Result<(), GroupError> {
+        let refuse = |cause: String| Err(GroupError::Spec { group: self.name.clone(), cause });
         let (info, needed_bytes) = (drive.info(), self.data_offset + self.data_len);
         if info.len_bytes < needed_bytes {
             let (group, drive) = (self.name.clone(), info.name.clone());

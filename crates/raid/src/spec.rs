@@ -185,12 +185,20 @@ pub struct GroupSpec {
     pub stripe_unit_bytes: u32,
     /// The array that owns it.
     pub array_id: ArrayId,
+    /// Which group it is, where that is known: creation gives it this identity, and opening takes drives of no other group of this name.
+    pub id: Option<GroupId>,
 }
 
 impl GroupSpec {
     /// A group with a stripe unit of 64 KiB.
     pub fn new(name: &str, level: Level, array_id: ArrayId) -> GroupSpec {
-        GroupSpec { name: name.to_owned(), level, stripe_unit_bytes: STRIPE_UNIT_BYTES_DEFAULT, array_id }
+        GroupSpec {
+            name: name.to_owned(),
+            level,
+            stripe_unit_bytes: STRIPE_UNIT_BYTES_DEFAULT,
+            array_id,
+            id: None,
+        }
     }
 
     pub(crate) fn check(&self, drives: usize) -> Result<(), GroupError> {

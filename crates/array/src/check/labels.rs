@@ -1,6 +1,6 @@
 //! What the drives say they are, held against the declaration and against each other.
 
-use raid::{ArrayId, GroupId, Label, inspect, label_copies};
+use raid::{ArrayId, GroupId, Label, LabelCopy, inspect, label_copies};
 use world::Drive;
 
 use super::{Examination, Opened};
@@ -65,8 +65,16 @@ async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination)
     let mut said = Vec::new();
     for (copy, label) in (0..).zip(label_copies(drive).await) {
         match label {
-            Ok(Some(label)) => said.push(label),
-            Ok(None) => examination.damage(place, format!("copy {copy} of its label is torn or overwritten")),
+            Ok(LabelCopy::Label(label)) => said.push(*label),
+            Ok(LabelCopy::NewerFormat { format }) => {
+                examination.damage(
+                    place,
+                    format!("copy {copy} of its label is of format {format}, written by a newer masu"),
+                );
+            }
+            Ok(LabelCopy::Damaged { .. } | LabelCopy::None) => {
+                examination.damage(place, format!("copy {copy} of its label is torn or overwritten"))
+            }
             Err(error) => {
                 examination.damage(place, format!("copy {copy} of its label cannot be read: {error}"))
             }

@@ -1,6 +1,7 @@
 //! Groups on modelled disks: conformance, labels, failing drives, exact drive operations.
 
 mod cuts;
+mod examine;
 mod levels;
 mod membership;
 mod upkeep;

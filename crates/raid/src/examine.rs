@@ -1,0 +1,150 @@
+//! What a drive carries, told apart before anything is written to it: a label, a label that this version cannot read, nothing, or
+//! something else.
+
+use smallvec::SmallVec;
+use world::{Buf, Drive, DriveError};
+
+use crate::label::{COPIES_AT, LABEL_LEN, LABEL_REGION_LEN, Label, LabelCopy};
+
+/// Read from the start of a drive: the label region, and as much behind it, where groups without parity begin their data.
+const HEAD_LEN: u64 = 2 * LABEL_REGION_LEN;
+/// Read from its end, where partition tables have their second copy, and md and ZFS their superblocks.
+const TAIL_LEN: u64 = 1 << 20;
+/// Blocks read in between, spread evenly: disks answer so many within a second.
+const PROBES: u64 = 64;
+const PROBE_LEN: usize = 4096;
+
+/// What a drive carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnDrive {
+    /// A label of any format that this version reads. The other copy may be damaged: the next change of the label mends it.
+    Label(Box<Label>),
+    /// A label that a newer masu wrote. Nothing more is known of the drive, and nothing may be written to it.
+    NewerFormat {
+        /// The number of the format.
+        format: u32,
+    },
+    /// The mark of a label, of which no copy is whole.
+    DamagedLabel,
+    /// Zeros wherever it was looked at: the label region, behind it, at the end, and 64 places in between. At most, the first copy of
+    /// the first label that the drive was ever to have is torn.
+    Blank,
+    /// Something else.
+    NotBlank {
+        /// The first byte that is not zero, of those that were looked at.
+        at: u64,
+    },
+}
+
+/// Looks at a drive, and writes nothing.
+///
+/// # Errors
+/// Where no copy of a label is found and a part of what decides cannot be read.
+pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
+    let mut copies: SmallVec<[LabelCopy; 2]> = SmallVec::new();
+    let mut failure = None;
+    for read in label_copies(drive).await {
+        match read {
+            Ok(copy) => copies.push(copy),
+            Err(error) => failure = Some(error),
+        }
+    }
+    if let Some(format) = copies.iter().find_map(newer_format) {
+        return Ok(OnDrive::NewerFormat { format });
+    }
+    if let Some(label) = copies.iter().filter_map(LabelCopy::label).max_by_key(|l| l.age()) {
+        return Ok(OnDrive::Label(Box::new(label.clone())));
+    }
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let claimed = copies.iter().find_map(damaged_format);
+    match (claimed, copies.as_slice()) {
+        (Some(format), _) if format > crate::label::FORMAT => Ok(OnDrive::NewerFormat { format }),
+        // Creation writes the second copy when the first one is durable: this one never counted.
+        (Some(_), [LabelCopy::Damaged { .. }, LabelCopy::None]) => {
+            match first_data(drive, LABEL_LEN as u64).await? {
+                None => Ok(OnDrive::Blank),
+                Some(_) => Ok(OnDrive::DamagedLabel),
+            }
+        }
+        (Some(_), _) => Ok(OnDrive::DamagedLabel),
+        (None, _) => Ok(first_data(drive, 0).await?.map_or(OnDrive::Blank, |at| OnDrive::NotBlank { at })),
+    }
+}
+
+fn newer_format(copy: &LabelCopy) -> Option<u32> {
+    if let LabelCopy::NewerFormat { format } = copy { Some(*format) } else { None }
+}
+
+fn damaged_format(copy: &LabelCopy) -> Option<u32> {
+    if let LabelCopy::Damaged { format } = copy { Some(*format) } else { None }
+}
+
+/// What each of the two copies of a drive's label is; none on a drive that is too small for a label.
+pub async fn label_copies(drive: &Drive) -> Vec<Result<LabelCopy, DriveError>> {
+    if drive.len_bytes() < LABEL_REGION_LEN {
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    for copy in COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN))) {
+        let filled = copy.await;
+        said.push(filled.result.map(|()| LabelCopy::of(&filled.buf)));
+    }
+    said
+}
+
+/// The label of a drive, or `None` when it carries none that this version can read: [`examine`] says what it carries instead. Of two
+/// copies that differ the newer one counts.
+pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
+    let mut newest: Option<Label> = None;
+    let mut failure = None;
+    for copy in label_copies(drive).await {
+        match copy {
+            Ok(LabelCopy::Label(label)) if newest.as_ref().is_none_or(|n| n.age() < label.age()) => {
+                newest = Some(*label);
+            }
+            Ok(_) => {}
+            Err(error) => failure = Some(error),
+        }
+    }
+    match (newest, failure) {
+        (Some(label), _) => Ok(Some(label)),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The first byte from `from` on that is not zero, of those that are looked at.
+async fn first_data(drive: &Drive, from: u64) -> Result<Option<u64>, DriveError> {
+    let (len, block) = (drive.len_bytes(), u64::from(drive.info().block_bytes));
+    let head = from..HEAD_LEN.min(len);
+    let tail = len.saturating_sub(TAIL_LEN).max(head.end)..len;
+    if let Some(at) = first_data_in(drive, head.clone()).await? {
+        return Ok(Some(at));
+    }
+    let between = tail.start - head.end;
+    let apart = (between / PROBES).max(PROBE_LEN as u64).next_multiple_of(block);
+    let probes = (0..PROBES).map(|i| head.end + i * apart).filter(|at| at + PROBE_LEN as u64 <= tail.start);
+    let mut reads: SmallVec<[_; 64]> = SmallVec::new();
+    reads.extend(probes.map(|at| (at, drive.read(at, Buf::new(PROBE_LEN)))));
+    let mut first = None;
+    for (at, read) in reads {
+        let filled = read.await;
+        filled.result?;
+        first = first.or_else(|| Some(at + filled.buf.iter().position(|b| *b != 0)? as u64));
+    }
+    match first {
+        Some(at) => Ok(Some(at)),
+        None => first_data_in(drive, tail).await,
+    }
+}
+
+async fn first_data_in(drive: &Drive, range: std::ops::Range<u64>) -> Result<Option<u64>, DriveError> {
+    if range.is_empty() {
+        return Ok(None);
+    }
+    let filled = drive.read(range.start, Buf::new((range.end - range.start) as usize)).await;
+    filled.result?;
+    Ok(filled.buf.iter().position(|b| *b != 0).map(|i| range.start + i as u64))
+}
