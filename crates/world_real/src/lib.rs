@@ -28,12 +28,16 @@ mod listener;
 mod memory_drive;
 mod operations;
 mod presence;
+mod pulse;
 mod ring;
 mod run;
 mod socket;
+mod stacks;
 mod tcp;
 mod timers;
 mod wake;
 mod watch;
+mod watchdog;
 
 pub use run::{Options, RunError, raise_open_files_max, run, start};
+pub use watchdog::{WatchdogLimits, Watched, abort_on_panic, start_watchdog};

@@ -20,6 +20,7 @@ use world::{
 
 use crate::executor::{ROOT, Tasks};
 use crate::operations::{BellOp, Op, Reactor};
+use crate::pulse::Pulse;
 use crate::ring::{Ring, Sleep};
 use crate::timers::Timers;
 use crate::wake::{Header, Mailbox};
@@ -106,6 +107,7 @@ pub fn run<T, F: Future<Output = T>>(options: Options, f: impl FnOnce(World) -> 
         mailbox: mailbox.clone(),
         watch: Cell::default(),
         may_watch: options.watch,
+        pulse: Pulse::begin(&mailbox),
     };
     running.backend.reactor.submit(Op::Bell(BellOp::new(mailbox)));
     running.until_ended(f(World::new(backend)))
@@ -211,6 +213,8 @@ struct Running {
     mailbox: Arc<Mailbox>,
     watch: Cell<Watch>,
     may_watch: bool,
+    /// Last: a world that hangs at its end is watched, too.
+    pulse: Arc<Pulse>,
 }
 
 impl Running {
@@ -220,6 +224,7 @@ impl Running {
         let waker = Waker::from(header.clone());
         waker.wake_by_ref();
         loop {
+            self.pulse.beat();
             self.mailbox.empty();
             for _ in 0..POLLS_PER_TURN_MAX {
                 let Some(id) = Mailbox::next_ready() else { break };
