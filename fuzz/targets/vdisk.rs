@@ -40,7 +40,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 });
 
 async fn create(world: &World, choice: u8) {
-    let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("opens");
+    let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("opens");
     let new =
         NewVhdx { block_bytes: 1 << 20, ..NewVhdx::new(DISK, [Guid([1; 16]), Guid([2; 16]), Guid([3; 16])]) };
     match choice % 4 {
@@ -75,7 +75,7 @@ fn mend(disk: &Disk, at: u64, len: usize, checksum_at: usize) {
 }
 
 async fn open(world: &World, access: Access) -> Option<Image> {
-    let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("opens");
+    let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("opens");
     let image = Image::open(world, drive, access).await.ok()?;
     // More is not tried: reading it would take the time of a thousand other inputs.
     (image.len_bytes() <= 64 << 20).then_some(image)

@@ -92,7 +92,7 @@ impl Setup {
     async fn unit(self, world: &World, disks: &[world_model::Disk]) -> Unit<OnGroup, OnGroup> {
         let open = |disk: &world_model::Disk| {
             let spec = DriveSpec::Modelled { name: disk.name().to_owned() };
-            world.open_drive(&spec).expect("the disk is there")
+            world.open_now(&spec).expect("the disk is there")
         };
         let spec = GroupSpec::new("g", self.level, ArrayId([1; 16]));
         let group = Group::create(world.clone(), spec, disks.iter().map(open).collect()).await;

@@ -116,7 +116,7 @@ pub(crate) async fn open_cache(
     done.push(format!("controller {index}: cache of {} bytes", settings.memory_bytes));
     if let Some(ssd) = settings.ssds.get(index) {
         let place = || ControlError::at(format!("drive {ssd:?}: cache"));
-        let drive = open_drive(controller, config, ssd)?;
+        let drive = open_drive(controller, config, ssd).await?;
         let labelled = identify(std::slice::from_ref(&drive)).await.map_err(|e| place()(&e))?;
         if let Some(found) = labelled.first() {
             let cause = format!("it carries a label, {}: its content would be lost", found.label);

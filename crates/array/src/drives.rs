@@ -14,12 +14,35 @@ use crate::state::State;
 /// A drive that does not answer for this long is taken to be gone.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// A name whose drive is being opened, until this is dropped.
+struct Opening<'a> {
+    controller: &'a Controller,
+    name: &'a str,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut state = self.controller.state.borrow_mut();
+        state.opening.remove(self.name);
+        state.opened.wake_all();
+    }
+}
+
+/// Waits until nobody else opens the drive of this name: a second opening would be refused.
+async fn turn_to_open<'a>(controller: &'a Controller, name: &'a str) -> Opening<'a> {
+    let opened = controller.state().opened.clone();
+    let free = || controller.state.borrow_mut().opening.insert(name.to_owned()).then_some(());
+    opened.wait_for(free).await;
+    Opening { controller, name }
+}
+
 /// Opens a declared drive, unless it is open.
-pub(crate) fn open_drive(
+pub(crate) async fn open_drive(
     controller: &Controller,
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
+    let _opening = turn_to_open(controller, name).await;
     if let Some(drive) = controller.state().drives.get(name) {
         return Ok(drive.clone());
     }
@@ -27,7 +50,7 @@ pub(crate) fn open_drive(
     let Some(DriveConfig { spec, .. }) = config.drives.iter().find(|d| d.name == name) else {
         return Err(place(&"is not declared"));
     };
-    let drive = controller.world.open_drive(spec).map_err(|e| place(&e))?;
+    let drive = controller.world.open_drive(spec).await.map_err(|e| place(&e))?;
     controller.state.borrow_mut().drives.insert(name.to_owned(), drive.clone());
     Ok(drive)
 }
@@ -41,13 +64,14 @@ pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), String> {
 }
 
 /// The spares that nobody took, opened, the smallest first.
-pub(crate) fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
+pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
     let (spares, config) = (controller.state().spares.clone(), controller.config());
-    let open = |name: String| {
-        let drive = open_drive(controller, &config, &name).ok()?;
-        Some((drive.info().len_bytes, name, drive))
-    };
-    let mut open: Vec<_> = spares.into_iter().filter_map(open).collect();
+    let mut open = Vec::new();
+    for name in spares {
+        if let Ok(drive) = open_drive(controller, &config, &name).await {
+            open.push((drive.info().len_bytes, name, drive));
+        }
+    }
     open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     open
 }

@@ -164,7 +164,7 @@ async fn find_drives(
     let mut found = FoundDrives { drives: Vec::new(), complaints: Vec::new() };
     for name in group.drives.iter().chain(&config.spares) {
         let is_spare = !group.drives.contains(name);
-        let label = match open_drive(controller, config, name) {
+        let label = match open_drive(controller, config, name).await {
             Ok(drive) => inspect(&drive).await.map(|label| (drive, label)).map_err(|e| e.to_string()),
             Err(error) => Err(error.to_string()),
         };
@@ -238,7 +238,7 @@ pub(crate) async fn replace_drive(
     }
     let drive = match old == new {
         true => exchanged(controller, config, old, serves).await?,
-        false => open_drive(controller, config, new)?,
+        false => open_drive(controller, config, new).await?,
     };
     check_fits(&group, position, &drive).await.map_err(|cause| place()(&cause))?;
     controller.state.borrow_mut().replacing.insert(group_name.to_owned());
@@ -273,7 +273,7 @@ async fn exchanged(
         return Ok(known);
     }
     controller.state.borrow_mut().drives.remove(name);
-    open_drive(controller, config, name)
+    open_drive(controller, config, name).await
 }
 
 /// Whether a drive can take a place: asked before the drive that has it leaves.

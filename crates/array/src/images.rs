@@ -69,7 +69,7 @@ async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) 
     let image = match &declared.spec {
         DriveSpec::Image { path, .. } => open_file(&controller.world, path, access).await?,
         spec => {
-            let drive = controller.world.open_drive(spec).map_err(|e| refused(e.to_string()))?;
+            let drive = controller.world.open_drive(spec).await.map_err(|e| refused(e.to_string()))?;
             Image::open(&controller.world, drive, access).await?
         }
     };

@@ -8,6 +8,7 @@ use pool::Pool;
 use raid::Group;
 use scsi::{LogicalUnit, Lun};
 use world::Drive;
+use world::sync::Signal;
 
 use crate::Disk;
 use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
@@ -27,6 +28,9 @@ const EVENTS_MAX: usize = 200;
 pub(crate) struct State {
     pub(crate) config: Arc<Config>,
     pub(crate) drives: BTreeMap<String, Drive>,
+    /// Names of drives that are being opened, and who waits for that.
+    pub(crate) opening: BTreeSet<String>,
+    pub(crate) opened: Rc<Signal>,
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) cache: Option<VolumeCache>,
@@ -67,6 +71,8 @@ impl State {
         State {
             config: Arc::new(Config::empty("")),
             drives: BTreeMap::new(),
+            opening: BTreeSet::new(),
+            opened: Rc::default(),
             groups: BTreeMap::new(),
             pools: BTreeMap::new(),
             cache: None,

@@ -71,7 +71,7 @@ pub(crate) async fn import(
     let place = || ControlError::at("import");
     let mut drives: Vec<Drive> = Vec::new();
     for spec in specs {
-        drives.push(controller.world.open_drive(spec).map_err(|e| place()(&e))?);
+        drives.push(controller.world.open_drive(spec).await.map_err(|e| place()(&e))?);
     }
     let found = identify(&drives).await.map_err(|e| place()(&e))?;
     if found.is_empty() {

@@ -178,7 +178,7 @@ impl Kept {
     async fn fill_place(&self, position: u32) {
         let (controller, name) = (&self.controller, &self.name);
         let mut taken = false;
-        for (_, spare, drive) in spares_by_size(controller) {
+        for (_, spare, drive) in spares_by_size(controller).await {
             if taken || self.watch.has_ended() {
                 leave_to_others(controller, &spare);
                 continue;

@@ -109,9 +109,9 @@ fn resume(dir: &Path) -> (u64, f64) {
     let spec = UnitSpec { stable_id: 1, policy: WritePolicy::Back, partition: PartitionId(0) };
     let first = |world: World| async move {
         let cache = Cache::new(world.clone(), config);
-        let log = open(&world, dir, "long", 2 << 30);
+        let log = open(&world, dir, "long", 2 << 30).await;
         let journal = Journal::create(world.clone(), log, [2; 16]).await.expect("create");
-        let unit = cache.attach(open(&world, dir, "data", DRIVE_BYTES), spec, Some(journal));
+        let unit = cache.attach(open(&world, dir, "data", DRIVE_BYTES).await, spec, Some(journal));
         let data = Pieces::copy_of(&[9; BLOCK as usize]);
         for i in 0..DRIVE_BYTES / BLOCK {
             // Every block once, none beside the last one.
@@ -123,9 +123,9 @@ fn resume(dir: &Path) -> (u64, f64) {
     let second = |world: World| async move {
         let begin = Instant::now();
         let cache = Cache::new(world.clone(), config);
-        let log = open(&world, dir, "long", 2 << 30);
+        let log = open(&world, dir, "long", 2 << 30).await;
         let (journal, replay) = Journal::open(world.clone(), log).await.expect("open");
-        let unit = cache.attach(open(&world, dir, "data", DRIVE_BYTES), spec, Some(journal));
+        let unit = cache.attach(open(&world, dir, "data", DRIVE_BYTES).await, spec, Some(journal));
         let done = cache.replay(replay, std::slice::from_ref(&unit)).await.expect("replay");
         let mut out = Pieces::new();
         unit.read(0, BLOCK as usize, &mut out).await.expect("read");
@@ -138,13 +138,14 @@ fn path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.drive"))
 }
 
-fn open(world: &World, dir: &Path, name: &str, len: u64) -> OnDrive {
+async fn open(world: &World, dir: &Path, name: &str, len: u64) -> OnDrive {
     let spec = DriveSpec::File { path: path(dir, name), create_len_bytes: Some(len) };
-    OnDrive(world.open_drive(&spec).expect("open a drive"))
+    OnDrive(world.open_drive(&spec).await.expect("open a drive"))
 }
 
 async fn measure(world: World, dir: &Path) -> Vec<(f64, f64)> {
-    let (data, log) = (open(&world, dir, "data", DRIVE_BYTES), open(&world, dir, "journal", JOURNAL_BYTES));
+    let (data, log) =
+        (open(&world, dir, "data", DRIVE_BYTES).await, open(&world, dir, "journal", JOURNAL_BYTES).await);
     let block = Data::copy_of(&[7; BLOCK as usize]);
     // Files get their blocks before anything is measured.
     let large = Pieces::from(Buf::zeroed(1 << 20).freeze());

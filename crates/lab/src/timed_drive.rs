@@ -81,12 +81,12 @@ impl WorldBackend for TimedWorld {
         self.inner.spawn(task);
     }
 
-    fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+    fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         match spec {
             DriveSpec::Modelled { name } if self.drives.names.contains(name) => {
                 let (drive, shared) = open(&self.inner, name, &self.drives);
                 self.opened.0.borrow_mut().insert(name.clone(), shared);
-                Ok(drive)
+                Io::ready(Ok(drive))
             }
             other => self.inner.open_drive(other),
         }
@@ -361,7 +361,7 @@ mod tests {
     ) -> T {
         let run = world_real::run(world_real::Options::default(), move |world| async move {
             let world = world_with(world, given(takes_time));
-            let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("it is there");
+            let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("it is there");
             job(world, drive).await
         });
         run.expect("a world")

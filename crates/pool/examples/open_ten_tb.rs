@@ -60,9 +60,9 @@ fn path() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/open_ten_tb.drive"))
 }
 
-fn drive(world: &World, from: &Rc<Cell<u64>>) -> Drive {
+async fn drive(world: &World, from: &Rc<Cell<u64>>) -> Drive {
     let spec = DriveSpec::File { path: path(), create_len_bytes: Some(LABELS + GROUP_LEN) };
-    let file = world.open_drive(&spec).expect("the file");
+    let file = world.open_drive(&spec).await.expect("the file");
     let info = DriveInfo { cheap_zero: true, ..file.info().clone() };
     Drive::new(info, Box::new(Hollow { file, from: from.clone() }))
 }
@@ -74,7 +74,7 @@ fn spec() -> GroupSpec {
 async fn open(world: &World) -> Pool {
     // Before the pool is open nothing is written past its metadata.
     let from = Rc::new(Cell::new(u64::MAX));
-    let drives = vec![drive(world, &from)];
+    let drives = vec![drive(world, &from).await];
     let group = Group::open(world.clone(), spec(), drives).await.expect("group");
     let begun = Instant::now();
     let pool = Pool::open(world.clone(), vec![group]).await.expect("pool");
@@ -103,7 +103,8 @@ fn block_of_data() -> Pieces {
 
 async fn create(world: World, scattered: bool) {
     let from = Rc::new(Cell::new(u64::MAX));
-    let group = Group::create_forced(world.clone(), spec(), vec![drive(&world, &from)]).await.expect("group");
+    let group =
+        Group::create_forced(world.clone(), spec(), vec![drive(&world, &from).await]).await.expect("group");
     let begun = Instant::now();
     let pool = Pool::create(world, PoolSpec::new("p"), vec![group]).await.expect("pool");
     from.set(pages_at(&pool));

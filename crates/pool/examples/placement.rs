@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(300);
 const SHIFT_AFTER: u64 = 8;
 
 async fn group(world: &World, name: &str) -> Group {
-    let drive = world.open_drive(&DriveSpec::Modelled { name: name.into() }).expect("the disk is there");
+    let drive = world.open_now(&DriveSpec::Modelled { name: name.into() }).expect("the disk is there");
     let spec = GroupSpec::new(name, Level::Raid0, ArrayId([1; 16]));
     Group::create(world.clone(), spec, vec![drive]).await.expect("create")
 }

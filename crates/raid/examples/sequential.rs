@@ -76,7 +76,10 @@ fn main() {
 }
 
 async fn measure(world: World, dir: Option<PathBuf>) -> Vec<Turn> {
-    let drives: Vec<Drive> = (0..DRIVES).map(|i| open(&world, dir.as_ref(), i)).collect();
+    let mut drives = Vec::new();
+    for i in 0..DRIVES {
+        drives.push(open(&world, dir.as_ref(), i).await);
+    }
     let data = pattern();
     // Files get their blocks before anything is measured.
     drives_alone(&world, &drives, &data).await;
@@ -118,13 +121,13 @@ fn path(dir: &std::path::Path, i: usize) -> PathBuf {
     dir.join(format!("sequential-{i}.drive"))
 }
 
-fn open(world: &World, dir: Option<&PathBuf>, i: usize) -> Drive {
+async fn open(world: &World, dir: Option<&PathBuf>, i: usize) -> Drive {
     let len = DRIVE_MIB << 20;
     let spec = match dir {
         Some(dir) => DriveSpec::File { path: path(dir, i), create_len_bytes: Some(len) },
         None => DriveSpec::Memory { name: format!("m{i}"), len_bytes: len },
     };
-    world.open_drive(&spec).expect("open a drive")
+    world.open_drive(&spec).await.expect("open a drive")
 }
 
 fn pattern() -> Data {

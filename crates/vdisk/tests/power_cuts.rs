@@ -40,7 +40,7 @@ impl Shadow {
 }
 
 fn drive(world: &World, name: &str) -> Drive {
-    world.open_drive(&DriveSpec::Modelled { name: name.into() }).expect("opens")
+    world.open_now(&DriveSpec::Modelled { name: name.into() }).expect("opens")
 }
 
 async fn create(world: &World, kinds: Kinds) {

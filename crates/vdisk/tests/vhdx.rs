@@ -18,7 +18,7 @@ fn new(ids: u8) -> NewVhdx {
 }
 
 fn drive(world: &World, name: &str) -> Drive {
-    world.open_drive(&DriveSpec::Modelled { name: name.into() }).expect("opens")
+    world.open_now(&DriveSpec::Modelled { name: name.into() }).expect("opens")
 }
 
 async fn fill(image: &Image, at: u64, len: usize, byte: u8) {
@@ -107,7 +107,7 @@ fn chains_compaction_and_growth_in_files() {
     world_real::run(world_real::Options::default(), async |world| {
         let made = |name: &str| {
             let spec = DriveSpec::Image { path: path(name), access: ImageAccess::Create };
-            world.open_drive(&spec).expect("made")
+            world.open_now(&spec).expect("made")
         };
         create(&made("base.vhdx"), &new(1)).await.expect("made");
         let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
@@ -123,7 +123,7 @@ fn chains_compaction_and_growth_in_files() {
         assert_eq!(done.before_bytes - done.after_bytes, 11 << 20);
         drop(base);
         let spec = DriveSpec::Image { path: path("base.vhdx"), access: ImageAccess::Write };
-        grow(&world.open_drive(&spec).expect("opens"), 2 * DISK, 5).await.expect("grown");
+        grow(&world.open_now(&spec).expect("opens"), 2 * DISK, 5).await.expect("grown");
         let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
         assert_eq!((base.len_bytes(), base.findings()), (2 * DISK, Default::default()));
         for at in 0..20_u64 {

@@ -90,6 +90,18 @@ pub enum DriveSpec {
     },
 }
 
+impl DriveSpec {
+    /// How it is called in messages: its path or name.
+    pub fn name(&self) -> String {
+        match self {
+            DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } | DriveSpec::Device { path } => {
+                path.display().to_string()
+            }
+            DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => name.clone(),
+        }
+    }
+}
+
 /// What is done with an image file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageAccess {
@@ -143,7 +155,7 @@ pub trait DriveBackend {
     /// block; a drive that hangs does not answer this either.
     fn probe(&self) -> Io<Result<(), DriveError>>;
     /// Makes the drive so long; `None`: its length is fixed.
-    fn set_len(&self, _len_bytes: u64) -> Option<Result<(), DriveError>> {
+    fn set_len(&self, _len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {
         None
     }
 }
@@ -197,12 +209,12 @@ impl Drive {
         self.0.len_bytes.get()
     }
 
-    /// Makes an image file so long (a multiple of its block), at once; what is new reads as zeros, and the length is durable with the next flush.
+    /// Makes an image file so long (a multiple of its block); what is new reads as zeros, and the length is durable with the next flush.
     /// `false`: this drive's length is fixed.
-    pub fn set_len(&self, len_bytes: u64) -> Result<bool, DriveError> {
+    pub async fn set_len(&self, len_bytes: u64) -> Result<bool, DriveError> {
         assert!(len_bytes.is_multiple_of(self.0.info.block_bytes.into()), "a length in whole blocks");
         let Some(set) = self.0.backend.set_len(len_bytes) else { return Ok(false) };
-        set?;
+        set.await?;
         self.0.len_bytes.set(len_bytes);
         Ok(true)
     }

@@ -24,8 +24,8 @@ pub trait WorldBackend {
     fn sleep_until(&self, deadline: Instant) -> Io<()>;
     /// Runs a task on this thread.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>);
-    /// Opens a drive.
-    fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError>;
+    /// Opens a drive. The thread does not wait for it.
+    fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>>;
     /// Listens on an address.
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError>;
     /// Listens on a socket at a path, for programs of this machine only.
@@ -80,9 +80,16 @@ impl World {
         self.0.seed()
     }
 
-    /// Opens a drive.
-    pub fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+    /// Opens a drive. It ends in bounded time, also where what is to be opened never answers.
+    pub fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         self.0.open_drive(spec)
+    }
+
+    /// Opens a drive that is there at once: memory, or a drive of the model that answers. What has to be waited for is refused.
+    pub fn open_now(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+        self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
+            Err(OpenError { name: spec.name(), cause: "it has to be waited for until it is open".into() })
+        })
     }
 
     /// Listens on an address.

@@ -242,8 +242,8 @@ impl WorldBackend for Handle {
         }
     }
 
-    fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
-        modelled_drive::open(&self.0, spec)
+    fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
+        Io::ready(modelled_drive::open(&self.0, spec))
     }
 
     fn listen(&self, addr: SocketAddr, _: StreamOptions) -> Result<Listener, NetError> {

@@ -19,7 +19,7 @@
 //! let disk = model.disk("d0", DiskSpec::new(1 << 20));
 //! model.disks().cut_power_after(1); // right after the first write (or zero, or flush) has completed
 //! let outcome = model.run_until_crash(async |world| {
-//!     let drive = world.open_drive(&DriveSpec::Modelled { name: "d0".into() }).unwrap();
+//!     let drive = world.open_now(&DriveSpec::Modelled { name: "d0".into() }).unwrap();
 //!     drive.write(0, Buf::zeroed(512).freeze()).await.unwrap();
 //! });
 //! assert!(matches!(outcome, Outcome::PowerCut));

@@ -100,8 +100,7 @@ fn cost_of_run(spec: &DiskSpec, kind: Kind, layers: u32, ios: u64) -> (u64, Dura
         model.disk("d", spec.clone());
         let start = std::time::Instant::now();
         model.run(async |world| {
-            let drive =
-                world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
+            let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
             match layers {
                 0 => drive_it(&Bottom(drive), kind, ios).await,
                 1 => drive_it(&PassOn(Bottom(drive)), kind, ios).await,

@@ -200,9 +200,9 @@ fn main() {
     let path = std::env::args().nth(1).unwrap_or_else(|| format!("layers-{}.img", std::process::id()));
     run(Options::default(), |world| async move {
         let memory = DriveSpec::Memory { name: "memory".into(), len_bytes: 4 << 20 };
-        report(&world, "memory drive", world.open_drive(&memory).expect("opens"), 200_000).await;
+        report(&world, "memory drive", world.open_drive(&memory).await.expect("opens"), 200_000).await;
         let file = DriveSpec::File { path: path.clone().into(), create_len_bytes: Some(4 << 20) };
-        match world.open_drive(&file) {
+        match world.open_drive(&file).await {
             Ok(drive) => {
                 report(&world, "file drive", drive, 1_000).await;
                 let _ = std::fs::remove_file(&path);

@@ -1,18 +1,25 @@
 //! Drives below which there is a file or a block device: reads, writes, zeroing and flushes through the ring.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, FsyncFlags};
 use world::io::{Completer, Completions};
-use world::{Buf, Data, DriveBackend, DriveError, Filled, Io};
+use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io};
 
-use crate::operations::{Op, Reactor};
+use crate::aside::Closings;
+use crate::local::Local;
+use crate::operations::Op;
 use crate::presence::Presence;
+
+/// Changing a file's length is given up after this time.
+const LEN_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Zeros are written in pieces of this size where the medium has no cheaper way.
 const ZEROS_LEN: usize = 1 << 20;
@@ -29,40 +36,86 @@ pub(crate) enum Zeroing {
     Writes,
 }
 
-/// An open file or device.
-pub(crate) struct Medium {
+/// A file or device as it was opened, on whichever thread that was.
+pub(crate) struct OpenMedium {
     pub(crate) fd: OwnedFd,
-    pub(crate) name: String,
+    pub(crate) info: DriveInfo,
     pub(crate) presence: Presence,
-    pub(crate) zeroing: Cell<Zeroing>,
+    pub(crate) zeroing: Zeroing,
     /// Memory of an operation starts at a multiple of this.
     pub(crate) memory_align: usize,
     /// An image file: its length may change, and what is missing of its last block reads as zeros.
     pub(crate) is_image: bool,
 }
 
-impl Drop for Medium {
-    /// Gives the file's lock up by name. It would go with the last descriptor of this opening; but the kernel has one of its own
-    /// for a moment after the last answer, and so has each process that is just being started by another thread.
-    fn drop(&mut self) {
-        // A device has no lock: it is held by O_EXCL.
-        let _ = rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::Unlock);
+impl OpenMedium {
+    /// The drive, on the thread that will use it.
+    pub(crate) fn into_drive(self, local: &Local) -> Drive {
+        let OpenMedium { fd, info, presence, zeroing, memory_align, is_image } = self;
+        let medium = Medium {
+            fd: fd.as_raw_fd(),
+            opened: Arc::new(Opened { fd, presence }),
+            name: info.name.clone(),
+            zeroing: Cell::new(zeroing),
+            memory_align,
+            is_image,
+            closings: local.closings.clone(),
+        };
+        Drive::new(info, Box::new(FileDrive::new(local.clone(), medium)))
     }
 }
 
+/// What calls on other threads need, and keep from being closed.
+struct Opened {
+    fd: OwnedFd,
+    presence: Presence,
+}
+
+/// An open file or device.
+struct Medium {
+    fd: RawFd,
+    opened: Arc<Opened>,
+    name: String,
+    zeroing: Cell<Zeroing>,
+    memory_align: usize,
+    is_image: bool,
+    closings: Closings,
+}
+
+impl Drop for Medium {
+    /// Closes the file on another thread. Its lock is given up by name: it would go with the last descriptor of this opening; but the
+    /// kernel has one of its own for a moment after the last answer, and so has each process that is just being started by another
+    /// thread.
+    fn drop(&mut self) {
+        let opened = self.opened.clone();
+        self.closings.close(self.opened.presence.path(), move || {
+            // A device has no lock: it is held by O_EXCL.
+            let _ = rustix::fs::flock(&opened.fd, rustix::fs::FlockOperation::Unlock);
+        });
+    }
+}
+
+/// Who waits for the answer to a question that was asked once.
+type Askers = Rc<RefCell<Vec<Completer<Result<(), DriveError>>>>>;
+
 /// The back end of file drives and of block devices.
 pub(crate) struct FileDrive {
-    reactor: Rc<Reactor>,
+    local: Local,
     medium: Rc<Medium>,
+    /// Who asked whether it is there, while that is asked.
+    probers: Askers,
+    probing: Rc<Cell<bool>>,
     fills: Completions<Filled>,
     outcomes: Completions<Result<(), DriveError>>,
 }
 
 impl FileDrive {
-    pub(crate) fn new(reactor: Rc<Reactor>, medium: Medium) -> FileDrive {
+    fn new(local: Local, medium: Medium) -> FileDrive {
         FileDrive {
-            reactor,
+            local,
             medium: Rc::new(medium),
+            probers: Rc::default(),
+            probing: Rc::default(),
             fills: Completions::default(),
             outcomes: Completions::default(),
         }
@@ -71,7 +124,7 @@ impl FileDrive {
     fn start(&self, work: Work, at: u64) -> Io<Result<(), DriveError>> {
         let (io, end) = self.outcomes.start();
         let op = DriveOp { medium: self.medium.clone(), at, done: 0, work, end: End::Outcome(end) };
-        self.reactor.submit(Op::Drive(op));
+        self.local.reactor.submit(Op::Drive(op));
         io
     }
 }
@@ -86,7 +139,7 @@ impl DriveBackend for FileDrive {
             work: Work::Read(buf),
             end: End::Filled(end),
         };
-        self.reactor.submit(Op::Drive(op));
+        self.local.reactor.submit(Op::Drive(op));
         io
     }
 
@@ -114,18 +167,38 @@ impl DriveBackend for FileDrive {
     }
 
     fn probe(&self) -> Io<Result<(), DriveError>> {
-        let there = self.medium.presence.check(&self.medium.fd);
-        Io::ready(there.map_err(|cause| DriveError::Gone { drive: self.medium.name.clone(), cause }))
+        let (io, end) = self.outcomes.start();
+        let askers = self.probers.clone();
+        askers.borrow_mut().retain(Completer::is_awaited);
+        askers.borrow_mut().push(end);
+        if self.probing.replace(true) {
+            return io;
+        }
+        let (opened, name) = (self.medium.opened.clone(), self.medium.name.clone());
+        let (lane, probing) = (self.medium.opened.presence.path().to_owned(), self.probing.clone());
+        let check = move || opened.presence.check(&opened.fd);
+        drop(self.local.ask(&lane, None, check, move |there| {
+            probing.set(false);
+            // Not asked because too many calls wait: nothing is known, and the drive hangs.
+            let Some(there) = there else { return };
+            let outcome = there.map_err(|cause| DriveError::Gone { drive: name, cause });
+            askers.take().into_iter().for_each(|end| end.complete(outcome.clone()));
+        }));
+        io
     }
 
-    fn set_len(&self, len_bytes: u64) -> Option<Result<(), DriveError>> {
+    fn set_len(&self, len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {
         let medium = &self.medium;
         medium.is_image.then(|| {
-            rustix::fs::ftruncate(&medium.fd, len_bytes).map_err(|e| match e {
-                rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG | rustix::io::Errno::DQUOT => {
-                    DriveError::NoRoom { drive: medium.name.clone(), at: len_bytes }
+            let (opened, drive) = (medium.opened.clone(), medium.name.clone());
+            let cut = move || rustix::fs::ftruncate(&opened.fd, len_bytes);
+            self.local.ask(medium.opened.presence.path(), Some(LEN_TIME_MAX), cut, move |cut| match cut {
+                Some(Ok(())) => Ok(()),
+                Some(Err(e)) => Err(error_of(drive, len_bytes, e.raw_os_error())),
+                None => {
+                    let cause = format!("does not answer for {} s", LEN_TIME_MAX.as_secs());
+                    Err(DriveError::Gone { drive, cause })
                 }
-                e => DriveError::Gone { drive: medium.name.clone(), cause: e.to_string() },
             })
         })
     }
@@ -199,7 +272,7 @@ pub(crate) struct DriveOp {
 
 impl DriveOp {
     pub(crate) fn entry(&mut self) -> Entry {
-        let fd = Fd(self.medium.fd.as_raw_fd());
+        let fd = Fd(self.medium.fd);
         let (done, offset) = (self.done as usize, self.at + self.done);
         // Buffers are at most 8 MiB, so that every length below fits 32 bits.
         match &mut self.work {
@@ -305,13 +378,17 @@ impl DriveOp {
     }
 
     fn error(&self, errno: i32) -> DriveError {
-        let (drive, at) = (self.medium.name.clone(), self.at + self.done);
-        match errno {
-            // ENODATA and EILSEQ: how the block layer reports an unreadable sector and a failed integrity check.
-            libc::EIO | libc::ENODATA | libc::EILSEQ => DriveError::Medium { drive, at },
-            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DriveError::NoRoom { drive, at },
-            _ => self.gone(io::Error::from_raw_os_error(errno).to_string()),
-        }
+        error_of(self.medium.name.clone(), self.at + self.done, errno)
+    }
+}
+
+/// What a drive did wrong, from what the system said.
+fn error_of(drive: String, at: u64, errno: i32) -> DriveError {
+    match errno {
+        // ENODATA and EILSEQ: how the block layer reports an unreadable sector and a failed integrity check.
+        libc::EIO | libc::ENODATA | libc::EILSEQ => DriveError::Medium { drive, at },
+        libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DriveError::NoRoom { drive, at },
+        _ => DriveError::Gone { drive, cause: io::Error::from_raw_os_error(errno).to_string() },
     }
 }
 
@@ -327,8 +404,15 @@ mod tests {
         let fd: OwnedFd =
             rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).expect("opens");
         let presence = Presence::new(path, &fd, 0).expect("examined");
-        let (name, zeroing) = ("d".to_owned(), Cell::new(Zeroing::Writes));
-        let medium = Rc::new(Medium { fd, name, presence, zeroing, memory_align: 512, is_image: false });
+        let medium = Rc::new(Medium {
+            fd: fd.as_raw_fd(),
+            opened: Arc::new(Opened { fd, presence }),
+            name: "d".to_owned(),
+            zeroing: Cell::new(Zeroing::Writes),
+            memory_align: 512,
+            is_image: false,
+            closings: Closings::default(),
+        });
         let (io, end) = Completions::default().start();
         let work = Work::Write(Buf::zeroed(8192).freeze());
         let mut op = Some(DriveOp { medium, at: 4096, done: 0, work, end: End::Outcome(end) });

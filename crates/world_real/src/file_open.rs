@@ -1,6 +1,5 @@
 //! Opening files and block devices as drives: O_DIRECT, alignment, size, exclusive use; a refusal says what to do.
 
-use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -8,13 +7,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::rc::Rc;
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, ioctl_blksszget};
-use world::{Buf, Drive, DriveInfo, OpenError};
+use world::{Buf, DriveInfo, OpenError};
 
-use crate::file_drive::{FileDrive, Medium, Zeroing};
-use crate::operations::Reactor;
+use crate::file_drive::{OpenMedium, Zeroing};
 use crate::presence::Presence;
 
 /// Buffers lie on this alignment; a medium that asks for more cannot be used.
@@ -37,23 +34,15 @@ impl Opening<'_> {
 }
 
 /// Opens (or makes) a file as a drive.
-pub(crate) fn open_file(
-    reactor: &Rc<Reactor>,
-    path: &Path,
-    create_len_bytes: Option<u64>,
-) -> Result<Drive, OpenError> {
+pub(crate) fn open_file(path: &Path, create_len_bytes: Option<u64>) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
     let (file, is_new) = open_or_create(&opening, create_len_bytes)?;
-    match file_drive(&opening, file, is_new.then_some(create_len_bytes).flatten()) {
-        Ok((info, medium)) => Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium)))),
-        Err(error) => {
-            if is_new {
-                // What was made for nothing does not stay behind.
-                let _ = std::fs::remove_file(path);
-            }
-            Err(error)
-        }
+    let opened = file_drive(&opening, file, is_new.then_some(create_len_bytes).flatten());
+    if opened.is_err() && is_new {
+        // What was made for nothing does not stay behind.
+        let _ = std::fs::remove_file(path);
     }
+    opened
 }
 
 fn direct(path: &Path, flags: i32, create_new: bool) -> io::Result<File> {
@@ -115,11 +104,7 @@ fn no_direct(opening: &Opening) -> OpenError {
     opening.refuse("its file system refuses O_DIRECT: put it on ext4, xfs or btrfs, or use a memory drive")
 }
 
-fn file_drive(
-    opening: &Opening,
-    file: File,
-    set_len_bytes: Option<u64>,
-) -> Result<(DriveInfo, Medium), OpenError> {
+fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Result<OpenMedium, OpenError> {
     let kind = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.file_type();
     if kind.is_block_device() {
         return Err(opening.refuse("it is a block device: declare it as a device, not as a file"));
@@ -157,14 +142,13 @@ fn describe(
     memory_align: usize,
     zeroing: Zeroing,
     cheap_zero: bool,
-) -> Result<(DriveInfo, Medium), OpenError> {
+) -> Result<OpenMedium, OpenError> {
     let presence = Presence::new(opening.path, &fd, len_bytes)
         .map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     let name = opening.path.display().to_string();
     // Whether the device below caches is not told reliably (and a file system has metadata to write): flushes are needed.
-    let info = DriveInfo { name: name.clone(), len_bytes, block_bytes, volatile_cache: true, cheap_zero };
-    let medium = Medium { fd, name, presence, zeroing: Cell::new(zeroing), memory_align, is_image: false };
-    Ok((info, medium))
+    let info = DriveInfo { name, len_bytes, block_bytes, volatile_cache: true, cheap_zero };
+    Ok(OpenMedium { fd, info, presence, zeroing, memory_align, is_image: false })
 }
 
 fn check_size(
@@ -241,7 +225,7 @@ pub(crate) fn punches_holes(file: &File, len_bytes: u64) -> bool {
 }
 
 /// Opens a block device as a drive.
-pub(crate) fn open_device(reactor: &Rc<Reactor>, path: &Path) -> Result<Drive, OpenError> {
+pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
     let facts = std::fs::metadata(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => opening.refuse("no such device"),
@@ -262,8 +246,7 @@ pub(crate) fn open_device(reactor: &Rc<Reactor>, path: &Path) -> Result<Drive, O
     let cheap = zeroes_by_command(&file);
     let memory_align =
         direct_alignment(&file).map_or(MEMORY_ALIGN_MAX, |a| (a.memory as usize).clamp(1, MEMORY_ALIGN_MAX));
-    let (info, medium) = describe(&opening, file.into(), size, block, memory_align, zeroing, cheap)?;
-    Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium))))
+    describe(&opening, file.into(), size, block, memory_align, zeroing, cheap)
 }
 
 /// Whether the device has a command of its own for zeroing.

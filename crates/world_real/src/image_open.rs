@@ -1,22 +1,19 @@
 //! Opening files that hold virtual disks: their length is their own, and they lie on any file system.
 
-use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::rc::Rc;
 
 use rustix::fs::{FlockOperation, flock};
-use world::{Drive, DriveInfo, ImageAccess, OpenError};
+use world::{DriveInfo, ImageAccess, OpenError};
 
-use crate::file_drive::{FileDrive, IMAGE_BLOCK_BYTES, Medium, Zeroing};
+use crate::file_drive::{IMAGE_BLOCK_BYTES, OpenMedium, Zeroing};
 use crate::file_open::{Opening, direct_alignment, folder_of, open_error, punches_holes};
-use crate::operations::Reactor;
 use crate::presence::Presence;
 
 /// Opens (or makes) an image file as a drive whose length may change.
-pub(crate) fn open(reactor: &Rc<Reactor>, path: &Path, access: ImageAccess) -> Result<Drive, OpenError> {
+pub(crate) fn open(path: &Path, access: ImageAccess) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
     let file = options(access, 0).open(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
@@ -50,14 +47,13 @@ pub(crate) fn open(reactor: &Rc<Reactor>, path: &Path, access: ImageAccess) -> R
         Presence::new(path, &fd, 0).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     let name = path.display().to_string();
     let info = DriveInfo {
-        name: name.clone(),
+        name,
         len_bytes: len.div_ceil(block) * block,
         block_bytes: IMAGE_BLOCK_BYTES as u32,
         volatile_cache: true,
         cheap_zero: punches,
     };
-    let medium = Medium { fd, name, presence, zeroing: Cell::new(zeroing), memory_align, is_image: true };
-    Ok(Drive::new(info, Box::new(FileDrive::new(reactor.clone(), medium))))
+    Ok(OpenMedium { fd, info, presence, zeroing, memory_align, is_image: true })
 }
 
 fn options(access: ImageAccess, flags: i32) -> OpenOptions {

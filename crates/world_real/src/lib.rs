@@ -18,6 +18,7 @@
     reason = "this crate is where time, threads, files and sockets come from"
 )]
 
+mod aside;
 mod clock;
 mod connect;
 mod executor;
@@ -25,6 +26,7 @@ mod file_drive;
 mod file_open;
 mod image_open;
 mod listener;
+mod local;
 mod memory_drive;
 mod operations;
 mod presence;

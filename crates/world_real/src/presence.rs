@@ -38,6 +38,11 @@ impl Presence {
         Ok(Presence { path: path.to_owned(), node: Node::of(&fstat(fd)?), len_bytes })
     }
 
+    /// What it was opened as.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Looks under the path again, and at the size. `Err`: why it counts as gone. Three system calls on metadata that is in
     /// memory; they may wait where the file system is a remote one.
     pub(crate) fn check(&self, fd: &OwnedFd) -> Result<(), String> {

@@ -1,9 +1,9 @@
 //! Running a world: the loop of one thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ use world::{
 };
 
 use crate::executor::{ROOT, Tasks};
+use crate::file_drive::OpenMedium;
+use crate::local::Local;
 use crate::operations::{BellOp, Op, Reactor};
 use crate::pulse::Pulse;
 use crate::ring::{Ring, Sleep};
-use crate::timers::Timers;
 use crate::wake::{Header, Mailbox};
 use crate::watch::{WATCH_TIME_MAX, Watch};
 use crate::{clock, connect, file_open, image_open, listener, memory_drive};
@@ -77,6 +78,11 @@ pub enum RunError {
     },
 }
 
+/// What does not open in this time is refused: longer than a disk takes to spin up.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(12);
+/// The end of a world waits for its files to be closed, so that they can be opened again, but not longer for one that hangs.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Polls between two turns of the ring: enough to gather the submissions of a batch, few enough that the sockets are
 /// looked at when tasks keep each other busy.
 const POLLS_PER_TURN_MAX: usize = 512;
@@ -96,8 +102,7 @@ pub fn run<T, F: Future<Output = T>>(options: Options, f: impl FnOnce(World) -> 
     }
     let backend = Rc::new(RealWorld {
         seed: options.seed,
-        tasks: Tasks::new(mailbox.clone()),
-        timers: RefCell::default(),
+        local: Local::new(Tasks::new(mailbox.clone()), reactor.clone()),
         reactor,
         connects: Completions::default(),
     });
@@ -150,8 +155,7 @@ fn pin_to(cpu: usize) -> Result<(), RunError> {
 
 struct RealWorld {
     seed: u64,
-    tasks: Tasks,
-    timers: RefCell<Timers>,
+    local: Local,
     reactor: Rc<Reactor>,
     connects: Completions<Result<Stream, NetError>>,
 }
@@ -170,28 +174,32 @@ impl WorldBackend for RealWorld {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Io<()> {
-        if deadline <= clock::now() {
-            return Io::ready(());
-        }
-        self.timers.borrow_mut().set(deadline)
+        self.local.sleep_until(deadline)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>) {
-        self.tasks.spawn(task);
+        self.local.tasks.spawn(task);
     }
 
-    fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+    fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         match spec {
-            DriveSpec::File { path, create_len_bytes } => {
-                file_open::open_file(&self.reactor, path, *create_len_bytes)
+            DriveSpec::File { path, create_len_bytes: len } => {
+                let (path, len) = (path.clone(), *len);
+                self.open_aside(spec, move || file_open::open_file(&path, len))
             }
-            DriveSpec::Image { path, access } => image_open::open(&self.reactor, path, *access),
-            DriveSpec::Device { path } => file_open::open_device(&self.reactor, path),
-            DriveSpec::Memory { name, len_bytes } => memory_drive::open(name, *len_bytes),
-            DriveSpec::Modelled { name } => Err(OpenError {
+            DriveSpec::Image { path, access } => {
+                let (path, access) = (path.clone(), *access);
+                self.open_aside(spec, move || image_open::open(&path, access))
+            }
+            DriveSpec::Device { path } => {
+                let path = path.clone();
+                self.open_aside(spec, move || file_open::open_device(&path))
+            }
+            DriveSpec::Memory { name, len_bytes } => Io::ready(memory_drive::open(name, *len_bytes)),
+            DriveSpec::Modelled { name } => Io::ready(Err(OpenError {
                 name: name.clone(),
                 cause: "modelled drives exist in the model world only".into(),
-            }),
+            })),
         }
     }
 
@@ -205,6 +213,25 @@ impl WorldBackend for RealWorld {
 
     fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {
         connect::connect(&self.reactor, &self.connects, addr, options)
+    }
+}
+
+impl RealWorld {
+    /// Opens what a drive's path leads to on another thread: it may be a disk, a file system or a server that does not answer.
+    fn open_aside(
+        &self,
+        spec: &DriveSpec,
+        open: impl FnOnce() -> Result<OpenMedium, OpenError> + Send + 'static,
+    ) -> Io<Result<Drive, OpenError>> {
+        let (name, local) = (spec.name(), self.local.clone());
+        let lane = PathBuf::from(&name);
+        self.local.ask(&lane, Some(OPEN_TIME_MAX), open, move |opened| match opened {
+            Some(opened) => opened.map(|medium| medium.into_drive(&local)),
+            None => {
+                let cause = format!("it does not answer for {} s", OPEN_TIME_MAX.as_secs());
+                Err(OpenError { name, cause })
+            }
+        })
     }
 }
 
@@ -229,7 +256,7 @@ impl Running {
             for _ in 0..POLLS_PER_TURN_MAX {
                 let Some(id) = Mailbox::next_ready() else { break };
                 if id != ROOT {
-                    self.backend.tasks.poll(id);
+                    self.backend.local.tasks.poll(id);
                     continue;
                 }
                 header.begin_poll();
@@ -251,7 +278,7 @@ impl Running {
         } else {
             self.wait().map_err(ring_error)?;
         }
-        let mut timers = world.timers.borrow_mut();
+        let mut timers = world.local.timers.borrow_mut();
         if !timers.is_empty() {
             timers.fire(clock::now());
         }
@@ -262,7 +289,7 @@ impl Running {
     fn wait(&self) -> std::io::Result<()> {
         let reactor = &self.backend.reactor;
         let begin = clock::now();
-        let next = self.backend.timers.borrow_mut().next_in(begin);
+        let next = self.backend.local.timers.borrow_mut().next_in(begin);
         if next.is_some_and(|time| time.is_zero()) {
             return reactor.turn(Sleep::No);
         }
@@ -298,9 +325,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // First the tasks, whose handles end their connections; then what the kernel still works on; then the memory.
-        self.backend.tasks.clear();
-        self.backend.timers.borrow_mut().clear();
+        self.backend.local.tasks.clear();
+        self.backend.local.timers.borrow_mut().clear();
         self.backend.reactor.drain();
+        self.backend.local.closings.wait(CLOSE_TIME_MAX);
         self.mailbox.move_out();
     }
 }

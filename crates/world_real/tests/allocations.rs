@@ -79,7 +79,7 @@ fn drive_operations_do_not_allocate() {
     ];
     run(Options::default(), |world| async move {
         for spec in specs {
-            let drive = match world.open_drive(&spec) {
+            let drive = match world.open_drive(&spec).await {
                 Ok(drive) => drive,
                 Err(e) => {
                     println!("skipped: {e}");

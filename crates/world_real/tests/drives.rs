@@ -22,8 +22,8 @@ fn file(path: &Path) -> DriveSpec {
 }
 
 /// Opens, or says why this machine cannot and gives `None`.
-fn open(world: &World, spec: &DriveSpec) -> Option<Drive> {
-    match world.open_drive(spec) {
+async fn open(world: &World, spec: &DriveSpec) -> Option<Drive> {
+    match world.open_drive(spec).await {
         Ok(drive) => Some(drive),
         Err(e) if e.cause.contains("O_DIRECT") => {
             println!("skipped: {e}");
@@ -34,7 +34,8 @@ fn open(world: &World, spec: &DriveSpec) -> Option<Drive> {
 }
 
 fn check_refused(spec: &DriveSpec, cause: &str) {
-    let error = run(Options::default(), |world| async move { world.open_drive(spec).err() }).expect("runs");
+    let error =
+        run(Options::default(), |world| async move { world.open_drive(spec).await.err() }).expect("runs");
     let OpenError { name, cause: found } = error.expect("refused");
     assert!(found.contains(cause), "{name}: {found}");
 }
@@ -92,7 +93,7 @@ fn memory_and_file_drives_keep_what_is_written() {
     run(Options::default(), |world| async move {
         let memory = DriveSpec::Memory { name: "memory".into(), len_bytes: LEN_BYTES };
         for spec in [memory, file(&folder.path().join("drive"))] {
-            let Some(drive) = open(&world, &spec) else { continue };
+            let Some(drive) = open(&world, &spec).await else { continue };
             assert_eq!(drive.info().len_bytes, LEN_BYTES);
             check_round_trips(&drive).await;
         }
@@ -105,7 +106,7 @@ fn a_file_drive_is_there_after_the_world_has_ended() {
     let folder = folder();
     let spec = file(&folder.path().join("drive"));
     let written = run(Options::default(), |world| async move {
-        let drive = open(&world, &spec)?;
+        let drive = open(&world, &spec).await?;
         // Nobody waits for this write: the world's end does.
         drop(drive.write(4096, Data::copy_of(&[6; 4096])));
         assert_eq!(drive.write(0, Data::copy_of(&[5; 4096])).await, Ok(()));
@@ -114,7 +115,8 @@ fn a_file_drive_is_there_after_the_world_has_ended() {
     let Ok(Some(spec)) = written else { return };
     run(Options::default(), |world| async move {
         let DriveSpec::File { path, .. } = spec else { unreachable!() };
-        let drive = world.open_drive(&DriveSpec::File { path, create_len_bytes: None }).expect("opens again");
+        let drive =
+            world.open_drive(&DriveSpec::File { path, create_len_bytes: None }).await.expect("opens again");
         assert_eq!(drive.read(0, Buf::new(4096)).await.buf[..], [5; 4096]);
         assert!(drive.info().volatile_cache && drive.info().block_bytes >= 512);
     })
@@ -125,7 +127,7 @@ fn a_file_drive_is_there_after_the_world_has_ended() {
 fn abandoned_operations_keep_their_memory_until_they_end() {
     let folder = folder();
     run(Options::default(), |world| async move {
-        let Some(drive) = open(&world, &file(&folder.path().join("drive"))) else { return };
+        let Some(drive) = open(&world, &file(&folder.path().join("drive"))).await else { return };
         assert_eq!(drive.write(0, Data::copy_of(&vec![9; 1 << 20])).await, Ok(()));
         for round in 0..200u64 {
             drop(drive.read(0, Buf::new(1 << 20)));
@@ -182,8 +184,9 @@ fn a_file_system_without_direct_io_is_named() {
         let path = PathBuf::from(candidate);
         let path = if path.is_dir() { path.join(format!("masu-test-{}", std::process::id())) } else { path };
         let shown = path.clone();
-        let result = run(Options::default(), |world| async move { world.open_drive(&file(&path)).err() })
-            .expect("runs");
+        let result =
+            run(Options::default(), |world| async move { world.open_drive(&file(&path)).await.err() })
+                .expect("runs");
         let _ = candidate.starts_with("/dev/shm").then(|| fs::remove_file(&shown));
         match result {
             Some(e) if e.cause.contains("O_DIRECT") => {
@@ -203,11 +206,11 @@ fn a_file_has_one_user() {
     let folder = folder();
     let spec = file(&folder.path().join("drive"));
     run(Options::default(), |world| async move {
-        let Some(first) = open(&world, &spec) else { return };
-        let error = world.open_drive(&spec).err().expect("locked");
+        let Some(first) = open(&world, &spec).await else { return };
+        let error = world.open_drive(&spec).await.err().expect("locked");
         assert!(error.cause.contains("in use"), "{error}");
         drop(first);
-        assert!(world.open_drive(&spec).is_ok());
+        assert!(world.open_drive(&spec).await.is_ok());
     })
     .expect("runs");
 }
@@ -221,8 +224,8 @@ fn a_file_that_was_let_go_can_be_opened_again_at_once() {
     let user = start("user", Options::default(), |world| async move {
         let mut access = ImageAccess::Create;
         for _ in 0..1000 {
-            let drive = world.open_drive(&DriveSpec::Image { path: path.clone(), access })?;
-            drive.set_len(4096).expect("has the room");
+            let drive = world.open_drive(&DriveSpec::Image { path: path.clone(), access }).await?;
+            drive.set_len(4096).await.expect("has the room");
             drive.write(0, Buf::zeroed(4096).freeze()).await.expect("written");
             drive.flush().await.expect("flushed");
             access = ImageAccess::Write;
@@ -251,8 +254,8 @@ fn a_probe_tells_whether_the_file_is_still_the_one_that_was_opened() {
     let aside = folder.path().join("aside");
     run(Options::default(), |world| async move {
         let memory = DriveSpec::Memory { name: "m".into(), len_bytes: LEN_BYTES };
-        assert_eq!(world.open_drive(&memory).expect("opens").probe().await, Ok(()));
-        let Some(drive) = open(&world, &file(&path)) else { return };
+        assert_eq!(world.open_drive(&memory).await.expect("opens").probe().await, Ok(()));
+        let Some(drive) = open(&world, &file(&path)).await else { return };
         assert_eq!(drive.probe().await, Ok(()));
         fs::rename(&path, &aside).expect("moved");
         check_gone(drive.probe().await, "removed");
@@ -275,7 +278,7 @@ fn a_file_that_is_cut_while_in_use_is_a_drive_that_is_gone() {
     let folder = folder();
     let path = folder.path().join("drive");
     run(Options::default(), |world| async move {
-        let Some(drive) = open(&world, &file(&path)) else { return };
+        let Some(drive) = open(&world, &file(&path)).await else { return };
         fs::OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(4096)).expect("cuts");
         let got = drive.read(1 << 20, Buf::new(4096)).await;
         assert!(matches!(got.result, Err(DriveError::Gone { .. })), "{:?}", got.result);

@@ -148,8 +148,10 @@ fn one_thread_has_one_world() {
 #[test]
 fn a_panic_in_a_task_takes_its_world_down_and_no_other() {
     let joined = start("panics", Options::default(), |world| async move {
-        let drive =
-            world.open_drive(&DriveSpec::Memory { name: "m".into(), len_bytes: 1 << 20 }).expect("opens");
+        let drive = world
+            .open_drive(&DriveSpec::Memory { name: "m".into(), len_bytes: 1 << 20 })
+            .await
+            .expect("opens");
         world.spawn(async { panic!("a bug in a task") });
         let _ = drive.read(0, Buf::new(512)).await;
         world.sleep(Duration::from_secs(10)).await;

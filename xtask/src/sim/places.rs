@@ -10,7 +10,7 @@ use super::lives::disk_spec;
 
 /// Opens a disk of the model.
 pub(crate) fn open_drive(world: &World, name: &str) -> Drive {
-    world.open_drive(&DriveSpec::Modelled { name: name.to_owned() }).expect("the disk is there")
+    world.open_now(&DriveSpec::Modelled { name: name.to_owned() }).expect("the disk is there")
 }
 
 /// One place of a group.

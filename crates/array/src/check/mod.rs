@@ -110,7 +110,7 @@ pub async fn check(
     mut tell: impl FnMut(&Progress),
 ) -> Examination {
     let mut examination = Examination::default();
-    let drives = open_drives(&world, config, &mut examination);
+    let drives = open_drives(&world, config, &mut examination).await;
     examination.drives = drives.len();
     begin(&mut tell, "labels".into());
     let labelled = labels::check(config, &drives, &mut examination).await;
@@ -135,7 +135,7 @@ pub async fn check(
 }
 
 /// Opens every drive that outlives its process, under an overlay of its own.
-fn open_drives(world: &World, config: &Config, examination: &mut Examination) -> Vec<Opened> {
+async fn open_drives(world: &World, config: &Config, examination: &mut Examination) -> Vec<Opened> {
     let memory = OverlayMemory::default();
     let mut opened = Vec::new();
     for declared in &config.drives {
@@ -151,7 +151,7 @@ fn open_drives(world: &World, config: &Config, examination: &mut Examination) ->
                 spec.clone()
             }
         };
-        match world.open_drive(&spec) {
+        match world.open_drive(&spec).await {
             Ok(below) => {
                 let overlay = Overlay::new(world.clone(), below, memory.clone());
                 opened.push(Opened { name: declared.name.clone(), overlay });

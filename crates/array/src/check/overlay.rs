@@ -229,7 +229,7 @@ mod tests {
     const LEN: u64 = 64 << 10;
 
     fn open(world: &World) -> Drive {
-        world.open_drive(&DriveSpec::Modelled { name: "d0".into() }).expect("it is there")
+        world.open_now(&DriveSpec::Modelled { name: "d0".into() }).expect("it is there")
     }
 
     async fn content(drive: &Drive) -> Vec<u8> {

@@ -19,7 +19,7 @@ struct Rig {
 }
 
 fn drives(world: &World, count: usize) -> Vec<Drive> {
-    let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
+    let open = |i| world.open_now(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
     (0..count).map(open).collect()
 }
 

@@ -256,7 +256,7 @@ fn images_of_a_controller_keep_to_policies_that_come_and_go() {
     }
     model.run(async |world| {
         for i in 0..3 {
-            let drive = world.open_drive(&DriveSpec::Modelled { name: format!("i{i}") }).expect("opens");
+            let drive = world.open_now(&DriveSpec::Modelled { name: format!("i{i}") }).expect("opens");
             create(&drive, &NewVhdx::new(IMAGE_BYTES, [1, 2, 3].map(|n| Guid([n; 16])))).await.expect("made");
         }
         let mut bench = Bench::start(world, config_of_images(), IMAGE_BYTES).await;

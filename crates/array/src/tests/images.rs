@@ -29,7 +29,7 @@ fn config(read_only: bool) -> Config {
 }
 
 fn drive(world: &World) -> Drive {
-    world.open_drive(&spec()).expect("opens")
+    world.open_now(&spec()).expect("opens")
 }
 
 /// A model with a dynamic VHDX on a drive of its own.

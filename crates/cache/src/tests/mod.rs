@@ -21,7 +21,7 @@ pub(crate) struct OnDrive {
 impl OnDrive {
     pub(crate) fn open(world: &World, name: &str) -> OnDrive {
         let drive =
-            world.open_drive(&DriveSpec::Modelled { name: name.to_owned() }).expect("the disk is there");
+            world.open_now(&DriveSpec::Modelled { name: name.to_owned() }).expect("the disk is there");
         OnDrive { drive }
     }
 }

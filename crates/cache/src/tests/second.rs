@@ -8,7 +8,7 @@ const LEN: u64 = 24 << 20;
 
 async fn with_second(world: &World) -> (Cache<OnDrive, OnDrive>, Unit<OnDrive, OnDrive>) {
     let (cache, unit) = volatile(world, small(), WritePolicy::Back);
-    let ssd = world.open_drive(&DriveSpec::Modelled { name: "ssd".to_owned() }).expect("the disk is there");
+    let ssd = world.open_now(&DriveSpec::Modelled { name: "ssd".to_owned() }).expect("the disk is there");
     assert!(cache.set_second_level(ssd));
     (cache, unit)
 }

@@ -80,7 +80,7 @@ impl Target {
         depth: u16,
     ) -> Result<(Target, Facts)> {
         if let Place::Drive(spec) = place {
-            let drive = world.open_drive(spec)?;
+            let drive = world.open_drive(spec).await?;
             let (len_bytes, block_bytes) = (drive.info().len_bytes, drive.info().block_bytes.into());
             let facts = Facts { len_bytes, block_bytes, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
             return Ok((Target::Drive(drive), facts));

@@ -81,9 +81,7 @@ pub(super) fn run(sanboot: &Sanboot, bed: &Bed, which: Which, seed: u64) -> Resu
                             .open(&initiator(which.lu_of(server)), [0; 6])
                             .map_err(|e| anyhow::anyhow!("server {server} is refused: {e:?}"))?,
                     ),
-                    None => {
-                        Target::Disk(world.open_drive(&DriveSpec::Modelled { name: INTERNAL.to_owned() })?)
-                    }
+                    None => Target::Disk(world.open_now(&DriveSpec::Modelled { name: INTERNAL.to_owned() })?),
                 });
             }
             let ramp = Rc::new(Ramp::new(sanboot, &world, which.pattern, targets));

@@ -140,7 +140,7 @@ impl Place {
             let targets = match meter {
                 Some(_) => {
                     let spec = DriveSpec::Modelled { name: INTERNAL.to_owned() };
-                    vec![Target::Disk(world.open_drive(&spec)?)]
+                    vec![Target::Disk(world.open_now(&spec)?)]
                 }
                 None => sessions(&world, &logins, sanboot.published.file.0).await?,
             };

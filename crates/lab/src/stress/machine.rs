@@ -88,8 +88,7 @@ pub(super) async fn run(
     place: u64,
 ) -> Result<Done> {
     let open = |name: &str| -> Result<Queue> {
-        let drive =
-            world.open_drive(&DriveSpec::Modelled { name: name.into() }).context("a modelled drive")?;
+        let drive = world.open_now(&DriveSpec::Modelled { name: name.into() }).context("a modelled drive")?;
         Ok(Queue { drive, busy: Cell::new(false), waiting: RefCell::default() })
     };
     let chunk_bytes = match pattern.direction {

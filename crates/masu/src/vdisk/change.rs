@@ -13,7 +13,7 @@ use super::in_world;
 pub(super) fn resize(path: &Path, size: u64) -> Result<ExitCode> {
     in_world(async |world| {
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Write };
-        let drive = world.open_drive(&spec)?;
+        let drive = world.open_drive(&spec).await?;
         let image = Image::open(&world, drive.clone(), Access::Read).await?;
         if size < image.len_bytes() {
             bail!(

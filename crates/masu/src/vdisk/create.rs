@@ -62,7 +62,7 @@ async fn made(
 ) -> Result<Image> {
     let format = shape.format(path)?;
     let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Create };
-    let drive = world.open_drive(&spec)?;
+    let drive = world.open_drive(&spec).await?;
     let made = filled(world, drive, (path, format), size, shape, parent).await;
     if made.is_err() {
         let _ = std::fs::remove_file(path);
@@ -81,7 +81,7 @@ async fn filled(
     match format {
         FormatName::Raw if parent.is_some() => bail!("a raw image has no parent"),
         FormatName::Raw => {
-            drive.set_len(size.next_multiple_of(512))?;
+            drive.set_len(size.next_multiple_of(512)).await?;
             return Ok(Image::open_raw(drive, Access::Write)?);
         }
         FormatName::Vhd => vhd::create(&drive, &new_vhd(path, size, shape, parent)?).await?,

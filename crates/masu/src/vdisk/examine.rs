@@ -61,7 +61,8 @@ pub(super) fn check(path: &Path, repair: bool) -> Result<ExitCode> {
     in_world(async |world| {
         let open = async |access, image_access| {
             let spec = DriveSpec::Image { path: path.to_owned(), access: image_access };
-            let drive = world.open_drive(&spec).map_err(|e| VdiskError::Refused { what: e.to_string() })?;
+            let drive =
+                world.open_drive(&spec).await.map_err(|e| VdiskError::Refused { what: e.to_string() })?;
             Image::open(&world, drive, access).await
         };
         let shown = path.display();

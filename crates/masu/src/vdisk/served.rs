@@ -81,7 +81,7 @@ pub(super) async fn open(world: &World, path: &Path, access: Access, raw: bool) 
         return Ok(open_file(world, path, access).await?);
     }
     let image_access = if access == Access::Read { ImageAccess::Read } else { ImageAccess::Write };
-    let drive = world.open_drive(&DriveSpec::Image { path: path.to_owned(), access: image_access })?;
+    let drive = world.open_drive(&DriveSpec::Image { path: path.to_owned(), access: image_access }).await?;
     Ok(Image::open_raw(drive, access)?)
 }
 

@@ -74,8 +74,7 @@ fn spec(setup: &Setup, g: usize) -> GroupSpec {
 }
 
 fn drives(world: &World, setup: &Setup, g: usize) -> Vec<world::Drive> {
-    let open =
-        |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
+    let open = |i| world.open_now(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
     (g * setup.width..(g + 1) * setup.width).map(open).collect()
 }
 

@@ -38,8 +38,7 @@ fn spec_of(level: Level, width: usize) -> GroupSpec {
 }
 
 fn drives(world: &World, which: impl IntoIterator<Item = usize>) -> Vec<Drive> {
-    let open =
-        |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
+    let open = |i| world.open_now(&DriveSpec::Modelled { name: format!("d{i}") }).expect("the disk is there");
     which.into_iter().map(open).collect()
 }
 

@@ -92,15 +92,15 @@ async fn fill(image: &Image) {
 }
 
 async fn prepare(world: &World, raw: &Path, vhdx: &Path, len: u64) {
-    let made = |path: &Path| {
+    let made = async |path: &Path| {
         let _ = std::fs::remove_file(path);
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Create };
-        world.open_drive(&spec).expect("made")
+        world.open_drive(&spec).await.expect("made")
     };
-    let drive = made(raw);
-    drive.set_len(len).expect("made so long");
+    let drive = made(raw).await;
+    drive.set_len(len).await.expect("made so long");
     fill(&Image::open_raw(drive, Access::Write).expect("opens")).await;
-    create(&made(vhdx), &NewVhdx::new(len, [Guid([1; 16]), Guid([2; 16]), Guid([3; 16])]))
+    create(&made(vhdx).await, &NewVhdx::new(len, [Guid([1; 16]), Guid([2; 16]), Guid([3; 16])]))
         .await
         .expect("made");
     let image = open_file(world, vhdx, Access::Write).await.expect("opens");
@@ -118,7 +118,8 @@ async fn beside_raw(world: &World, raw: &Path, vhdx: &Path, (len, rounds): (u64,
         // perhaps where the file system had put them. So no pair decides alone.
         prepare(world, raw, vhdx, len).await;
         let spec = DriveSpec::Image { path: raw.to_owned(), access: ImageAccess::Write };
-        let raw = Image::open_raw(world.open_drive(&spec).expect("opens"), Access::Write).expect("opens");
+        let raw =
+            Image::open_raw(world.open_drive(&spec).await.expect("opens"), Access::Write).expect("opens");
         let image = open_file(world, vhdx, Access::Write).await.expect("opens");
         for ((_, pattern), (ours, theirs, ratios)) in PATTERNS.into_iter().zip(&mut seen) {
             // Who is first changes: what one leaves in the drive the other one meets.

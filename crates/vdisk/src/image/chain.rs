@@ -88,7 +88,7 @@ async fn open_one(world: &World, path: &Path, access: Access) -> Result<Image, V
         Access::Write => ImageAccess::Write,
     };
     let spec = DriveSpec::Image { path: path.to_owned(), access: image_access };
-    let drive = world.open_drive(&spec).map_err(|e| VdiskError::refused(e.to_string()))?;
+    let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
     Image::open(world, drive, access).await
 }
 

@@ -61,7 +61,7 @@ impl Image {
         }
         self.0.map.borrow_mut().recount();
         self.flush().await?;
-        self.0.drive.set_len(self.used_len_bytes())?;
+        self.0.drive.set_len(self.used_len_bytes()).await?;
         self.close().await?;
         done.after_bytes = self.file_len_bytes();
         Ok(done)

@@ -371,7 +371,7 @@ impl Image {
             return Ok(());
         }
         if let Some(len) = self.0.cut_to.take()
-            && self.0.drive.set_len(len)?
+            && self.0.drive.set_len(len).await?
         {
             self.0.virgin_from.set(len);
         }
@@ -416,7 +416,7 @@ impl Image {
         let grant = self.0.map.borrow_mut().reserve(block)?;
         let Grant { at, len, file_len, .. } = grant;
         let (drive, virgin_from) = (&self.0.drive, self.0.virgin_from.get());
-        if drive.len_bytes() < file_len && !drive.set_len(file_len)? {
+        if drive.len_bytes() < file_len && !drive.set_len(file_len).await? {
             let cause = format!("{} has {} bytes and needs {file_len}", drive.info().name, drive.len_bytes());
             return Err(VdiskError::NoRoom { cause });
         }

@@ -28,7 +28,7 @@ impl AnyDisk {
     /// Opens the file at `path` by what it begins (or ends) with; a file that is of no format known is an error, unless it `may_be_raw`.
     pub async fn open(world: &World, path: &Path, may_be_raw: bool) -> Result<AnyDisk, VdiskError> {
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Read };
-        let drive = world.open_drive(&spec).map_err(|e| VdiskError::refused(e.to_string()))?;
+        let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
         let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
         if first.starts_with(b"QFI\xfb") {
             return Ok(AnyDisk::Qcow2(Qcow2::open(drive).await?));

@@ -160,7 +160,7 @@ impl Declared<'_> {
         }
         let path = descriptor.parent().unwrap_or(Path::new("")).join(self.file);
         let spec = DriveSpec::Image { path, access: ImageAccess::Read };
-        let drive = world.open_drive(&spec).map_err(|e| VdiskError::refused(e.to_string()))?;
+        let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
         match self.kind {
             "FLAT" | "VMFS" if self.from <= SECTORS_MAX => {
                 Ok(Content::Flat { drive, from: self.from * SECTOR })

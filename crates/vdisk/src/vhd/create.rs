@@ -112,7 +112,7 @@ fn paths(parent: &Parent) -> Vec<(Platform, Vec<u8>)> {
 /// Makes a VHD on an empty drive.
 pub async fn create(drive: &Drive, new: &NewVhd) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
-    if drive.len_bytes() != len && !drive.set_len(len)? && drive.len_bytes() < len {
+    if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {
         let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }

@@ -38,7 +38,7 @@ fn write(part: Part, at: u64, bytes: impl Into<Vec<u8>>) -> Step {
 
 /// The new footer is durable before the old one becomes the first zeros of the new space.
 async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), VdiskError> {
-    lengthen(drive, footer.len_bytes + FOOTER_BYTES as u64)?;
+    lengthen(drive, footer.len_bytes + FOOTER_BYTES as u64).await?;
     let steps = vec![
         write(Part::Footer, footer.len_bytes, footer.encode()),
         Step::Flush,
@@ -69,7 +69,7 @@ async fn grow_table(
         end += table.len() as u64;
     }
     header.entries = header.entries.max(new as u32);
-    lengthen(drive, end + FOOTER_BYTES as u64)?;
+    lengthen(drive, end + FOOTER_BYTES as u64).await?;
     steps.push(write(Part::Table, header.table_at, table));
     steps.push(write(Part::Footer, end, opened.footer.encode()));
     steps.push(Step::Flush);
@@ -79,8 +79,8 @@ async fn grow_table(
     Ok(take_steps(drive, steps).await?)
 }
 
-fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {
-    if drive.len_bytes() < len && !drive.set_len(len)? {
+async fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {
+    if drive.len_bytes() < len && !drive.set_len(len).await? {
         let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }

@@ -176,7 +176,7 @@ impl NewVhdx {
 /// Makes a VHDX on an empty drive.
 pub async fn create(drive: &Drive, new: &NewVhdx) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
-    if drive.len_bytes() != len && !drive.set_len(len)? && drive.len_bytes() < len {
+    if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {
         let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }

@@ -38,7 +38,7 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
         regions.table = Region { at: end, len: shape.table_bytes().next_multiple_of(MIB) as u32 };
         end = regions.table.end();
     }
-    if drive.len_bytes() < end && !drive.set_len(end)? {
+    if drive.len_bytes() < end && !drive.set_len(end).await? {
         let cause = format!("{} has {} bytes and needs {end}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }

@@ -10,7 +10,7 @@ const BLOCK: usize = 512;
 const BLOCKS: usize = 64;
 
 fn open(world: &World) -> Drive {
-    world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there")
+    world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there")
 }
 
 fn filled(len: usize, byte: u8) -> Data {
@@ -329,11 +329,10 @@ fn disks_that_lie_are_found_out_by_content_only() {
 #[test]
 fn what_is_not_there_is_refused_with_its_name() {
     Model::new(1).run(async |world| {
-        let missing =
-            world.open_drive(&DriveSpec::Modelled { name: "x".into() }).err().expect("no such disk");
+        let missing = world.open_now(&DriveSpec::Modelled { name: "x".into() }).err().expect("no such disk");
         assert_eq!(missing.to_string(), "drive x: the model has no disk of this name");
         let memory = DriveSpec::Memory { name: "m".into(), len_bytes: 8192 };
-        let drive = world.open_drive(&memory).expect("memory is always there");
+        let drive = world.open_now(&memory).expect("memory is always there");
         drive.write(4096, filled(4096, 4)).await.expect("write");
         assert_eq!(read(&drive, 0, 8192).await.expect("read")[4096], 4);
     });

@@ -8,7 +8,7 @@ use crate::drives::{SegmentParameters, catalogue};
 use crate::{Disk, DiskSpec, Model, Outcome};
 
 fn open(world: &World) -> Drive {
-    world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there")
+    world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there")
 }
 
 fn filled(byte: u8) -> world::Data {

@@ -9,7 +9,7 @@ use crate::{DiskSpec, DisksImage, Loss, Model};
 
 /// Three writes, a flush, two more writes; each write fills its own block with its number.
 async fn writes(world: World) {
-    let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
+    let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
     for i in 1..=5_u8 {
         let mut buf = Buf::new(4096);
         buf.fill(i);
@@ -67,7 +67,7 @@ fn taking_images_changes_nothing_and_the_forks_touch_neither_each_other_nor_the_
     let forks: Vec<Model> = images.into_iter().map(|i| Model::from_image(1, i, Loss::Process)).collect();
     let before: Vec<Vec<u8>> = forks.iter().map(first_bytes).collect();
     forks[0].run(async |world| {
-        let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
+        let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
         drive.zero(0, 1 << 20).await.expect("zero");
     });
     assert_eq!(first_bytes(&forks[0]), [0; 5]);

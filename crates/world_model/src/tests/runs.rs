@@ -76,7 +76,7 @@ fn busy_run(seed: u64, writes: u64) -> Model {
     model.disk("d", DiskSpec::new(1 << 20).with_jitter(Duration::from_micros(300)));
     model.keep_trace();
     model.run(async |world| {
-        let drive = world.open_drive(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
+        let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("the disk is there");
         let done = Rc::new(Signal::default());
         let count = Rc::new(std::cell::Cell::new(0));
         for i in 0..writes {

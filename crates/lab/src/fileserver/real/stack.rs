@@ -146,7 +146,7 @@ fn image(number: usize, kind: Kind, path: &Path, bytes: u64, point: &Path, seed:
 async fn new_image(world: &World, kind: Kind, path: PathBuf, bytes: u64) -> Result<Image> {
     let mut rng = world.random("identities");
     let mut identity = || -> [u8; 16] { std::array::from_fn(|_| rng.u8(..)) };
-    let drive = world.open_drive(&world::DriveSpec::Image { path, access: ImageAccess::Create })?;
+    let drive = world.open_drive(&world::DriveSpec::Image { path, access: ImageAccess::Create }).await?;
     match kind.format {
         Format::Vhd => {
             let of = if kind.dynamic { vhd::Kind::Dynamic } else { vhd::Kind::Fixed };

@@ -15,7 +15,7 @@ fn operations(drives: &[Drive]) -> (u64, u64) {
 }
 
 async fn rig(world: &World, level: Level, width: usize) -> (Group, Vec<Drive>) {
-    let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
+    let open = |i| world.open_now(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
     let drives: Vec<Drive> = (0..width).map(open).collect();
     let spec = GroupSpec::new("g", level, ArrayId([7; 16]));
     let group = Group::create(world.clone(), spec, drives.clone()).await.expect("create");

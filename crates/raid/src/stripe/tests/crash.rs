@@ -43,7 +43,7 @@ fn rig(width: usize, seed: u64) -> Rig {
 }
 
 fn drives(world: &World, which: impl Iterator<Item = usize>) -> Vec<Drive> {
-    let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
+    let open = |i| world.open_now(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
     which.map(open).collect()
 }
 

@@ -26,7 +26,7 @@ fn nobody_who_waits_for_room_in_the_journal_is_waited_for() {
     let done = Rc::new(Cell::new(0));
     let all = done.clone();
     model.run(async |world| {
-        let open = |i| world.open_drive(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
+        let open = |i| world.open_now(&DriveSpec::Modelled { name: format!("d{i}") }).expect("it is there");
         let drives: Vec<Drive> = (0..WIDTH).map(open).collect();
         let spec = GroupSpec::new("g", Level::Raid6, ArrayId([7; 16]));
         let group = Rc::new(Group::create(world.clone(), spec, drives).await.expect("create"));

@@ -1,0 +1,73 @@
+//! What a drive needs of its world beside the ring: tasks, timers, and calls on other threads with a deadline.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use world::Instant;
+use world::io::{Completions, Io};
+
+use crate::aside::{self, Answer, Closings};
+use crate::clock;
+use crate::executor::Tasks;
+use crate::operations::Reactor;
+use crate::timers::Timers;
+
+/// The parts of a world that its drives share with it.
+#[derive(Clone)]
+pub(crate) struct Local {
+    pub(crate) tasks: Rc<Tasks>,
+    pub(crate) timers: Rc<RefCell<Timers>>,
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) closings: Closings,
+}
+
+impl Local {
+    pub(crate) fn new(tasks: Tasks, reactor: Rc<Reactor>) -> Local {
+        Local { tasks: Rc::new(tasks), timers: Rc::default(), reactor, closings: Closings::default() }
+    }
+
+    pub(crate) fn sleep_until(&self, deadline: Instant) -> Io<()> {
+        if deadline <= clock::now() {
+            return Io::ready(());
+        }
+        self.timers.borrow_mut().set(deadline)
+    }
+
+    /// Makes a call about `lane` on another thread, and `then` here with what it gave; with none when that did not come in time.
+    pub(crate) fn ask<T: Send + 'static, U: 'static>(
+        &self,
+        lane: &Path,
+        time_max: Option<Duration>,
+        call: impl FnOnce() -> T + Send + 'static,
+        then: impl FnOnce(Option<T>) -> U + 'static,
+    ) -> Io<U> {
+        let Some(answer) = aside::ask(lane, call) else { return Io::ready(then(None)) };
+        let (io, end) = Completions::default().start();
+        let deadline = time_max.map(|time| self.sleep_until(clock::now() + time));
+        self.tasks.spawn(Box::pin(async move {
+            let outcome = in_time(answer, deadline).await;
+            end.complete(then(outcome));
+        }));
+        io
+    }
+}
+
+/// The answer, if it comes before the deadline.
+async fn in_time<T>(answer: Answer<T>, mut deadline: Option<Io<()>>) -> Option<T> {
+    let mut answer = pin!(answer);
+    poll_fn(|cx| {
+        if let Poll::Ready(value) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Some(value));
+        }
+        match deadline.as_mut().map(|d| Pin::new(d).poll(cx)) {
+            Some(Poll::Ready(())) => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
