@@ -24,6 +24,6 @@ pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
 pub use declaration::{CacheName, ClassName, Declaration, DeclarationError};
 pub use request::{Change, Done, Refused, Terms};
-pub use server::{ArrayOwner, Server, ServerError, ServerOptions, serve};
+pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use size::{format_bytes, parse_bytes};
 pub use store::{Store, StoreError};

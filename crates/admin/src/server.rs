@@ -13,7 +13,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::api::Status;
@@ -26,6 +26,11 @@ use crate::store::{Store, StoreError};
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 /// The largest request body: no change comes near it.
 const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// The shortest token.
+const TOKEN_LEN_MIN: usize = 16;
+/// Connections that wait to be accepted.
+const TCP_BACKLOG: u32 = 128;
 
 /// Where the API is served.
 #[derive(Clone, Debug)]
@@ -48,14 +53,23 @@ pub enum ServerError {
         cause: String,
     },
     /// The token is no protection.
-    #[error("the API token has {0} characters: at least 16 are needed")]
+    #[error("invalid --api-token: it has {0} characters; give at least {TOKEN_LEN_MIN}")]
     WeakToken(usize),
 }
 
 /// A running API.
 pub struct Server {
     stop: Vec<oneshot::Sender<()>>,
-    socket: PathBuf,
+    socket: SocketFile,
+}
+
+/// The file of a unix socket that this process has bound. Dropping it removes the file.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 struct Served {
@@ -64,44 +78,65 @@ struct Served {
     started: Instant,
 }
 
-/// Serves the API on the current tokio runtime until [`Server::stop`].
-pub async fn serve(
-    options: ServerOptions,
-    array: Array,
-    store: Store,
-) -> Result<(Server, ArrayOwner), ServerError> {
-    let served = Arc::new(Served { array: Mutex::new(array), store, started: Instant::now() });
-    let routes = Router::new()
-        .route("/v1/status", get(status))
-        .route("/v1/change", post(apply))
-        .route("/metrics", get(metrics))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(served.clone());
-    let mut server = Server { stop: vec![], socket: options.socket.clone() };
-    let stopped = server.stop_signal();
-    let follower = served.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            () = follow(&follower) => {}
-            () = stopped => {}
-        }
-    });
-    let listener = bind_unix(&options.socket)?;
-    let app = routes.clone();
-    let stopped = server.stop_signal();
-    tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(stopped).await });
-    if let Some((addr, token)) = options.tcp {
-        if token.len() < 16 {
-            return Err(ServerError::WeakToken(token.len()));
-        }
-        let bind = TcpListener::bind(addr).await;
-        let listener =
-            bind.map_err(|e| ServerError::Bind { place: addr.to_string(), cause: e.to_string() })?;
-        let guarded = routes.layer(middleware::from_fn_with_state(Arc::<str>::from(token), require_token));
-        let stopped = server.stop_signal();
-        tokio::spawn(async move { axum::serve(listener, guarded).with_graceful_shutdown(stopped).await });
+/// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
+pub struct Bound {
+    socket: SocketFile,
+    unix: UnixListener,
+    tcp: Option<(TcpListener, Arc<str>)>,
+}
+
+/// Binds the sockets of the API, so that what is wrong with them is known before hosts are served.
+pub fn bind(options: ServerOptions) -> Result<Bound, ServerError> {
+    let tcp = options.tcp.map(|(addr, token)| bind_tcp(addr, &token)).transpose()?;
+    let unix = bind_unix(&options.socket)?;
+    Ok(Bound { socket: SocketFile(options.socket), unix, tcp })
+}
+
+fn bind_tcp(addr: SocketAddr, token: &str) -> Result<(TcpListener, Arc<str>), ServerError> {
+    if token.chars().count() < TOKEN_LEN_MIN {
+        return Err(ServerError::WeakToken(token.chars().count()));
     }
-    Ok((server, ArrayOwner(served)))
+    let failed = |e: std::io::Error| ServerError::Bind { place: addr.to_string(), cause: e.to_string() };
+    // The socket is made by tokio for SO_REUSEADDR: a port in TIME_WAIT is free.
+    let socket = match addr {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let socket = socket.map_err(failed)?;
+    socket.set_reuseaddr(true).map_err(failed)?;
+    socket.bind(addr).map_err(failed)?;
+    Ok((socket.listen(TCP_BACKLOG).map_err(failed)?, token.into()))
+}
+
+impl Bound {
+    /// Serves the API on the current tokio runtime until [`Server::stop`].
+    pub fn serve(self, array: Array, store: Store) -> (Server, ArrayOwner) {
+        let served = Arc::new(Served { array: Mutex::new(array), store, started: Instant::now() });
+        let routes = Router::new()
+            .route("/v1/status", get(status))
+            .route("/v1/change", post(apply))
+            .route("/metrics", get(metrics))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .with_state(served.clone());
+        let mut server = Server { stop: vec![], socket: self.socket };
+        let stopped = server.stop_signal();
+        let follower = served.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = follow(&follower) => {}
+                () = stopped => {}
+            }
+        });
+        let app = routes.clone();
+        let (stopped, unix) = (server.stop_signal(), self.unix);
+        tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
+        if let Some((tcp, token)) = self.tcp {
+            let guarded = routes.layer(middleware::from_fn_with_state(token, require_token));
+            let stopped = server.stop_signal();
+            tokio::spawn(async move { axum::serve(tcp, guarded).with_graceful_shutdown(stopped).await });
+        }
+        (server, ArrayOwner(served))
+    }
 }
 
 /// Keeps the declaration as the array stands: what a spare or a group that leaves has changed by itself is kept, too.
@@ -127,6 +162,21 @@ async fn follow(served: &Served) {
 pub struct ArrayOwner(Arc<Served>);
 
 impl ArrayOwner {
+    /// Applies a declaration that is read anew, and keeps it. An error of reading or checking changes nothing.
+    pub async fn apply_again(
+        &self,
+        read: impl FnOnce(&Store) -> Result<array::Config, String>,
+    ) -> Result<Vec<String>, String> {
+        let mut array = self.0.array.lock().await;
+        let mut config = read(&self.0.store)?;
+        if config.id == array::config::ArrayId::default() {
+            config.id = array.config().id;
+        }
+        let done = array.apply(config).await.map_err(|e| e.to_string())?;
+        self.0.store.save(array.config()).map_err(|e| e.to_string())?;
+        Ok(done)
+    }
+
     /// Stops the array in order.
     pub async fn stop_array(&self) -> Result<(), array::ControlError> {
         self.0.array.lock().await.stop().await
@@ -139,7 +189,7 @@ impl Server {
         for stop in self.stop {
             let _ = stop.send(());
         }
-        let _ = std::fs::remove_file(&self.socket);
+        drop(self.socket);
     }
 
     fn stop_signal(&mut self) -> impl Future<Output = ()> + Send + 'static {

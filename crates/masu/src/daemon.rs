@@ -1,15 +1,23 @@
 //! `masu serve`: the array as a daemon.
 
+mod controllers;
+mod signals;
+mod supervision;
+
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
 
-use admin::{Declaration, ServerOptions, Store, format_bytes};
+use admin::{ArrayOwner, Declaration, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
 use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
-use array::{Array, ControlError, ControllerHandle, DriveSpec};
+use array::{Array, ControlError, DriveSpec};
 use clap::Args;
 
+use self::controllers::Controllers;
+use self::signals::{Asked, Signals};
 use crate::declared::laid_over;
 use crate::held::wait_until_free;
 use crate::manage::socket_in;
@@ -18,7 +26,8 @@ use crate::manage::socket_in;
 ///
 /// With no configuration: one pool on a file under the data directory, nothing mapped to anybody. Volumes and hosts are
 /// then made with `masu volume` and `masu host`, and kept. A declared array (--config) is applied idempotently: what is
-/// declared is made, what is there and not declared stays.
+/// declared is made, what is there and not declared stays. SIGHUP has the declaration read and applied again; SIGTERM and
+/// SIGINT stop the array in order. Under systemd: packaging/systemd/masu.service, and docs/operation.md.
 #[derive(Args)]
 pub(crate) struct Serve {
     /// Where the array keeps its state, and file drives with relative names
@@ -44,6 +53,8 @@ pub(crate) struct Serve {
     api_token: Option<String>,
 }
 
+/// How long a start that is told to stop may take to its end.
+const OPEN_GRACE: Duration = Duration::from_secs(20);
 /// What of the file system the embedded default takes, so that the system beside it can breathe.
 const DEFAULT_DRIVE_SHARE_PERCENT: u64 = 90;
 /// The smallest embedded array that is worth starting.
@@ -57,63 +68,92 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    supervision::end_on_panic();
     // A thousand sessions need more files than a process is given by default.
     world_real::raise_open_files_max();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(start_and_serve(serve))
+}
+
+/// The whole life of the daemon. Whatever part of the start fails, what had begun is stopped in order.
+async fn start_and_serve(serve: &Serve) -> Result<()> {
+    let mut signals = Signals::heed()?;
     let store = Store::open(&serve.data)?;
+    // First what costs nothing and fails for a reason that the operator can mend: no host is served without administration.
+    let socket = socket_in(store.dir());
+    let tcp = serve.api.zip(serve.api_token.clone());
+    let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp })?;
     let mut config = declared(serve, &store)?;
     if config.id == ArrayId::default() {
         config.id = ArrayId(random()?);
     }
     config.check()?;
     wait_until_free(&config)?;
-    let mut handles = Vec::new();
-    let mut threads = Vec::new();
-    for index in 0..config.controllers {
-        let (handle, mailbox) = ControllerHandle::new(index);
-        let cpu = serve.pin_first.map(|first| first + index);
-        // Secrets (CHAP challenges, copy tokens) come from the world's random streams: the seed must not be guessed.
-        let options = world_real::Options {
-            cpu,
-            seed: u64::from_le_bytes(random()?),
-            ..world_real::Options::default()
-        };
-        handles.push(handle);
-        threads.push((index, options, mailbox));
+    if store.load()?.is_none() {
+        // Labels will say whose drives they are: an array whose first start fails is the same array at the next one.
+        store.save(&Config { id: config.id, ..Config::empty(&config.target) })?;
     }
-    let threads: Vec<_> = threads
-        .into_iter()
-        .map(|(index, options, mailbox)| {
-            let all = handles.clone();
-            world_real::start(&format!("controller-{index}"), options, move |world| {
-                array::run_controller(world, index, mailbox, all)
-            })
-        })
-        .collect::<Result<_, _>>()
-        .context("a controller cannot start")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let served = runtime.block_on(run_until_signal(serve, config, store, handles));
-    for thread in threads {
-        match thread.join() {
-            Ok(ended) => ended?,
-            Err(_) => bail!("a controller has panicked: see the log above"),
-        }
+    let (events, _kept) = array::event_channel();
+    let mut controllers = Controllers::start(config.controllers, serve.pin_first, &events)?;
+    supervision::watch_controllers()?;
+    let mut array = Array::new(controllers.handles.clone(), &config.target);
+    let begun = begin(serve, &mut array, config, &store, (&mut controllers, &mut signals)).await;
+    if let Ok(Begun::Serves) = begun {
+        tracing::info!("administered at {}", socket.display());
+        let (server, owner) = bound.serve(array, store);
+        supervision::ready();
+        let outcome = serve_until_told(serve, &owner, &mut controllers, &mut signals).await;
+        supervision::stopping();
+        tracing::info!("stopping: hosts are told, data is made durable");
+        server.stop();
+        return ended(outcome, owner.stop_array().await, controllers);
     }
-    served
+    supervision::stopping();
+    let stopped = array.stop().await;
+    ended(begun.map(drop), stopped, controllers)
 }
 
-async fn run_until_signal(
+/// The outcome of it all: of several errors the one that the others follow from.
+fn ended(outcome: Result<()>, stopped: Result<(), ControlError>, controllers: Controllers) -> Result<()> {
+    let joined = controllers.join();
+    joined.and(outcome).and(stopped.map_err(Into::into))?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// How a start ended that did not fail.
+enum Begun {
+    Serves,
+    /// It was told to stop before.
+    Stopped,
+}
+
+/// Makes the declaration so. A signal to stop is heeded meanwhile: what is being opened is opened to its end first, unless that takes
+/// too long.
+async fn begin(
     serve: &Serve,
+    array: &mut Array,
     config: Config,
-    store: Store,
-    handles: Vec<ControllerHandle>,
-) -> Result<()> {
-    let mut array = Array::new(handles, &config.target);
-    match array.apply(config).await {
-        Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
-        Err(error) => {
-            let _ = array.stop().await;
-            return Err(anyhow::anyhow!("{}{error}", declared_at(serve, &error)));
+    store: &Store,
+    (controllers, signals): (&mut Controllers, &mut Signals),
+) -> Result<Begun> {
+    let applied = {
+        let mut applying = pin!(array.apply(config));
+        tokio::select! {
+            applied = &mut applying => Some(applied),
+            index = controllers.one_ended() => bail!("controller {index} has ended"),
+            () = signals.stop() => {
+                tracing::info!("stopping: what is being opened is opened first");
+                // Its outcome is no matter any more.
+                let _ = tokio::time::timeout(OPEN_GRACE, applying).await;
+                None
+            }
         }
+    };
+    match applied {
+        None => return Ok(Begun::Stopped),
+        Some(Ok(done)) => done.iter().for_each(|line| tracing::info!("{line}")),
+        Some(Err(error)) => bail!("{}{error}", declared_at(serve, &error)),
     }
     store.save(array.config())?;
     let parts = array.status().await?;
@@ -127,16 +167,42 @@ async fn run_until_signal(
     for port in parts.iter().flat_map(|part| &part.ports) {
         tracing::info!("serving {} at {}", array.config().target, port.listen);
     }
-    let socket = socket_in(store.dir());
-    let tcp = serve.api.zip(serve.api_token.clone());
-    tracing::info!("administered at {}", socket.display());
-    let (server, owner) = admin::serve(ServerOptions { socket, tcp }, array, store).await?;
-    stop_signal().await?;
-    tracing::info!("stopping: hosts are told, data is made durable");
-    server.stop();
-    owner.stop_array().await?;
-    tracing::info!("stopped");
-    Ok(())
+    Ok(Begun::Serves)
+}
+
+/// Returns when the array is to stop: in order when it was told to, with an error when a part of it has ended.
+async fn serve_until_told(
+    serve: &Serve,
+    owner: &ArrayOwner,
+    controllers: &mut Controllers,
+    signals: &mut Signals,
+) -> Result<()> {
+    loop {
+        tokio::select! {
+            index = controllers.one_ended() => bail!("controller {index} has ended"),
+            asked = signals.next() => match asked {
+                Asked::Stop => return Ok(()),
+                Asked::Reload => {
+                    supervision::reloading();
+                    reload(serve, owner).await;
+                    supervision::ready();
+                }
+            },
+        }
+    }
+}
+
+/// Reads the declaration again and makes it so, as a start does. What is wrong with it is said, and nothing changes.
+async fn reload(serve: &Serve, owner: &ArrayOwner) {
+    let Some(path) = &serve.config else {
+        tracing::info!("SIGHUP: nothing is read again: the array was started without --config");
+        return;
+    };
+    match owner.apply_again(|store| declared(serve, store).map_err(|e| format!("{e:#}"))).await {
+        Ok(done) if done.is_empty() => tracing::info!("SIGHUP: {}: nothing has changed", path.display()),
+        Ok(done) => done.iter().for_each(|line| tracing::info!("SIGHUP: {line}")),
+        Err(error) => tracing::error!("SIGHUP: {error}: the declaration before it stays in force"),
+    }
 }
 
 /// Where what failed is declared, in front of the error.
@@ -156,17 +222,6 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-async fn stop_signal() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
 /// What is kept, with what is declared laid over it; the embedded default when there is neither.
 fn declared(serve: &Serve, store: &Store) -> Result<Config> {
     let kept = store.load()?;
@@ -178,6 +233,10 @@ fn declared(serve: &Serve, store: &Store) -> Result<Config> {
         });
     }
     match kept {
+        // No start has got as far as its first drive.
+        Some(kept) if kept.drives.is_empty() && kept.portals.is_empty() => {
+            Ok(Config { id: kept.id, ..embedded_default(serve, store.dir())? })
+        }
         Some(mut kept) => {
             kept.controllers = serve.controllers.unwrap_or(kept.controllers);
             Ok(kept)

@@ -68,6 +68,11 @@ impl Running {
         self.dir.path().join("data")
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn url(&self, lun: u16) -> String {
         format!("iscsi://127.0.0.1:{}/{TARGET}/{lun}", self.port)
     }

@@ -1,0 +1,197 @@
+//! How the daemon starts, heeds signals, and ends.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests run a daemon, and wait for it in the system's time"
+)]
+
+#[expect(dead_code, reason = "other tests use the rest of it")]
+mod running;
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use running::{Running, free_port};
+use rustix::fs::{FlockOperation, flock};
+
+const WAIT: Duration = Duration::from_secs(20);
+const DRIVES: &str = "[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"64MiB\"\n\
+    [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n\
+    [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\npage = \"1MiB\"\n";
+
+fn until(what: &str, mut ready: impl FnMut() -> bool) {
+    let end = Instant::now() + WAIT;
+    while !ready() {
+        assert!(Instant::now() < end, "{what} does not come");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn tell(process: u32, signal: &str) {
+    let told = Command::new("kill").args([signal, &process.to_string()]).status().expect("kill runs");
+    assert!(told.success());
+}
+
+/// A daemon that is not expected to serve.
+struct Start(Child);
+
+impl Start {
+    fn new(data: &Path, port: u16, args: &[&str]) -> Start {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+        let listen = format!("127.0.0.1:{port}");
+        command.arg("serve").arg("--data").arg(data).args(["--listen", &listen]).args(args);
+        Start(command.stderr(Stdio::piped()).spawn().expect("masu runs"))
+    }
+
+    /// Waits for its end: how it ended, and what it said.
+    fn ended(mut self) -> (ExitStatus, String) {
+        until("its end", || self.0.try_wait().expect("wait").is_some());
+        let mut said = String::new();
+        self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        (self.0.wait().expect("it ended"), said)
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A start that must fail: it says `what`, exits with 2, and no host was served meanwhile.
+fn check_refused(args: &[&str], what: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let (status, said) = Start::new(&data, free_port(), args).ended();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains(what), "{said:?} does not say {what:?}");
+    assert!(!said.contains("serving"), "hosts were served: {said}");
+    let left: Vec<_> = std::fs::read_dir(&data).expect("the directory").flatten().collect();
+    assert!(left.is_empty(), "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn a_start_whose_api_cannot_be_served_says_so_and_serves_nobody() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("its address").to_string();
+    check_refused(&["--api", &addr, "--api-token", "0123456789abcdef"], "cannot serve the API");
+    check_refused(&["--api", "127.0.0.1:0", "--api-token", "short"], "invalid --api-token");
+    check_refused(&["--api", "192.0.2.1:80", "--api-token", "0123456789abcdef"], "192.0.2.1:80");
+}
+
+#[test]
+fn a_start_whose_port_is_taken_says_so_and_ends_in_order() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let dir = tempfile::tempdir().expect("a directory");
+    let port = taken.local_addr().expect("its address").port();
+    let (status, said) = Start::new(&dir.path().join("data"), port, &[]).ended();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("127.0.0.1:{port}")), "{said}");
+    assert!(!dir.path().join("data/api.sock").exists());
+    // What had begun was closed: the same directory serves at once.
+    drop(taken);
+    let again = Start::new(&dir.path().join("data"), port, &[]);
+    until("the array", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    tell(again.0.id(), "-TERM");
+    assert!(again.ended().0.success());
+}
+
+#[test]
+fn a_signal_to_stop_is_heeded_during_the_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).expect("the data directory");
+    // A drive that another process holds: the start waits for it for 5 s.
+    let held = std::fs::File::create(data.join("drive0.img")).expect("a file");
+    held.set_len(256 << 20).expect("its size");
+    flock(&held, FlockOperation::LockExclusive).expect("locked");
+    let declaration = dir.path().join("array.toml");
+    let text = "target = \"iqn.2026-11.net.example:array\"\n\
+        [[drive]]\nname = \"d0\"\nfile = \"drive0.img\"\nsize = \"256MiB\"\n";
+    std::fs::write(&declaration, text).expect("a declaration");
+    let start = Start::new(&data, 0, &["--config", declaration.to_str().expect("text")]);
+    until("the start", || data.join("api.sock").exists());
+    tell(start.0.id(), "-TERM");
+    drop(held);
+    let (status, said) = start.ended();
+    assert!(status.success(), "{status}: {said}");
+    assert!(said.contains("stopped") && !said.contains("administered"), "{said}");
+    assert!(!data.join("api.sock").exists());
+}
+
+#[test]
+fn sighup_reads_the_declaration_again() {
+    let running = Running::start(DRIVES);
+    let declaration = running.data().with_file_name("array.toml");
+    let before = std::fs::read_to_string(&declaration).expect("the declaration");
+    let lists = |name: &str| running.ok(&["volume", "list"]).contains(name);
+    let volume = |name: &str| format!("\n[[volume]]\nname = \"{name}\"\npool = \"p0\"\nsize = \"8MiB\"\n");
+    // Without a change it is no harm.
+    tell(running.id(), "-HUP");
+    std::fs::write(&declaration, before.clone() + &volume("fresh")).expect("write");
+    tell(running.id(), "-HUP");
+    until("the new volume", || lists("fresh"));
+    // One that is wrong changes nothing, and the array goes on; the next one counts.
+    std::fs::write(&declaration, before.clone() + &volume("wrong") + "[[volum]]\n").expect("write");
+    tell(running.id(), "-HUP");
+    std::fs::write(&declaration, before + &volume("later")).expect("write");
+    until("the later volume", || {
+        tell(running.id(), "-HUP");
+        sleep(Duration::from_millis(100));
+        lists("later")
+    });
+    assert!(!lists("wrong") && lists("fresh"));
+}
+
+#[test]
+fn sighup_without_a_declaration_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, port) = (dir.path().join("data"), free_port());
+    let start = Start::new(&data, port, &[]);
+    until("the array", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    tell(start.0.id(), "-HUP");
+    assert!(running::masu(&data, &["status"]).status.success());
+    tell(start.0.id(), "-TERM");
+    let (status, said) = start.ended();
+    assert!(status.success() && said.contains("started without --config"), "{status}: {said}");
+}
+
+#[test]
+fn the_service_manager_is_told_of_every_state() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(WAIT)).expect("a limit");
+    let hear = |what: &str| {
+        let mut buf = [0; 512];
+        loop {
+            let len = manager.recv(&mut buf).unwrap_or_else(|e| panic!("{what} does not come: {e}"));
+            let said = String::from_utf8_lossy(&buf[..len]).into_owned();
+            if said.lines().any(|line| line.starts_with(what)) {
+                return said;
+            }
+        }
+    };
+    let port = free_port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    command.arg("serve").arg("--data").arg(dir.path().join("data"));
+    command.args(["--listen", &format!("127.0.0.1:{port}")]).env("NOTIFY_SOCKET", &path);
+    let start = Start(command.stderr(Stdio::piped()).spawn().expect("masu runs"));
+    hear("READY=1");
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok(), "ready is when hosts are served");
+    hear("WATCHDOG=1");
+    tell(start.0.id(), "-HUP");
+    // Type=notify-reload asks for the time.
+    assert!(hear("RELOADING=1").contains("MONOTONIC_USEC="));
+    hear("READY=1");
+    tell(start.0.id(), "-TERM");
+    hear("STOPPING=1");
+    assert!(start.ended().0.success());
+}
