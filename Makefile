@@ -66,6 +66,7 @@ check: tools web/dist/report.html ## format, lints, the repository's own rules
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked -- --deny warnings
 	@$(STEP) "tidy" cargo xtask tidy
 	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
+	@$(STEP) "systemd unit" judges/systemd.sh
 
 .PHONY: unit
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer

@@ -99,7 +99,7 @@ impl Running {
 
     /// Asks it to stop, and waits.
     pub(crate) fn stop(&mut self) {
-        let pid = self.process.id().to_string();
+        let pid = self.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
         let status = self.process.wait().expect("it ends");
         assert!(status.success(), "{status}: {}", self.log());
