@@ -534,7 +534,9 @@ impl Drive {
         let mut drive = Drive { name: d.name.clone(), file: None, device: None, memory: false, size: None };
         match &d.spec {
             // No declaration has a drive that is an image file.
-            DriveSpec::Image { path, .. } => drive.file = Some(path.clone()),
+            DriveSpec::Image { path, .. } | DriveSpec::ImageWithin { path, .. } => {
+                drive.file = Some(path.clone())
+            }
             DriveSpec::File { path, create_len_bytes } => {
                 drive.file = Some(path.clone());
                 drive.size = create_len_bytes.map(Size);

@@ -212,6 +212,7 @@ impl ImageConfig {
             DriveSpec::Image { path, .. } | DriveSpec::File { path, .. } | DriveSpec::Device { path } => {
                 path.clone()
             }
+            DriveSpec::ImageWithin { folder, path } => folder.join(path),
             DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => PathBuf::from(name),
         }
     }

@@ -44,6 +44,7 @@ fn becomes_free(spec: &DriveSpec, until: Instant) -> bool {
 fn is_held(spec: &DriveSpec) -> bool {
     match spec {
         DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } => file_is_held(path),
+        DriveSpec::ImageWithin { folder, path } => file_is_held(&folder.join(path)),
         DriveSpec::Device { path } => {
             open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_err_and(|e| e == Errno::BUSY)
         }

@@ -30,6 +30,7 @@ pub fn write_through(map: &mut dyn Map, at: u64, len: u64, out: &mut Vec<FileIo>
             Step::Write { part, at, bytes } if wanted(*part) => {
                 Some(FileIo { part: *part, at: *at, len: bytes.len() as u64 })
             }
+            Step::Zero { part, at, len } if wanted(*part) => Some(FileIo { part: *part, at: *at, len: *len }),
             _ => None,
         })
     };

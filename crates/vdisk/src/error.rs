@@ -34,6 +34,12 @@ pub enum VdiskError {
         /// What, and what to do.
         what: String,
     },
+    /// A change of the metadata failed: from then on the image is only read.
+    #[error("read only since a change of its metadata failed: {cause}")]
+    Poisoned {
+        /// The first failure.
+        cause: String,
+    },
     /// The image is opened for reading only.
     #[error("the image is open for reading only")]
     ReadOnly,
@@ -76,6 +82,7 @@ impl From<VdiskError> for BlockError {
             VdiskError::Drive(DriveError::NoRoom { drive, .. }) => BlockError::NoSpace { pool: drive },
             VdiskError::Drive(error) => error.into(),
             VdiskError::NoRoom { cause } => BlockError::NoSpace { pool: cause },
+            VdiskError::Poisoned { cause } => BlockError::Poisoned { component: "the image".into(), cause },
             VdiskError::Damaged { place, cause } => BlockError::Corrupt { place, cause },
             error => BlockError::Failed { cause: error.to_string() },
         }

@@ -73,6 +73,15 @@ pub enum Step {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// Zeros, whole sectors.
+    Zero {
+        /// What they are.
+        part: Part,
+        /// First byte in the file.
+        at: u64,
+        /// Bytes.
+        len: u64,
+    },
 }
 
 /// A write to the file of an image, as a model counts it.

@@ -44,7 +44,10 @@ pub mod vhdx;
 pub use count::write_through;
 pub use error::VdiskError;
 pub use extent::{Extent, Extents, FileIo, Part, Source, Step};
-pub use image::{Access, Compacted, Findings, Format, Image, ParentLink, copy, open_file};
+pub use image::{
+    Access, Chain, Compacted, FileFormat, Findings, Format, Image, ParentLink, Probed, copy, open_chain,
+    open_file, probe,
+};
 pub use import::{AnyDisk, Qcow2, Vmdk};
 pub use map::{Grant, Map, Move, Wait};
 pub use vhd::FixedMap;

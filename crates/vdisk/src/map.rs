@@ -69,6 +69,10 @@ pub trait Map {
     fn sector_bytes(&self) -> u32;
     /// The unit in which space is taken from the file; `None` where all of it is.
     fn block_bytes(&self) -> Option<u64>;
+    /// How long the file must be before [`Map::begin`] is written.
+    fn begin_len(&self) -> u64 {
+        0
+    }
     /// What is written before anything else of the image is: once after it was opened for writing.
     fn begin(&mut self) -> Result<Vec<Step>, VdiskError> {
         Ok(Vec::new())
@@ -90,6 +94,8 @@ pub trait Map {
     fn load(&mut self, at: u64, bytes: &[u8]) -> Result<(), VdiskError>;
     /// A place for a block.
     fn reserve(&mut self, block: u64) -> Result<Grant, VdiskError>;
+    /// There was no room for the block: the place is as it was before it was reserved. It is the one that was reserved last.
+    fn give_back(&mut self, grant: Grant);
     /// The place is zeros now, and the block's.
     fn place(&mut self, grant: Grant);
     /// How much has gathered since the last commit, in writes; 0: nothing.

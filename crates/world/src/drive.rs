@@ -71,6 +71,13 @@ pub enum DriveSpec {
         /// What is done with it.
         access: ImageAccess,
     },
+    /// The same, to be read, beneath a directory: neither `..` nor a symbolic link in `path` leads out of it.
+    ImageWithin {
+        /// The directory; empty: the current one.
+        folder: PathBuf,
+        /// The file, from there.
+        path: PathBuf,
+    },
     /// A block device, opened O_DIRECT and exclusively.
     Device {
         /// The device node.
@@ -97,6 +104,7 @@ impl DriveSpec {
             DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } | DriveSpec::Device { path } => {
                 path.display().to_string()
             }
+            DriveSpec::ImageWithin { folder, path } => folder.join(path).display().to_string(),
             DriveSpec::Memory { name, .. } | DriveSpec::Modelled { name } => name.clone(),
         }
     }

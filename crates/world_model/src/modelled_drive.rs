@@ -100,7 +100,10 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
             // A power of its own: it dies with the process, and what it does is no persistence point.
             Rc::new(Shared::new(name, MEMORY_NUMBER, spec.with_cache_bytes(0), Rc::default()))
         }
-        DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } | DriveSpec::Device { path } => {
+        DriveSpec::File { path, .. }
+        | DriveSpec::Image { path, .. }
+        | DriveSpec::ImageWithin { path, .. }
+        | DriveSpec::Device { path } => {
             return refuse(path.display().to_string(), "the model world has no files and devices");
         }
     };

@@ -2,10 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock};
+use rustix::io::Errno;
 use world::{DriveInfo, ImageAccess, OpenError};
 
 use crate::file_drive::{IMAGE_BLOCK_BYTES, OpenMedium, Zeroing};
@@ -15,16 +17,61 @@ use crate::presence::Presence;
 /// Opens (or makes) an image file as a drive whose length may change.
 pub(crate) fn open(path: &Path, access: ImageAccess) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
-    let file = options(access, 0).open(path).map_err(|e| match e.kind() {
+    if access != ImageAccess::Create {
+        // A pipe would wait for its other end, and a device may act: what it is, is asked without opening it.
+        let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let found = found.map_err(|e| refuse(&opening, &e.into(), access))?;
+        check_regular(&opening, &found)?;
+    }
+    // Between the two it may have been replaced: a pipe does not block this one either, and is seen below.
+    let file = options(access, libc::O_NONBLOCK).open(path).map_err(|e| refuse(&opening, &e, access))?;
+    check_regular(&opening, &file)?;
+    opened(&opening, file, access)
+}
+
+/// Opens an image file beneath a directory to be read.
+pub(crate) fn open_within(folder: &Path, path: &Path) -> Result<OpenMedium, OpenError> {
+    let shown = folder.join(path);
+    let opening = Opening { path: &shown };
+    let access = ImageAccess::Read;
+    let refused = |e: Errno| match e {
+        Errno::XDEV => opening.refuse("it leads out of the directory in which it was looked for"),
+        e => refuse(&opening, &e.into(), access),
+    };
+    let start = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let start = rustix::fs::open(start, flags, Mode::empty()).map_err(refused)?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let beneath = |flags: OFlags| {
+        rustix::fs::openat2(&start, path, flags | OFlags::CLOEXEC, Mode::empty(), within).map_err(refused)
+    };
+    check_regular(&opening, beneath(OFlags::PATH)?)?;
+    let file = File::from(beneath(OFlags::RDONLY | OFlags::NONBLOCK)?);
+    check_regular(&opening, &file)?;
+    opened(&opening, file, access)
+}
+
+fn refuse(opening: &Opening, e: &io::Error, access: ImageAccess) -> OpenError {
+    match e.kind() {
         io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
         io::ErrorKind::NotFound => opening.refuse("no such file"),
         io::ErrorKind::AlreadyExists => opening.refuse("it exists already: remove it first"),
-        _ => open_error(&opening, &e),
-    })?;
-    let facts = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?;
-    if !facts.is_file() {
-        return Err(opening.refuse("it is not a regular file"));
+        _ => open_error(opening, e),
     }
+}
+
+fn check_regular(opening: &Opening, file: impl AsFd) -> Result<(), OpenError> {
+    let facts = rustix::fs::fstat(file).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
+    match FileType::from_raw_mode(facts.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(opening.refuse("it is a directory: name a file in it")),
+        _ => Err(opening.refuse("it is not a regular file")),
+    }
+}
+
+/// The drive of a regular file.
+fn opened(opening: &Opening, file: File, access: ImageAccess) -> Result<OpenMedium, OpenError> {
+    let path = opening.path;
     let lock = match access {
         ImageAccess::Read => FlockOperation::NonBlockingLockShared,
         ImageAccess::Write | ImageAccess::Create => FlockOperation::NonBlockingLockExclusive,
@@ -35,8 +82,8 @@ pub(crate) fn open(path: &Path, access: ImageAccess) -> Result<OpenMedium, OpenE
         let folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
         folder.map_err(|e| opening.refuse_io("its directory cannot be written", &e))?;
     }
-    let len = facts.len();
-    let (file, memory_align) = directly(&opening, file, access, len)?;
+    let len = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.len();
+    let (file, memory_align) = directly(opening, file, access, len)?;
     let block = IMAGE_BLOCK_BYTES as u64;
     let punches = access != ImageAccess::Read && punches_holes(&file, len);
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

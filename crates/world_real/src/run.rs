@@ -191,6 +191,10 @@ impl WorldBackend for RealWorld {
                 let (path, access) = (path.clone(), *access);
                 self.open_aside(spec, move || image_open::open(&path, access))
             }
+            DriveSpec::ImageWithin { folder, path } => {
+                let (folder, path) = (folder.clone(), path.clone());
+                self.open_aside(spec, move || image_open::open_within(&folder, &path))
+            }
             DriveSpec::Device { path } => {
                 let path = path.clone();
                 self.open_aside(spec, move || file_open::open_device(&path))

@@ -147,9 +147,10 @@ async fn open_drives(world: &World, config: &Config, examination: &mut Examinati
                 examination.harmless(format!("drive {}", declared.name), text);
                 continue;
             }
-            spec @ (DriveSpec::Device { .. } | DriveSpec::Modelled { .. } | DriveSpec::Image { .. }) => {
-                spec.clone()
-            }
+            spec @ (DriveSpec::Device { .. }
+            | DriveSpec::Modelled { .. }
+            | DriveSpec::Image { .. }
+            | DriveSpec::ImageWithin { .. }) => spec.clone(),
         };
         match world.open_drive(&spec).await {
             Ok(below) => {

@@ -1,10 +1,10 @@
 //! A chain of images: each differencing one finds its parent by the paths that it has of it.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use world::{DriveSpec, ImageAccess, World};
 
-use super::{Access, Image};
+use super::{Access, FileFormat, Image};
 use crate::VdiskError;
 
 /// Parents above each other at most: more is a loop, or nobody's wish.
@@ -28,16 +28,14 @@ impl ParentLink {
         let mut list: Vec<PathBuf> = Vec::new();
         for path in self.paths.iter().chain([&self.name]).filter(|path| !path.is_empty()) {
             let path = path.replace('\\', "/");
-            let path = path.strip_prefix("./").unwrap_or(&path);
-            list.push(folder.join(path));
+            list.push(plain(&folder.join(&path)));
             // A path of another system: its last part beside the child.
-            list.extend(
-                path.rsplit('/').next().filter(|last| !last.is_empty()).map(|last| folder.join(last)),
-            );
+            let last = path.rsplit('/').next().filter(|last| !last.is_empty());
+            list.extend(last.map(|last| plain(&folder.join(last))));
         }
         let mut seen = Vec::new();
         list.retain(|path| {
-            path != child && !seen.contains(path) && {
+            *path != plain(child) && !seen.contains(path) && {
                 seen.push(path.clone());
                 true
             }
@@ -46,50 +44,115 @@ impl ParentLink {
     }
 }
 
-/// Opens the image file at `path` with all its parents, which are only read.
-pub async fn open_file(world: &World, path: &Path, access: Access) -> Result<Image, VdiskError> {
-    let image = open_one(world, path, access).await?;
-    let (mut child, mut child_path) = (image.clone(), path.to_owned());
-    for depth in 0.. {
-        let Some(link) = child.parent_link().cloned() else { break };
-        if depth == CHAIN_MAX {
-            let cause = format!("more than {CHAIN_MAX} images lie above each other");
-            return Err(VdiskError::Parent { name: link.name, cause });
+/// The path without `.` and, as far as it goes, without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(plain.components().next_back(), Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            part => plain.push(part),
         }
-        (child, child_path) = open_parent(world, &child, &link, &child_path).await?;
+    }
+    plain
+}
+
+/// An image with its parents, and where they may lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<'a> {
+    /// The image.
+    pub path: &'a Path,
+    /// What is done with it.
+    pub access: Access,
+    /// What kind of file it is. None: what it looks like, beyond dispute; only for a file that no guest wrote.
+    pub format: Option<FileFormat>,
+    /// Directories in which parents may lie, beside that of the image.
+    pub parents_in: &'a [PathBuf],
+}
+
+impl Chain<'_> {
+    /// What is opened for a parent at this path: from a directory in which it may lie, and from nowhere else.
+    fn spec(&self, path: &Path) -> Result<DriveSpec, VdiskError> {
+        let own = self.path.parent().unwrap_or(Path::new(""));
+        for folder in [own].into_iter().chain(self.parents_in.iter().map(PathBuf::as_path)) {
+            let folder = plain(folder);
+            // Of a relative folder all that is relative and does not leave it.
+            let inside = match folder.as_os_str().is_empty() {
+                true => path.is_relative().then_some(path),
+                false => path.strip_prefix(&folder).ok(),
+            };
+            let is_beneath =
+                |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+            if let Some(inside) = inside.filter(is_beneath) {
+                return Ok(DriveSpec::ImageWithin { folder, path: inside.to_owned() });
+            }
+        }
+        let what = "it lies in another directory than the image: parents are opened from there only if that directory is declared (parents_in)";
+        Err(VdiskError::refused(format!("{}: {what}", path.display())))
+    }
+}
+
+/// Opens the image file at `path` with all its parents, which are only read, and lie in the same directory.
+pub async fn open_file(world: &World, path: &Path, access: Access) -> Result<Image, VdiskError> {
+    open_chain(world, &Chain { path, access, format: None, parents_in: &[] }).await
+}
+
+/// Opens an image with all its parents, which are only read.
+pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, VdiskError> {
+    let access = match chain.access {
+        Access::Read => ImageAccess::Read,
+        Access::Write => ImageAccess::Write,
+    };
+    let spec = DriveSpec::Image { path: chain.path.to_owned(), access };
+    let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+    let image = match chain.format {
+        Some(format) => Image::open_as(world, drive, chain.access, format).await?,
+        None => Image::open(world, drive, chain.access).await?,
+    };
+    let (mut child, mut child_path) = (image.clone(), chain.path.to_owned());
+    let mut ids = vec![image.id()];
+    while let Some(link) = child.parent_link().cloned() {
+        let failed = |cause: String| VdiskError::Parent { name: link.name.clone(), cause };
+        if ids.len() > CHAIN_MAX {
+            return Err(failed(format!("more than {CHAIN_MAX} images lie above each other")));
+        }
+        (child, child_path) = open_parent(world, chain, &child, &link, &child_path).await?;
+        if ids.contains(&child.id()) {
+            return Err(failed(format!("{} is in the chain already", child_path.display())));
+        }
+        ids.push(child.id());
     }
     Ok(image)
 }
 
 async fn open_parent(
     world: &World,
+    chain: &Chain<'_>,
     child: &Image,
     link: &ParentLink,
     child_path: &Path,
 ) -> Result<(Image, PathBuf), VdiskError> {
-    let mut cause = "the image names no path of it".to_owned();
+    let mut causes = Vec::new();
     for path in link.candidates(child_path) {
-        let attached = match open_one(world, &path, Access::Read).await {
+        let attached = match open_at(world, chain, child, &path).await {
             Ok(parent) => child.attach(parent.clone()).map(|()| parent),
             Err(error) => Err(error),
         };
         match attached {
             Ok(parent) => return Ok((parent, path)),
-            Err(VdiskError::Parent { cause: found, .. }) => cause = format!("{}: {found}", path.display()),
-            Err(error) => cause = error.to_string(),
+            Err(VdiskError::Parent { cause, .. }) => causes.push(format!("{}: {cause}", path.display())),
+            Err(error) => causes.push(error.to_string()),
         }
     }
+    let cause = if causes.is_empty() { "the image names no path of it".into() } else { causes.join("; ") };
     Err(VdiskError::Parent { name: link.name.clone(), cause })
 }
 
-async fn open_one(world: &World, path: &Path, access: Access) -> Result<Image, VdiskError> {
-    let image_access = match access {
-        Access::Read => ImageAccess::Read,
-        Access::Write => ImageAccess::Write,
-    };
-    let spec = DriveSpec::Image { path: path.to_owned(), access: image_access };
-    let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
-    Image::open(world, drive, access).await
+async fn open_at(world: &World, chain: &Chain<'_>, child: &Image, path: &Path) -> Result<Image, VdiskError> {
+    let drive = world.open_drive(&chain.spec(path)?).await.map_err(|e| VdiskError::refused(e.to_string()))?;
+    child.open_parent(world, drive).await
 }
 
 #[cfg(test)]
@@ -106,5 +169,26 @@ mod tests {
         let found = link.candidates(Path::new("/images/child.vhd"));
         let expected = ["/images/base.vhd", "/images/C:/disks/base.vhd", "/srv/base.vhd"];
         assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_parent_is_opened_from_the_directory_of_the_image_or_from_one_that_is_declared() {
+        let check = |image: &str, parents_in: &[&str], parent: &str, expected: Option<(&str, &str)>| {
+            let parents_in: Vec<PathBuf> = parents_in.iter().map(PathBuf::from).collect();
+            let path = Path::new(image);
+            let chain = Chain { path, access: Access::Read, format: None, parents_in: &parents_in };
+            let spec = chain.spec(&plain(Path::new(parent))).ok();
+            let expected = expected
+                .map(|(folder, path)| DriveSpec::ImageWithin { folder: folder.into(), path: path.into() });
+            assert_eq!(spec, expected, "{parent} of {image}");
+        };
+        check("/images/child.vhd", &[], "/images/a/base.vhd", Some(("/images", "a/base.vhd")));
+        check("/images/child.vhd", &[], "/images/../etc/shadow", None);
+        check("/images/child.vhd", &[], "/imagesx/base.vhd", None);
+        check("/images/child.vhd", &["/golden/"], "/golden/./base.vhd", Some(("/golden", "base.vhd")));
+        check("/images/child.vhd", &["/golden"], "/golden/../etc/shadow", None);
+        check("child.vhd", &[], "base.vhd", Some(("", "base.vhd")));
+        check("child.vhd", &[], "../base.vhd", None);
+        check("child.vhd", &[], "/etc/shadow", None);
     }
 }

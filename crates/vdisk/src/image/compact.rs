@@ -2,7 +2,7 @@
 
 use block::Pieces;
 
-use super::{Access, Format, Image};
+use super::{Access, Format, Image, file};
 use crate::{Move, VdiskError};
 
 /// What compaction did.
@@ -87,8 +87,8 @@ impl Image {
         while done < block.len {
             let n = PIECE_BYTES.min(block.len - done);
             let mut bytes = Pieces::new();
-            super::driver::read_file(&self.0.drive, block.from + done, n, &mut bytes).await?;
-            self.0.drive.write(block.to + done, bytes.joined()).await?;
+            file::read_file(&self.0.drive, block.from + done, n, &mut bytes).await?;
+            file::write(&self.0.drive, block.to + done, bytes.joined())?.await?;
             done += n;
         }
         Ok(())

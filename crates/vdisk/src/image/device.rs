@@ -3,10 +3,21 @@
 use block::{BlockError, Device, Geometry, Pieces};
 
 use super::Image;
+use crate::VdiskError;
 
 impl Image {
     fn check_range(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.geometry().check(at, len)
+    }
+
+    /// Hosts of a disk that is not thin do not know that space can run out: to them the write has failed.
+    fn told(&self, error: VdiskError) -> BlockError {
+        match BlockError::from(error) {
+            BlockError::NoSpace { pool } if self.block_bytes().is_none() => {
+                BlockError::Failed { cause: format!("no room below {pool}") }
+            }
+            error => error,
+        }
     }
 }
 
@@ -22,12 +33,12 @@ impl Device for Image {
 
     async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
         self.check_range(at, data.len() as u64)?;
-        Ok(Image::write(self, at, data).await?)
+        Image::write(self, at, data).await.map_err(|error| self.told(error))
     }
 
     async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.check_range(at, len)?;
-        Ok(Image::zero(self, at, len).await?)
+        Image::zero(self, at, len).await.map_err(|error| self.told(error))
     }
 
     async fn flush(&self) -> Result<(), BlockError> {

@@ -1,14 +1,17 @@
 //! The driver: resolve, move payload, keep order.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use block::Pieces;
 use smallvec::SmallVec;
 use world::sync::{Permit, Permits};
-use world::{BUF_LEN_MAX, Buf, Data, Drive, DriveError, Filled, Io};
+use world::{BUF_LEN_MAX, Drive, DriveError, Filled, Io};
 
 use super::chain::ParentLink;
+use super::file::{self, push_zeros, read_file, take_due};
 use super::reuse::Turns;
 use crate::{Extent, Extents, Grant, Map, Source, Step, VdiskError, Wait};
 
@@ -55,6 +58,54 @@ impl Format {
     }
 }
 
+/// What kind of file an image is: declared once, and from then on nothing that a guest writes to its disk changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Payload and nothing else.
+    Raw,
+    /// VHD, fixed: the footer is behind the disk.
+    VhdFixed,
+    /// VHD, dynamic.
+    VhdDynamic,
+    /// VHD, differencing.
+    VhdDifferencing,
+    /// VHDX: whether it is fixed, dynamic or differencing is in its metadata, where no guest writes.
+    Vhdx,
+}
+
+impl FileFormat {
+    /// All of them.
+    pub const ALL: [FileFormat; 5] = [
+        FileFormat::Raw,
+        FileFormat::VhdFixed,
+        FileFormat::VhdDynamic,
+        FileFormat::VhdDifferencing,
+        FileFormat::Vhdx,
+    ];
+
+    /// How declarations call it.
+    pub fn key(self) -> &'static str {
+        match self {
+            FileFormat::Raw => "raw",
+            FileFormat::VhdFixed => "vhd-fixed",
+            FileFormat::VhdDynamic => "vhd-dynamic",
+            FileFormat::VhdDifferencing => "vhd-differencing",
+            FileFormat::Vhdx => "vhdx",
+        }
+    }
+
+    /// The one that declarations call so.
+    pub fn of_key(key: &str) -> Option<FileFormat> {
+        FileFormat::ALL.into_iter().find(|format| format.key() == key)
+    }
+}
+
+impl std::fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.key())
+    }
+}
+
 /// What was found wrong with the metadata of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
@@ -88,13 +139,35 @@ pub(super) struct Inner {
     /// What is left behind the image by a power cut is cut off before the first write.
     pub(super) cut_to: Cell<Option<u64>>,
     begun: Cell<bool>,
+    /// What comes before the first write was asked of the map, and is in `due` as long as it is not done.
+    announced: Cell<bool>,
     /// From here on the file reads as zeros, where it has grown meanwhile.
     virgin_from: Cell<u64>,
     /// Held by who places blocks and who commits: one at a time.
     changing: Permits,
     turns: Turns,
+    /// Metadata that is to be written before any other: it found no room in the file system.
+    due: RefCell<VecDeque<Step>>,
+    /// Why nothing is written any more.
     poisoned: RefCell<Option<String>>,
+    /// What found no room last, until something does.
+    no_room: RefCell<Option<NoRoom>>,
 }
+
+/// What found no room in the file system.
+struct NoRoom {
+    cause: String,
+    /// The range of the disk; none: a new block, or metadata.
+    payload: Option<Range<u64>>,
+    /// How many writes of payload have succeeded since.
+    writes: u32,
+}
+
+/// After so many writes that found room it is taken that there is some, though nobody tried again what was refused.
+const WRITES_WITH_ROOM: u32 = 1000;
+
+/// Zeroing works on so many blocks at once: what a map needs to know of them has room in memory.
+const ZERO_BLOCKS: u64 = 256;
 
 /// An operation in flight that may use what is let go meanwhile.
 struct Turn<'a>(&'a Inner, usize);
@@ -140,10 +213,13 @@ impl Image {
             repairs: RefCell::default(),
             cut_to: Cell::default(),
             begun: Cell::default(),
+            announced: Cell::default(),
             virgin_from,
             changing: Permits::new(1),
             turns: Turns::default(),
+            due: RefCell::default(),
             poisoned: RefCell::default(),
+            no_room: RefCell::default(),
         }))
     }
 
@@ -186,7 +262,10 @@ impl Image {
     /// disk; what lies behind its end does not count.
     pub fn extent(&self, at: u64, len: u64) -> (u64, bool) {
         let map = self.0.map.borrow();
-        map.extent(at, len.min(map.len_bytes() - at))
+        match len.min(map.len_bytes().saturating_sub(at)) {
+            0 => (0, false),
+            len => map.extent(at, len),
+        }
     }
 
     /// How many bytes of a range are in blocks that may be something else than zeros.
@@ -194,6 +273,9 @@ impl Image {
         let (mut done, mut occupied) = (0, 0);
         while done < len {
             let (alike, is_here) = self.extent(at + done, len - done);
+            if alike == 0 {
+                break;
+            }
             done += alike;
             occupied += if is_here { alike } else { 0 };
         }
@@ -208,12 +290,13 @@ impl Image {
     /// Reads `len` bytes at `at`, appended to `out`.
     pub async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
         self.check(at, len)?;
-        let _turn = self.enter()?;
+        // Also of an image that is not written any more: what was written is known, and there.
+        let _turn = Turn(&self.0, self.0.turns.enter());
         let extents = self.resolve(|map, out| map.read(at, len, out)).await?;
         let mut parts: SmallVec<[Part; 4]> = SmallVec::new();
         for extent in extents {
             match extent.source {
-                Source::File(from) => self.begin_read(from, extent.len, &mut parts),
+                Source::File(from) => self.begin_read(from, extent.len, &mut parts)?,
                 Source::Zeros => parts.push(Part::Zeros(extent.len)),
                 Source::Parent => parts.push(Part::Parent(extent)),
             }
@@ -233,17 +316,18 @@ impl Image {
     }
 
     /// Submits the reads of a range of the file; what lies past its end is zeros.
-    fn begin_read(&self, from: u64, len: u64, parts: &mut SmallVec<[Part; 4]>) {
+    fn begin_read(&self, from: u64, len: u64, parts: &mut SmallVec<[Part; 4]>) -> Result<(), VdiskError> {
         let there = self.0.drive.len_bytes().saturating_sub(from).min(len);
         let mut done = 0;
         while done < there {
             let n = (there - done).min(BUF_LEN_MAX as u64);
-            parts.push(Part::File(self.0.drive.read(from + done, Buf::new(n as usize))));
+            parts.push(Part::File(file::read(&self.0.drive, from + done, n as usize)?));
             done += n;
         }
         if there < len {
             parts.push(Part::Zeros(len - there));
         }
+        Ok(())
     }
 
     /// Reads from the parent; what lies past its end is zeros.
@@ -270,21 +354,32 @@ impl Image {
         let _turn = self.enter()?;
         let extents = self.resolve(|map, out| map.write(at, len, out)).await?;
         let mut writes: SmallVec<[Io<Result<(), DriveError>>; 4]> = SmallVec::new();
-        for extent in extents {
-            let Source::File(to) = extent.source else { unreachable!("writes go to the file") };
-            let mut done = 0;
-            while done < extent.len {
-                let n = (extent.len - done).min(BUF_LEN_MAX as u64);
-                let part = data.slice((extent.at - at + done) as usize, n as usize);
-                writes.push(submit(&self.0.drive, to + done, part));
-                done += n;
-            }
-        }
-        for write in writes {
-            write.await?;
-        }
+        let submitted = extents.iter().try_for_each(|e| self.begin_write(at, data, e, &mut writes));
+        self.note_payload(at, len, file::all(writes).await)?;
+        submitted?;
         self.0.map.borrow_mut().written(at, len);
         self.commit_if_much().await
+    }
+
+    /// Submits the writes of an extent of the data of a write at `at`.
+    fn begin_write(
+        &self,
+        at: u64,
+        data: &Pieces,
+        extent: &Extent,
+        writes: &mut SmallVec<[Io<Result<(), DriveError>>; 4]>,
+    ) -> Result<(), VdiskError> {
+        let Source::File(to) = extent.source else {
+            return Err(VdiskError::damaged("the map", "it has a write go elsewhere than to the file"));
+        };
+        let mut done = 0;
+        while done < extent.len {
+            let n = (extent.len - done).min(BUF_LEN_MAX as u64);
+            let part = data.slice((extent.at - at + done) as usize, n as usize);
+            writes.push(file::write_pieces(&self.0.drive, to + done, part)?);
+            done += n;
+        }
+        Ok(())
     }
 
     /// Makes a range zeros, and gives its space back where whole blocks are in it.
@@ -292,13 +387,27 @@ impl Image {
         self.check(at, len)?;
         self.begin().await?;
         let _turn = self.enter()?;
+        let Some(step) = self.block_bytes().map(|block| block * ZERO_BLOCKS) else {
+            return self.zero_part(at, len).await;
+        };
+        let (mut here, end) = (at, at + len);
+        while here < end {
+            let next = (here / step * step + step).min(end);
+            self.zero_part(here, next - here).await?;
+            here = next;
+        }
+        Ok(())
+    }
+
+    async fn zero_part(&self, at: u64, len: u64) -> Result<(), VdiskError> {
         let extents = self.resolve(|map, out| map.zero(at, len, out)).await?;
         for extent in extents {
             let Source::File(from) = extent.source else { continue };
             // Past the end of the file there are zeros already.
             let there = self.0.drive.len_bytes().saturating_sub(from).min(extent.len);
             if there > 0 {
-                self.0.drive.zero(from, there).await?;
+                let zeroed = file::zero(&self.0.drive, from, there)?.await;
+                self.note_payload(extent.at, extent.len, zeroed)?;
             }
         }
         self.0.map.borrow_mut().written(at, len);
@@ -312,9 +421,9 @@ impl Image {
             return Ok(());
         }
         let changing = self.0.changing.take(1).await;
-        if self.0.map.borrow().uncommitted() == 0 {
+        if self.0.map.borrow().uncommitted() == 0 && self.0.due.borrow().is_empty() {
             drop(changing);
-            return Ok(self.0.drive.flush().await?);
+            return self.poison_if(self.0.drive.flush().await.map_err(VdiskError::from));
         }
         self.commit(changing).await
     }
@@ -328,11 +437,13 @@ impl Image {
         let _changing = self.0.changing.take(1).await;
         let steps = self.0.map.borrow_mut().close()?;
         self.0.begun.set(false);
+        self.0.announced.set(false);
         self.take(steps).await
     }
 
     async fn commit_if_much(&self) -> Result<(), VdiskError> {
-        if self.0.map.borrow().uncommitted() < UNCOMMITTED_MAX {
+        // What found no room is taken up again by a flush: not every write is to fail for it.
+        if self.0.map.borrow().uncommitted() < UNCOMMITTED_MAX || !self.0.due.borrow().is_empty() {
             return Ok(());
         }
         let changing = self.0.changing.take(1).await;
@@ -340,22 +451,33 @@ impl Image {
     }
 
     async fn commit(&self, _changing: Permit) -> Result<(), VdiskError> {
+        if !self.0.due.borrow().is_empty() {
+            self.take(Vec::new()).await?;
+            self.let_go();
+        }
         let steps = self.0.map.borrow_mut().commit()?;
         self.take(steps).await?;
+        self.let_go();
+        Ok(())
+    }
+
+    /// A commit is done: what it let go may be used again when nobody uses it any more.
+    fn let_go(&self) {
         // Who let go before still waits: what this commit let go waits with the next one.
         if !self.0.turns.is_waiting() && self.0.map.borrow_mut().committed() && self.0.turns.wait() {
             self.0.map.borrow_mut().reuse();
         }
-        Ok(())
     }
 
-    /// Takes the steps of a change of metadata. A failure in the midst of it poisons the image: what is in the file is not known any more.
+    /// Takes the steps of a change of metadata, behind those that found no room before. Where there is no room they are taken again with the next change: nothing
+    /// that counts was overwritten. Any other failure in the midst of it poisons the image: what is in the file is not known any more.
     pub(super) async fn take(&self, steps: Vec<Step>) -> Result<(), VdiskError> {
-        let taken = take_steps(&self.0.drive, steps).await;
-        if let Err(error) = &taken {
-            self.0.poisoned.borrow_mut().get_or_insert_with(|| error.to_string());
+        self.0.due.borrow_mut().extend(steps);
+        let taken = self.note_room(take_due(&self.0.drive, &self.0.due).await);
+        match taken {
+            Err(error @ VdiskError::Drive(DriveError::NoRoom { .. })) => Err(error),
+            taken => self.poison_if(taken),
         }
-        Ok(taken?)
     }
 
     /// Before the first write.
@@ -370,14 +492,33 @@ impl Image {
         if self.0.begun.get() {
             return Ok(());
         }
+        self.check_poison()?;
         if let Some(len) = self.0.cut_to.take()
             && self.0.drive.set_len(len).await?
         {
             self.0.virgin_from.set(len);
         }
-        let steps = self.0.map.borrow_mut().begin()?;
+        let needed = self.0.map.borrow().begin_len();
+        if self.0.drive.len_bytes() < needed {
+            self.note_room(self.lengthen(needed).await)?;
+            self.0.virgin_from.set(needed);
+        }
+        let steps = match self.0.announced.replace(true) {
+            true => Vec::new(),
+            false => self.0.map.borrow_mut().begin()?,
+        };
         self.take(steps).await?;
         self.0.begun.set(true);
+        Ok(())
+    }
+
+    /// Makes the file so long, if it is shorter.
+    async fn lengthen(&self, len: u64) -> Result<(), VdiskError> {
+        let drive = &self.0.drive;
+        if drive.len_bytes() < len && !drive.set_len(len).await? {
+            let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
+            return Err(VdiskError::NoRoom { cause });
+        }
         Ok(())
     }
 
@@ -414,17 +555,31 @@ impl Image {
     /// Under the permit: finds a place for a block, makes it zeros, and gives it to the block.
     async fn place(&self, block: u64) -> Result<(), VdiskError> {
         let grant = self.0.map.borrow_mut().reserve(block)?;
-        let Grant { at, len, file_len, .. } = grant;
-        let (drive, virgin_from) = (&self.0.drive, self.0.virgin_from.get());
-        if drive.len_bytes() < file_len && !drive.set_len(file_len).await? {
-            let cause = format!("{} has {} bytes and needs {file_len}", drive.info().name, drive.len_bytes());
-            return Err(VdiskError::NoRoom { cause });
+        let before = self.0.drive.len_bytes();
+        let made = self.make_room(&grant).await;
+        match self.note_room(made) {
+            Ok(()) => self.0.map.borrow_mut().place(grant),
+            Err(error) => {
+                self.0.map.borrow_mut().give_back(grant);
+                if self.0.drive.len_bytes() > before {
+                    // What is left of a file that is too long does no harm: it is used by the next block.
+                    let _ = self.0.drive.set_len(before).await;
+                    self.0.virgin_from.set(self.0.virgin_from.get().min(before));
+                }
+                return Err(error);
+            }
         }
+        Ok(())
+    }
+
+    async fn make_room(&self, grant: &Grant) -> Result<(), VdiskError> {
+        let Grant { at, len, file_len, .. } = *grant;
+        self.lengthen(file_len).await?;
+        let virgin_from = self.0.virgin_from.get();
         if at < virgin_from {
-            drive.zero(at, len.min(virgin_from - at)).await?;
+            file::zero(&self.0.drive, at, len.min(virgin_from - at))?.await?;
         }
         self.0.virgin_from.set(virgin_from.max(at + len));
-        self.0.map.borrow_mut().place(grant);
         Ok(())
     }
 
@@ -435,84 +590,69 @@ impl Image {
 
     fn check_poison(&self) -> Result<(), VdiskError> {
         match self.0.poisoned.borrow().as_ref() {
-            Some(cause) => {
-                Err(VdiskError::refused(format!("stopped after a failed metadata write: {cause}")))
-            }
+            Some(cause) => Err(VdiskError::Poisoned { cause: cause.clone() }),
             None => Ok(()),
         }
     }
 
+    /// What of the file is not known any more is not written to.
+    fn poison_if<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
+        if let Err(error) = &outcome {
+            self.0.poisoned.borrow_mut().get_or_insert_with(|| error.to_string());
+        }
+        outcome
+    }
+
+    /// Remembers that metadata or a new block found no room, until one does.
+    fn note_room<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
+        match &outcome {
+            Ok(_) => drop(self.0.no_room.take()),
+            Err(error @ (VdiskError::NoRoom { .. } | VdiskError::Drive(DriveError::NoRoom { .. }))) => {
+                *self.0.no_room.borrow_mut() =
+                    Some(NoRoom { cause: error.to_string(), payload: None, writes: 0 });
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Remembers that payload found no room, until it does, or many writes in a row did.
+    fn note_payload(&self, at: u64, len: u64, outcome: Result<(), DriveError>) -> Result<(), VdiskError> {
+        let mut noted = self.0.no_room.borrow_mut();
+        match (&outcome, noted.as_mut()) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(old)) => {
+                old.writes += 1;
+                let again =
+                    old.payload.as_ref().is_some_and(|range| range.start < at + len && at < range.end);
+                if again || old.writes >= WRITES_WITH_ROOM {
+                    *noted = None;
+                }
+            }
+            (Err(error @ DriveError::NoRoom { .. }), _) => {
+                *noted = Some(NoRoom { cause: error.to_string(), payload: Some(at..at + len), writes: 0 });
+            }
+            (Err(_), _) => {}
+        }
+        Ok(outcome?)
+    }
+
+    /// What is wrong with it while it is open: why it is not written any more, or that its file system has no room.
+    pub fn trouble(&self) -> Option<String> {
+        if let Some(cause) = self.0.poisoned.borrow().as_ref() {
+            return Some(format!("read only since a change of its metadata failed: {cause}"));
+        }
+        let no_room = self.0.no_room.borrow();
+        no_room.as_ref().map(|no_room| format!("writes that need space are refused: {}", no_room.cause))
+    }
+
     fn check(&self, at: u64, len: u64) -> Result<(), VdiskError> {
         let (end, sector) = (self.len_bytes(), u64::from(self.sector_bytes()));
-        assert!(at.is_multiple_of(sector) && len.is_multiple_of(sector), "whole sectors");
         match at.checked_add(len) {
-            Some(last) if last <= end => Ok(()),
-            _ => Err(VdiskError::refused(format!("{len} bytes at {at} pass the end of the disk at {end}"))),
+            Some(last) if last <= end && at.is_multiple_of(sector) && len.is_multiple_of(sector) => Ok(()),
+            _ => Err(VdiskError::refused(format!(
+                "{len} bytes at {at} are not whole sectors of {sector} bytes within the disk of {end}"
+            ))),
         }
     }
-}
-
-fn submit(drive: &Drive, to: u64, part: Pieces) -> Io<Result<(), DriveError>> {
-    match part.iter().count() {
-        1 => drive.write(to, part.joined()),
-        n if n > world::VECTORED_MAX => drive.write(to, part.joined()),
-        _ => drive.write_vectored(to, part.into_iter().collect()),
-    }
-}
-
-fn push_zeros(out: &mut Pieces, len: u64) {
-    let mut left = len;
-    while left > 0 {
-        let n = left.min(BUF_LEN_MAX as u64);
-        out.push(Buf::shared_zeros(n as usize).freeze());
-        left -= n;
-    }
-}
-
-/// Takes steps: writes at once, and every flush when the writes before it have ended.
-pub(crate) async fn take_steps(drive: &Drive, steps: Vec<Step>) -> Result<(), DriveError> {
-    let mut writes = Vec::new();
-    for step in steps {
-        match step {
-            Step::Write { at, bytes, .. } => {
-                for (i, chunk) in bytes.chunks(BUF_LEN_MAX).enumerate() {
-                    writes.push(drive.write(at + (i * BUF_LEN_MAX) as u64, Data::copy_of(chunk)));
-                }
-            }
-            Step::Flush => {
-                for write in writes.drain(..) {
-                    write.await?;
-                }
-                drive.flush().await?;
-            }
-        }
-    }
-    for write in writes {
-        write.await?;
-    }
-    Ok(())
-}
-
-/// Reads bytes of the file; what lies past its end is zeros.
-pub(crate) async fn read_file(drive: &Drive, at: u64, len: u64, out: &mut Pieces) -> Result<(), DriveError> {
-    let there = drive.len_bytes().saturating_sub(at).min(len);
-    let mut done = 0;
-    while done < there {
-        let n = (there - done).min(BUF_LEN_MAX as u64);
-        let filled = drive.read(at + done, Buf::new(n as usize)).await;
-        filled.result?;
-        out.push(filled.buf.freeze());
-        done += n;
-    }
-    push_zeros(out, len - there);
-    Ok(())
-}
-
-/// All of a range of the file in one piece of memory: for metadata, whose length was checked.
-pub(crate) async fn read_vec(drive: &Drive, at: u64, len: u64) -> Result<Vec<u8>, DriveError> {
-    let mut pieces = Pieces::new();
-    read_file(drive, at, len, &mut pieces).await?;
-    let mut bytes = vec![0; pieces.len()];
-    pieces.copy_to(&mut bytes);
-    Ok(bytes)
 }

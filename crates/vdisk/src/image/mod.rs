@@ -5,12 +5,14 @@ mod compact;
 mod copy;
 mod device;
 mod driver;
+mod file;
 mod open;
 mod repair;
 mod reuse;
 
-pub use chain::{ParentLink, open_file};
+pub use chain::{Chain, ParentLink, open_chain, open_file};
 pub use compact::Compacted;
 pub use copy::copy;
-pub use driver::{Access, Findings, Format, Image};
-pub(crate) use driver::{read_vec, take_steps};
+pub use driver::{Access, FileFormat, Findings, Format, Image};
+pub(crate) use file::{read_vec, take_steps};
+pub use open::{Probed, probe};

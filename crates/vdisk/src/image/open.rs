@@ -3,41 +3,106 @@
 use world::{Drive, World};
 
 use super::chain::ParentLink;
-use super::driver::read_vec;
-use super::{Access, Findings, Format, Image};
-use crate::vhd::{self, Kind};
+use super::file::read_vec;
+use super::{Access, FileFormat, Findings, Format, Image};
+use crate::vhd::{self, Footer, Kind};
 use crate::{FixedMap, Map, VdiskError, vhdx};
 
+/// What a file looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// What it is taken for. The footer of a fixed VHD is believed before all others: it lies where no guest of such an image writes.
+    pub format: FileFormat,
+    /// What else it could be, if it could.
+    pub disputed: Option<String>,
+}
+
+const VHDX_IDENTITY: &[u8; 8] = b"vhdxfile";
+
+/// Says what a file looks like by what it begins and ends with. A guest can write all of that to some kind of image: only a file that nobody but the operator
+/// wrote is what it looks like.
+pub async fn probe(drive: &Drive) -> Result<Probed, VdiskError> {
+    check_blocks(drive)?;
+    let first = read_vec(drive, 0, drive.len_bytes().min(512)).await?;
+    let is_vhdx = first.starts_with(VHDX_IDENTITY);
+    let start = Footer::parse(&first);
+    let end_at = drive.len_bytes().saturating_sub(512);
+    let end = Footer::parse(&read_vec(drive, end_at, drive.len_bytes().min(512)).await?);
+    let sure = |format| Ok(Probed { format, disputed: None });
+    let other = match (is_vhdx, &start) {
+        (true, _) => Some("begins like a VHDX"),
+        (false, Ok(footer)) if footer.kind != Kind::Fixed => Some("begins like a VHD that grows"),
+        _ => None,
+    };
+    if end.as_ref().is_ok_and(|footer| footer.kind == Kind::Fixed) {
+        let disputed = other.map(|other| format!("it ends like a fixed VHD and {other}"));
+        return Ok(Probed { format: FileFormat::VhdFixed, disputed });
+    }
+    if is_vhdx {
+        return sure(FileFormat::Vhdx);
+    }
+    match (start, end) {
+        (Ok(footer), _) | (Err(_), Ok(footer)) => sure(format_of(footer.kind)),
+        (Err(_), Err(end @ VdiskError::Damaged { .. })) => Err(end),
+        (Err(start), Err(_)) => Err(start),
+    }
+}
+
+fn format_of(kind: Kind) -> FileFormat {
+    match kind {
+        Kind::Fixed => FileFormat::VhdFixed,
+        Kind::Dynamic => FileFormat::VhdDynamic,
+        Kind::Differencing => FileFormat::VhdDifferencing,
+    }
+}
+
 impl Image {
-    /// Opens the image on a drive, whatever format it is of. A differencing one has no parent yet: [`Image::attach`].
+    /// Opens the image on a drive as what it looks like ([`probe`]), which must be beyond dispute. A differencing one has no parent yet: [`Image::attach`].
     /// For writing, metadata that contradicts itself is an error, and nothing is written; for reading, what can be read is.
     pub async fn open(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
-        check_blocks(&drive)?;
-        let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
-        if first.starts_with(b"vhdxfile") {
-            return open_vhdx(world, drive, access).await;
+        let Probed { format, disputed } = probe(&drive).await?;
+        if let Some(disputed) = disputed {
+            let name = &drive.info().name;
+            return Err(VdiskError::refused(format!("{name}: {disputed}: say of which format it is")));
         }
-        let opened = vhd::open(&drive).await?;
-        let faults = opened.faults;
-        refuse_faults(access, &faults)?;
-        let format = match opened.footer.kind {
-            Kind::Fixed => Format::VhdFixed,
-            Kind::Dynamic => Format::VhdDynamic,
-            Kind::Differencing => Format::VhdDifferencing,
-        };
-        let link = opened.header.as_ref().filter(|_| opened.footer.kind == Kind::Differencing);
-        let link = link.map(|header| ParentLink {
-            name: header.parent_name.clone(),
-            ids: vec![header.parent_id],
-            paths: opened.parent_paths.clone(),
-        });
-        let id = opened.footer.id;
-        let image = Image::new(drive, opened.map, format, access, id, link);
-        image.0.cut_to.set(opened.cut_to);
-        image.0.time_stamp_s.set(opened.footer.time_stamp_s);
-        *image.0.repairs.borrow_mut() = opened.repairs;
-        *image.0.findings.borrow_mut() = Findings { faults, notes: opened.notes };
-        Ok(image)
+        Image::open_as(world, drive, access, format).await
+    }
+
+    /// Opens the image on a drive, which is of this format.
+    pub async fn open_as(
+        world: &World,
+        drive: Drive,
+        access: Access,
+        format: FileFormat,
+    ) -> Result<Image, VdiskError> {
+        check_blocks(&drive)?;
+        match format {
+            FileFormat::Raw => Image::open_raw(drive, access),
+            FileFormat::Vhdx => open_vhdx(world, drive, access).await,
+            FileFormat::VhdFixed => open_vhd(drive, access, Some(Kind::Fixed)).await,
+            FileFormat::VhdDynamic => open_vhd(drive, access, Some(Kind::Dynamic)).await,
+            FileFormat::VhdDifferencing => open_vhd(drive, access, Some(Kind::Differencing)).await,
+        }
+    }
+
+    /// Opens the image on a drive as a parent of this one: it is of the same family of formats, whatever it looks like.
+    pub(super) async fn open_parent(&self, world: &World, drive: Drive) -> Result<Image, VdiskError> {
+        check_blocks(&drive)?;
+        match self.file_format() {
+            FileFormat::Vhdx => open_vhdx(world, drive, Access::Read).await,
+            _ => open_vhd(drive, Access::Read, None).await,
+        }
+    }
+
+    /// What kind of file it is.
+    pub fn file_format(&self) -> FileFormat {
+        match self.0.format {
+            Format::Raw => FileFormat::Raw,
+            Format::VhdFixed => FileFormat::VhdFixed,
+            Format::VhdDynamic => FileFormat::VhdDynamic,
+            Format::VhdDifferencing => FileFormat::VhdDifferencing,
+            Format::VhdxFixed | Format::VhdxDynamic | Format::VhdxDifferencing => FileFormat::Vhdx,
+        }
     }
 
     /// Opens a raw image.
@@ -52,6 +117,11 @@ impl Image {
         let Some(link) = &self.0.link else { return Err(VdiskError::refused("the image has no parent")) };
         if !link.ids.contains(&parent.0.id) {
             let cause = "it is another image, or was changed after the child was made".into();
+            return Err(VdiskError::Parent { name: link.name.clone(), cause });
+        }
+        if parent.sector_bytes() != self.sector_bytes() {
+            let (own, other) = (self.sector_bytes(), parent.sector_bytes());
+            let cause = format!("its sectors have {other} bytes, and those of its child {own}");
             return Err(VdiskError::Parent { name: link.name.clone(), cause });
         }
         *self.0.parent.borrow_mut() = Some(parent);
@@ -99,7 +169,35 @@ fn refuse_faults(access: Access, faults: &[String]) -> Result<(), VdiskError> {
     }
 }
 
+async fn open_vhd(drive: Drive, access: Access, declared: Option<Kind>) -> Result<Image, VdiskError> {
+    let opened = vhd::open(&drive, declared).await?;
+    let faults = opened.faults;
+    refuse_faults(access, &faults)?;
+    let format = match opened.footer.kind {
+        Kind::Fixed => Format::VhdFixed,
+        Kind::Dynamic => Format::VhdDynamic,
+        Kind::Differencing => Format::VhdDifferencing,
+    };
+    let link = opened.header.as_ref().filter(|_| opened.footer.kind == Kind::Differencing);
+    let link = link.map(|header| ParentLink {
+        name: header.parent_name.clone(),
+        ids: vec![header.parent_id],
+        paths: opened.parent_paths.clone(),
+    });
+    let id = opened.footer.id;
+    let image = Image::new(drive, opened.map, format, access, id, link);
+    image.0.cut_to.set(opened.cut_to);
+    image.0.time_stamp_s.set(opened.footer.time_stamp_s);
+    *image.0.repairs.borrow_mut() = opened.repairs;
+    *image.0.findings.borrow_mut() = Findings { faults, notes: opened.notes };
+    Ok(image)
+}
+
 async fn open_vhdx(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
+    let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
+    if !first.starts_with(VHDX_IDENTITY) {
+        return Err(VdiskError::Foreign { format: "VHDX", cause: "it does not begin like one".into() });
+    }
     let opened = vhdx::open(&drive, world.seed()).await?;
     refuse_faults(access, &opened.faults)?;
     let format = match (&opened.parent, opened.map.block_bytes()) {

@@ -116,5 +116,5 @@ pub async fn create(drive: &Drive, new: &NewVhd) -> Result<(), VdiskError> {
         let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
-    Ok(take_steps(drive, steps).await?)
+    take_steps(drive, steps).await
 }

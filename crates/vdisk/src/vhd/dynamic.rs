@@ -9,8 +9,10 @@ use crate::extent::push;
 use crate::map::{Move, plan_moves};
 use crate::{Extents, Grant, Map, Part, Source, Step, VdiskError, Wait};
 
-/// Bitmaps in memory that nothing hinders from being read again: 8 MiB of them for blocks of 2 MiB.
-const BITMAPS_MAX: usize = 16 << 10;
+/// Bitmaps in memory that nothing hinders from being read again: for blocks of 2 MiB 16,384 of them.
+const BITMAPS_BYTES_MAX: u64 = 8 << 20;
+/// But for so many blocks at least: what one operation touches must have room at once.
+const BITMAPS_MIN: u64 = 1024;
 
 /// The map of a VHD that grows.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct DynamicMap {
     /// Bitmaps of a differencing image that were needed, and those that changed, by their places in the file.
     bitmaps: BTreeMap<u64, Bitmap>,
     dirty_bitmaps: BTreeSet<u64>,
+    /// What the last reservation changed: the end before it, and whether the footer was due then; none: it took a free place.
+    reserved_from: Option<(u64, bool)>,
     /// Blocks that were placed since the last commit: their bitmaps are not in the file.
     fresh: BTreeSet<u64>,
     footer_is_due: bool,
@@ -76,6 +80,7 @@ impl DynamicMap {
             left: Vec::new(),
             bitmaps: BTreeMap::new(),
             dirty_bitmaps: BTreeSet::new(),
+            reserved_from: None,
             fresh: BTreeSet::new(),
             footer_is_due: false,
         }
@@ -173,7 +178,8 @@ impl DynamicMap {
 
     /// Lets bitmaps go that can be read again, where there are many.
     fn trim_bitmaps(&mut self) {
-        while self.bitmaps.len() > BITMAPS_MAX {
+        let most = (BITMAPS_BYTES_MAX / self.layout.bitmap_bytes()).max(BITMAPS_MIN) as usize;
+        while self.bitmaps.len() > most {
             let clean = |place: &&u64| !self.dirty_bitmaps.contains(place);
             let Some(place) = self.bitmaps.keys().find(clean).copied() else { return };
             self.bitmaps.remove(&place);
@@ -261,7 +267,10 @@ impl Map for DynamicMap {
     fn reserve(&mut self, block: u64) -> Result<Grant, VdiskError> {
         let len = self.layout.stride();
         let at = match self.free.pop() {
-            Some(at) => at,
+            Some(at) => {
+                self.reserved_from = None;
+                at
+            }
             None => {
                 let at = self.layout.place(self.end);
                 if at + len + FOOTER_BYTES as u64 > u64::from(u32::MAX) * SECTOR_BYTES {
@@ -270,12 +279,20 @@ impl Map for DynamicMap {
                     );
                     return Err(VdiskError::NoRoom { cause });
                 }
+                self.reserved_from = Some((self.end, self.footer_is_due));
                 self.end = at + len;
                 self.footer_is_due = true;
                 at
             }
         };
         Ok(Grant { block, at, len, file_len: self.end + FOOTER_BYTES as u64 })
+    }
+
+    fn give_back(&mut self, grant: Grant) {
+        match self.reserved_from.take() {
+            Some((end, footer_was_due)) => (self.end, self.footer_is_due) = (end, footer_was_due),
+            None => self.free.push(grant.at),
+        }
     }
 
     fn place(&mut self, grant: Grant) {

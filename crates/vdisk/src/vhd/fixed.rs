@@ -60,6 +60,8 @@ impl Map for FixedMap {
         Err(VdiskError::NoRoom { cause: format!("block {block} of a fixed image is there already") })
     }
 
+    fn give_back(&mut self, _grant: Grant) {}
+
     fn place(&mut self, _grant: Grant) {}
 
     fn uncommitted(&self) -> usize {

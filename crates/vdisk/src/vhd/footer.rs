@@ -80,6 +80,12 @@ pub struct Footer {
 }
 
 impl Footer {
+    /// Whether two copies speak of the same disk; when it was used last they may say differently.
+    pub(super) fn is_of_the_disk_of(&self, other: &Footer) -> bool {
+        let of = |f: &Footer| (f.kind, f.len_bytes, f.header_at, f.id);
+        of(self) == of(other)
+    }
+
     /// A footer for a new disk.
     pub fn new(kind: Kind, len_bytes: u64, id: [u8; 16], time_stamp_s: u32) -> Footer {
         Footer {
@@ -172,7 +178,7 @@ impl Footer {
     }
 }
 
-fn len_max(kind: Kind) -> u64 {
+pub(super) fn len_max(kind: Kind) -> u64 {
     match kind {
         Kind::Fixed => 64 << 40,
         Kind::Dynamic | Kind::Differencing => LEN_BYTES_MAX,

@@ -2,14 +2,16 @@
 
 use world::Drive;
 
+use super::footer::len_max;
 use super::open::{Opened, open};
-use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, LEN_BYTES_MAX, SECTOR_BYTES};
+use super::table::TABLE_BYTES_MAX;
+use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, SECTOR_BYTES};
 use crate::image::{read_vec, take_steps};
 use crate::{Part, Step, VdiskError};
 
 /// Makes the disk `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one.
 pub async fn grow(drive: &Drive, len_bytes: u64) -> Result<(), VdiskError> {
-    let opened = open(drive).await?;
+    let opened = open(drive, None).await?;
     let old = opened.footer.clone();
     if len_bytes <= old.len_bytes || !len_bytes.is_multiple_of(SECTOR_BYTES) {
         let what =
@@ -19,12 +21,15 @@ pub async fn grow(drive: &Drive, len_bytes: u64) -> Result<(), VdiskError> {
     if let Some(fault) = opened.faults.first() {
         return Err(VdiskError::damaged("the block allocation table", fault.clone()));
     }
+    if len_bytes > len_max(old.kind) {
+        return Err(VdiskError::refused(format!(
+            "a VHD of this kind has at most {} bytes",
+            len_max(old.kind)
+        )));
+    }
     let footer = Footer { len_bytes, geometry: Geometry::of(len_bytes), ..old.clone() };
     if old.kind == Kind::Fixed {
         return grow_fixed(drive, &old, &footer).await;
-    }
-    if len_bytes > LEN_BYTES_MAX {
-        return Err(VdiskError::refused(format!("a VHD that grows has at most {LEN_BYTES_MAX} bytes")));
     }
     match opened.header.clone() {
         Some(header) => grow_table(drive, &opened, header, &footer).await,
@@ -45,7 +50,7 @@ async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), 
         write(Part::Payload, old.len_bytes, [0; FOOTER_BYTES]),
         Step::Flush,
     ];
-    Ok(take_steps(drive, steps).await?)
+    take_steps(drive, steps).await
 }
 
 /// The table gets the new entries, behind the last block if it has no room where it is; then the header that says so, then the footers with the size.
@@ -58,6 +63,10 @@ async fn grow_table(
     let blocks = |len: u64| len.div_ceil(header.block_bytes.into());
     let (old, new) = (blocks(opened.footer.len_bytes), blocks(footer.len_bytes));
     let sectors = |entries: u64| (entries * 4).next_multiple_of(SECTOR_BYTES);
+    if sectors(new) > TABLE_BYTES_MAX {
+        let what = format!("a table of {} bytes; {TABLE_BYTES_MAX} is the most", sectors(new));
+        return Err(VdiskError::unsupported(what));
+    }
     let header_at = opened.footer.header_at.unwrap_or(SECTOR_BYTES);
     let mut table = read_vec(drive, header.table_at, sectors(old)).await?;
     table.truncate((old * 4) as usize);
@@ -76,7 +85,7 @@ async fn grow_table(
     steps.extend([write(Part::Header, header_at, header.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, 0, footer.encode()), Step::Flush]);
     steps.extend([write(Part::Footer, end, footer.encode()), Step::Flush]);
-    Ok(take_steps(drive, steps).await?)
+    take_steps(drive, steps).await
 }
 
 async fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {

@@ -18,8 +18,8 @@ const LOCATORS: usize = 8;
 const NAME_UNITS: usize = 256;
 /// A path longer than this no system has.
 pub(super) const LOCATOR_BYTES_MAX: u32 = 64 << 10;
-/// Blocks below a page or above the largest of any maker's are no blocks.
-const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 4096..=(256 << 20);
+/// Blocks below a 32nd of the usual one or above the largest of any maker's are no blocks.
+const BLOCK_BYTES: std::ops::RangeInclusive<u32> = (64 << 10)..=(256 << 20);
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

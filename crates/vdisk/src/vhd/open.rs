@@ -26,8 +26,10 @@ pub(crate) struct Opened {
     pub(crate) cut_to: Option<u64>,
 }
 
-/// Reads footer, header and table, and holds them against each other.
-pub(crate) async fn open(drive: &Drive) -> Result<Opened, VdiskError> {
+/// Reads footer, header and table, and holds them against each other. Of an image that is `declared` to be of a kind nothing is looked at that a guest of
+/// such an image can write: of a fixed one the footer behind the disk; of the others the copy before the blocks, and the last sector only where the copy is
+/// damaged and no block reaches it.
+pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened, VdiskError> {
     let footer_bytes = FOOTER_BYTES as u64;
     let len = drive.len_bytes();
     if len < footer_bytes {
@@ -35,40 +37,63 @@ pub(crate) async fn open(drive: &Drive) -> Result<Opened, VdiskError> {
         return Err(VdiskError::Foreign { format: "VHD", cause });
     }
     let at_end = Footer::parse(&read_vec(drive, len - footer_bytes, footer_bytes).await?);
-    if let Ok(footer) = &at_end
-        && footer.kind == Kind::Fixed
-    {
-        return fixed(footer.clone(), len);
+    match (declared, &at_end) {
+        (Some(Kind::Fixed), Ok(footer)) if footer.kind != Kind::Fixed => return Err(other_kind(footer.kind)),
+        (Some(Kind::Fixed), Err(error)) => return Err(error.clone()),
+        (Some(Kind::Fixed) | None, Ok(footer)) if footer.kind == Kind::Fixed => {
+            return fixed(footer.clone(), len);
+        }
+        _ => {}
     }
     let at_start = Footer::parse(&read_vec(drive, 0, footer_bytes).await?);
     let mut notes = Vec::new();
     let mut repairs = Vec::new();
-    let footer = match (at_end.clone(), at_start) {
-        (Ok(footer), Ok(_)) => footer,
-        (Ok(footer), Err(error)) => {
-            notes.push(format!("the copy of the footer at byte 0: {error}"));
-            let bytes = footer.encode().to_vec();
-            repairs.extend([Step::Write { part: Part::Footer, at: 0, bytes }, Step::Flush]);
-            footer
+    let by_end_alone = at_start.is_err();
+    let (footer, has_end) = match (at_start, at_end) {
+        (Ok(start), Ok(end)) => {
+            let agree = start.is_of_the_disk_of(&end);
+            if !agree {
+                notes.push("the footer at the end is not the copy at byte 0, which counts".into());
+            }
+            // The later time stamp, where both speak of the same disk.
+            (if agree { end } else { start }, agree)
         }
-        (Err(error), Ok(footer)) => {
+        (Err(error), Ok(end)) if end.kind != Kind::Fixed => {
+            notes.push(format!("the copy of the footer at byte 0: {error}"));
+            let bytes = end.encode().to_vec();
+            repairs.extend([Step::Write { part: Part::Footer, at: 0, bytes }, Step::Flush]);
+            (end, true)
+        }
+        (Ok(start), Err(error)) => {
             notes.push(format!("the footer at the end: {error}"));
-            footer
+            (start, false)
         }
         // The more telling of the two: a damaged one, not a missing one.
-        (Err(end @ VdiskError::Damaged { .. }), Err(_)) => return Err(end),
-        (Err(_), Err(start)) => return Err(start),
+        (Err(_), Err(end @ VdiskError::Damaged { .. })) => return Err(end),
+        (Err(start), _) => return Err(start),
     };
+    if declared.is_some_and(|kind| kind != footer.kind) {
+        return Err(other_kind(footer.kind));
+    }
     let Some(header_at) = footer.header_at else {
         return Err(VdiskError::damaged(
             "the footer",
             "only its copy is there, and it says the image is fixed",
         ));
     };
-    let mut opened = grown(drive, footer, header_at, at_end.is_ok()).await?;
+    let mut opened = grown(drive, footer, header_at, has_end).await?;
+    if by_end_alone && opened.map.used_len() > len {
+        let cause = "its copy at byte 0 is damaged, and what lies at the end is a part of a block";
+        return Err(VdiskError::damaged("the footer", cause));
+    }
     opened.notes.extend(notes);
     opened.repairs.extend(repairs);
     Ok(opened)
+}
+
+fn other_kind(found: Kind) -> VdiskError {
+    let cause = format!("it is declared as another kind of VHD, and its footer says {found:?}");
+    VdiskError::damaged("the footer", cause)
 }
 
 fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
@@ -92,6 +117,7 @@ async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> 
         blocks_from: 0,
         payload_unit: SECTOR_BYTES,
     };
+    layout.check()?;
     if layout.blocks() > header.entries.into() {
         let cause = format!("{} entries are too few for {} blocks", header.entries, layout.blocks());
         return Err(VdiskError::damaged("the block allocation table", cause));

@@ -26,6 +26,11 @@ pub struct Layout {
     pub payload_unit: u64,
 }
 
+/// A table over this is refused: it is kept in memory. It is what the largest disk needs with blocks of 512 KiB.
+pub(super) const TABLE_BYTES_MAX: u64 = 16 << 20;
+/// Faults that are told of one table: the rest is counted.
+const FAULTS_MAX: usize = 100;
+
 /// The unit of drives, file systems and caches.
 const PAYLOAD_UNIT: u64 = 4096;
 
@@ -50,8 +55,18 @@ impl Layout {
             blocks_from: 0,
             payload_unit: PAYLOAD_UNIT,
         };
+        layout.check()?;
         layout.blocks_from = table_at + layout.table_bytes() + locators_bytes.next_multiple_of(SECTOR_BYTES);
         Ok(layout)
+    }
+
+    /// Whether the table can be kept in memory.
+    pub(super) fn check(&self) -> Result<(), VdiskError> {
+        if self.table_bytes() > TABLE_BYTES_MAX {
+            let what = format!("a table of {} bytes; {TABLE_BYTES_MAX} is the most", self.table_bytes());
+            return Err(VdiskError::unsupported(what));
+        }
+        Ok(())
     }
 
     /// Blocks of the disk.
@@ -139,7 +154,8 @@ impl Table {
         let mut end = layout.blocks_from;
         for (from, to) in taken {
             let mut place = layout.place(end);
-            while place + layout.stride() <= from {
+            // More than the disk has blocks are of no use, and a damaged table may leave room for any number.
+            while place + layout.stride() <= from && gaps.len() < self.entries.len() {
                 gaps.push(place);
                 place = layout.place(place + layout.stride());
             }
@@ -170,6 +186,10 @@ impl Table {
         let mut end = layout.blocks_from;
         let mut last = None;
         for (at, block) in self.placed() {
+            if faults.len() >= FAULTS_MAX {
+                faults.push("and further blocks, which were not looked at".into());
+                break;
+            }
             if at < end {
                 let other = last.map_or_else(|| "the headers".to_owned(), |block| format!("block {block}"));
                 faults.push(format!("block {block} at byte {at} lies on {other}"));

@@ -26,6 +26,11 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     }
     let shape = Shape { len_bytes, ..old };
     shape.check()?;
+    let needed = opened.map.begin_len();
+    if drive.len_bytes() < needed && !drive.set_len(needed).await? {
+        let cause = format!("{} has {} bytes and needs {needed}", drive.info().name, drive.len_bytes());
+        return Err(VdiskError::NoRoom { cause });
+    }
     // The log's pages are in place, and the header says that the file changes.
     take_steps(drive, opened.map.begin()?).await?;
     let (table, mut end) = larger_table(&opened, shape);
@@ -51,11 +56,11 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     // The size is within one sector, which is written as a whole or not at all.
     let at = regions.metadata.at + u64::from(opened.len_at);
     let sector = at / 512 * 512;
-    let mut bytes = read_vec(drive, sector, 1024).await?;
     let inside = (at - sector) as usize;
+    let mut bytes = read_vec(drive, sector, if inside + 8 <= 512 { 512 } else { 1024 }).await?;
     bytes[inside..inside + 8].copy_from_slice(&len_bytes.to_le_bytes());
     steps.extend([write(Part::Header, sector, bytes), Step::Flush]);
-    Ok(take_steps(drive, steps).await?)
+    take_steps(drive, steps).await
 }
 
 /// The table of the larger disk, and where what is used ends then: new blocks of a fixed image have their places.

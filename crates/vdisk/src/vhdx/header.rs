@@ -12,7 +12,11 @@ pub(super) const HEADER_BYTES: usize = 4096;
 const SIGNATURE: [u8; 4] = *b"head";
 const VERSION: u16 = 1;
 /// A log over this is refused: it is read as a whole.
-const LOG_BYTES_MAX: u32 = 128 << 20;
+const LOG_BYTES_MAX: u32 = 32 << 20;
+/// Every change of the header counts one up: no file comes so far, and from there on it can be counted on.
+const SEQUENCE_MAX: u64 = 1 << 62;
+/// No file is longer: a disk of the largest size with all that belongs to it.
+pub(super) const FILE_BYTES_MAX: u64 = 128 << 40;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -59,9 +63,12 @@ impl Header {
         if raw.log != [0; 16] && raw.log_version.get() != 0 {
             return Err(VdiskError::unsupported(format!("version {} of the log", raw.log_version.get())));
         }
+        if raw.sequence.get() > SEQUENCE_MAX {
+            return Err(damaged(format!("{} cannot be its sequence number", raw.sequence.get())));
+        }
         let (log_at, log_len) = (raw.log_at.get(), raw.log_len.get());
         let fits = log_at.is_multiple_of(MIB) && u64::from(log_len).is_multiple_of(MIB);
-        if !fits || !(HEAD_BYTES..=u64::MAX / 4).contains(&log_at) || log_len == 0 {
+        if !fits || !(HEAD_BYTES..=FILE_BYTES_MAX).contains(&log_at) || log_len == 0 {
             return Err(damaged(format!("a log of {log_len} bytes cannot lie at byte {log_at}")));
         }
         if log_len > LOG_BYTES_MAX {

@@ -1,8 +1,8 @@
 //! The log: entries that were written whole, the newest sequence of them, and what it has for the file.
 
-use super::header::Header;
+use super::header::{FILE_BYTES_MAX, Header};
 use super::pages::{Patch, Patches};
-use super::region::{u32_at, u64_at};
+use super::region::{REGION_TABLES_AT, u32_at, u64_at};
 use super::{Guid, PAGE_BYTES, checksum};
 use crate::VdiskError;
 
@@ -16,16 +16,19 @@ const PAGE: usize = PAGE_BYTES as usize;
 /// Data descriptors of an entry of ours: as many as fit the page of the header, so that an entry takes at most half a MiB.
 pub(super) const PAGES_MAX: usize = (PAGE - HEADER_BYTES) / DESCRIPTOR_BYTES;
 
-/// One whole entry of a log.
+/// Checksums are made of so many times the length of the log at most. Entries of a log that is whole do not lie on each other, so that once is enough for
+/// them, and once more for what is left of older ones.
+const CHECKED_TIMES_MAX: usize = 4;
+
+/// The head of an entry, whose checksum is right.
+#[derive(Clone, Copy)]
 struct Entry {
     /// Where in the log it begins, and how long it is.
     at: usize,
     len: usize,
     tail: usize,
     sequence: u64,
-    flushed_len: u64,
-    last_len: u64,
-    patches: Vec<Patch>,
+    descriptors: usize,
 }
 
 /// What a log has.
@@ -38,34 +41,73 @@ pub(super) struct Replay {
 }
 
 /// The log that is `bytes`, of which entries with the header's GUID count. `None`: there is no sequence that is whole.
-pub(super) fn replay(bytes: &[u8], guid: Guid) -> Option<Replay> {
-    let starts = (0..bytes.len() / PAGE).map(|page| page * PAGE);
-    let entries: Vec<Entry> = starts.filter_map(|at| parse(bytes, at, guid)).collect();
-    let newest = entries.iter().filter(|head| sequence(&entries, head, bytes.len()).is_some());
-    let head = newest.max_by_key(|entry| entry.sequence)?;
-    let members = sequence(&entries, head, bytes.len())?;
-    let patches = members.into_iter().flat_map(|entry| entry.patches.iter().cloned()).collect();
-    Some(Replay { patches: Patches(patches), flushed_len: head.flushed_len, last_len: head.last_len })
+fn replay(bytes: &[u8], guid: Guid) -> Result<Option<Replay>, VdiskError> {
+    let entries = entries(bytes, guid)?;
+    let mut heads: Vec<Entry> = entries.iter().flatten().copied().collect();
+    heads.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.sequence));
+    for head in heads {
+        let Some(members) = sequence(&entries, head, bytes.len()) else { continue };
+        let mut list = Vec::new();
+        let whole = members.iter().all(|entry| {
+            let of_entry = patches(&ring(bytes, entry.at, entry.len), entry.descriptors, entry.sequence);
+            list.extend(of_entry.iter().flatten().cloned());
+            // Every patch but one of zeros has a page of the log: more are nobody's.
+            of_entry.is_some() && list.len() <= bytes.len() / PAGE
+        });
+        if whole {
+            let page = &bytes[head.at..head.at + PAGE];
+            let (flushed_len, last_len) = (u64_at(page, 48), u64_at(page, 56));
+            return Ok(Some(Replay { patches: Patches(list), flushed_len, last_len }));
+        }
+    }
+    Ok(None)
+}
+
+/// The entries that are whole, by the page in which they begin.
+fn entries(log: &[u8], guid: Guid) -> Result<Vec<Option<Entry>>, VdiskError> {
+    let mut checked = 0;
+    let pages = log.len() / PAGE;
+    let mut entries = vec![None; pages];
+    for (page, slot) in entries.iter_mut().enumerate() {
+        let Some(entry) = parse(log, page * PAGE, guid) else { continue };
+        checked += entry.len;
+        if checked > log.len().saturating_mul(CHECKED_TIMES_MAX) {
+            return Err(VdiskError::damaged("the log", "its entries lie on each other"));
+        }
+        let bytes = ring(log, entry.at, entry.len);
+        let is_whole = checksum(&bytes, 4) == u32_at(&bytes, 4);
+        if is_whole && patches(&bytes, entry.descriptors, entry.sequence).is_some() {
+            *slot = Some(entry);
+        }
+    }
+    Ok(entries)
 }
 
 /// The entries from the one that `head` calls its tail to itself, if all of them are there, one behind the other.
-fn sequence<'a>(entries: &'a [Entry], head: &'a Entry, log_len: usize) -> Option<Vec<&'a Entry>> {
-    let find = |at: usize| entries.iter().find(|entry| entry.at == at);
-    let mut list = vec![find(head.tail)?];
-    while list.last()?.at != head.at {
-        let last = list.last()?;
+fn sequence(entries: &[Option<Entry>], head: Entry, log_len: usize) -> Option<Vec<Entry>> {
+    let find = |at: usize| entries.get(at / PAGE).copied().flatten();
+    let mut last = find(head.tail)?;
+    let mut list = vec![last];
+    while last.at != head.at {
         let next = find((last.at + last.len) % log_len)?;
-        if next.sequence != last.sequence + 1 || list.len() > entries.len() {
+        if Some(next.sequence) != last.sequence.checked_add(1) || next.sequence > head.sequence {
             return None;
         }
         list.push(next);
+        last = next;
     }
     Some(list)
 }
 
-/// The entry that begins at `at` of the log, which is a ring.
+/// Bytes of the log, which is a ring; no more than it has.
+fn ring(log: &[u8], at: usize, len: usize) -> Vec<u8> {
+    let first = len.min(log.len() - at);
+    [&log[at..at + first], &log[..len - first]].concat()
+}
+
+/// The head of an entry at a page of the log, without its checksum.
 fn parse(log: &[u8], at: usize, guid: Guid) -> Option<Entry> {
-    let first = &log[at..at + PAGE];
+    let first = log.get(at..at + PAGE)?;
     if first[..4] != ENTRY[..] || first[32..48] != guid.0 {
         return None;
     }
@@ -75,37 +117,23 @@ fn parse(log: &[u8], at: usize, guid: Guid) -> Option<Entry> {
     if !fits || tail >= log.len() || !tail.is_multiple_of(PAGE) || sequence == 0 {
         return None;
     }
-    let mut bytes = Vec::with_capacity(len);
-    bytes.extend_from_slice(&log[at..log.len().min(at + len)]);
-    bytes.extend_from_slice(&log[..len - bytes.len()]);
-    if checksum(&bytes, 4) != u32_at(&bytes, 4) {
-        return None;
-    }
-    let patches = patches(&bytes, descriptors, sequence)?;
-    Some(Entry {
-        at,
-        len,
-        tail,
-        sequence,
-        flushed_len: u64_at(&bytes, 48),
-        last_len: u64_at(&bytes, 56),
-        patches,
-    })
+    Some(Entry { at, len, tail, sequence, descriptors })
 }
 
 /// What the descriptors of an entry say. `None`: they do not fit it.
 fn patches(bytes: &[u8], count: usize, sequence: u64) -> Option<Vec<Patch>> {
     let descriptors_end = count.checked_mul(DESCRIPTOR_BYTES)?.checked_add(HEADER_BYTES)?;
-    let mut sectors = bytes.get(descriptors_end.next_multiple_of(PAGE)..)?.chunks_exact(PAGE);
+    let sectors_at = descriptors_end.checked_next_multiple_of(PAGE)?;
+    let mut sectors = bytes.get(sectors_at..)?.chunks_exact(PAGE);
     let mut patches = Vec::new();
     for descriptor in bytes[HEADER_BYTES..descriptors_end].chunks_exact(DESCRIPTOR_BYTES) {
         let at = u64_at(descriptor, 16);
-        if u64_at(descriptor, 24) != sequence || !at.is_multiple_of(PAGE_BYTES) || at > u64::MAX / 4 {
+        if u64_at(descriptor, 24) != sequence || !at.is_multiple_of(PAGE_BYTES) || at > FILE_BYTES_MAX {
             return None;
         }
         if descriptor[..4] == ZERO_DESCRIPTOR[..] {
             let len = u64_at(descriptor, 8);
-            if !len.is_multiple_of(PAGE_BYTES) || len > u64::MAX / 4 {
+            if len == 0 || !len.is_multiple_of(PAGE_BYTES) || len > FILE_BYTES_MAX {
                 return None;
             }
             patches.push(Patch { at, len, bytes: None });
@@ -192,11 +220,25 @@ pub(super) fn find(bytes: &[u8], header: &Header, file_len: u64) -> Result<Repla
         return Ok(Replay::default());
     }
     // A log without a whole entry was begun and never used: nothing was written in place.
-    let Some(replay) = replay(bytes, header.log) else { return Ok(Replay::default()) };
+    let Some(replay) = replay(bytes, header.log)? else { return Ok(Replay::default()) };
     if file_len < replay.flushed_len {
         let cause =
             format!("it was {} bytes long when the log was written, and has {file_len}", replay.flushed_len);
         return Err(VdiskError::damaged("the file", cause));
+    }
+    let len = file_len.max(replay.last_len);
+    if len > FILE_BYTES_MAX {
+        return Err(VdiskError::damaged("the log", format!("it would make the file {len} bytes long")));
+    }
+    let own = (header.log_at, header.log_at + u64::from(header.log_len));
+    let strays = |patch: &&Patch| {
+        let end = patch.at + patch.len;
+        // Headers and log are never written by way of the log.
+        end > len || patch.at < REGION_TABLES_AT[0] || (patch.at < own.1 && end > own.0)
+    };
+    if let Some(patch) = replay.patches.0.iter().find(strays) {
+        let cause = format!("it has {} bytes for byte {}, where nothing of it may lie", patch.len, patch.at);
+        return Err(VdiskError::damaged("the log", cause));
     }
     Ok(replay)
 }
@@ -223,11 +265,11 @@ mod tests {
         for round in 0..20_u8 {
             let pages: Vec<_> = (0..PAGES_MAX as u64).map(|i| (i * 4096, vec![round; PAGE])).collect();
             put(&mut log, writer.entry(&pages, 7));
-            let found = replay(&log, writer.guid).expect("an entry");
+            let found = replay(&log, writer.guid).expect("no damage").expect("an entry");
             assert_eq!(found.patches.0.len(), PAGES_MAX);
             assert_eq!(found.patches.0[5].bytes.as_deref(), Some(&vec![round; PAGE][..]), "round {round}");
         }
-        assert_eq!(replay(&log, Guid([4; 16])), None);
+        assert_eq!(replay(&log, Guid([4; 16])), Ok(None));
     }
 
     #[test]
@@ -238,7 +280,7 @@ mod tests {
         for sectors in 0..bytes.len() / 512 {
             let mut torn = log.clone();
             torn[at as usize..][..sectors * 512].copy_from_slice(&bytes[..sectors * 512]);
-            let found = replay(&torn, writer.guid).expect("the first");
+            let found = replay(&torn, writer.guid).expect("no damage").expect("the first");
             assert_eq!(found.patches.0[0].bytes.as_deref(), Some(&vec![1; PAGE][..]), "{sectors} sectors");
         }
     }

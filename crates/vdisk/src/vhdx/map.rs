@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::header::Headers;
+use super::header::{FILE_BYTES_MAX, Headers};
 use super::log::{PAGES_MAX, Replay, Writer};
 use super::table::{Shape, State, Table};
 use super::{Guid, MIB, PAGE_BYTES};
@@ -39,6 +39,8 @@ pub struct VhdxMap {
     /// Pages of bitmap blocks that were needed, by their places, and those that changed.
     bitmaps: BTreeMap<u64, Vec<u8>>,
     dirty_bitmaps: BTreeSet<u64>,
+    /// The end before the last reservation; none: it took a free place.
+    reserved_from: Option<u64>,
 }
 
 /// A part of a range within one block.
@@ -76,6 +78,7 @@ impl VhdxMap {
             left: Vec::new(),
             bitmaps: BTreeMap::new(),
             dirty_bitmaps: BTreeSet::new(),
+            reserved_from: None,
         }
     }
 
@@ -223,13 +226,28 @@ impl Map for VhdxMap {
         (!self.stays_allocated).then_some(self.shape.block_bytes)
     }
 
+    fn begin_len(&self) -> u64 {
+        self.replay.last_len.next_multiple_of(PAGE_BYTES)
+    }
+
     /// What the log has is written in place; then the header says that the file changes, and that the log is empty.
     fn begin(&mut self) -> Result<Vec<Step>, VdiskError> {
         let mut steps = Vec::new();
+        let mut since_flush = Vec::new();
         for patch in std::mem::take(&mut self.replay).patches.0 {
-            let bytes = patch.bytes.unwrap_or_else(|| vec![0; patch.len as usize]);
-            // One after the other: a later entry may have the same page.
-            steps.push(Step::Write { part: Part::Table, at: patch.at, bytes });
+            let (part, at, len) = (Part::Table, patch.at, patch.len);
+            // A later entry may have the same page: it comes behind.
+            if since_flush.iter().any(|(from, to)| at < *to && at + len > *from) {
+                steps.push(Step::Flush);
+                since_flush.clear();
+            }
+            since_flush.push((at, at + len));
+            steps.push(match patch.bytes {
+                Some(bytes) => Step::Write { part, at, bytes },
+                None => Step::Zero { part, at, len },
+            });
+        }
+        if !steps.is_empty() {
             steps.push(Step::Flush);
         }
         let [file_write, data_write, _] = self.fresh_guids;
@@ -333,14 +351,29 @@ impl Map for VhdxMap {
             _ => None,
         };
         let at = match at {
-            Some(at) => at,
+            Some(at) => {
+                self.reserved_from = None;
+                at
+            }
             None => {
                 let at = self.end;
+                if at.checked_add(len).is_none_or(|end| end > FILE_BYTES_MAX) {
+                    let cause = format!("a VHDX has no blocks at byte {at}");
+                    return Err(VdiskError::NoRoom { cause });
+                }
+                self.reserved_from = Some(at);
                 self.end += len;
                 at
             }
         };
         Ok(Grant { block, at, len, file_len: self.end })
+    }
+
+    fn give_back(&mut self, grant: Grant) {
+        match self.reserved_from.take() {
+            Some(end) => self.end = end,
+            None => self.free.push(grant.at),
+        }
     }
 
     fn place(&mut self, grant: Grant) {

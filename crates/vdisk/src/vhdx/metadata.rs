@@ -8,6 +8,9 @@ const TABLE_BYTES: usize = 64 << 10;
 const SIGNATURE: &[u8; 8] = b"metadata";
 const ENTRY_BYTES: usize = 32;
 const ENTRIES_MAX: u16 = 2047;
+/// Pairs of a parent locator, and bytes of their text, at most: the format has five keys, and a path 32 KiB at most.
+const PAIRS_MAX: u16 = 64;
+const TEXT_BYTES_MAX: usize = 1 << 20;
 /// More of the region than this is not read.
 pub(super) const METADATA_BYTES_MAX: u32 = 16 << 20;
 const FILE_PARAMETERS: Guid =
@@ -169,13 +172,22 @@ fn locator(item: &[u8]) -> Result<Vec<(String, String)>, VdiskError> {
     if item.len() < 20 || item[..16] != VHDX_PARENT.0 {
         return Err(VdiskError::unsupported("a parent that is no VHDX"));
     }
-    let text = |at: u32, len: u16| -> Result<String, VdiskError> {
+    let count = u16_at(item, 18);
+    if count > PAIRS_MAX {
+        return Err(damaged(format!("the parent locator has {count} pairs; {PAIRS_MAX} is the most")));
+    }
+    let mut text_bytes = 0;
+    let mut text = |at: u32, len: u16| -> Result<String, VdiskError> {
+        text_bytes += usize::from(len);
+        if text_bytes > TEXT_BYTES_MAX {
+            return Err(damaged("the text of the parent locator is too long"));
+        }
         let bytes = item.get(at as usize..at as usize + usize::from(len));
         let (units, _) = bytes.ok_or_else(|| damaged("the parent locator is cut off"))?.as_chunks::<2>();
         let units: Vec<u16> = units.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
         Ok(String::from_utf16_lossy(&units))
     };
-    let entries = item[20..].chunks_exact(12).take(u16_at(item, 18).into());
+    let entries = item[20..].chunks_exact(12).take(count.into());
     entries
         .map(|entry| {
             let (key, value) = (u32_at(entry, 0), u32_at(entry, 4));

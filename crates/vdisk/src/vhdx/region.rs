@@ -1,5 +1,6 @@
 //! The region table, of which there are two: where the block allocation table and the metadata lie.
 
+use super::header::FILE_BYTES_MAX;
 use super::{Guid, HEAD_BYTES, MIB, checksum};
 use crate::VdiskError;
 
@@ -54,7 +55,7 @@ impl Regions {
             let id = Guid(entry[..16].try_into().expect("16 bytes"));
             let region = Region { at: u64_at(entry, 16), len: u32_at(entry, 24) };
             let fits = region.at.is_multiple_of(MIB) && u64::from(region.len).is_multiple_of(MIB);
-            if !fits || !(HEAD_BYTES..=u64::MAX / 4).contains(&region.at) || region.len == 0 {
+            if !fits || !(HEAD_BYTES..=FILE_BYTES_MAX).contains(&region.at) || region.len == 0 {
                 return Err(damaged(format!(
                     "region {id} of {} bytes cannot lie at byte {}",
                     region.len, region.at

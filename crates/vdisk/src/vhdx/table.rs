@@ -9,6 +9,8 @@ use crate::VdiskError;
 const ENTRIES: u64 = PAGE_BYTES / 8;
 /// A table over this is refused: it is kept in memory.
 const TABLE_BYTES_MAX: u64 = 128 << 20;
+/// Faults that are told of one table: the rest is counted as one.
+const FAULTS_MAX: usize = 100;
 /// Sectors that one bitmap block of 1 MiB has bits for.
 const CHUNK_SECTORS: u64 = 1 << 23;
 
@@ -183,8 +185,15 @@ impl Table {
     /// What of the table cannot be, where these ranges are taken and the file is so long.
     pub(super) fn faults(&self, reserved: &[(u64, u64)], file_len: u64) -> Vec<String> {
         let mut faults = self.states();
+        if faults.len() >= FAULTS_MAX {
+            return faults;
+        }
         let mut end = super::HEAD_BYTES;
         for (at, to, block) in self.placed() {
+            if faults.len() >= FAULTS_MAX {
+                faults.push("and further ones, which were not looked at".into());
+                break;
+            }
             let name = block.map_or_else(|| "a bitmap block".to_owned(), |block| format!("block {block}"));
             if at < end {
                 faults.push(format!("{name} at byte {at} lies on another or on the headers"));
@@ -208,6 +217,10 @@ impl Table {
     fn states(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for block in 0..self.shape.blocks() {
+            if faults.len() >= FAULTS_MAX {
+                faults.push("and further ones, which were not looked at".into());
+                break;
+            }
             let entry = self.entries[self.shape.index(block)];
             let partial = entry & 7 == 7;
             if matches!(entry & 7, 4 | 5) || (partial && !self.shape.has_parent) {

@@ -1,0 +1,143 @@
+//! The file below an image. Where the metadata of an image says that something lies is a claim of whoever wrote it: what lies outside of the file is an
+//! error of the image here, before [`Drive`] takes it for a bug of ours.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use block::Pieces;
+use world::{BUF_LEN_MAX, Buf, Data, Drive, DriveError, Filled, Io};
+
+use crate::{Step, VdiskError};
+
+type Writing = Io<Result<(), DriveError>>;
+
+/// Whether a range lies in the file, in whole blocks.
+fn check(drive: &Drive, at: u64, len: u64) -> Result<(), VdiskError> {
+    let block = u64::from(drive.info().block_bytes);
+    let is_whole = len > 0 && at.is_multiple_of(block) && len.is_multiple_of(block);
+    match at.checked_add(len) {
+        Some(end) if is_whole && end <= drive.len_bytes() => Ok(()),
+        _ => {
+            let cause = format!("{len} bytes at {at} do not lie in its {} bytes", drive.len_bytes());
+            Err(VdiskError::damaged(drive.info().name.clone(), cause))
+        }
+    }
+}
+
+/// Begins a read.
+pub(crate) fn read(drive: &Drive, at: u64, len: usize) -> Result<Io<Filled>, VdiskError> {
+    check(drive, at, len as u64)?;
+    Ok(drive.read(at, Buf::new(len)))
+}
+
+/// Begins a write.
+pub(crate) fn write(drive: &Drive, at: u64, data: Data) -> Result<Writing, VdiskError> {
+    check(drive, at, data.len() as u64)?;
+    Ok(drive.write(at, data))
+}
+
+/// Begins a write of pieces, joined where they are too many for one operation.
+pub(crate) fn write_pieces(drive: &Drive, at: u64, part: Pieces) -> Result<Writing, VdiskError> {
+    check(drive, at, part.len() as u64)?;
+    let block = drive.info().block_bytes as usize;
+    let count = part.iter().count();
+    let is_vectored = (2..=world::VECTORED_MAX).contains(&count)
+        && part.iter().all(|data| !data.is_empty() && data.len().is_multiple_of(block));
+    Ok(if is_vectored {
+        drive.write_vectored(at, part.into_iter().collect())
+    } else {
+        drive.write(at, part.joined())
+    })
+}
+
+/// Begins to make a range zeros.
+pub(crate) fn zero(drive: &Drive, at: u64, len: u64) -> Result<Writing, VdiskError> {
+    check(drive, at, len)?;
+    Ok(drive.zero(at, len))
+}
+
+/// Waits for all writes, and gives the first error. None is left in flight: one that ends late would overwrite what is written after the error.
+pub(crate) async fn all(writes: impl IntoIterator<Item = Writing>) -> Result<(), DriveError> {
+    let mut outcome = Ok(());
+    for write in writes {
+        outcome = outcome.and(write.await);
+    }
+    outcome
+}
+
+/// Takes steps.
+pub(crate) async fn take_steps(drive: &Drive, steps: Vec<Step>) -> Result<(), VdiskError> {
+    take_due(drive, &RefCell::new(steps.into())).await
+}
+
+/// Takes steps: writes at once, and every flush when the writes before it have ended. A step stays in `due` until the flush behind it has succeeded: after an
+/// error, or when nobody waits any more, what is there is to be taken again.
+pub(crate) async fn take_due(drive: &Drive, due: &RefCell<VecDeque<Step>>) -> Result<(), VdiskError> {
+    loop {
+        let mut writes = Vec::new();
+        let (count, begun) = {
+            let steps = due.borrow();
+            let count = steps.iter().take_while(|step| **step != Step::Flush).count();
+            (count, steps.iter().take(count).try_for_each(|step| begin_step(drive, step, &mut writes)))
+        };
+        all(writes).await?;
+        begun?;
+        if count < due.borrow().len() {
+            drive.flush().await?;
+        }
+        let mut steps = due.borrow_mut();
+        let done = (count + 1).min(steps.len());
+        steps.drain(..done);
+        if steps.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn begin_step(drive: &Drive, step: &Step, writes: &mut Vec<Writing>) -> Result<(), VdiskError> {
+    match step {
+        Step::Write { at, bytes, .. } => {
+            check(drive, *at, bytes.len() as u64)?;
+            let chunks = bytes.chunks(BUF_LEN_MAX).enumerate();
+            writes.extend(
+                chunks.map(|(i, chunk)| drive.write(at + (i * BUF_LEN_MAX) as u64, Data::copy_of(chunk))),
+            );
+        }
+        Step::Zero { at, len, .. } => writes.push(zero(drive, *at, *len)?),
+        Step::Flush => {}
+    }
+    Ok(())
+}
+
+/// Reads bytes of the file; what lies past its end is zeros.
+pub(crate) async fn read_file(drive: &Drive, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
+    let there = drive.len_bytes().saturating_sub(at).min(len);
+    let mut done = 0;
+    while done < there {
+        let n = (there - done).min(BUF_LEN_MAX as u64);
+        let filled = read(drive, at + done, n as usize)?.await;
+        filled.result?;
+        out.push(filled.buf.freeze());
+        done += n;
+    }
+    push_zeros(out, len - there);
+    Ok(())
+}
+
+pub(crate) fn push_zeros(out: &mut Pieces, len: u64) {
+    let mut left = len;
+    while left > 0 {
+        let n = left.min(BUF_LEN_MAX as u64);
+        out.push(Buf::shared_zeros(n as usize).freeze());
+        left -= n;
+    }
+}
+
+/// All of a range of the file in one piece of memory: for metadata, whose length was held against a limit.
+pub(crate) async fn read_vec(drive: &Drive, at: u64, len: u64) -> Result<Vec<u8>, VdiskError> {
+    let mut pieces = Pieces::new();
+    read_file(drive, at, len, &mut pieces).await?;
+    let mut bytes = vec![0; pieces.len()];
+    pieces.copy_to(&mut bytes);
+    Ok(bytes)
+}
