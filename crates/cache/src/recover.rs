@@ -68,7 +68,14 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     async fn take_over(&self, record: &ReplayRecord) -> Result<(), BlockError> {
         // A record is checked like any other input.
-        self.geometry().check(record.at, record.len)?;
+        let geometry = self.geometry();
+        geometry.check(record.at, record.len)?;
+        let block = u64::from(geometry.block_bytes);
+        if !record.at.is_multiple_of(block) || !record.len.is_multiple_of(block) {
+            let place = format!("record {} of the journal", record.sequence);
+            let cause = format!("{} bytes at {} are not whole blocks", record.len, record.at);
+            return Err(BlockError::Corrupt { place, cause });
+        }
         if !self.state.store.takes_in_place(record.at, record.len) {
             self.state.store.write(record.at, &record.data).await?;
         }

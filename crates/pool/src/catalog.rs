@@ -1,12 +1,19 @@
 //! The durable state of a pool as plain data: what a checkpoint holds and the journal changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::codec::Reader;
 use crate::events::Thresholds;
-use crate::map::Map;
-use crate::record::Record;
+use crate::layout::Layout;
+use crate::map::{LEAF_LEN, Map};
+use crate::record::{Record, VOLUME_NAME_LEN_MAX};
+use crate::records::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
+use crate::volume::BLOCK_BYTES;
+
+/// What the tables of all maps may have together, in leaves: 1 GiB of memory. One leaf far out in a large volume takes a table of up
+/// to 32 MiB, so damaged metadata could ask for any amount.
+pub(crate) const LEAVES_MAX: u64 = 1 << 27;
 
 /// One volume.
 #[derive(Clone)]
@@ -27,6 +34,31 @@ pub(crate) struct Catalog {
     pub(crate) thresholds: Thresholds,
     /// How many pages the pool has: no entry may name one past it.
     pub(crate) pages: u32,
+    /// While it is being read: so many map entries there may be.
+    pub(crate) entries_max: u64,
+    /// While it is being read: what there is.
+    pub(crate) size: Size,
+}
+
+/// What the maps of a catalog that is being read take: counted, so that it is known before memory is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    entries: u64,
+    leaves: u64,
+}
+
+impl Size {
+    fn of(map: &Map) -> Size {
+        Size { entries: map.mapped(), leaves: map.leaves() as u64 }
+    }
+
+    fn plus(self, other: Size) -> Size {
+        Size { entries: self.entries + other.entries, leaves: self.leaves + other.leaves }
+    }
+
+    fn minus(self, other: Size) -> Size {
+        Size { entries: self.entries - other.entries, leaves: self.leaves - other.leaves }
+    }
 }
 
 /// The key under which a volume's record is kept.
@@ -60,30 +92,28 @@ impl Catalog {
     fn apply(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Map { volume, index, page, count } => {
-                if page.checked_add(count).is_none_or(|end| end > self.pages)
-                    || index.checked_add(count).is_none()
-                {
-                    return Err(format!("a record maps pages {page}+{count} of {}", self.pages));
-                }
-                self.volume(volume)?.map.set_run(index, count, page);
+                self.map(volume, index, count, page)?;
             }
             Record::Unmap { volume, index, count } => {
                 let end = index.checked_add(count).ok_or("a record unmaps past the last index")?;
                 let map = &mut self.volume(volume)?.map;
+                let before = Size::of(map);
                 let mut next = index;
                 while let Some(i) = map.next_mapped(next, end) {
                     map.set(i, None);
                     next = i + 1;
                 }
+                let after = Size::of(map);
+                self.size = self.size.minus(before).plus(after);
             }
             Record::Create { volume, len_bytes, thick, unfinished, name } => {
                 self.insert(volume, Cataloged { name, len_bytes, thick, unfinished, map: Map::default() })?;
             }
             Record::Finish { volume } => self.volume(volume)?.unfinished = false,
             Record::Delete { volume } => {
-                self.volumes
-                    .remove(&volume)
-                    .ok_or_else(|| format!("a record deletes volume {volume} again"))?;
+                let gone = self.volumes.remove(&volume);
+                let gone = gone.ok_or_else(|| format!("a record deletes volume {volume} again"))?;
+                self.size = self.size.minus(Size::of(&gone.map));
                 let prefix = volume_prefix(volume);
                 self.records.retain(|key, _| !key.starts_with(&prefix));
             }
@@ -91,13 +121,70 @@ impl Catalog {
             Record::Clone { from, volume, name } => {
                 let source = self.volume(from)?;
                 let copy = Cataloged { name, thick: false, unfinished: false, ..source.clone() };
+                let size = self.size.plus(Size::of(&copy.map));
+                self.check_room(size)?;
                 self.insert(volume, copy)?;
+                self.size = size;
             }
             Record::Save { key, bytes } if bytes.is_empty() => drop(self.records.remove(&key)),
             Record::Save { key, bytes } => drop(self.records.insert(key, bytes.into())),
             Record::Thresholds(thresholds) => self.thresholds = thresholds,
         }
         Ok(())
+    }
+
+    /// Gives indices of a volume the pages `page..page + count`, if all of them are there and there is room for it.
+    pub(crate) fn map(&mut self, volume: u32, index: u32, count: u32, page: u32) -> Result<(), String> {
+        let past = page.checked_add(count).is_none_or(|end| end > self.pages);
+        let Some(end) = index.checked_add(count).filter(|_| !past) else {
+            return Err(format!("a record maps pages {page}+{count} of {}", self.pages));
+        };
+        let before = Size::of(&self.volume(volume)?.map);
+        let leaves = u64::from(end).div_ceil(LEAF_LEN as u64).max(before.leaves);
+        // At most: some of the indices may have had a page.
+        let after = Size { entries: before.entries + u64::from(count), leaves };
+        self.check_room(self.size.minus(before).plus(after))?;
+        let map = &mut self.volume(volume)?.map;
+        map.set_run(index, count, page);
+        let after = Size::of(map);
+        self.size = self.size.minus(before).plus(after);
+        Ok(())
+    }
+
+    fn check_room(&self, size: Size) -> Result<(), String> {
+        // A pool stops at the limit, but what overwrites entries is counted twice for a moment.
+        if size.entries > self.entries_max.saturating_mul(2) || size.leaves > LEAVES_MAX {
+            return Err("the maps are larger than those of any pool of this size".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a state that was read, though every part of it could be: one that no pool writes.
+    pub(crate) fn fault(&self, layout: &Layout, page_bytes: u64) -> Option<String> {
+        let len_max = u64::from(u32::MAX - 1) * page_bytes;
+        let mut names = BTreeSet::new();
+        for (id, volume) in self.volumes.iter().filter(|(_, v)| !v.unfinished) {
+            let Cataloged { name, len_bytes: len, .. } = volume;
+            if *id == 0 || *id >= self.next_volume {
+                return Some(format!("volume {name} has number {id}, the next one is {}", self.next_volume));
+            }
+            if name.is_empty() || name.len() > VOLUME_NAME_LEN_MAX || !names.insert(name) {
+                return Some(format!("volume {id} has no name, too long a one, or that of another: {name}"));
+            }
+            if *len == 0 || *len > len_max || !len.is_multiple_of(BLOCK_BYTES.into()) {
+                return Some(format!("volume {name} has a size of {len} bytes, which none can have"));
+            }
+        }
+        for (key, bytes) in &self.records {
+            if bytes.is_empty() || bytes.len() > RECORD_BYTES_MAX || key.len() > RECORD_NAME_LEN_MAX {
+                return Some(format!("record {key} has {} bytes, which none can have", bytes.len()));
+            }
+        }
+        let records: u64 = self.records.iter().map(|(key, bytes)| record_size(key, bytes)).sum();
+        if records > layout.records_max() || self.volumes.len() > layout.volumes_max() {
+            return Some("it has more volumes or records than fit".to_owned());
+        }
+        self.thresholds.fault()
     }
 
     fn insert(&mut self, id: u32, volume: Cataloged) -> Result<(), String> {

@@ -195,8 +195,9 @@ pub(crate) struct Unpacker {
 }
 
 impl Unpacker {
-    pub(crate) fn new(pool_id: PoolId, generation: u64, pages: u32) -> Unpacker {
-        let catalog = Catalog { pages, ..Catalog::default() };
+    /// For a pool with so many pages and room for so many map entries.
+    pub(crate) fn new(pool_id: PoolId, generation: u64, pages: u32, entries_max: u64) -> Unpacker {
+        let catalog = Catalog { pages, entries_max, ..Catalog::default() };
         Unpacker { pool_id, generation, index: 0, rest: Vec::new(), catalog, ended: false }
     }
 
@@ -240,7 +241,8 @@ impl Unpacker {
                 let (thick, unfinished) = (flags & 1 != 0, flags & 2 != 0);
                 let volume =
                     Cataloged { name: from.text()?, len_bytes, thick, unfinished, map: Map::default() };
-                self.catalog.volumes.insert(id, volume);
+                // No number is there twice.
+                self.catalog.volumes.insert(id, volume).is_none().then_some(())?;
             }
             ITEM_LEAF => self.leaf(&mut from)?,
             ITEM_RECORD => drop(self.catalog.records.insert(from.text()?, from.blob()?.into())),
@@ -252,15 +254,12 @@ impl Unpacker {
 
     fn leaf(&mut self, from: &mut Reader<'_>) -> Option<()> {
         let (volume, leaf, runs) = (from.u32()?, from.u32()?, from.u16()?);
-        let pages = self.catalog.pages;
-        let map = &mut self.catalog.volumes.get_mut(&volume)?.map;
         for _ in 0..runs {
             let (start, count, page) = (from.u16()?, from.u16()?, from.u32()?);
-            let fits = usize::from(start) + usize::from(count) <= LEAF_LEN
-                && page.checked_add(count.into()).is_some_and(|end| end <= pages);
+            let fits = usize::from(start) + usize::from(count) <= LEAF_LEN;
             let base = leaf.checked_mul(LEAF_LEN as u32)?.checked_add(start.into())?;
             fits.then_some(())?;
-            map.set_run(base, count.into(), page);
+            self.catalog.map(volume, base, count.into(), page).ok()?;
         }
         Some(())
     }
@@ -307,7 +306,7 @@ mod tests {
         let read = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
             let mut bytes: Vec<Vec<u8>> = blocks.iter().map(|(_, b)| b.to_vec()).collect();
             change(&mut bytes);
-            let mut unpacker = Unpacker::new(id, 4, 1 << 20);
+            let mut unpacker = Unpacker::new(id, 4, 1 << 20, 1 << 20);
             bytes.iter().try_for_each(|b| unpacker.push(b))?;
             unpacker.finish()
         };

@@ -10,7 +10,7 @@ use world::World;
 use world::sync::Signal;
 
 use crate::area::{Area, Areas};
-use crate::catalog::{Catalog, Cataloged};
+use crate::catalog::{Catalog, Cataloged, Size};
 use crate::commit::{Commit, Journal};
 use crate::events::{Events, Thresholds};
 use crate::layout::Layout;
@@ -133,6 +133,8 @@ impl Inner {
             next_volume: self.next_volume.get(),
             thresholds: self.thresholds.get(),
             pages: self.superblock.borrow().table.next_page,
+            entries_max: self.entries_max,
+            size: Size::default(),
         }
     }
 

@@ -80,6 +80,7 @@ impl Layout {
             && self.checkpoint_area.is_multiple_of(CHECKPOINT_BLOCK)
             && (CHECKPOINT_BLOCK..1 << 50).contains(&self.checkpoint_area)
             && (NAMES_MIN..=NAMES_MAX).contains(&self.names_bytes)
+            && self.names_bytes < self.checkpoint_area
     }
 
     pub(crate) fn journal_at(&self, generation: u64) -> u64 {
@@ -90,11 +91,16 @@ impl Layout {
         HEAD_LEN + 2 * self.journal_half + generation % 2 * self.checkpoint_area
     }
 
+    /// Pages come after this.
+    pub(crate) fn metadata_end(&self) -> u64 {
+        HEAD_LEN + 2 * self.journal_half + 2 * self.checkpoint_area
+    }
+
     /// Where the pages of a group of `len_bytes` lie whose rows have `row_bytes`: each begins on a row and has whole rows for
     /// itself, so that no row is shared by two pages.
     pub(crate) fn place(&self, len_bytes: u64, row_bytes: u64, page_bytes: u64) -> Place {
         let stride = page_bytes.next_multiple_of(row_bytes);
-        let pages_at = (HEAD_LEN + 2 * self.journal_half + 2 * self.checkpoint_area).next_multiple_of(stride);
+        let pages_at = self.metadata_end().next_multiple_of(stride);
         Place { pages_at, stride, pages: len_bytes.saturating_sub(pages_at) / stride }
     }
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use block::BlockError;
 
-use crate::catalog::volume_prefix;
+use crate::catalog::{LEAVES_MAX, volume_prefix};
 use crate::gates::Span;
-use crate::map::Map;
+use crate::map::{LEAF_LEN, Map};
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
 use crate::volume::{BLOCK_BYTES, Provisioning, State, Volume};
 use crate::{Pool, PoolError};
@@ -58,6 +58,7 @@ impl Pool {
         let gate = source.state.gates.hold(Span::all()).await;
         source.drain(Span::all()).await;
         source.alive()?;
+        self.check_len(name, source.state.len_bytes.get())?;
         let id = self.reserve(name)?;
         let map = source.state.map.borrow().clone();
         if self.0.entries.get() + map.mapped() > self.0.entries_max {
@@ -162,6 +163,16 @@ impl Pool {
             let cause = format!(
                 "its size must be a multiple of {BLOCK_BYTES} from {BLOCK_BYTES} to {max}, not {len_bytes}"
             );
+            return Err(self.refuse(name, &cause));
+        }
+        // What is written must be readable: see LEAVES_MAX.
+        let leaves = |len: u64| len.div_ceil(self.0.page_bytes).div_ceil(LEAF_LEN as u64);
+        let volumes = self.0.volumes.borrow();
+        let others = volumes.values().filter(|v| v.name != name).map(|v| leaves(v.len_bytes.get()));
+        if others.sum::<u64>() + leaves(len_bytes) > LEAVES_MAX {
+            let together = LEAVES_MAX * LEAF_LEN as u64;
+            let cause =
+                format!("the volumes of a pool have at most {together} pages together, mapped or not");
             return Err(self.refuse(name, &cause));
         }
         Ok(())

@@ -145,7 +145,8 @@ impl Map {
         let mut index = from;
         while index < end && (index as usize) < self.leaves.len() * LEAF_LEN {
             if self.leaf_is_empty(index) {
-                index = (index / LEAF_LEN as u32 + 1) * LEAF_LEN as u32;
+                // Behind the last leaf that a map can have there is no index.
+                index = (index / LEAF_LEN as u32 + 1).saturating_mul(LEAF_LEN as u32);
             } else if self.get(index).is_some() {
                 return Some(index);
             } else {
@@ -201,6 +202,15 @@ mod tests {
         assert_eq!(map.pages(0..9).last(), Some(2049));
         map.set_run(1000, 2000, 9000);
         assert_eq!((map.mapped(), map.get(2999)), (2000, Some(10_999)));
+    }
+
+    #[test]
+    fn looking_for_a_page_ends_at_the_last_index_that_a_map_can_have() {
+        let mut map = Map::default();
+        map.set(u32::MAX - 1, Some(7));
+        assert_eq!(map.next_mapped(5, u32::MAX), Some(u32::MAX - 1));
+        map.set(u32::MAX - 1, None);
+        assert_eq!(map.next_mapped(5, u32::MAX), None);
     }
 
     #[test]

@@ -108,7 +108,7 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
     let mut blank = None;
     for (group, superblock) in found {
         match (superblock, reference.table.position(group.id())) {
-            (Ok(Some(s)), _) if !is_of(&s, &reference) => {
+            (Ok(Some(s)), _) if !s.is_of(&reference) => {
                 return Err(foreign(&group, format!("pool {} ({})", s.name, s.pool_id)));
             }
             (Err(error), Some(_)) => return Err(error.into()),
@@ -146,13 +146,6 @@ fn is_unfinished(found: &[Looked]) -> bool {
             && s.table.groups.len() == found.len()
             && listed.into_iter().all(|id| given().any(|g| g == id))
     })
-}
-
-/// Whether a superblock belongs to the same pool. Its table may be older.
-fn is_of(superblock: &Superblock, reference: &Superblock) -> bool {
-    superblock.pool_id == reference.pool_id
-        && superblock.page_bytes == reference.page_bytes
-        && superblock.layout == reference.layout
 }
 
 fn fits(group: &Group, entry: &GroupEntry, superblock: &Superblock) -> Result<(), PoolError> {

@@ -104,7 +104,7 @@ fn tidy(catalog: &mut Catalog, page_bytes: u64) -> bool {
 async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockError> {
     let mut failure = None;
     for superblock in read_superblocks(group).await? {
-        if superblock.pool_id != reference.pool_id {
+        if !superblock.is_of(reference) {
             continue;
         }
         match read_generation(group, superblock, reference.table.next_page).await {
@@ -132,6 +132,10 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
     };
     let sequence = if second.frames { second.sequence } else { first.sequence };
     let ReadEnd { frames, last, .. } = first;
+    if let Some(cause) = catalog.fault(&superblock.layout, superblock.page_bytes) {
+        let place = format!("pool {} on group {}", superblock.name, group.name());
+        return Err(BlockError::Corrupt { place, cause });
+    }
     Ok(Copy {
         superblock,
         catalog,
@@ -142,7 +146,8 @@ async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> R
 }
 
 async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> Result<Catalog, BlockError> {
-    let mut unpacker = Unpacker::new(superblock.pool_id, superblock.generation, pages);
+    let entries_max = superblock.layout.entries_max();
+    let mut unpacker = Unpacker::new(superblock.pool_id, superblock.generation, pages, entries_max);
     let area = superblock.layout.checkpoint_at(superblock.generation);
     let blocks = u64::from(superblock.checkpoint_blocks);
     if blocks * CHECKPOINT_BLOCK > superblock.layout.checkpoint_area {

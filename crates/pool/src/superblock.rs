@@ -19,6 +19,8 @@ const FIXED_LEN: usize = 168 + 48 * GROUPS_MAX;
 /// In a holder's place: there is no second one.
 const NO_HOLDER: u32 = u32::MAX;
 const STATE_EVACUATING: u32 = 1;
+/// Generations and commits stay below this: what is read from a drive is held to it, so that counting on never overflows.
+const COUNTER_END: u64 = 1 << 62;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -145,6 +147,16 @@ impl Superblock {
             && (self.group_index as usize) < self.table.groups.len()
             && self.layout.is_sound()
             && self.table.is_sound(self.page_bytes)
+            && self.generation.max(self.sequence) < COUNTER_END
+            // Pages within the metadata would be written over it.
+            && self.table.groups.iter().all(|g| g.pages_at >= self.layout.metadata_end())
+    }
+
+    /// Whether it belongs to the same pool. Its table may be older.
+    pub(crate) fn is_of(&self, reference: &Superblock) -> bool {
+        self.pool_id == reference.pool_id
+            && self.page_bytes == reference.page_bytes
+            && self.layout == reference.layout
     }
 
     /// The superblock of another group of the same pool.

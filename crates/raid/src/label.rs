@@ -20,6 +20,11 @@ pub(crate) const COPIES_AT: [u64; 2] = [0, 512 << 10];
 /// A copy is one block of the largest block size.
 pub(crate) const LABEL_LEN: usize = 4096;
 
+/// A longer journal is none that a group has: eight of the largest units, and frames. All of it is read when a group is opened.
+const JOURNAL_LEN_MAX: u64 = 64 << 20;
+/// What is counted stays below this, so that counting on never overflows.
+const COUNTER_END: u64 = 1 << 62;
+
 const MAGIC: [u8; 8] = *b"MASULABL";
 /// The format that is written. Fields before the checksum, and how it is computed, are the same in all formats to come.
 pub(crate) const FORMAT: u32 = 2;
@@ -241,7 +246,9 @@ impl Label {
             && unit.is_power_of_two()
             && (4096..=4 << 20).contains(&unit)
             && (block == 512 || block == 4096)
-            && self.journal_len < 1 << 40
+            && self.journal_len <= JOURNAL_LEN_MAX
+            && self.epoch.max(self.version).max(self.journal_epoch) < COUNTER_END
+            && u64::from(self.in_sync | self.waiting) < 1 << self.width
             && self.journal_len.is_multiple_of(LABEL_LEN as u64)
             && (self.journal_len > 0) == (self.level.parities() > 0)
             && self.data_offset == LABEL_REGION_LEN + self.journal_len

@@ -157,6 +157,11 @@ impl Found {
         BLOCK + (self.payload_len as u64).next_multiple_of(BLOCK)
     }
 
+    /// The number of the record after the last one.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.stamp.first_sequence + self.entries.len() as u64
+    }
+
     /// Whether this is the payload that was written with the header.
     pub(crate) fn fits(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload_len && crc(payload) == self.payload_sum
@@ -204,7 +209,9 @@ pub(crate) fn decode(header: &[u8], id: &[u8; 16]) -> Option<Found> {
     let (place, tail) = (stamp.place, stamp.tail);
     let ordered =
         tail.number <= place.number && tail.position <= place.position && stamp.commit <= place.number;
-    if !ordered || place.number.max(place.position).max(stamp.first_sequence) >= COUNTER_END {
+    let counters = place.number.max(place.position).max(stamp.first_sequence).max(stamp.epoch);
+    // Records are counted from 1 on.
+    if !ordered || counters >= COUNTER_END || stamp.first_sequence == 0 {
         return None;
     }
     Some(Found { stamp, entries, payload_len, payload_sum: word(80) })

@@ -3,6 +3,7 @@
 use block::Buf;
 
 use super::batch::{Place, crc};
+use super::open::RING_BYTES_MAX;
 use super::{BLOCK, COUNTER_END, RING_START};
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
@@ -68,7 +69,7 @@ impl Header {
         let counters = [header.turn, header.epoch, header.tail.number, header.tail.position, header.sequence];
         let fits = counters.iter().all(|c| *c < COUNTER_END)
             && header.sequence > 0
-            && header.ring_len > 0
+            && (1..=RING_BYTES_MAX).contains(&header.ring_len)
             && header.ring_len.is_multiple_of(BLOCK)
             && RING_START.checked_add(header.ring_len).is_some_and(|end| end <= len)
             && header.tail.position.is_multiple_of(BLOCK);

@@ -15,7 +15,7 @@ use super::{BLOCK, RING_START};
 const RING_BATCHES_MIN: u64 = 8;
 /// A longer ring would take longer to replay than hosts wait for a LU (about ten seconds for this one, measured), and more than the
 /// memory may have pending is not needed anyway.
-const RING_BYTES_MAX: u64 = 4 << 30;
+pub(super) const RING_BYTES_MAX: u64 = 4 << 30;
 /// One write of zeros, and how many at once.
 const ZEROS_BYTES: u64 = 1 << 20;
 const ZEROS_AT_ONCE: usize = 8;
@@ -52,6 +52,12 @@ pub enum JournalError {
         number: u64,
         /// The one that proves it.
         later: u64,
+    },
+    /// Batches are whole and contradict each other.
+    #[error("the journal is damaged: the records of batch {number} do not follow those of the one before")]
+    Disordered {
+        /// The later of the two.
+        number: u64,
     },
     /// The device failed.
     #[error("the journal cannot be read or written: {0}")]
@@ -163,6 +169,11 @@ async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Pla
             placed = batch_at(device, &mut window, header, Place { position, ..next }, epoch).await?;
         }
         let Some(placed) = placed else { break };
+        let number = placed.place.number;
+        let follows = |last: &Placed| last.found.next_sequence() == placed.found.stamp.first_sequence;
+        if !batches.last().is_none_or(follows) {
+            return Err(JournalError::Disordered { number });
+        }
         epoch = placed.found.stamp.epoch;
         next = Place { number: next.number + 1, position: placed.place.position + placed.found.len() };
         batches.push(placed);

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod crash;
+mod mutation;
 mod partitions;
 mod second;
 mod units;

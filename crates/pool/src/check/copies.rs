@@ -37,8 +37,8 @@ pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut
     }
     for superblock in mine().filter(|s| s.checkpoint_blocks > 0) {
         let Some(catalog) = read_checkpoint(given, superblock, report).await else { continue };
-        let pages = reference.table.next_page;
-        return read_journals(given, superblock, Catalog { pages, ..catalog }, report).await;
+        let (pages, entries_max) = (reference.table.next_page, superblock.layout.entries_max());
+        return read_journals(given, superblock, Catalog { pages, entries_max, ..catalog }, report).await;
     }
     let place = format!("metadata on group {}", given.group.name());
     report.damage(&place, "no checkpoint of it can be used");
@@ -55,7 +55,7 @@ async fn read_checkpoint(given: &Found<'_>, superblock: &Superblock, report: &mu
         return None;
     }
     // Which pages there are is looked at later, for all entries.
-    let mut unpacker = Some(Unpacker::new(id, generation, u32::MAX));
+    let mut unpacker = Some(Unpacker::new(id, generation, u32::MAX, u64::MAX));
     for index in 0..blocks {
         let at = superblock.layout.checkpoint_at(generation) + u64::from(index) * CHECKPOINT_BLOCK;
         let fault = match read_block(given, at).await {

@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod in_place;
 mod moving;
+mod mutation;
 mod offload;
 mod placement;
 mod races;

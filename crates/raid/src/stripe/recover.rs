@@ -115,11 +115,11 @@ impl Inner {
         let mut place = 0;
         while place < bytes.len() {
             match decode(&bytes, place, position, self.data_len) {
-                Some(frame) => {
+                Some(frame) if frame.is_aligned(drive.info().block_bytes) => {
                     place += frame.len as usize;
                     frames.push(frame);
                 }
-                None => place += BLOCK_LEN as usize,
+                _ => place += BLOCK_LEN as usize,
             }
         }
         Ok(Scanned { bytes, frames })

@@ -4,6 +4,7 @@ mod cuts;
 mod examine;
 mod levels;
 mod membership;
+mod mutation;
 mod upkeep;
 
 use block::conformance::random_against_shadow;

@@ -176,6 +176,15 @@ pub(crate) struct Frame {
     pub(crate) entries: Vec<Entry>,
 }
 
+impl Frame {
+    /// Whether a drive with blocks of so many bytes can be given all of it.
+    pub(crate) fn is_aligned(&self, block_bytes: u32) -> bool {
+        let block = u64::from(block_bytes);
+        let whole = |e: &Entry| e.at.is_multiple_of(block) && e.len.is_multiple_of(block);
+        self.entries.iter().all(|e| matches!(e.kind, Kind::Intent(_)) || whole(e))
+    }
+}
+
 /// The frame at `place` of a ring, if there is one that is whole, was written for this place of this drive, and makes sense for
 /// drives with `data_len` bytes of data.
 pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) -> Option<Frame> {
@@ -184,6 +193,9 @@ pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) ->
         return None;
     }
     let len = header.len.get() as usize;
+    if !len.is_multiple_of(BLOCK_LEN as usize) {
+        return None;
+    }
     let bytes = ring.get(place..place.checked_add(len)?)?;
     let mut unsummed = bytes.get(..HEADER_LEN)?.to_vec();
     unsummed[8..12].fill(0);
@@ -196,7 +208,9 @@ pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) ->
     let table_len = (header.entries.get() as usize).checked_mul(ENTRY_LEN)?;
     let table = bytes.get(HEADER_LEN..HEADER_LEN.checked_add(table_len)?)?;
     let formats = <[EntryFormat]>::ref_from_bytes(table).ok()?;
-    let entries = formats.iter().map(|e| entry(e, bytes, place, data_len)).collect::<Option<Vec<_>>>()?;
+    let mut payload_at = HEADER_LEN + table_len;
+    let entries = formats.iter().map(|e| entry(e, bytes, place, data_len, &mut payload_at));
+    let entries = entries.collect::<Option<Vec<_>>>()?;
     let batch = Batch {
         group_id: GroupId(header.group_id),
         journal_epoch: header.journal_epoch.get(),
@@ -207,23 +221,31 @@ pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) ->
     Some(Frame { batch, position, len: len as u64, entries })
 }
 
-fn entry(format: &EntryFormat, bytes: &[u8], place: usize, data_len: u64) -> Option<Entry> {
+/// Payloads follow each other from `payload_at` on: were one behind many entries, a frame could say that it holds any amount.
+fn entry(
+    format: &EntryFormat,
+    bytes: &[u8],
+    place: usize,
+    data_len: u64,
+    payload_at: &mut usize,
+) -> Option<Entry> {
     let (at, len, from) = (format.at.get(), format.len.get(), format.payload_at.get() as usize);
-    if format.kind.get() != KIND_INTENT && at.checked_add(len)? > data_len {
+    let is_intent = format.kind.get() == KIND_INTENT;
+    let past = !is_intent && at.checked_add(len)? > data_len;
+    let takes = if format.kind.get() == KIND_ZEROS { 0 } else { usize::try_from(len).ok()? };
+    let takes = if is_intent { takes.checked_mul(4)? } else { takes };
+    let end = from.checked_add(takes)?;
+    if past || from != *payload_at || (len == 0 && !is_intent) {
         return None;
     }
+    *payload_at = end;
+    let payload = bytes.get(from..end)?;
     let kind = match format.kind.get() {
-        KIND_CONTENT => {
-            let end = from.checked_add(usize::try_from(len).ok()?)?;
-            bytes.get(from..end)?;
-            Kind::Content(place + from..place + end)
-        }
+        KIND_CONTENT => Kind::Content(place + from..place + end),
         KIND_ZEROS => Kind::Zeros,
         KIND_INTENT => {
-            let sums_len = usize::try_from(len).ok()?.checked_mul(4)?;
-            let sums = bytes.get(from..from.checked_add(sums_len)?)?;
             let sum = |s: &[u8]| u32::from_le_bytes([s[0], s[1], s[2], s[3]]);
-            Kind::Intent(sums.chunks_exact(4).map(sum).collect())
+            Kind::Intent(payload.chunks_exact(4).map(sum).collect())
         }
         _ => return None,
     };
