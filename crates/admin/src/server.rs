@@ -144,7 +144,8 @@ async fn follow(served: &Served) {
     loop {
         tokio::time::sleep(FOLLOW_INTERVAL).await;
         let mut array = served.array.lock().await;
-        let Ok(parts) = array.status().await else { continue };
+        // Groups and pools are all that is followed: volumes are not looked at.
+        let Ok(parts) = array.overview().await else { continue };
         let status = Status::of(array.config(), parts, 0);
         let Some(next) = membership::followed(array.config(), &status) else { continue };
         let kept = match array.apply(next).await {

@@ -1,19 +1,24 @@
 //! Making a declaration so, on one controller: what is declared and not there is opened or created, from the drives up.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use pool::Pool;
+
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
-use crate::config::{Config, HostConfig};
+use crate::config::Config;
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::drives::{close_drives, free_spares};
 use crate::groups::{check_members, open_group, owner_of_group};
 use crate::guarantee::set_policies;
 use crate::images::{close_images, images_of, open_images};
+use crate::index::Index;
 use crate::placement::set_classes;
 use crate::pools::open_pool;
 use crate::ports::{close_ports, open_port};
+use crate::slices::Slices;
 use crate::volumes::open_volume;
 
 /// Applies a declaration; gives a line for each thing made or changed.
@@ -22,6 +27,10 @@ pub(crate) async fn apply(
     config: Arc<Config>,
 ) -> Result<Vec<String>, ControlError> {
     let mut done = Vec::new();
+    // Thousands of volumes: linear time, and hosts are served in between.
+    let mut slices = Slices::new(&controller.world);
+    let before = controller.config();
+    let (index, was) = (Index::of(&config, &mut slices).await, Index::of(&before, &mut slices).await);
     check_members(controller, &config)?;
     open_cache(controller, &config, &mut done).await?;
     for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
@@ -32,33 +41,30 @@ pub(crate) async fn apply(
     for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
         open_pool(controller, &config, pool, &mut done).await?;
         set_classes(controller, &config, pool, &mut done)?;
-        open_journal(controller, &config, pool, &mut done).await?;
+        open_journal(controller, &index, pool, &mut slices, &mut done).await?;
     }
-    for volume in config.volumes.iter().filter(|v| config.owner_of(&v.name) == Some(controller.index)) {
-        open_volume(controller, &config, volume, &mut done).await?;
-    }
+    open_volumes(controller, &config, &index, &mut slices, &mut done).await?;
     open_images(controller, &config, &mut done).await?;
-    set_policies(controller, &config, &mut done);
-    let undeclared: Vec<String> = {
-        let state = controller.state();
-        let declared = |name: &&String| config.volume(name).is_some() || config.image(name).is_some();
-        state.lus.keys().filter(|name| !declared(name)).cloned().collect()
-    };
-    if controller.index == 0 {
-        done.extend(host_changes(&controller.config(), &config));
-    }
+    set_policies(controller, &config, (&was, &index), &mut slices, &mut done).await;
+    let lus: Vec<String> = controller.state().lus.keys().cloned().collect();
+    let undeclared = not_in(lus, |name| index.declares(name), &mut slices).await;
+    let whereabouts = index.whereabouts(&mut slices).await;
     let images = images_of(controller, &undeclared);
     {
         let mut state = controller.state.borrow_mut();
         state.config = config.clone();
+        state.whereabouts = whereabouts;
         undeclared.iter().for_each(|name| {
             state.lus.remove(name);
         });
         state.unopened.retain(|name, _| config.image(name).is_some());
     }
-    controller.update_views();
+    controller.update_views(&mut slices).await;
     close_images(images).await?;
-    let_go(controller, |volume| config.volume(volume).is_none()).await?;
+    let units: Vec<String> = controller.state().units.keys().cloned().collect();
+    let gone = not_in(units, |name| index.volume(name).is_some(), &mut slices).await;
+    let gone: BTreeSet<String> = gone.into_iter().collect();
+    let_go(controller, |volume| gone.contains(volume)).await?;
     close_journals(controller, |pool| config.pool(pool).is_none()).await?;
     close_drives(controller, &config);
     close_ports(controller, &config, &mut done);
@@ -68,26 +74,36 @@ pub(crate) async fn apply(
     Ok(done)
 }
 
-/// What changes for the hosts, a line each. Secrets are not shown.
-fn host_changes(old: &Config, new: &Config) -> Vec<String> {
-    let mut lines = Vec::new();
-    for host in &new.hosts {
-        let before = old.hosts.iter().find(|h| h.name == host.name);
-        let same_identity = |h: &&HostConfig| {
-            h.initiator == host.initiator && h.chap == host.chap && h.mutual_chap == host.mutual_chap
-        };
-        if before.filter(same_identity).is_none() {
-            lines.push(format!("host {}: {}", host.name, host.initiator));
+/// The names that do not satisfy `is_in`.
+async fn not_in(names: Vec<String>, is_in: impl Fn(&str) -> bool, slices: &mut Slices) -> Vec<String> {
+    let mut out = Vec::new();
+    for name in names {
+        slices.step(1).await;
+        if !is_in(&name) {
+            out.push(name);
         }
-        let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
-        let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
-        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
-        let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
-        lines.extend(
-            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
-        );
     }
-    let removed = old.hosts.iter().filter(|h| new.hosts.iter().all(|n| n.name != h.name));
-    lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
-    lines
+    out
+}
+
+/// Opens the volumes of this controller that are not open, and grows those that are declared larger.
+async fn open_volumes(
+    controller: &Rc<Controller>,
+    config: &Config,
+    index: &Index<'_>,
+    slices: &mut Slices,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
+    let mut known = BTreeMap::new();
+    for volume in pools.iter().flat_map(Pool::volumes) {
+        slices.step(1).await;
+        known.insert((volume.pool().name().to_owned(), volume.name().to_owned()), volume);
+    }
+    for declared in config.volumes.iter().filter(|v| index.owner_of(&v.name) == Some(controller.index)) {
+        slices.step(4).await;
+        let volume = known.remove(&(declared.pool.clone(), declared.name.clone()));
+        open_volume(controller, config, (declared, volume), done).await?;
+    }
+    Ok(())
 }

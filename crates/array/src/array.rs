@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, VolumeConfig};
+use crate::config::{Config, HostConfig, VolumeConfig};
 use world::DriveSpec;
 
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
@@ -51,6 +51,8 @@ impl Array {
                 done.extend(lines);
             }
         }
+        // Here, on nobody's data path.
+        done.extend(host_changes(&self.config, &config));
         self.config = config;
         Ok(done)
     }
@@ -233,13 +235,22 @@ impl Array {
 
     /// How things stand, a part for each controller.
     pub async fn status(&self) -> Result<Vec<ControllerStatus>, ControlError> {
+        self.ask_all(Control::Status).await
+    }
+
+    async fn ask_all(&self, what: Control) -> Result<Vec<ControllerStatus>, ControlError> {
         let mut parts = Vec::new();
         for controller in &self.controllers {
-            if let Reply::Status(part) = controller.ask(Control::Status).await? {
+            if let Reply::Status(part) = controller.ask(what.clone()).await? {
                 parts.push(*part);
             }
         }
         Ok(parts)
+    }
+
+    /// How things stand without what there may be thousands of, volumes and cached volumes: for those who look often.
+    pub async fn overview(&self) -> Result<Vec<ControllerStatus>, ControlError> {
+        self.ask_all(Control::Overview).await
     }
 
     /// Stops in order: hosts are told, running commands end, everything is durable.
@@ -263,4 +274,28 @@ fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlErro
     }
     let place = ControlError::at(format!("pool {:?}", pool.name));
     Err(place(&format!("{used} bytes are used on group {group:?}, the others have {free} bytes free")))
+}
+
+/// What changes for the hosts, a line each. Secrets are not shown.
+fn host_changes(old: &Config, new: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    for host in &new.hosts {
+        let before = old.hosts.iter().find(|h| h.name == host.name);
+        let same_identity = |h: &&HostConfig| {
+            h.initiator == host.initiator && h.chap == host.chap && h.mutual_chap == host.mutual_chap
+        };
+        if before.filter(same_identity).is_none() {
+            lines.push(format!("host {}: {}", host.name, host.initiator));
+        }
+        let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
+        let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
+        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
+        let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
+        lines.extend(
+            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
+        );
+    }
+    let removed = old.hosts.iter().filter(|h| new.hosts.iter().all(|n| n.name != h.name));
+    lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
+    lines
 }

@@ -7,11 +7,13 @@ use cache::{Cache, CacheConfig, Journal, JournalError, Store, Unit, UnitSpec, Wr
 use pool::{Pool, Volume};
 use raid::{Group, identify};
 
-use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig};
+use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::drives::open_drive;
+use crate::index::Index;
 use crate::partitions::{Partitions, set_partitions};
+use crate::slices::Slices;
 
 /// A volume as a cache sees it. What changes it is boxed: a unit names it in many places, and its future would be as many times as large
 /// as the volume's, in every command. Writes that the cache takes do not come here.
@@ -143,8 +145,7 @@ async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), Block
     }
 }
 
-fn spec_of(config: &Config, partitions: &Partitions, volume: &Volume) -> UnitSpec {
-    let declared = config.volume(volume.name());
+fn spec_of(declared: Option<&VolumeConfig>, partitions: &Partitions, volume: &Volume) -> UnitSpec {
     UnitSpec {
         stable_id: volume.id().0.into(),
         policy: declared.map_or(CachePolicy::WriteThrough, |v| v.cache).to_cache(),
@@ -155,8 +156,9 @@ fn spec_of(config: &Config, partitions: &Partitions, volume: &Volume) -> UnitSpe
 /// Opens the journal of a pool, and takes over what it holds. From then on the pool's volumes are under the cache.
 pub(crate) async fn open_journal(
     controller: &Rc<Controller>,
-    config: &Config,
+    index: &Index<'_>,
     declared: &PoolConfig,
+    slices: &mut Slices,
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("pool {:?}: journal", declared.name));
@@ -164,7 +166,12 @@ pub(crate) async fn open_journal(
         return Ok(());
     }
     let pool = controller.state().pools[&declared.name].clone();
-    let wanted = pool.volumes().iter().find_map(journal_of);
+    let (mut wanted, mut served) = (None, false);
+    for volume in pool.volumes() {
+        slices.step(1).await;
+        wanted = wanted.or_else(|| journal_of(&volume));
+        served |= controller.state().units.contains_key(volume.name());
+    }
     let Some(name) = &declared.journal else {
         return match wanted {
             None => Ok(()),
@@ -173,7 +180,6 @@ pub(crate) async fn open_journal(
             )),
         };
     };
-    let served = pool.volumes().iter().any(|v| controller.state().units.contains_key(v.name()));
     if served {
         done.push(format!("pool {}: the journal takes effect at the next start", declared.name));
         return Ok(());
@@ -205,7 +211,7 @@ pub(crate) async fn open_journal(
         }
     };
     let partitions = controller.state().partitions.clone();
-    let spec = |volume: &Volume| spec_of(config, &partitions, volume);
+    let spec = |volume: &Volume| spec_of(index.volume(volume.name()), &partitions, volume);
     let units = take_over(spec, &declared.name, (&pool, &cache, &journal), replay, done).await;
     let mut state = controller.state.borrow_mut();
     state.units.extend(units.map_err(|e| place()(&e))?);
@@ -255,7 +261,7 @@ fn check_identity(pool: &Pool, wanted: Option<[u8; 16]>, found: Option<[u8; 16]>
 /// The volume under the cache, if the controller has one.
 pub(crate) async fn cached(
     controller: &Controller,
-    config: &Config,
+    declared: Option<&VolumeConfig>,
     volume: &Volume,
     done: &mut Vec<String>,
 ) -> Result<Option<CachedVolume>, BlockError> {
@@ -264,7 +270,7 @@ pub(crate) async fn cached(
         let journal = state.journals.get(volume.pool().name()).cloned();
         (state.cache.clone(), state.units.get(volume.name()).cloned(), journal, state.partitions.clone())
     };
-    let spec = spec_of(config, &partitions, volume);
+    let spec = spec_of(declared, &partitions, volume);
     if let Some(unit) = known {
         let name = volume.name();
         if unit.policy() != spec.policy {

@@ -350,7 +350,7 @@ impl Config {
     }
 
     /// The policy that is declared for the volume or image of that name.
-    pub(crate) fn policy_of(&self, kind: &str, name: &str) -> Option<&String> {
+    fn policy_of(&self, kind: &str, name: &str) -> Option<&String> {
         self.promised().find(|(what, owner, _)| *what == kind && *owner == name)?.2
     }
 
@@ -358,12 +358,6 @@ impl Config {
     pub fn host_of(&self, initiator: &str) -> Option<&HostConfig> {
         let named = self.hosts.iter().find(|h| h.initiator == initiator);
         named.or_else(|| self.hosts.iter().find(|h| h.initiator == "*"))
-    }
-
-    /// The logical block length of a volume, or of an image that more than one controller reaches.
-    pub(crate) fn block_bytes_of(&self, name: &str) -> Option<u32> {
-        let image = || self.image(name).map(|_| crate::images::SECTOR_BYTES);
-        self.volume(name).map(|v| v.block_bytes).or_else(image)
     }
 
     /// The controller that owns a volume or an image.

@@ -61,6 +61,8 @@ pub enum Control {
     },
     /// Say what is there and how it was used.
     Status,
+    /// The same without what there may be thousands of: volumes, cached volumes.
+    Overview,
     /// Tell the hosts, let running commands end for at most this long, make everything durable, stop.
     Stop {
         /// How long hosts get to log out.

@@ -17,17 +17,13 @@ use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
 use crate::event::{Event, EventSender};
-use crate::guarantee::schedulers_status;
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::images::{all_images, close_images};
 use crate::jobs::JobKind;
 use crate::local::LocalPort;
-use crate::observe::{
-    cache_status, drive_status, groups_status, images_status, pools_status, port_status, session_status,
-    volumes_status,
-};
+use crate::observe::status;
+use crate::slices::Slices;
 use crate::state::State;
-use crate::status::ControllerStatus;
 use crate::watch::Watch;
 use crate::{apply, groups, jobs, pools, travel, volumes};
 
@@ -39,7 +35,7 @@ pub(crate) struct Controller {
     tokens: Rc<Tokens<Disk>>,
     pub(crate) state: RefCell<State>,
     /// When it started, and the processor time that its thread had used then.
-    started: (Instant, Duration),
+    pub(crate) started: (Instant, Duration),
     stopping: Cell<bool>,
     /// Who keeps the events.
     events: Option<EventSender>,
@@ -185,7 +181,8 @@ impl Controller {
             Control::ImportPool { drives, force } => {
                 travel::import(self, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
             }
-            Control::Status => Ok(Reply::Status(Box::new(self.status()))),
+            Control::Status => Ok(Reply::Status(Box::new(status(self, true).await))),
+            Control::Overview => Ok(Reply::Status(Box::new(status(self, false).await))),
             Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
         }
     }
@@ -256,13 +253,16 @@ impl Controller {
     }
 
     /// Makes every view what the configuration says.
-    pub(crate) fn update_views(&self) {
-        let state = self.state.borrow();
-        for seen in state.nexuses.iter() {
-            let (here, elsewhere) = match state.config.host_of(&seen.nexus.initiator.name) {
-                Some(host) => state.what_host_sees(host, self.index),
-                None => (BTreeMap::new(), Vec::new()),
-            };
+    pub(crate) async fn update_views(&self, slices: &mut Slices) {
+        let config = self.config();
+        let all: Vec<Rc<Seen>> = self.state().nexuses.iter().cloned().collect();
+        for seen in all {
+            let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
+            let luns = config.host_of(&seen.nexus.initiator.name).map(|host| &host.luns);
+            for one in luns.into_iter().flatten() {
+                slices.step(1).await;
+                self.state().place(one, self.index, &mut here, &mut elsewhere);
+            }
             seen.update(&here, elsewhere);
         }
     }
@@ -302,27 +302,6 @@ impl Controller {
             outcome = outcome.and(group.close().await.map_err(|e| place(&e)));
         }
         outcome
-    }
-
-    fn status(&self) -> ControllerStatus {
-        let state = self.state.borrow();
-        ControllerStatus {
-            index: self.index,
-            busy: self.world.cpu_time().saturating_sub(self.started.1),
-            age: self.world.now() - self.started.0,
-            drives: state.drives.iter().map(|(name, drive)| drive_status(name, drive)).collect(),
-            groups: groups_status(&state),
-            pools: pools_status(&state),
-            volumes: volumes_status(&state),
-            images: images_status(&state, self.index),
-            cache: cache_status(&state),
-            schedulers: schedulers_status(&state),
-            sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
-            ports: state.ports.iter().map(|port| port_status(port)).collect(),
-            jobs: state.jobs.status(),
-            spares: state.spares.clone(),
-            events: state.events(),
-        }
     }
 
     pub(crate) fn state(&self) -> Ref<'_, State> {

@@ -41,17 +41,15 @@ impl Seen {
 
     /// Makes the view what it should be: maps what is new, unmaps what is gone, touches nothing else.
     pub(crate) fn update(&self, here: &BTreeMap<Lun, Rc<LogicalUnit<Disk>>>, elsewhere: Vec<(Lun, usize)>) {
+        let mut fresh = here.clone();
+        let mut gone = Vec::new();
         for (lun, lu) in self.view.mapped() {
-            if !here.get(&lun).is_some_and(|new| Rc::ptr_eq(new, &lu)) {
-                self.view.unmap(lun);
+            match here.get(&lun) {
+                Some(new) if Rc::ptr_eq(new, &lu) => _ = fresh.remove(&lun),
+                _ => gone.push(lun),
             }
         }
-        let mapped: Vec<Lun> = self.view.mapped().into_iter().map(|(lun, _)| lun).collect();
-        for (lun, lu) in here {
-            if !mapped.contains(lun) {
-                self.view.map(*lun, lu.clone());
-            }
-        }
+        self.view.change(&gone, fresh);
         self.view.set_elsewhere(elsewhere.iter().map(|(lun, _)| *lun).collect());
         self.elsewhere.set(elsewhere);
     }
@@ -68,7 +66,9 @@ impl Elsewhere {
 
     fn owner(&self, lun: Option<Lun>) -> Option<usize> {
         let routes = self.0.borrow();
-        routes.iter().find(|(l, _)| Some(*l) == lun).map(|(_, owner)| *owner)
+        // In the order of the LUNs, as the declaration has them.
+        let found = routes.binary_search_by_key(&lun?, |(l, _)| *l).ok()?;
+        Some(routes[found].1)
     }
 }
 

@@ -1,26 +1,67 @@
 //! How a controller's things stand, as plain values.
 
-use std::rc::Rc;
-
 use pool::Pool;
 use raid::Group;
-use scsi::{LogicalUnit, Lun};
+use scsi::LogicalUnit;
 use vdisk::Image;
 use world::Drive;
 
 use crate::Disk;
-use crate::cached::CachedVolume;
-use crate::config::{CachePolicy, ImageConfig};
-use crate::guarantee::qos_of;
+use crate::config::{CachePolicy, Config};
+use crate::controller::Controller;
+use crate::guarantee::{qos_of, schedulers_status};
 use crate::hosts::Seen;
+use crate::index::Index;
 use crate::port::Port;
+use crate::slices::Slices;
 use crate::state::State;
 use crate::status::{
-    CacheStatus, CachedStatus, DriveStatus, GroupStatus, ImageStatus, PoolStatus, PortStatus, ServedImage,
-    SessionStatus, VolumeQos, VolumeStatus,
+    CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, PoolStatus,
+    PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
 };
 
-pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
+/// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
+const VOLUME_UNITS: u32 = 4;
+
+/// How a controller's things stand; without volumes and cached volumes unless the whole is wanted. In slices: what there are thousands of
+/// is looked at in linear time, and hosts are served in between.
+pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerStatus {
+    let mut slices = Slices::new(&controller.world);
+    let config = controller.config();
+    let index = Index::of(&config, &mut slices).await;
+    let volumes = match whole {
+        true => volumes_status(controller, &index, &mut slices).await,
+        false => Vec::new(),
+    };
+    let images = images_status(controller, &config, &index, &mut slices).await;
+    let units = match whole {
+        true => units_status(controller, &mut slices).await,
+        false => Vec::new(),
+    };
+    let below_minimum = below_minimum(controller, &index, &mut slices).await;
+    let state = controller.state();
+    let world = &controller.world;
+    ControllerStatus {
+        index: controller.index,
+        busy: world.cpu_time().saturating_sub(controller.started.1),
+        age: world.now() - controller.started.0,
+        drives: state.drives.iter().map(|(name, drive)| drive_status(name, drive)).collect(),
+        groups: groups_status(&state),
+        pools: pools_status(&state, &index),
+        volumes,
+        images,
+        cache: cache_status(&state, units),
+        schedulers: schedulers_status(&state),
+        below_minimum,
+        sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
+        ports: state.ports.iter().map(|port| port_status(port)).collect(),
+        jobs: state.jobs.status(),
+        spares: state.spares.clone(),
+        events: state.events(),
+    }
+}
+
+fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
     DriveStatus {
         name: name.into(),
         medium: drive.info().name.clone(),
@@ -29,7 +70,7 @@ pub(crate) fn drive_status(name: &str, drive: &Drive) -> DriveStatus {
     }
 }
 
-pub(crate) fn groups_status(state: &State) -> Vec<GroupStatus> {
+fn groups_status(state: &State) -> Vec<GroupStatus> {
     let declared = |name: &str| state.config.groups.iter().find(|g| g.name == name);
     let group = |(name, group): (&String, &Group)| {
         let declared = declared(name)?;
@@ -56,18 +97,17 @@ fn member_names(state: &State, group: &Group) -> Vec<Option<String>> {
     group.status().members.iter().map(|m| m.drive.as_ref().map(name_of)).collect()
 }
 
-pub(crate) fn pools_status(state: &State) -> Vec<PoolStatus> {
+fn pools_status(state: &State, index: &Index<'_>) -> Vec<PoolStatus> {
     let pool = |(name, pool): (&String, &Pool)| {
         let space = pool.space();
         let declared = state.config.pool(name)?;
-        let volumes = state.config.volumes.iter().filter(|v| v.pool == *name);
         Some(PoolStatus {
             name: name.clone(),
             groups: declared.groups.clone(),
             page_bytes: space.page_bytes,
             len_bytes: space.total_bytes,
             used_bytes: space.used_bytes,
-            promised_bytes: volumes.map(|v| v.len_bytes).sum(),
+            promised_bytes: index.promised_bytes(name),
             soft_threshold_percent: declared.soft_threshold_percent,
             critical_threshold_percent: declared.critical_threshold_percent,
             group_spaces: pool.group_spaces(),
@@ -78,53 +118,101 @@ pub(crate) fn pools_status(state: &State) -> Vec<PoolStatus> {
     state.pools.iter().filter_map(pool).collect()
 }
 
-pub(crate) fn volumes_status(state: &State) -> Vec<VolumeStatus> {
-    let volume = |(name, lu): (&String, &Rc<LogicalUnit<Disk>>)| {
-        let declared = state.config.volume(name)?;
-        let space = lu.medium().volume()?.space();
-        Some(VolumeStatus {
-            name: name.clone(),
-            pool: declared.pool.clone(),
-            len_bytes: lu.geometry().len_bytes,
-            used_bytes: space.used_bytes,
-            shared_bytes: space.shared_bytes,
-            exclusive_bytes: space.exclusive_bytes,
-            provisioning: declared.provisioning,
-            block_bytes: declared.block_bytes,
-            naa: naa(lu),
-            mapped_to: mapped_to(state, name),
-            qos: qos_of(state, declared.policy.as_ref(), lu.medium().gate()?),
-            counters: lu.counters(),
-        })
-    };
-    state.lus.iter().filter_map(volume).collect()
+async fn volumes_status(
+    controller: &Controller,
+    index: &Index<'_>,
+    slices: &mut Slices,
+) -> Vec<VolumeStatus> {
+    let names: Vec<String> = controller.state().lus.keys().cloned().collect();
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        // A copy of all counters, with the histograms.
+        slices.step(VOLUME_UNITS).await;
+        let state = controller.state();
+        all.extend(state.lus.get(&name).and_then(|lu| volume_status(&state, index, name, lu)));
+    }
+    all
+}
+
+fn volume_status(
+    state: &State,
+    index: &Index<'_>,
+    name: String,
+    lu: &LogicalUnit<Disk>,
+) -> Option<VolumeStatus> {
+    let declared = index.volume(&name)?;
+    let space = lu.medium().volume()?.space();
+    Some(VolumeStatus {
+        pool: declared.pool.clone(),
+        len_bytes: lu.geometry().len_bytes,
+        used_bytes: space.used_bytes,
+        shared_bytes: space.shared_bytes,
+        exclusive_bytes: space.exclusive_bytes,
+        provisioning: declared.provisioning,
+        block_bytes: declared.block_bytes,
+        naa: naa(lu),
+        mapped_to: index.mapped_to(&name),
+        qos: qos_of(state, declared.policy.as_ref(), lu.medium().gate()?),
+        counters: lu.counters(),
+        name,
+    })
+}
+
+/// The volumes and images that are promised more than they get, in words.
+async fn below_minimum(
+    controller: &Controller,
+    index: &Index<'_>,
+    slices: &mut Slices,
+) -> Vec<(String, String)> {
+    if controller.state().services.values().all(|of| !of.service.is_on())
+        && controller.state().image_service.as_ref().is_none_or(|service| !service.is_on())
+    {
+        return Vec::new();
+    }
+    let names: Vec<String> = controller.state().lus.keys().cloned().collect();
+    let mut all = Vec::new();
+    for name in names {
+        slices.step(1).await;
+        let state = controller.state();
+        let kind = if index.volume(&name).is_some() { "volume" } else { "image" };
+        let policy = index.policy_of(kind, &name);
+        let Some(gate) = state.lus.get(&name).and_then(|lu| lu.medium().gate()) else { continue };
+        if let QosState::BelowMinimum { minimum_iops, served_iops } = qos_of(&state, policy, gate).state {
+            all.push((format!("{kind} {name}"), format!("{served_iops} of {minimum_iops} IOPS")));
+        }
+    }
+    all
 }
 
 fn naa(lu: &LogicalUnit<Disk>) -> String {
     lu.identity().naa.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Who sees a volume or an image, and as what.
-fn mapped_to(state: &State, name: &str) -> Vec<(String, Lun)> {
-    let seers = state.config.hosts.iter();
-    let seen = seers.flat_map(|h| h.luns.iter().map(|(lun, seen)| (&h.name, *lun, seen)));
-    seen.filter(|(_, _, seen)| *seen == name).map(|(host, lun, _)| (host.clone(), lun)).collect()
-}
-
-pub(crate) fn images_status(state: &State, controller: usize) -> Vec<ImageStatus> {
-    let image = |declared: &ImageConfig| ImageStatus {
-        name: declared.name.clone(),
-        file: declared.file().display().to_string(),
-        read_only: declared.read_only,
-        mapped_to: mapped_to(state, &declared.name),
-        state: match state.lus.get(&declared.name).map(|lu| (lu, lu.medium().image(), lu.medium().gate())) {
-            Some((lu, Some(image), Some(gate))) => {
-                Ok(served(lu, image, qos_of(state, declared.policy.as_ref(), gate)))
-            }
-            _ => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),
-        },
-    };
-    state.config.images.iter().filter(|i| i.controller == controller).map(image).collect()
+async fn images_status(
+    controller: &Controller,
+    config: &Config,
+    index: &Index<'_>,
+    slices: &mut Slices,
+) -> Vec<ImageStatus> {
+    let mut all = Vec::new();
+    for declared in config.images.iter().filter(|i| i.controller == controller.index) {
+        slices.step(VOLUME_UNITS).await;
+        let state = controller.state();
+        let lu = state.lus.get(&declared.name);
+        all.push(ImageStatus {
+            name: declared.name.clone(),
+            file: declared.file().display().to_string(),
+            read_only: declared.read_only,
+            mapped_to: index.mapped_to(&declared.name),
+            state: match lu.map(|lu| (lu, lu.medium().image(), lu.medium().gate())) {
+                Some((lu, Some(image), Some(gate))) => {
+                    Ok(served(lu, image, qos_of(&state, declared.policy.as_ref(), gate)))
+                }
+                _ => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),
+            },
+        });
+    }
+    all
 }
 
 fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage {
@@ -141,25 +229,36 @@ fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage 
     }
 }
 
-pub(crate) fn cache_status(state: &State) -> Option<CacheStatus> {
+async fn units_status(controller: &Controller, slices: &mut Slices) -> Vec<CachedStatus> {
+    let names: Vec<String> = controller.state().units.keys().cloned().collect();
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        slices.step(2).await;
+        let state = controller.state();
+        let Some(unit) = state.units.get(&name) else { continue };
+        all.push(CachedStatus {
+            policy: CachePolicy::of_cache(unit.policy()),
+            partition: state.partitions.name_of(unit.partition()).into(),
+            counts: unit.counts(),
+            volume: name,
+        });
+    }
+    all
+}
+
+fn cache_status(state: &State, units: Vec<CachedStatus>) -> Option<CacheStatus> {
     let cache = state.cache.as_ref()?;
-    let unit = |(name, unit): (&String, &CachedVolume)| CachedStatus {
-        volume: name.clone(),
-        policy: CachePolicy::of_cache(unit.policy()),
-        partition: state.partitions.name_of(unit.partition()).into(),
-        counts: unit.counts(),
-    };
     Some(CacheStatus {
         memory_bytes: cache.config().memory_bytes,
         counts: cache.counts(),
         second: cache.second_counts(),
         partitions: state.partitions.status(cache),
-        units: state.units.iter().map(unit).collect(),
+        units,
         journals: state.journals.iter().map(|(pool, journal)| (pool.clone(), journal.counts())).collect(),
     })
 }
 
-pub(crate) fn session_status(seen: &Seen) -> SessionStatus {
+fn session_status(seen: &Seen) -> SessionStatus {
     SessionStatus {
         host: seen.host.clone(),
         initiator: seen.nexus.initiator.name.clone(),
@@ -169,7 +268,7 @@ pub(crate) fn session_status(seen: &Seen) -> SessionStatus {
     }
 }
 
-pub(crate) fn port_status(port: &Port) -> PortStatus {
+fn port_status(port: &Port) -> PortStatus {
     PortStatus {
         listen: port.listen,
         portal_group: port.portal_group,

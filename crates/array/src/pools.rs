@@ -5,7 +5,9 @@ use std::rc::Rc;
 use futures::future::{Either, select};
 use pool::{Pool, PoolError, PoolEvent, PoolSpec, Threshold};
 use raid::Group;
+use scsi::LogicalUnit;
 
+use crate::Disk;
 use crate::config::{Config, FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
@@ -193,8 +195,9 @@ async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
         controller.note(format!("pool {name}: {told}"));
         if let PoolEvent::ThresholdCrossed { .. } = event {
             let state = controller.state();
-            let on_pool = |volume: &str| state.config.volume(volume).is_some_and(|v| v.pool == name);
-            state.lus.iter().filter(|(volume, _)| on_pool(volume)).for_each(|(_, lu)| lu.threshold_reached());
+            let on_pool =
+                |lu: &LogicalUnit<Disk>| lu.medium().volume().is_some_and(|v| v.pool().name() == name);
+            state.lus.values().filter(|lu| on_pool(lu)).for_each(|lu| lu.threshold_reached());
         }
     }
 }

@@ -109,8 +109,9 @@ impl Target for PortTarget {
         let config = self.0.controller.config();
         let host = config.host_of(&nexus.seen.nexus.initiator.name);
         let name = lun.and_then(|l| host?.luns.get(&l));
-        let block_bytes = name.and_then(|name| config.block_bytes_of(name));
-        block_bytes.map_or(0, |block_bytes| scsi::data_out_len(cdb, block_bytes))
+        let state = self.0.controller.state();
+        let at = name.and_then(|name| state.whereabouts.get(name));
+        at.map_or(0, |at| scsi::data_out_len(cdb, at.block_bytes))
     }
 
     async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {

@@ -16,6 +16,7 @@ use crate::config::{Config, HostConfig};
 use crate::event::Event;
 use crate::guarantee::{PoolService, Service};
 use crate::hosts::Nexuses;
+use crate::index::Whereabouts;
 use crate::jobs::Jobs;
 use crate::partitions::Partitions;
 use crate::port::Port;
@@ -27,6 +28,8 @@ const EVENTS_MAX: usize = 200;
 /// What a controller owns.
 pub(crate) struct State {
     pub(crate) config: Arc<Config>,
+    /// Where every declared volume and image is served.
+    pub(crate) whereabouts: BTreeMap<String, Whereabouts>,
     pub(crate) drives: BTreeMap<String, Drive>,
     /// Names of drives that are being opened, and who waits for that.
     pub(crate) opening: BTreeSet<String>,
@@ -63,13 +66,14 @@ pub(crate) struct State {
     events: VecDeque<Event>,
 }
 
-type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
+pub(crate) type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
 
 impl State {
     /// Nothing.
     pub(crate) fn new() -> State {
         State {
             config: Arc::new(Config::empty("")),
+            whereabouts: BTreeMap::new(),
             drives: BTreeMap::new(),
             opening: BTreeSet::new(),
             opened: Rc::default(),
@@ -113,17 +117,23 @@ impl State {
 
     /// The LUs of this controller that a host sees, and who serves its others.
     pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> (Here, Vec<(Lun, usize)>) {
-        let mut here = BTreeMap::new();
-        let mut elsewhere = Vec::new();
-        for (lun, volume) in &host.luns {
-            match self.lus.get(volume) {
-                Some(lu) => {
-                    here.insert(*lun, lu.clone());
-                }
-                None => elsewhere
-                    .extend(self.config.owner_of(volume).filter(|o| *o != index).map(|owner| (*lun, owner))),
-            }
-        }
+        let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
+        host.luns.iter().for_each(|seen| self.place(seen, index, &mut here, &mut elsewhere));
         (here, elsewhere)
+    }
+
+    /// Says of one LUN of a host where it is served.
+    pub(crate) fn place(
+        &self,
+        (lun, name): (&Lun, &String),
+        index: usize,
+        here: &mut Here,
+        elsewhere: &mut Vec<(Lun, usize)>,
+    ) {
+        match (self.lus.get(name), self.whereabouts.get(name)) {
+            (Some(lu), _) => _ = here.insert(*lun, lu.clone()),
+            (None, Some(at)) if at.owner != index => elsewhere.push((*lun, at.owner)),
+            (None, _) => {}
+        }
     }
 }

@@ -36,6 +36,8 @@ pub struct ControllerStatus {
     pub cache: Option<CacheStatus>,
     /// Schedulers of the pools in which a policy is in force.
     pub schedulers: Vec<SchedulerStatus>,
+    /// Volumes, images and shared policies whose minimum is not kept, and what they get.
+    pub below_minimum: Vec<(String, String)>,
     /// Sessions of hosts at this controller's ports.
     pub sessions: Vec<SessionStatus>,
     /// Ports.

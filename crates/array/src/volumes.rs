@@ -9,15 +9,15 @@ use crate::config::{Config, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 
+/// Opens a declared volume: `known` is what the pool has of that name.
 pub(crate) async fn open_volume(
     controller: &Controller,
     config: &Config,
-    declared: &VolumeConfig,
+    (declared, known): (&VolumeConfig, Option<Volume>),
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("volume {:?}", declared.name));
     let pool = controller.state().pools[&declared.pool].clone();
-    let known = pool.volume(&declared.name);
     let volume = match known {
         Some(volume) => volume,
         None => {
@@ -41,7 +41,7 @@ pub(crate) async fn open_volume(
     match lu {
         Some(lu) => {
             // Its policy or partition may be another one.
-            cached(controller, config, &volume, done).await.map_err(|e| place()(&e))?;
+            cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
             if declared.len_bytes > len {
                 lu.capacity_changed();
             }
@@ -54,7 +54,7 @@ pub(crate) async fn open_volume(
                 ..Identity::of(array, lu_number(&volume))
             };
             save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
-            let cached = cached(controller, config, &volume, done).await.map_err(|e| place()(&e))?;
+            let cached = cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
             let gate = controller.state().services[&declared.pool]
                 .service
                 .gate(&format!("volume {}", declared.name));

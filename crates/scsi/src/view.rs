@@ -83,8 +83,25 @@ impl<M: Medium> View<M> {
 
     /// Maps a logical unit. The host hears of it on every logical unit that it sees already (3Fh/0Eh).
     pub fn map(&self, lun: Lun, lu: Rc<LogicalUnit<M>>) {
-        self.unmap(lun);
+        self.change(&[lun], BTreeMap::from([(lun, lu)]));
+    }
+
+    /// Takes logical units from the view, and maps others. The host hears of it once on each that it saw and still sees.
+    pub fn change(&self, gone: &[Lun], fresh: BTreeMap<Lun, Rc<LogicalUnit<M>>>) {
+        if gone.is_empty() && fresh.is_empty() {
+            return;
+        }
+        for lun in gone {
+            let seat = self.seats.borrow_mut().remove(lun);
+            if let Some(seat) = seat {
+                seat.lu.leave(&seat.nexus);
+            }
+        }
         self.luns_changed();
+        fresh.into_iter().for_each(|(lun, lu)| self.seat_unit(lun, lu));
+    }
+
+    fn seat_unit(&self, lun: Lun, lu: Rc<LogicalUnit<M>>) {
         let nexus = Rc::new(Nexus {
             id: self.nexus,
             initiator: self.initiator.clone(),

@@ -9,7 +9,8 @@ use super::judge::judge_task;
 use super::service::Service;
 use crate::config::{Config, PolicyConfig, Sharing};
 use crate::controller::Controller;
-use crate::state::State;
+use crate::index::Index;
+use crate::slices::Slices;
 use crate::watch::Watch;
 
 /// What work in the background is called among the clients of a pool.
@@ -62,22 +63,43 @@ fn begin(controller: &Rc<Controller>, place: String, config: &Config, watch: &Wa
     service
 }
 
-/// Gives every volume and every image of this controller the policy that is declared for it.
-pub(crate) fn set_policies(controller: &Controller, config: &Config, done: &mut Vec<String>) {
-    let state = controller.state();
-    for (pool, PoolService { service, background }) in &state.services {
-        let volumes = config.volumes.iter().filter(|v| v.pool == *pool);
-        let declared = volumes.map(|v| Declared::of(&state.config, "volume", &v.name, &v.policy));
+/// Gives every volume and every image of this controller the policy that is declared for it; `was` and `is` are the declarations before
+/// and now.
+pub(crate) async fn set_policies(
+    controller: &Controller,
+    config: &Config,
+    (was, is): (&Index<'_>, &Index<'_>),
+    slices: &mut Slices,
+    done: &mut Vec<String>,
+) {
+    let pools: Vec<(String, Rc<Service>, Rc<Gate>)> = {
+        let state = controller.state();
+        let all = state.services.iter();
+        all.map(|(pool, of)| (pool.clone(), of.service.clone(), of.background.clone())).collect()
+    };
+    for (pool, service, background) in pools {
         service.set_settings(config);
-        service.set(background, None, config.qos.background);
-        service.set_all(&state, config, (&format!("pool {pool}"), declared), done);
+        service.set(&background, None, config.qos.background);
+        let volumes = config.volumes.iter().filter(|v| v.pool == pool).map(|v| ("volume", v.name.as_str()));
+        let setting = Setting { controller, config, was, is };
+        service.set_all(&setting, (&format!("pool {pool}"), volumes), slices, done).await;
     }
-    if let Some(service) = &state.image_service {
-        let images = config.images.iter().filter(|i| i.controller == controller.index);
-        let declared = images.map(|i| Declared::of(&state.config, "image", &i.name, &i.policy));
+    let images = controller.state().image_service.clone();
+    if let Some(service) = images {
         service.set_settings(config);
-        service.set_all(&state, config, (&images_of(controller), declared), done);
+        let own = config.images.iter().filter(|i| i.controller == controller.index);
+        let setting = Setting { controller, config, was, is };
+        let own = own.map(|i| ("image", i.name.as_str()));
+        service.set_all(&setting, (&images_of(controller), own), slices, done).await;
     }
+}
+
+/// What is declared now and was before, on a controller.
+struct Setting<'a> {
+    controller: &'a Controller,
+    config: &'a Config,
+    was: &'a Index<'a>,
+    is: &'a Index<'a>,
 }
 
 /// What an LU is declared to be promised, and was before.
@@ -89,8 +111,8 @@ struct Declared<'a> {
 }
 
 impl<'a> Declared<'a> {
-    fn of(before: &'a Config, kind: &'static str, name: &'a str, is: &'a Option<String>) -> Declared<'a> {
-        Declared { kind, name, was: before.policy_of(kind, name), is: is.as_ref() }
+    fn of(setting: &Setting<'a>, (kind, name): (&'static str, &'a str)) -> Declared<'a> {
+        Declared { kind, name, was: setting.was.policy_of(kind, name), is: setting.is.policy_of(kind, name) }
     }
 
     /// What an operator is to know of the change.
@@ -132,16 +154,19 @@ impl Service {
     }
 
     /// Gives all clients the policies that are declared for them. `place` is what they share, in words.
-    fn set_all<'a>(
+    async fn set_all<'a>(
         &self,
-        state: &State,
-        config: &Config,
-        (place, declared): (&str, impl Iterator<Item = Declared<'a>>),
+        setting: &Setting<'a>,
+        (place, declared): (&str, impl Iterator<Item = (&'static str, &'a str)>),
+        slices: &mut Slices,
         done: &mut Vec<String>,
     ) {
         let mut any = false;
+        let config = setting.config;
         for one in declared {
-            let Some(lu) = state.lus.get(one.name) else { continue };
+            slices.step(2).await;
+            let Some(lu) = setting.controller.state().lus.get(one.1).cloned() else { continue };
+            let one = Declared::of(setting, one);
             let policy = one.is.and_then(|name| config.policy(name));
             any |= policy.is_some();
             done.extend(one.news(config));

@@ -78,6 +78,11 @@ impl Service {
         Rc::new(Gate::new(self.clone(), client))
     }
 
+    /// Whether a policy is in force.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
     /// Forgets a client, of which nothing waits or runs, and its flow unless others have it.
     pub(super) fn forget(&self, client: ClientId) {
         self.names.borrow_mut().remove(&client);

@@ -7,6 +7,7 @@ mod guarantee;
 mod handing_over;
 mod images;
 mod keeping_whole;
+mod many_volumes;
 mod placing;
 mod rig;
 mod thresholds;

@@ -1,0 +1,109 @@
+//! Where the names of a declaration lead: made once for a look at many objects, so that the look takes linear time.
+
+use std::collections::BTreeMap;
+
+use scsi::Lun;
+
+use crate::config::{Config, ImageConfig, VolumeConfig};
+use crate::slices::Slices;
+
+/// The volumes and images of a declaration by name, and who sees them.
+pub(crate) struct Index<'a> {
+    volumes: BTreeMap<&'a str, &'a VolumeConfig>,
+    images: BTreeMap<&'a str, &'a ImageConfig>,
+    seers: BTreeMap<&'a str, Vec<(&'a str, Lun)>>,
+    /// The controllers of pools.
+    pools: BTreeMap<&'a str, usize>,
+    /// What volumes promise to hosts, by pool.
+    promised_bytes: BTreeMap<&'a str, u64>,
+}
+
+/// Who serves an LU, and in which blocks: what a port must know of the LUs of other controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whereabouts {
+    pub(crate) owner: usize,
+    pub(crate) block_bytes: u32,
+}
+
+impl<'a> Index<'a> {
+    pub(crate) async fn of(config: &'a Config, slices: &mut Slices) -> Index<'a> {
+        let pools = config.pools.iter().map(|p| (p.name.as_str(), p.controller)).collect();
+        let mut index = Index {
+            volumes: BTreeMap::new(),
+            images: BTreeMap::new(),
+            seers: BTreeMap::new(),
+            pools,
+            promised_bytes: BTreeMap::new(),
+        };
+        for volume in &config.volumes {
+            slices.step(1).await;
+            index.volumes.insert(&volume.name, volume);
+            *index.promised_bytes.entry(&volume.pool).or_default() += volume.len_bytes;
+        }
+        for image in &config.images {
+            slices.step(1).await;
+            index.images.insert(&image.name, image);
+        }
+        for host in &config.hosts {
+            for (lun, seen) in &host.luns {
+                slices.step(1).await;
+                index.seers.entry(seen).or_default().push((&host.name, *lun));
+            }
+        }
+        index
+    }
+
+    pub(crate) fn volume(&self, name: &str) -> Option<&'a VolumeConfig> {
+        self.volumes.get(name).copied()
+    }
+
+    pub(crate) fn image(&self, name: &str) -> Option<&'a ImageConfig> {
+        self.images.get(name).copied()
+    }
+
+    /// Whether a volume or image of that name is declared.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.volumes.contains_key(name) || self.images.contains_key(name)
+    }
+
+    /// The controller that owns a volume or an image.
+    pub(crate) fn owner_of(&self, name: &str) -> Option<usize> {
+        match self.images.get(name) {
+            Some(image) => Some(image.controller),
+            None => self.pools.get(self.volumes.get(name)?.pool.as_str()).copied(),
+        }
+    }
+
+    /// The policy that is declared for the volume or image of that name.
+    pub(crate) fn policy_of(&self, kind: &str, name: &str) -> Option<&'a String> {
+        match kind {
+            "volume" => self.volume(name)?.policy.as_ref(),
+            _ => self.image(name)?.policy.as_ref(),
+        }
+    }
+
+    /// Which hosts see a volume or an image, and as which LUN.
+    pub(crate) fn mapped_to(&self, name: &str) -> Vec<(String, Lun)> {
+        let seers = self.seers.get(name).into_iter().flatten();
+        seers.map(|(host, lun)| ((*host).to_owned(), *lun)).collect()
+    }
+
+    /// What the volumes of a pool promise to hosts.
+    pub(crate) fn promised_bytes(&self, pool: &str) -> u64 {
+        self.promised_bytes.get(pool).copied().unwrap_or_default()
+    }
+
+    /// Where each volume and image is served.
+    pub(crate) async fn whereabouts(&self, slices: &mut Slices) -> BTreeMap<String, Whereabouts> {
+        let mut all = BTreeMap::new();
+        let volumes = self.volumes.iter().map(|(name, v)| (*name, v.block_bytes));
+        let images = self.images.keys().map(|name| (*name, crate::images::SECTOR_BYTES));
+        for (name, block_bytes) in volumes.chain(images) {
+            slices.step(1).await;
+            if let Some(owner) = self.owner_of(name) {
+                all.insert(name.to_owned(), Whereabouts { owner, block_bytes });
+            }
+        }
+        all
+    }
+}
