@@ -97,6 +97,14 @@ pub enum NegotiationError {
     /// A key came from the wrong side or in the wrong phase.
     #[error("{0} does not belong here")]
     Misplaced(String),
+    /// MaxBurstLength comes after a FirstBurstLength that is larger (13.14 forbids that).
+    #[error("MaxBurstLength={max} is below FirstBurstLength={first}, which was agreed on before")]
+    FirstBurst {
+        /// FirstBurstLength.
+        first: u32,
+        /// MaxBurstLength.
+        max: u32,
+    },
     /// The answer to a key breaks the key's rule.
     #[error("{key}={value} is no answer to what was offered")]
     BadAnswer {
@@ -175,7 +183,19 @@ impl Negotiation {
         Ok(())
     }
 
-    /// The target's part: takes what the initiator offers or declares, and appends the answer.
+    /// The target's part for one whole text: takes what the initiator offers or declares, and appends the answers.
+    /// FirstBurstLength depends on MaxBurstLength (13.14) and is answered last, wherever it stands in the text.
+    pub(crate) fn answer_all<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+        out: &mut Text,
+    ) -> Result<(), NegotiationError> {
+        let is_last = |key: &str| key == "FirstBurstLength";
+        let (first, last) = (pairs.clone().filter(|(k, _)| !is_last(k)), pairs.filter(|(k, _)| is_last(k)));
+        first.chain(last).try_for_each(|(key, value)| self.answer(key, value, out))
+    }
+
+    /// The target's part for one pair.
     pub(crate) fn answer(&mut self, name: &str, value: &str, out: &mut Text) -> Result<(), NegotiationError> {
         let Some(key) = keys::find(name) else {
             // An answer to a question that nobody asked is not answered again (6.2).
@@ -221,7 +241,7 @@ impl Negotiation {
             },
             Rule::Min { low, high } | Rule::Max { low, high } => match number(value) {
                 Some(theirs) if (low..=high).contains(&theirs) => {
-                    let mine = self.my_number(name);
+                    let mine = self.bounded_by_max_burst(name, theirs)?;
                     let result = if matches!(key.rule, Rule::Min { .. }) {
                         theirs.min(mine)
                     } else {
@@ -238,6 +258,19 @@ impl Negotiation {
             },
         }
         Ok(())
+    }
+
+    /// This side's number for a key, by 13.14: FirstBurstLength is never above MaxBurstLength, whichever is agreed on first.
+    fn bounded_by_max_burst(&self, name: &str, theirs: u32) -> Result<u32, NegotiationError> {
+        let mine = self.my_number(name);
+        let (first, max) = (self.params.first_burst_len, theirs.min(mine));
+        match name {
+            "FirstBurstLength" => Ok(mine.min(self.params.max_burst_len)),
+            "MaxBurstLength" if self.seen.contains(&"FirstBurstLength") && first > max => {
+                Err(NegotiationError::FirstBurst { first, max })
+            }
+            _ => Ok(mine),
+        }
     }
 
     /// Declares what this side has to declare, once: its MaxRecvDataSegmentLength.
@@ -262,7 +295,10 @@ impl Negotiation {
             match key.rule {
                 Rule::And | Rule::Or => out.put(key.name, if self.my_bool(key.name) { "Yes" } else { "No" }),
                 Rule::Min { .. } | Rule::Max { .. } => {
-                    out.put(key.name, &self.my_number(key.name).to_string())
+                    let mine = self.my_number(key.name);
+                    let is_first_burst = key.name == "FirstBurstLength";
+                    let most = if is_first_burst { offer.max_burst_len } else { u32::MAX };
+                    out.put(key.name, &mine.min(most).to_string())
                 }
                 _ => {}
             }

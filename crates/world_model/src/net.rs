@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ struct State {
     listeners: RefCell<BTreeMap<SocketAddr, Rc<Listening>>>,
     connections: RefCell<Vec<Connection>>,
     port_next: Cell<u16>,
+    /// Where clients connect from; none: from the server's own address.
+    source: Cell<Option<IpAddr>>,
     dials: RefCell<BTreeMap<u64, Dial>>,
     dial_next: Cell<u64>,
     ports: RefCell<BTreeMap<SocketAddr, Port>>,
@@ -102,6 +104,11 @@ impl Net {
     /// Changes the links: for connections that are made from now on.
     pub fn set_spec(&self, spec: NetSpec) {
         self.0.spec.set(spec);
+    }
+
+    /// Connections that are made from now on come from this address; none: from the address that they are made to.
+    pub fn set_source(&self, source: Option<IpAddr>) {
+        self.0.source.set(source);
     }
 
     /// From now on all connections that are made to this address share one link; those that share one already share this one.
@@ -179,7 +186,7 @@ impl Net {
 
     /// Dials: half a round trip later the listener has its end, after a whole one the caller.
     pub(crate) fn connect(&self, core: &Rc<Core>, server: SocketAddr) -> Io<Result<Stream, NetError>> {
-        let client = SocketAddr::new(server.ip(), self.port());
+        let client = SocketAddr::new(self.0.source.get().unwrap_or(server.ip()), self.port());
         core.record("connect", u64::from(server.port()), u64::from(client.port()));
         let (io, done) = Completions::default().start();
         let number = self.0.dial_next.get();

@@ -85,6 +85,62 @@ fn a_key_comes_once_and_from_its_side() {
     assert!(n.answer("MaxBurstLength", "4096", &mut out).is_err());
 }
 
+/// What a target answers to a whole text.
+fn answers(text: &[(&str, &str)]) -> Result<Vec<(String, String)>, NegotiationError> {
+    let (mut n, mut out) = (Negotiation::new(OFFER), Text::default());
+    n.answer_all(text.iter().copied(), &mut out)?;
+    let owned = |(k, v): (&str, &str)| (k.to_owned(), v.to_owned());
+    Ok(pairs(&out.0).unwrap().into_iter().map(owned).collect())
+}
+
+#[test]
+fn a_first_burst_is_never_agreed_on_above_a_burst() {
+    // 13.14, in whichever order the keys stand.
+    let (first, max) = (("FirstBurstLength", "65536"), ("MaxBurstLength", "4096"));
+    for text in [[first, max], [max, first]] {
+        let got = answers(&text).unwrap();
+        assert!(got.contains(&("FirstBurstLength".into(), "4096".into())), "{got:?}");
+        assert!(got.contains(&("MaxBurstLength".into(), "4096".into())), "{got:?}");
+    }
+    // In two texts the second one cannot be answered any more.
+    let (mut n, mut out) = (Negotiation::new(OFFER), Text::default());
+    n.answer_all([first].into_iter(), &mut out).unwrap();
+    let got = n.answer_all([max].into_iter(), &mut out);
+    assert_eq!(got, Err(NegotiationError::FirstBurst { first: 65_536, max: 4096 }));
+    // Not said, the default is bounded, too.
+    let (mut n, mut out) = (Negotiation::new(OFFER), Text::default());
+    n.answer_all([max].into_iter(), &mut out).unwrap();
+    assert_eq!(n.params().first_burst_len, 4096);
+}
+
+#[test]
+fn a_key_comes_once_in_a_text() {
+    for key in crate::keys::KEYS.iter().filter(|k| k.rule != Rule::OneWay) {
+        let twice = answers(&[(key.name, "1"), ("X-other", "1"), (key.name, "1")]);
+        assert_eq!(twice, Err(NegotiationError::Twice(key.name.into())));
+    }
+}
+
+#[test]
+fn numbers_outside_their_range_are_rejected_and_the_default_stays() {
+    for key in crate::keys::KEYS {
+        let (Rule::Min { low, high } | Rule::Max { low, high } | Rule::Declared { low, high }) = key.rule
+        else {
+            continue;
+        };
+        let below = low.checked_sub(1).map(|n| n.to_string());
+        let bad =
+            [Some((high + 1).to_string()), below, Some("-1".into()), Some("1 ".into()), Some(String::new())];
+        for value in bad.into_iter().flatten() {
+            let (mut n, mut out) = (Negotiation::new(OFFER), Text::default());
+            let before = n.params();
+            n.answer(key.name, &value, &mut out).unwrap();
+            assert_eq!(pairs(&out.0).unwrap(), [(key.name, "Reject")], "{}={value}", key.name);
+            assert_eq!(n.params(), before, "{}={value}", key.name);
+        }
+    }
+}
+
 #[test]
 fn discovery_needs_only_some_keys() {
     let mut n = Negotiation::new(OFFER);

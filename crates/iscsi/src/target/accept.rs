@@ -53,10 +53,8 @@ async fn accept_task<T: Target>(
             Ok(stream) => {
                 let (target, limits, portal) = (target.clone(), limits.clone(), portal.clone());
                 let link = Rc::new(Link::new(stream, world.now()));
-                // Over the limit the connection is closed without an answer, as if nobody listened.
-                if let Some(number) = portal.admit(link.clone(), &limits) {
-                    world.spawn(connection_task(world.clone(), link, number, target, limits, portal));
-                }
+                let number = portal.admit(link.clone(), &limits);
+                world.spawn(connection_task(world.clone(), link, number, target, limits, portal));
             }
             Err(_) if portal.is_stopping() => return,
             Err(_) => world.sleep(ACCEPT_PAUSE).await,
@@ -140,6 +138,7 @@ impl<T: Target> Guest<T> {
                 Ok(None) => return Ok(None),
                 Err(why) => return Err(Failure { initiator: login.initiator, why }),
             };
+            self.link.has_spoken.set(true);
             let step = match self.check_handle(&header) {
                 Ok(()) => login.step(&header, &text, &Gate(&*self.target)),
                 Err(e) => Err(e),
@@ -189,7 +188,13 @@ impl<T: Target> Guest<T> {
         if self.portal.is_stopping() {
             return Err((refused(LoginRefusal::ServiceUnavailable), receiver));
         }
-        if !self.portal.has_room(&port.name, &self.limits) {
+        // Others took its place while it logged in.
+        if self.link.is_closing() {
+            return Err((refused(LoginRefusal::ServiceUnavailable), receiver));
+        }
+        if login.is_discovery {
+            self.portal.make_room_for_discovery(&self.link, &self.limits);
+        } else if !self.portal.has_room(&port.name, login.is_proven, &self.limits) {
             return Err((refused(LoginRefusal::OutOfResources), receiver));
         }
         let nexus = match &login.target {
@@ -200,7 +205,11 @@ impl<T: Target> Guest<T> {
             },
         };
         // From here on the portal counts it as a session; nothing was awaited since the checks.
+        self.link.is_proven.set(login.is_proven);
         let _ = self.link.port.set((port.clone(), login.target.clone()));
+        if !login.is_discovery {
+            self.portal.remember(self.link.peer.ip());
+        }
         let tsih = self.portal.take_handle();
         self.link.counts.borrow_mut().logins += 1;
         self.portal.tell(&Event::Opened {

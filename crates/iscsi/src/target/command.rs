@@ -42,7 +42,10 @@ impl<T: Target> Session<T> {
         if state.is_logged_out {
             return state.pass(pdu);
         }
-        if self.is_discovery() || itt == TAG_NONE {
+        let flags = header.flags;
+        // 11.3.1: W and F both 0 is an error: data is to follow that the command does not send.
+        let follows_nothing = flags & (ScsiCommand::WRITE | FINAL) == 0;
+        if self.is_discovery() || itt == TAG_NONE || follows_nothing {
             drop(state);
             return self.refuse(pdu, reject::PROTOCOL);
         }
@@ -68,8 +71,12 @@ impl<T: Target> Session<T> {
             drop(state);
             return self.command_with_data(slot, pdu, is_damaged);
         }
+        let task = &mut state.tasks.list[usize::from(slot)];
         if is_damaged {
-            state.tasks.list[usize::from(slot)].fault = Some(Fault::Digest);
+            task.fault = Some(Fault::Digest);
+        } else if !pdu.data.is_empty() {
+            // Immediate data of a command that sends none.
+            task.fault = Some(Fault::Unexpected);
         }
         self.begin(state, slot);
     }
@@ -92,19 +99,25 @@ impl<T: Target> Session<T> {
             wanted,
             buffer_len,
             next: came,
-            is_unsolicited: header.flags & FINAL == 0 && !params.initial_r2t,
             ..DataOutState::default()
         };
+        let has_more = header.flags & FINAL == 0;
+        // 13.10: unsolicited data was not agreed on; 13.14: all of it has come.
+        let may_have_more = !params.initial_r2t && came < params.first_burst_len.min(expected);
         if task.reads {
             task.fault = Some(Fault::Bidirectional);
-        } else if is_damaged {
-            task.fault = Some(Fault::Digest);
         } else if came > 0 && (!params.immediate_data || came > params.first_burst_len) {
             task.fault = Some(Fault::Unexpected);
         } else if came > expected {
             task.fault = Some(Fault::Amount);
+        } else if has_more && !may_have_more {
+            task.fault = Some(Fault::Unexpected);
         } else {
-            task.data.chunks.write(0, pdu.data);
+            task.data.is_unsolicited = has_more;
+            match is_damaged {
+                true => task.fault = Some(Fault::Digest),
+                false => task.data.chunks.write(0, pdu.data),
+            }
         }
         self.link.counts.borrow_mut().data_out_bytes += u64::from(came);
         if task.data.is_unsolicited {
@@ -136,6 +149,9 @@ impl<T: Target> Session<T> {
         let need = need(&state.tasks.list[usize::from(slot)]);
         if need == 0 {
             return true;
+        }
+        if self.link.is_stalled.get() {
+            return false;
         }
         let Some(held) = state.budget.take(need, self.link.pump.get()) else { return false };
         state.tasks.list[usize::from(slot)].held = held;
@@ -227,6 +243,8 @@ impl<T: Target> Session<T> {
 /// How much of the budget a task still needs: a write for the data that it will be asked for, a read for what it brings.
 fn need(task: &Task) -> u64 {
     match (task.must_collect, task.reads && task.held == 0) {
+        // It will not execute.
+        _ if task.fault.is_some() => 0,
         (true, _) => task.data.wanted.into(),
         (false, true) => task.expected_len.into(),
         (false, false) => 0,

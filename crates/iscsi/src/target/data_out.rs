@@ -16,22 +16,25 @@ impl<T: Target> Session<T> {
     /// The task and whether the PDU is the next one of its data. `None`: nobody waits for it.
     fn expects(&self, state: &mut State, header: &DataOut) -> Option<(u16, Result<(), Fault>)> {
         let (itt, ttt) = (header.itt.get(), header.ttt.get());
-        let slot = match ttt {
-            TAG_NONE => state.tasks.find(itt)?,
-            _ => (ttt & ((1 << SLOT_BITS) - 1)) as u16,
+        let collects = |slot: &u16| {
+            let task = state.tasks.list.get(usize::from(*slot));
+            task.is_some_and(|t| t.phase == Phase::Collecting && t.itt == itt)
         };
-        let task = state.tasks.list.get(usize::from(slot))?;
+        let of_tag = (ttt & ((1 << SLOT_BITS) - 1)) as u16;
+        // A target transfer tag that was never given to the command is its fault, too: whose data it is, its own tag says.
+        let slot = Some(of_tag).filter(|_| ttt != TAG_NONE).filter(&collects);
+        let slot = slot.or_else(|| state.tasks.find(itt).filter(&collects))?;
+        let task = &state.tasks.list[usize::from(slot)];
         let data = &task.data;
-        if task.phase != Phase::Collecting || task.itt != itt {
-            return None;
-        }
         let first_burst = self.params.get().first_burst_len.min(task.expected_len);
         let end = match ttt {
             TAG_NONE if data.is_unsolicited => first_burst,
             TAG_NONE => return Some((slot, Err(Fault::Unexpected))),
-            _ if data.bursts.first().is_some_and(|b| b.ttt == ttt) => data.bursts.first()?.end,
-            _ if data.bursts.iter().any(|b| b.ttt == ttt) => return Some((slot, Err(Fault::Order))),
-            _ => return None,
+            _ => match data.bursts.first().filter(|b| b.ttt == ttt) {
+                Some(burst) => burst.end,
+                // Not asked for yet, or R2Ts answered out of order.
+                None => return Some((slot, Err(Fault::Order))),
+            },
         };
         let (offset, len) = (header.offset.get(), header.data_len.get());
         let verdict = if header.data_sn.get() != data.data_sn || offset != data.next {
@@ -104,7 +107,7 @@ impl<T: Target> Session<T> {
         header: &DataOut,
         verdict: Result<(), Fault>,
     ) {
-        let len = header.data_len.get();
+        let (len, params) = (header.data_len.get(), self.params.get());
         self.link.counts.borrow_mut().data_out_bytes += u64::from(len);
         let task = &mut state.tasks.list[usize::from(slot)];
         task.since = self.link.heard_at.get();
@@ -118,18 +121,36 @@ impl<T: Target> Session<T> {
                 task.fault.get_or_insert(fault);
             }
         }
+        if task.fault.is_some_and(Fault::is_violation) {
+            return self.give_up(state, slot);
+        }
         if header.flags & FINAL == 0 {
             return;
         }
         data.data_sn = 0;
         if header.ttt.get() == TAG_NONE {
             data.is_unsolicited = false;
+            // 11.4.7.2: of a transfer that is longer, FirstBurstLength comes unsolicited, neither more nor less.
+            if task.expected_len > params.first_burst_len && data.next != params.first_burst_len {
+                task.fault.get_or_insert(Fault::Amount);
+            }
         } else if let Some(at) = data.bursts.iter().position(|b| b.ttt == header.ttt.get()) {
             let burst = data.bursts.remove(at);
             if data.next != burst.end {
                 task.fault.get_or_insert(Fault::Amount);
             }
         }
+        match task.fault.is_some_and(Fault::is_violation) {
+            true => self.give_up(state, slot),
+            false => self.data_is_through(state, slot),
+        }
+    }
+
+    /// The rest of a command's data is not waited for: it ends now, and what still comes for it is data for no task.
+    fn give_up(self: &Rc<Self>, mut state: RefMut<'_, State>, slot: u16) {
+        let data = &mut state.tasks.list[usize::from(slot)].data;
+        data.bursts.clear();
+        data.is_unsolicited = false;
         self.data_is_through(state, slot);
     }
 

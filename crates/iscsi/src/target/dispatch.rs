@@ -225,6 +225,8 @@ impl<T: Target> Session<T> {
 
     /// Tells the initiator that the session ends, and ends it once that is sent.
     pub(crate) fn drop_session(&self) {
+        // What has not begun does not begin: what it was allowed to do, it may be no longer.
+        self.abort_where(|task| !task.is_management);
         let params = self.params.get();
         self.push_event(event::DROP_SESSION, params.time2wait_s as u16, params.time2retain_s as u16);
         let mut state = self.state.borrow_mut();

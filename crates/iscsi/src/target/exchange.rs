@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::dispatch::Broken;
+use super::login::is_security;
 use super::seam::Target;
 use super::session::{Session, State};
 use crate::pdu::{CONTINUE, FINAL, Header, Pdu, TAG_NONE, TextRequest, TextResponse, reject};
@@ -106,9 +107,15 @@ impl<T: Target> Session<T> {
         let mut out = Text::default();
         let mut state = self.state.borrow_mut();
         state.negotiation.begin_exchange();
-        for (key, value) in pairs {
+        for (i, (key, value)) in pairs.iter().copied().enumerate() {
             if key == "SendTargets" {
+                // 6.2: a key comes once in a negotiation.
+                if pairs[..i].iter().any(|(k, _)| *k == key) {
+                    return None;
+                }
                 self.send_targets(value, &mut out);
+            } else if is_security(key) {
+                return None;
             } else {
                 state.negotiation.answer(key, value, &mut out).ok()?;
             }

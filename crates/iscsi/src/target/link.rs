@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -66,6 +67,9 @@ pub(crate) enum Errand {
     DropSession,
 }
 
+/// How long a host has to take the message that its session ends.
+const DROP_TIME: Duration = Duration::from_secs(2);
+
 /// A connection.
 pub(crate) struct Link {
     pub stream: Stream,
@@ -78,6 +82,16 @@ pub(crate) struct Link {
     pub heard_at: Cell<Instant>,
     /// Since when a PDU is incomplete.
     pub partial_since: Cell<Option<Instant>>,
+    /// Whether a login request has come.
+    pub has_spoken: Cell<bool>,
+    /// Whether the initiator proved who it is.
+    pub is_proven: Cell<bool>,
+    /// Bytes that its session holds of the memory that all sessions share.
+    pub shared_bytes: Rc<Cell<u64>>,
+    /// Whether the session does not take its answers: it gets no memory for more.
+    pub is_stalled: Cell<bool>,
+    /// Since when the session is to end.
+    pub dropped_at: Cell<Option<Instant>>,
     /// Since when a send is in flight.
     pub sending_since: Cell<Option<Instant>>,
     /// Since when the oldest command waits for its data.
@@ -102,6 +116,11 @@ impl Link {
             counts: RefCell::default(),
             heard_at: Cell::new(now),
             partial_since: Cell::new(None),
+            has_spoken: Cell::new(false),
+            is_proven: Cell::new(false),
+            shared_bytes: Rc::default(),
+            is_stalled: Cell::new(false),
+            dropped_at: Cell::new(None),
             sending_since: Cell::new(None),
             data_since: Cell::new(None),
             pinged_at: Cell::new(None),
@@ -113,10 +132,31 @@ impl Link {
         }
     }
 
+    /// Whether it is in login.
+    pub(crate) fn is_half_open(&self) -> bool {
+        self.port.get().is_none() && !self.is_closing()
+    }
+
+    /// Whether it is a session of discovery.
+    pub(crate) fn is_discovery(&self) -> bool {
+        !self.is_closing() && self.port.get().is_some_and(|(_, target)| target.is_none())
+    }
+
+    /// Whether it is about to end.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.reason.borrow().is_some()
+    }
+
     /// Ends the connection. The first reason stays.
     pub(crate) fn close(&self, reason: &str) {
         self.reason.borrow_mut().get_or_insert_with(|| reason.to_owned());
         self.stream.close();
+    }
+
+    /// Ends the session: the host is told, if it listens, and its commands are not executed any more.
+    pub(crate) fn drop_session(&self, now: Instant) {
+        self.dropped_at.set(self.dropped_at.get().or(Some(now)));
+        self.send_on(Errand::DropSession);
     }
 
     pub(crate) fn send_on(&self, errand: Errand) {
@@ -130,8 +170,8 @@ impl Link {
         }
     }
 
-    /// Judges the connection's patience with us and ours with it.
-    pub(crate) fn check(&self, now: Instant, limits: &Limits) {
+    /// Judges the connection's patience with us and ours with it. `is_pressed`: others wait for memory.
+    pub(crate) fn check(&self, now: Instant, limits: &Limits, is_pressed: bool) {
         let over = |since: Option<Instant>, time: Duration| since.is_some_and(|s| now.since(s) > time);
         if self.port.get().is_none() {
             if over(Some(self.opened_at), limits.login_time) {
@@ -139,7 +179,15 @@ impl Link {
             }
             return;
         }
-        if over(self.partial_since.get(), limits.pdu_time) {
+        if over(self.sending_since.get(), limits.stall_time) {
+            self.is_stalled.set(true);
+        }
+        let holds_others_up = is_pressed && self.shared_bytes.get() > 0;
+        if over(self.dropped_at.get(), DROP_TIME) {
+            self.close("the session was ended");
+        } else if over(self.sending_since.get().filter(|_| holds_others_up), limits.pressed_send_time) {
+            self.close("the initiator does not take its answers, and others wait for the memory");
+        } else if over(self.partial_since.get(), limits.pdu_time) {
             self.close("a PDU did not arrive whole in time");
         } else if over(self.sending_since.get(), limits.send_time) {
             self.close("the initiator does not take its answers");

@@ -9,12 +9,11 @@ use world::Rng;
 
 use super::seam::{Chap, LoginRefusal};
 use crate::chap::{Algorithm, Challenge, ChapError};
+use crate::name;
 use crate::negotiation::{Negotiation, NegotiationError, Offer, Params};
 use crate::pdu::{CONTINUE, LoginRequest, TRANSIT};
 use crate::text::{Text, TextError, pairs};
 
-/// The longest iSCSI name (RFC 7143 4.2.7.1).
-const NAME_LEN_MAX: usize = 223;
 /// Requests of one login, continued text included: CHAP with mutual proof and all keys takes four.
 const REQUESTS_MAX: u32 = 32;
 
@@ -149,6 +148,8 @@ pub(crate) struct Login {
     pub initiator: String,
     pub target: Option<String>,
     pub is_discovery: bool,
+    /// Whether CHAP showed that it is the initiator that it says.
+    pub is_proven: bool,
 }
 
 impl Login {
@@ -165,6 +166,7 @@ impl Login {
             initiator: String::new(),
             target: None,
             is_discovery: false,
+            is_proven: false,
         }
     }
 
@@ -199,6 +201,9 @@ impl Login {
             self.begin(csg, &pairs, authority, &mut out)?;
         } else if is_first {
             return Err(LoginError::Protocol("a login that begins twice"));
+        } else if pairs.iter().any(|(key, _)| ["InitiatorName", "TargetName", "SessionType"].contains(key)) {
+            // 6.3: who is there, and what for, is said first, and decides what has to be proved.
+            return Err(LoginError::Protocol("a name or the session type after the first request"));
         }
         if csg != self.stage {
             return Err(LoginError::Protocol("the stage is not the current one"));
@@ -259,11 +264,12 @@ impl Login {
     ) -> Result<(), LoginError> {
         let value = |key: &str| pairs.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
         let initiator = value("InitiatorName").ok_or(LoginError::Missing("InitiatorName"))?;
-        check_name(initiator)?;
+        let initiator = name_of(initiator)?;
         match value("SessionType") {
             None | Some("Normal") => {
                 let target = value("TargetName").ok_or(LoginError::Missing("TargetName"))?;
-                check_name(target)?;
+                // What this array is called is compared as it is declared.
+                name_of(target)?;
                 self.target = Some(target.into());
                 // 13.9: in the first answer to a login that names a target.
                 out.put("TargetPortalGroupTag", &authority.portal_group().to_string());
@@ -274,9 +280,9 @@ impl Login {
             }
             Some(_) => return Err(LoginError::SessionType),
         }
-        self.initiator = initiator.into();
+        self.initiator = initiator;
         let wanted =
-            authority.authentication(initiator, self.target.as_deref()).map_err(LoginError::Refused)?;
+            authority.authentication(&self.initiator, self.target.as_deref()).map_err(LoginError::Refused)?;
         self.stage = csg;
         match csg {
             Stage::Security => self.proof = Proof::Open(wanted),
@@ -289,12 +295,10 @@ impl Login {
 
     /// The operational stage is always ready to go on when the initiator is.
     fn operational(&mut self, pairs: &[(&str, &str)], out: &mut Text) -> Result<bool, LoginError> {
-        for (key, value) in pairs {
-            if *key == "AuthMethod" || key.starts_with("CHAP_") {
-                return Err(LoginError::Protocol("a security key in the operational stage"));
-            }
-            self.negotiation.answer(key, value, out)?;
+        if pairs.iter().any(|(key, _)| is_security(key)) {
+            return Err(LoginError::Protocol("a security key in the operational stage"));
         }
+        self.negotiation.answer_all(pairs.iter().copied(), out)?;
         self.negotiation.declare(out);
         Ok(true)
     }
@@ -302,16 +306,13 @@ impl Login {
     /// One step of the proof; says whether it is done.
     fn security(&mut self, pairs: &[(&str, &str)], out: &mut Text) -> Result<bool, LoginError> {
         let mut security = Vec::new();
-        for (key, value) in pairs {
-            if *key == "AuthMethod" || key.starts_with("CHAP_") {
-                if security.iter().any(|(k, _)| k == key) {
-                    return Err(NegotiationError::Twice((*key).into()).into());
-                }
-                security.push((*key, *value));
-            } else {
-                self.negotiation.answer(key, value, out)?;
+        for (key, value) in pairs.iter().filter(|(key, _)| is_security(key)) {
+            if security.iter().any(|(k, _)| k == key) {
+                return Err(NegotiationError::Twice((*key).into()).into());
             }
+            security.push((*key, *value));
         }
+        self.negotiation.answer_all(pairs.iter().copied().filter(|(key, _)| !is_security(key)), out)?;
         let value = |key: &str| security.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
         let need = |key: &'static str| value(key).ok_or(LoginError::Authentication(ChapError::Key(key)));
         self.proof = match std::mem::replace(&mut self.proof, Proof::Done) {
@@ -335,12 +336,18 @@ impl Login {
                 if let (Some(id), Some(bytes)) = (value("CHAP_I"), value("CHAP_C")) {
                     prove(&chap, algorithm, &challenge, Challenge::read(id, bytes)?, out)?;
                 }
+                self.is_proven = true;
                 Proof::Done
             }
             Proof::Done => Proof::Done,
         };
         Ok(matches!(self.proof, Proof::Done))
     }
+}
+
+/// Keys of clause 12, which belong to the security stage.
+pub(crate) fn is_security(key: &str) -> bool {
+    key == "AuthMethod" || key.starts_with("CHAP_")
 }
 
 /// 12.1: the first method of the initiator's list that will do.
@@ -376,17 +383,12 @@ fn prove(
     Ok(())
 }
 
-/// 4.2.7: names are `iqn.`, `eui.` or `naa.` and at most 223 bytes of lower-case letters, digits, `-`, `.` and `:`; upper case is let
-/// through because initiators send it.
-fn check_name(name: &str) -> Result<(), LoginError> {
-    let known = ["iqn.", "eui.", "naa."]
-        .iter()
-        .any(|p| name.len() > p.len() && name.is_char_boundary(4) && name[..4].eq_ignore_ascii_case(p));
-    let clean = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | ':' | '_'));
-    if name.len() > NAME_LEN_MAX || !known || !clean {
-        return Err(LoginError::Protocol("a malformed iSCSI name"));
+/// 4.2.7: a name in the form in which names are compared.
+fn name_of(text: &str) -> Result<String, LoginError> {
+    match name::check_characters(text) {
+        Ok(()) => Ok(name::normalised(text)),
+        Err(_) => Err(LoginError::Protocol("a malformed iSCSI name")),
     }
-    Ok(())
 }
 
 #[cfg(test)]

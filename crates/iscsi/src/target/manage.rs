@@ -17,7 +17,7 @@ pub(crate) struct Management {
     function: Option<TaskFunction>,
     /// Slots of this session's own tasks that must end first.
     victims: Vec<u16>,
-    /// The sessions end with it: TARGET COLD RESET.
+    /// The initiator's own sessions end with it: TARGET COLD RESET.
     is_cold: bool,
 }
 
@@ -127,7 +127,7 @@ impl<T: Target> Session<T> {
         };
         self.task_ended.wait_for(all_ended).await;
         if let (true, Some(name)) = (management.is_cold, &self.target_name) {
-            self.portal.drop_sessions_of(name);
+            self.portal.drop_sessions_of(&self.initiator, name, self.world.now());
         }
         response
     }

@@ -7,7 +7,9 @@
 //! ```
 
 mod accept;
+mod budget;
 mod command;
+mod crowd;
 mod data_out;
 mod dispatch;
 mod exchange;

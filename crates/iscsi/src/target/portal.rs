@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::task::Waker;
 use std::time::Duration;
 
-use world::World;
 use world::sync::Signal;
+use world::{Instant, World};
 
+use super::budget::PortalBudget;
+use super::crowd::{self, Known};
 use super::limits::Limits;
 use super::link::{Counts, Errand, Link};
 use super::seam::InitiatorPort;
@@ -31,6 +32,7 @@ struct Shared {
     ended: RefCell<Counts>,
     changed: Signal,
     budget: Rc<PortalBudget>,
+    known: RefCell<Known>,
     observer: RefCell<Option<Observer>>,
 }
 
@@ -141,20 +143,27 @@ impl Portal {
         sum
     }
 
-    /// Ends the sessions of an initiator, whose rights have changed.
-    pub fn disconnect(&self, initiator: &str) {
+    /// Ends the sessions that `is_meant` selects, because what they may do has changed. No command of theirs begins any more.
+    pub fn disconnect(&self, world: &World, is_meant: impl Fn(&InitiatorPort) -> bool) {
         for link in self.0.links.borrow().values() {
-            if link.port.get().is_some_and(|(port, _)| port.name == initiator) {
-                link.send_on(Errand::DropSession);
+            if link.port.get().is_some_and(|(port, target)| target.is_some() && is_meant(port)) {
+                link.drop_session(world.now());
             }
         }
     }
 
-    /// Ends all sessions with a target (TARGET COLD RESET).
-    pub(crate) fn drop_sessions_of(&self, target: &str) {
+    /// Ends all logins that are under way, and all discovery: who may log in has changed.
+    pub fn restart_logins(&self) {
+        for link in self.0.links.borrow().values().filter(|l| l.is_half_open() || l.is_discovery()) {
+            link.close("who may log in has changed: log in again");
+        }
+    }
+
+    /// Ends all sessions of an initiator with a target (TARGET COLD RESET).
+    pub(crate) fn drop_sessions_of(&self, initiator: &str, target: &str, now: Instant) {
         for link in self.0.links.borrow().values() {
-            if link.port.get().is_some_and(|(_, t)| t.as_deref() == Some(target)) {
-                link.send_on(Errand::DropSession);
+            if link.port.get().is_some_and(|(p, t)| p.name == initiator && t.as_deref() == Some(target)) {
+                link.drop_session(now);
             }
         }
     }
@@ -163,24 +172,24 @@ impl Portal {
         self.0.budget.clone()
     }
 
-    /// Takes a connection in, or not: too many of its source are in login already.
-    pub(crate) fn admit(&self, link: Rc<Link>, limits: &Limits) -> Option<u64> {
-        let mut links = self.0.links.borrow_mut();
-        let source: IpAddr = link.peer.ip();
-        let logging_in = links.values().filter(|l| l.port.get().is_none());
-        let (mut all, mut same) = (0, 0);
-        for other in logging_in {
-            all += 1;
-            same += usize::from(other.peer.ip() == source);
-        }
-        if same >= limits.logins_per_source || all >= limits.sessions {
-            return None;
-        }
+    /// Takes a connection in. Too many that are in login: the oldest of its source gives way, or of the source that has the most.
+    pub(crate) fn admit(&self, link: Rc<Link>, limits: &Limits) -> u64 {
+        crowd::make_room_for_login(&self.0.links.borrow(), &self.0.known.borrow(), &link, limits);
         let number = self.0.next_link.get();
         self.0.next_link.set(number + 1);
-        links.insert(number, link);
+        self.0.links.borrow_mut().insert(number, link);
         self.0.changed.wake_all();
-        Some(number)
+        number
+    }
+
+    /// One more discovery session: the oldest gives way when there are too many.
+    pub(crate) fn make_room_for_discovery(&self, link: &Link, limits: &Limits) {
+        crowd::make_room_for_discovery(&self.0.links.borrow(), link, limits);
+    }
+
+    /// A host has logged in from there.
+    pub(crate) fn remember(&self, source: IpAddr) {
+        self.0.known.borrow_mut().add(source);
     }
 
     /// A connection has ended.
@@ -200,16 +209,21 @@ impl Portal {
         links.values().find(is_it).cloned()
     }
 
-    /// Whether one more session is within the limits.
-    pub(crate) fn has_room(&self, initiator: &str, limits: &Limits) -> bool {
+    /// Whether one more normal session is within the limits. Only sessions count, whose initiator proved who it is where its name is
+    /// protected: nobody takes the places of another.
+    pub(crate) fn has_room(&self, initiator: &str, is_proven: bool, limits: &Limits) -> bool {
         let links = self.0.links.borrow();
-        let ports = links.values().filter_map(|l| l.port.get());
-        let (mut all, mut same) = (0, 0);
-        for (port, _) in ports {
+        let (mut all, mut unproven, mut same) = (0, 0, 0);
+        for link in links.values() {
+            let Some((port, Some(_))) = link.port.get() else { continue };
             all += 1;
+            unproven += usize::from(!link.is_proven.get());
             same += usize::from(port.name == initiator);
         }
-        all < limits.sessions && same < limits.sessions_per_initiator
+        let most_unproven = limits.sessions.saturating_sub(limits.sessions_proven).max(1);
+        all < limits.sessions
+            && same < limits.sessions_per_initiator
+            && (is_proven || unproven < most_unproven)
     }
 
     pub(crate) fn has_handle(&self, tsih: u16) -> bool {
@@ -250,9 +264,9 @@ impl Portal {
     }
 
     fn check(&self, world: &World, limits: &Limits) {
-        let now = world.now();
+        let (now, is_pressed) = (world.now(), self.0.budget.is_pressed());
         for link in self.0.links.borrow().values() {
-            link.check(now, limits);
+            link.check(now, limits, is_pressed);
         }
     }
 
@@ -273,71 +287,13 @@ impl Portal {
         while world.now() < deadline && !is_empty() {
             world.sleep(Duration::from_millis(50)).await;
         }
-        self.for_each(|link| link.send_on(Errand::DropSession));
+        self.for_each(|link| link.drop_session(world.now()));
         // A command that executes is waited for; only the peers' patience is not.
         let hard = world.now() + Duration::from_secs(1);
         while !is_empty() {
             world.sleep(Duration::from_millis(20)).await;
             if world.now() >= hard {
                 self.for_each(|link| link.close("the portal stops"));
-            }
-        }
-    }
-}
-
-/// Bytes of data that all sessions of a portal may hold together.
-pub(crate) struct PortalBudget {
-    free: Cell<Option<u64>>,
-    waiting: RefCell<Vec<Waker>>,
-}
-
-impl Default for PortalBudget {
-    fn default() -> PortalBudget {
-        PortalBudget { free: Cell::new(None), waiting: RefCell::default() }
-    }
-}
-
-/// Bytes of data that one session may hold.
-pub(crate) struct Budget {
-    portal: Rc<PortalBudget>,
-    free: u64,
-    /// A single command may need this much; more is counted as this much.
-    largest: u64,
-}
-
-impl Budget {
-    pub(crate) fn new(portal: Rc<PortalBudget>, limits: &Limits) -> Budget {
-        // The first session says how much there is; all have the same limits.
-        portal.free.set(Some(portal.free.get().unwrap_or(limits.portal_data_bytes)));
-        let largest = limits.session_data_bytes.min(limits.portal_data_bytes);
-        Budget { portal, free: limits.session_data_bytes, largest }
-    }
-
-    /// Takes `bytes`, or says no and wakes `waker` when others have given some back. Gives what was counted.
-    pub(crate) fn take(&mut self, bytes: u64, waker: Option<&Waker>) -> Option<u64> {
-        let bytes = bytes.min(self.largest);
-        let portal_free = self.portal.free.get().unwrap_or(0);
-        if self.free < bytes {
-            return None;
-        }
-        if portal_free < bytes {
-            let mut waiting = self.portal.waiting.borrow_mut();
-            if let Some(waker) = waker.filter(|w| !waiting.iter().any(|other| other.will_wake(w))) {
-                waiting.push(waker.clone());
-            }
-            return None;
-        }
-        self.free -= bytes;
-        self.portal.free.set(Some(portal_free - bytes));
-        Some(bytes)
-    }
-
-    pub(crate) fn give_back(&mut self, bytes: u64) {
-        if bytes > 0 {
-            self.free += bytes;
-            self.portal.free.set(self.portal.free.get().map(|free| free + bytes));
-            for waker in self.portal.waiting.borrow_mut().drain(..) {
-                waker.wake();
             }
         }
     }

@@ -9,10 +9,11 @@ use std::task::{Context, Poll};
 use world::sync::Signal;
 use world::{Sent, World};
 
+use super::budget::Budget;
 use super::exchange::Exchange;
 use super::limits::Limits;
 use super::link::{Errand, Link};
-use super::portal::{Budget, Portal};
+use super::portal::Portal;
 use super::seam::Target;
 use super::slot::Slot;
 use super::task::{Phase, Tasks, Window};
@@ -87,7 +88,7 @@ impl<T: Target> Session<T> {
             out,
             tasks: Tasks::new(slots),
             window: Window::new(opened.cmd_sn, &limits),
-            budget: Budget::new(opened.portal.budget(), &limits),
+            budget: Budget::new(opened.portal.budget(), &opened.link, &opened.initiator, &limits),
             exchange: Exchange::default(),
             negotiation: Negotiation::resume(limits.offer, params),
             early: Vec::new(),
@@ -166,6 +167,7 @@ impl<T: Target> Session<T> {
 
     fn sent(&self, sent: Sent) {
         self.link.sending_since.set(None);
+        self.link.is_stalled.set(false);
         let mut state = self.state.borrow_mut();
         state.out.sending = None;
         let held = state.out.sent(sent.batch);

@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Executing,
 }
 
-/// What went wrong with a command's data; the command ends with it once the initiator has sent what it may send.
+/// What went wrong with a command's data; the command ends with it, see [`Fault::is_violation`] for when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A data digest was wrong.
@@ -39,6 +39,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Whether the initiator broke the protocol: the command ends at once. Data that was damaged on its way is no fault of the initiator,
+    /// which goes on with its sequences; RFC 7143 7.8 has the target wait for their ends before it answers.
+    pub(crate) fn is_violation(self) -> bool {
+        self != Fault::Digest
+    }
+
     /// Sense key, additional sense code and qualifier (RFC 7143 11.4.7.2; SPC-5 annex D).
     pub(crate) fn sense(self) -> (u8, u8, u8) {
         match self {

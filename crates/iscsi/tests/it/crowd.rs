@@ -16,7 +16,8 @@ const SESSIONS: u32 = 1000;
 
 #[test]
 fn one_of_a_thousand_misbehaves_and_the_others_notice_nothing() {
-    let limits = Limits { sessions: 1100, sessions_per_initiator: 1100, ..Limits::default() };
+    let limits =
+        Limits { sessions: 1100, sessions_proven: 0, sessions_per_initiator: 1100, ..Limits::default() };
     check_with(limits, |rig| async move {
         let (over, rounds, slowest) =
             (Rc::new(Cell::new(false)), Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));

@@ -10,3 +10,5 @@ mod ram;
 mod raw;
 mod rig;
 mod sins;
+mod tenants;
+mod violations;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::Pieces;
-use iscsi::initiator::{Done, Error, Session};
+use iscsi::initiator::{Done, Error, Options, Session};
 use iscsi::pdu::{FINAL, Header, IMMEDIATE, NopIn, NopOut, ScsiCommand, TAG_NONE, function, opcode, outcome};
 use iscsi::target::Limits;
 use scsi::{Lun, TaskAttribute, TaskFunction};
@@ -88,12 +88,19 @@ fn sets_and_resets_reach_the_array_and_abort_own_tasks() {
 }
 
 #[test]
-fn a_cold_reset_ends_all_sessions() {
+fn a_cold_reset_ends_the_sessions_of_who_asks_for_it() {
     check(|rig| async move {
         let (one, two) = (rig.session(1).await, rig.session(2).await);
-        assert_eq!(one.task_function(function::TARGET_COLD_RESET, Lun(0)).await, Ok(outcome::COMPLETE));
+        let other = Options { initiator: "iqn.2026-01.example.host:two".into(), ..rig.options(1) };
+        let other = rig.login(&other).await.expect("another host");
+        for reset in [function::TARGET_WARM_RESET, function::TARGET_COLD_RESET] {
+            assert_eq!(one.task_function(reset, Lun(0)).await, Ok(outcome::COMPLETE));
+        }
         rig.wait_until("both sessions' end", || one.error().is_some() && two.error().is_some()).await;
-        assert_eq!(rig.ram.nexuses.get(), 0);
+        assert_eq!(rig.ram.nexuses.get(), 1);
+        rig.sleep_ms(10_000).await;
+        assert_eq!(other.error(), None, "another host's session goes on");
+        other.ping(b"here").await.expect("an answer");
         rig.session(1).await.ping(b"again").await.expect("a new session");
     });
 }

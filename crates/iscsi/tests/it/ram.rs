@@ -19,6 +19,10 @@ pub(crate) const SLOW_READ: u8 = 0xc0;
 pub(crate) struct Ram {
     memory: RefCell<Vec<u8>>,
     pub chap: RefCell<Option<Chap>>,
+    /// Whether discovery needs the proof, too.
+    pub discovery_chap: Cell<bool>,
+    /// The only initiator that needs the proof; none: all do.
+    pub protected: RefCell<Option<String>>,
     /// Initiators whose name ends so are refused.
     pub refused: RefCell<Option<String>>,
     pub nexuses: Rc<Cell<u32>>,
@@ -125,6 +129,8 @@ impl Target for Ram {
         }
         match target {
             Some(name) if name != TARGET => Err(LoginRefusal::NotFound),
+            None if !self.discovery_chap.get() => Ok(None),
+            _ if self.protected.borrow().as_ref().is_some_and(|name| name != initiator) => Ok(None),
             _ => Ok(self.chap.borrow().clone()),
         }
     }

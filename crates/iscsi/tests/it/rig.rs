@@ -8,7 +8,7 @@ use std::time::Duration;
 use iscsi::initiator::{Error, Options, Session};
 use iscsi::target::{Limits, Portal, serve};
 use world::World;
-use world_model::Model;
+use world_model::{Model, Net};
 
 use crate::ram::{Ram, TARGET};
 
@@ -19,6 +19,8 @@ pub(crate) struct Rig {
     pub(crate) ram: Rc<Ram>,
     pub(crate) portal: Portal,
     pub(crate) address: SocketAddr,
+    /// The model's network; none in the real world.
+    pub(crate) net: Option<Net>,
 }
 
 pub(crate) const HOST: &str = "iqn.2026-01.example.host:one";
@@ -31,7 +33,7 @@ impl Rig {
         let (ram, portal) = (Ram::new(MEMORY_LEN), Portal::new());
         let address = listener.local();
         world.spawn(serve(world.clone(), listener, ram.clone(), limits, portal.clone()));
-        Rig { world: world.clone(), ram, portal, address }
+        Rig { world: world.clone(), ram, portal, address, net: None }
     }
 
     /// How the `port`th initiator port logs in.
@@ -45,6 +47,12 @@ impl Rig {
 
     pub(crate) async fn login(&self, options: &Options) -> Result<Session, Error> {
         Session::login(&self.world, options).await
+    }
+
+    /// The connections that are made from now on come from the `n`th address of a network.
+    pub(crate) fn come_from(&self, n: u8) {
+        let net = self.net.as_ref().expect("a model");
+        net.set_source(Some(std::net::IpAddr::from([10, 0, 0, n])));
     }
 
     pub(crate) async fn sleep_ms(&self, ms: u64) {
@@ -71,8 +79,9 @@ pub(crate) fn check<F: Future<Output = ()>>(test: impl Fn(Rig) -> F) {
 /// Runs a test with other limits.
 pub(crate) fn check_with<F: Future<Output = ()>>(limits: Limits, test: impl Fn(Rig) -> F) {
     for seed in [1, 2] {
-        Model::new(seed).run(|world| {
-            let rig = Rig::new(&world, limits);
+        let model = Model::new(seed);
+        model.run(|world| {
+            let rig = Rig { net: Some(model.net().clone()), ..Rig::new(&world, limits) };
             test(rig)
         });
     }

@@ -173,6 +173,25 @@ fn first_requests_that_are_refused() {
 }
 
 #[test]
+fn who_is_there_is_said_first_and_only_once() {
+    for late in [("SessionType", "Discovery"), ("TargetName", "iqn.2026-01.x:disk"), WHO[0]] {
+        let mut l = login();
+        step(&mut l, &Gate(None), flags(0, Some(1)), &WHO).unwrap();
+        let got = step(&mut l, &Gate(None), flags(1, Some(3)), &[late]).expect_err("too late");
+        assert_eq!(got.status(), (2, 0), "{late:?}");
+    }
+    // A security key in the operational stage, and a key that was answered in the stage before.
+    for (first, late) in [(("InitialR2T", "No"), ("InitialR2T", "No")), (WHO[0], ("CHAP_A", "5"))] {
+        let mut l = login();
+        let [who, disk] = WHO;
+        let text: &[_] = if first == who { &[who, disk] } else { &[who, disk, first] };
+        step(&mut l, &Gate(None), flags(0, Some(1)), text).unwrap();
+        let got = step(&mut l, &Gate(None), flags(1, Some(3)), &[late]).expect_err("not here");
+        assert_eq!(got.status(), (2, 0), "{late:?}");
+    }
+}
+
+#[test]
 fn a_text_may_come_in_parts_but_not_without_end() {
     let all = text(&WHO);
     let (a, b) = all.split_at(11);
