@@ -17,7 +17,7 @@ use crate::images::{close_images, images_of, open_images};
 use crate::index::Index;
 use crate::placement::set_classes;
 use crate::pools::open_pool;
-use crate::ports::{close_ports, open_port};
+use crate::ports::{close_ports, end_sessions, open_port};
 use crate::slices::Slices;
 use crate::volumes::open_volume;
 
@@ -50,6 +50,7 @@ pub(crate) async fn apply(
     let undeclared = not_in(lus, |name| index.declares(name), &mut slices).await;
     let whereabouts = index.whereabouts(&mut slices).await;
     let images = images_of(controller, &undeclared);
+    let before = controller.config();
     {
         let mut state = controller.state.borrow_mut();
         state.config = config.clone();
@@ -59,6 +60,8 @@ pub(crate) async fn apply(
         });
         state.unopened.retain(|name, _| config.image(name).is_some());
     }
+    // Before the views follow, which takes its time: who has no rights any more has none from now on.
+    end_sessions(controller, &before, &config);
     controller.update_views(&mut slices).await;
     close_images(images).await?;
     let units: Vec<String> = controller.state().units.keys().cloned().collect();

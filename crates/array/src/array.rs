@@ -74,6 +74,18 @@ impl Array {
         Ok(done)
     }
 
+    /// Deletes a snapshot, and nothing that is none.
+    pub async fn delete_snapshot(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("snapshot {name:?}"));
+        match self.config.volume(name) {
+            None => Err(fail(&"there is no such snapshot")),
+            Some(volume) if volume.snapshot_of.is_none() => Err(fail(
+                &"is a volume and no snapshot: `masu volume delete` deletes volumes with their data",
+            )),
+            Some(_) => self.delete_volume(name).await,
+        }
+    }
+
     /// Makes a volume that shares the pages of another: a snapshot that can be written, or a clone.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {from:?}"));
@@ -81,7 +93,8 @@ impl Array {
             return Err(fail(&"there is no such volume"));
         };
         let mut config = self.config.clone();
-        config.volumes.push(VolumeConfig { name: to.into(), ..source.clone() });
+        let snapshot_of = Some(from.to_owned());
+        config.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
         config.check()?;
         let clone = Control::CloneVolume { from: from.into(), to: to.into() };
         let mut done = Vec::new();

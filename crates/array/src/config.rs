@@ -18,6 +18,7 @@ pub use defaults::{
     FOREGROUND_SHARE_PERCENT_DEFAULT, PHYSICAL_BLOCK_BYTES_DEFAULT, READ_AHEAD_BYTES_DEFAULT,
     SOFT_THRESHOLD_PERCENT_DEFAULT,
 };
+pub use iscsi::name::normalised as normalised_name;
 pub use pool::{Class, PAGE_BYTES_DEFAULT, Provisioning};
 pub use qos::Policy;
 pub use qos_settings::{PolicyConfig, QosSettings, Sharing};
@@ -34,6 +35,8 @@ pub struct Config {
     pub controllers: usize,
     /// Where hosts connect.
     pub portals: Vec<PortalConfig>,
+    /// Whether a host that has a secret must prove it before it is told the target's name and portals.
+    pub discovery_chap: bool,
     /// The drives.
     pub drives: Vec<DriveConfig>,
     /// Names of drives in no group: one that fits takes the place of a drive that fails.
@@ -188,6 +191,8 @@ pub struct VolumeConfig {
     pub policy: Option<String>,
     /// Hosts may read it only.
     pub read_only: bool,
+    /// The volume of which it is a snapshot. It goes on being one when that volume is deleted.
+    pub snapshot_of: Option<String>,
 }
 
 /// A virtual disk in a file (VHD or VHDX, with its parents), which hosts see as they see a volume.
@@ -268,8 +273,8 @@ pub const PARTITION_NONE: &str = "none";
 pub const NAME_LEN_MAX: usize = 64;
 /// RFC 3720's recommendation for CHAP secrets is 12 bytes or more (RFC 7143 9.2.1 keeps it); longer than 255 no peer takes.
 pub const SECRET_LEN: std::ops::RangeInclusive<usize> = 12..=255;
-/// Hosts address LUs single-level (SAM-5 4.7.5.3): 0 to 255.
-pub const LUN_MAX: u16 = 255;
+/// Hosts address LUs single-level (SAM-5 4.7.3): peripheral device addressing below 256, flat space addressing above.
+pub const LUN_MAX: u16 = (1 << 14) - 1;
 
 impl Config {
     /// An array with nothing in it.
@@ -279,6 +284,7 @@ impl Config {
             target: target.into(),
             controllers: 1,
             portals: vec![],
+            discovery_chap: false,
             drives: vec![],
             spares: vec![],
             qos: QosSettings::default(),
@@ -304,6 +310,7 @@ impl Config {
             target: other.target,
             controllers: other.controllers,
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
+            discovery_chap: other.discovery_chap,
             drives: overlay(self.drives, other.drives, |d| &d.name),
             spares: overlay(self.spares, other.spares, |s| s),
             qos: other.qos,

@@ -219,7 +219,7 @@ impl Controller {
     fn admit(&self, nexus: RemoteNexus, local: bool) -> Option<Rc<Seen>> {
         let config = self.config();
         let host = config.host_of(&nexus.initiator.name)?;
-        let seen = Rc::new(Seen::new(nexus.clone(), host.name.clone(), self.view_of(nexus), local));
+        let seen = Rc::new(Seen::new(nexus.clone(), Some(host), self.view_of(nexus), local));
         let mut state = self.state.borrow_mut();
         let (here, elsewhere) = state.what_host_sees(host, self.index);
         seen.update(&here, elsewhere);
@@ -228,7 +228,7 @@ impl Controller {
     }
 
     fn empty_view(&self, nexus: RemoteNexus) -> Rc<Seen> {
-        Rc::new(Seen::new(nexus.clone(), String::new(), self.view_of(nexus), false))
+        Rc::new(Seen::new(nexus.clone(), None, self.view_of(nexus), false))
     }
 
     fn view_of(&self, nexus: RemoteNexus) -> View<Disk> {
@@ -252,13 +252,13 @@ impl Controller {
         }
     }
 
-    /// Makes every view what the configuration says.
+    /// Makes every view what the configuration says. A session whose host is another one now, or has another secret, sees nothing any more.
     pub(crate) async fn update_views(&self, slices: &mut Slices) {
         let config = self.config();
         let all: Vec<Rc<Seen>> = self.state().nexuses.iter().cloned().collect();
         for seen in all {
             let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
-            let luns = config.host_of(&seen.nexus.initiator.name).map(|host| &host.luns);
+            let luns = seen.host_in(&config).map(|host| &host.luns);
             for one in luns.into_iter().flatten() {
                 slices.step(1).await;
                 self.state().place(one, self.index, &mut here, &mut elsewhere);

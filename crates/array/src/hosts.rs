@@ -7,6 +7,7 @@ use std::rc::Rc;
 use scsi::{InitiatorPort, LogicalUnit, Lun, NexusId, TargetPort, View};
 
 use crate::Disk;
+use crate::config::{ChapConfig, Config, HostConfig};
 use crate::crossing::RemoteNexus;
 
 /// What one nexus sees from this controller, whether the session is at one of its own ports or at another controller's.
@@ -15,6 +16,8 @@ pub(crate) struct Seen {
     pub(crate) nexus: RemoteNexus,
     /// The host's name in the array.
     pub(crate) host: String,
+    /// What the host had to prove when the session began.
+    proof: Proof,
     /// The LUs of this controller that the host sees, and the numbers of those of others.
     pub(crate) view: View<Disk>,
     /// Commands executed.
@@ -29,9 +32,18 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// A nexus that sees nothing yet.
-    pub(crate) fn new(nexus: RemoteNexus, host: String, view: View<Disk>, local: bool) -> Seen {
+    pub(crate) fn new(nexus: RemoteNexus, host: Option<&HostConfig>, view: View<Disk>, local: bool) -> Seen {
         let (commands, bytes) = (Cell::new(0), Cell::new(0));
-        Seen { nexus, host, view, commands, bytes, local, elsewhere: Elsewhere::default() }
+        let name = host.map(|h| h.name.clone()).unwrap_or_default();
+        let proof = host.map(Proof::of).unwrap_or_default();
+        Seen { nexus, host: name, proof, view, commands, bytes, local, elsewhere: Elsewhere::default() }
+    }
+
+    /// The host that the session is of, as long as it is the same one that logged in, and would have to prove the same. Otherwise the
+    /// session has no rights any more.
+    pub(crate) fn host_in<'a>(&self, config: &'a Config) -> Option<&'a HostConfig> {
+        let host = config.host_of(&self.nexus.initiator.name)?;
+        (host.name == self.host && Proof::of(host) == self.proof).then_some(host)
     }
 
     /// The controller that serves a LUN when it is another one.
@@ -55,12 +67,27 @@ impl Seen {
     }
 }
 
+/// What a host has to prove, and what it may ask to be proved.
+#[derive(Default, PartialEq, Eq)]
+struct Proof {
+    chap: Option<ChapConfig>,
+    mutual: Option<ChapConfig>,
+}
+
+impl Proof {
+    fn of(host: &HostConfig) -> Proof {
+        Proof { chap: host.chap.clone(), mutual: host.mutual_chap.clone() }
+    }
+}
+
 /// Which LUNs of a nexus are served by other controllers; empty with one controller.
 #[derive(Default)]
 struct Elsewhere(RefCell<Vec<(Lun, usize)>>);
 
 impl Elsewhere {
-    fn set(&self, routes: Vec<(Lun, usize)>) {
+    fn set(&self, mut routes: Vec<(Lun, usize)>) {
+        // Every command looks here: there may be thousands.
+        routes.sort_unstable();
         *self.0.borrow_mut() = routes;
     }
 

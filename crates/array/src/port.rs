@@ -77,9 +77,9 @@ impl Target for PortTarget {
             return Err(LoginRefusal::NotFound);
         }
         let host = config.host_of(initiator).ok_or(LoginRefusal::NotAllowed)?;
-        if target.is_none() {
-            // Discovery tells a known host the name of its target and nothing else; initiators keep separate credentials
-            // for it, which operators rarely set.
+        if target.is_none() && !config.discovery_chap {
+            // Discovery tells a known host the name of its target and its portals, and nothing else; initiators keep separate
+            // credentials for it, which operators rarely set.
             return Ok(None);
         }
         Ok(host

@@ -1,31 +1,58 @@
 //! Ports, as they are declared.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use iscsi::target::{Limits, Portal, serve};
+use iscsi::target::{InitiatorPort, Limits, Portal, serve};
 use world::{Listener, NetError, StreamOptions};
 
-use crate::config::{Config, PortalConfig};
+use crate::config::{Config, HostConfig, PortalConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::hosts::initiator_port;
 use crate::port::{Port, PortCounts, PortTarget};
 
 /// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
 const LISTEN_TIME: Duration = Duration::from_secs(1);
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Closes the ports that are declared no longer, and ends the sessions of hosts that are not known any more.
-pub(crate) fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
-    let mut state = controller.state.borrow_mut();
-    for port in &state.ports {
-        for session in port.portal.sessions() {
-            if config.host_of(&session.initiator.name).is_none() {
-                port.portal.disconnect(&session.initiator.name);
-            }
+/// Ends the sessions that have no rights any more: their host is not known, another one, or has another secret. Logins that are under way
+/// began with what held before: they begin anew.
+pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Config) {
+    let state = controller.state();
+    let mut ended = BTreeSet::new();
+    for seen in state.nexuses.iter().filter(|seen| seen.host_in(config).is_none()) {
+        seen.update(&BTreeMap::new(), Vec::new());
+        if seen.local {
+            ended.insert(seen.nexus.initiator.clone());
         }
     }
+    let is_meant = |port: &InitiatorPort| {
+        let initiator = initiator_port(&port.name, port.isid);
+        ended.contains(&initiator)
+    };
+    let logins_hold = same_logins(before, config);
+    for port in &state.ports {
+        port.portal.disconnect(&controller.world, is_meant);
+        if !logins_hold {
+            port.portal.restart_logins();
+        }
+    }
+}
+
+/// Whether the same initiators may log in, with the same proof.
+fn same_logins(before: &Config, after: &Config) -> bool {
+    let logins = |config: &Config| -> Vec<HostConfig> {
+        config.hosts.iter().map(|h| HostConfig { luns: BTreeMap::new(), ..h.clone() }).collect()
+    };
+    before.discovery_chap == after.discovery_chap && logins(before) == logins(after)
+}
+
+/// Closes the ports that are declared no longer.
+pub(crate) fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
+    let mut state = controller.state.borrow_mut();
     state.ports.retain(|port| {
         let stays = config.portals.get(usize::from(port.portal_group) - 1) == Some(&port.config);
         if !stays {

@@ -244,6 +244,11 @@ impl Config {
         check_names("host", self.hosts.iter().map(|h| &h.name))?;
         for (i, host) in self.hosts.iter().enumerate() {
             let place = format!("host {:?}", host.name);
+            if host.initiator != "*"
+                && let Err(cause) = iscsi::name::check(&host.initiator)
+            {
+                return refuse(place, format!("initiator {:?}: {cause}", host.initiator));
+            }
             if self.hosts[..i].iter().any(|h| h.initiator == host.initiator) {
                 return refuse(place, format!("initiator {:?} is another host's already", host.initiator));
             }

@@ -83,6 +83,7 @@ impl VolumeConfig {
             partition: None,
             policy: None,
             read_only: false,
+            snapshot_of: None,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::config::{ArrayId, DriveConfig, GroupConfig, HostConfig, PoolConfig, P
 use crate::status::ControllerStatus;
 use crate::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 
-const TARGET: &str = "iqn.2026-11.test:array";
+pub(super) const TARGET: &str = "iqn.2026-11.test:array";
 const DISK_BYTES: u64 = 16 << 20;
 pub(super) const VOLUME_BYTES: u64 = 4 << 20;
 /// One command of the host.
