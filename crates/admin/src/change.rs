@@ -1,16 +1,17 @@
 //! What a change means for the declaration: pure, from one [`Config`] to the next.
 
 mod caching;
+pub(crate) mod hosts;
 mod images;
 mod policies;
 
 use std::path::{Path, PathBuf};
 
+use array::DriveSpec;
 use array::config::{
-    ChapConfig, Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX,
-    Level, PoolConfig, Provisioning, VolumeConfig, stripe_unit_bytes_default,
+    Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, PoolConfig, Provisioning,
+    VolumeConfig, stripe_unit_bytes_default,
 };
-use array::{DriveSpec, Lun};
 
 use crate::request::Change;
 
@@ -61,55 +62,12 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         | Change::PolicyDelete { .. } => policies::change(&mut next, change)?,
         Change::ImageAdd { .. } | Change::ImageRemove { .. } => images::change(&mut next, change, data_dir)?,
         Change::HostSet { .. } | Change::HostDelete { .. } | Change::Map { .. } | Change::Unmap { .. } => {
-            change_hosts(&mut next, change)?;
+            hosts::change(&mut next, change)?;
         }
         _ => return Err("is no declaration".into()),
     }
     next.check().map_err(|e| e.to_string())?;
     Ok(next)
-}
-
-/// The part of [`next`] that is about hosts and what they see.
-fn change_hosts(next: &mut Config, change: &Change) -> Result<(), String> {
-    match change {
-        Change::HostSet { name, initiator, chap, mutual_chap } => {
-            let pair = |c: &(String, String)| ChapConfig { name: c.0.clone(), secret: c.1.clone() };
-            let luns =
-                next.hosts.iter().find(|h| h.name == *name).map(|h| h.luns.clone()).unwrap_or_default();
-            next.hosts.retain(|h| h.name != *name);
-            next.hosts.push(HostConfig {
-                chap: chap.as_ref().map(pair),
-                mutual_chap: mutual_chap.as_ref().map(pair),
-                ..HostConfig::new(name.clone(), initiator.clone(), luns)
-            });
-        }
-        Change::HostDelete { name } => {
-            host(next, name)?;
-            next.hosts.retain(|h| h.name != *name);
-        }
-        Change::Map { host: name, volume, lun } => {
-            let host = host(next, name)?;
-            let lun = match lun {
-                Some(n) => Lun(*n),
-                None => {
-                    (0..=LUN_MAX).map(Lun).find(|l| !host.luns.contains_key(l)).ok_or("every LUN is taken")?
-                }
-            };
-            if let Some(other) = host.luns.insert(lun, volume.clone()) {
-                return Err(format!("LUN {} of host {name:?} is volume {other:?} already", lun.0));
-            }
-        }
-        Change::Unmap { host: name, volume } => {
-            let host = host(next, name)?;
-            let before = host.luns.len();
-            host.luns.retain(|_, v| v != volume);
-            if host.luns.len() == before {
-                return Err(format!("host {name:?} does not see volume {volume:?}"));
-            }
-        }
-        _ => return Err("is no change of a host".into()),
-    }
-    Ok(())
 }
 
 fn only_pool(config: &Config) -> Result<String, String> {
@@ -118,10 +76,6 @@ fn only_pool(config: &Config) -> Result<String, String> {
         [] => Err("there is no pool: create one first".into()),
         _ => Err("there is more than one pool: name one".into()),
     }
-}
-
-fn host<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut HostConfig, String> {
-    config.hosts.iter_mut().find(|h| h.name == name).ok_or(format!("there is no host {name:?}"))
 }
 
 /// The part of [`next`] that is about pools.

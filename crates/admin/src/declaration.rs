@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! target = "iqn.2026-11.net.example:masu"
+//! discovery_chap = true    # hosts that have a secret prove it before they are told the target's name and portals
 //! spares = ["s0"]          # any group that loses a drive takes one
 //!
 //! [[portal]]
@@ -86,9 +87,9 @@ use std::path::{Path, PathBuf};
 
 use array::config::{
     ArrayId, BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, ChapConfig, Class, Config, ConfigError,
-    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, Level, PAGE_BYTES_DEFAULT,
-    PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, PortalConfig, Provisioning, SOFT_THRESHOLD_PERCENT_DEFAULT,
-    VolumeConfig, stripe_unit_bytes_default,
+    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX, Level,
+    PAGE_BYTES_DEFAULT, PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, PortalConfig, Provisioning,
+    SOFT_THRESHOLD_PERCENT_DEFAULT, VolumeConfig, normalised_name, stripe_unit_bytes_default,
 };
 use array::{DriveSpec, Lun};
 use serde::{Deserialize, Serialize};
@@ -143,6 +144,9 @@ pub struct Declaration {
     /// Controllers (threads).
     #[serde(default = "one")]
     pub controllers: usize,
+    /// Whether a host that has a secret must prove it before it is told the target's name and portals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    discovery_chap: bool,
     /// Drives that any group takes by itself when it loses one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     spares: Vec<String>,
@@ -317,6 +321,9 @@ struct Volume {
     policy: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     read_only: bool,
+    /// The volume of which it is a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snapshot_of: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -426,6 +433,7 @@ impl Declaration {
             id: (config.id != ArrayId::default()).then(|| config.id.to_string()),
             target: config.target.clone(),
             controllers: config.controllers,
+            discovery_chap: config.discovery_chap,
             spares: config.spares.clone(),
             cache: config.cache.as_ref().map(Cache::of),
             qos: Qos::of(&config.qos),
@@ -459,6 +467,7 @@ impl Declaration {
                     segment_bytes_max: p.segment_bytes_max,
                 })
                 .collect(),
+            discovery_chap: self.discovery_chap,
             drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
             spares: self.spares.clone(),
             cache: self.cache.as_ref().map(Cache::to_config),
@@ -644,6 +653,7 @@ impl Volume {
             partition: self.partition.clone(),
             policy: self.policy.clone(),
             read_only: self.read_only,
+            snapshot_of: self.snapshot_of.clone(),
         }
     }
 
@@ -662,6 +672,7 @@ impl Volume {
             partition: v.partition.clone(),
             policy: v.policy.clone(),
             read_only: v.read_only,
+            snapshot_of: v.snapshot_of.clone(),
         }
     }
 }
@@ -673,13 +684,13 @@ impl Host {
         for (number, volume) in &self.luns {
             let lun = number.parse::<u16>().map_err(|_| ConfigError {
                 place: format!("host {:?}: luns", self.name),
-                cause: format!("{number:?} is no LUN: a number from 0 to 255"),
+                cause: format!("{number:?} is no LUN: a number from 0 to {LUN_MAX}"),
             })?;
             luns.insert(Lun(lun), volume.clone());
         }
         Ok(HostConfig {
             name: self.name.clone(),
-            initiator: self.initiator.clone(),
+            initiator: normalised_name(&self.initiator),
             chap: self.chap.as_ref().map(chap),
             mutual_chap: self.mutual_chap.as_ref().map(chap),
             luns,

@@ -177,6 +177,11 @@ pub enum Change {
         /// The volume.
         name: String,
     },
+    /// A snapshot and its data are deleted. A volume that is none is refused.
+    SnapshotDelete {
+        /// The snapshot.
+        name: String,
+    },
     /// Pages of a volume that hold only zeros are given back. Answered when it has begun.
     VolumeReclaim {
         /// The volume.
@@ -232,16 +237,25 @@ pub enum Change {
         /// The policy.
         name: String,
     },
-    /// A new host, or other secrets for it.
+    /// A new host, or another initiator or other secrets for it. What is not given stays.
     HostSet {
         /// Its name.
         name: String,
-        /// iSCSI name.
-        initiator: String,
+        /// iSCSI name; a new host needs one.
+        #[serde(default)]
+        initiator: Option<String>,
         /// CHAP name and secret.
+        #[serde(default)]
         chap: Option<(String, String)>,
         /// The target's CHAP name and secret.
+        #[serde(default)]
         mutual_chap: Option<(String, String)>,
+        /// The host proves nothing any more, and nothing is proved to it.
+        #[serde(default)]
+        no_chap: bool,
+        /// Nothing is proved to the host any more.
+        #[serde(default)]
+        no_mutual_chap: bool,
     },
     /// A host is forgotten.
     HostDelete {
@@ -256,6 +270,9 @@ pub enum Change {
         volume: String,
         /// The LUN; the first free one when not given.
         lun: Option<u16>,
+        /// Also when the host sees the volume already, under another LUN.
+        #[serde(default)]
+        again: bool,
     },
     /// A host sees a volume no longer.
     Unmap {

@@ -275,6 +275,7 @@ async fn apply(State(served): State<Arc<Served>>, Json(change): Json<Change>) ->
 async fn make(array: &mut Array, change: &Change, store: &Store) -> Result<Vec<String>, String> {
     let done = match change {
         Change::VolumeDelete { name } => array.delete_volume(name).await,
+        Change::SnapshotDelete { name } => array.delete_snapshot(name).await,
         Change::SnapshotCreate { volume, name } => array.clone_volume(volume, name).await,
         Change::GroupScrub { name } => array.scrub(name).await,
         Change::VolumeReclaim { name } => array.reclaim(name).await,
@@ -305,6 +306,9 @@ async fn make(array: &mut Array, change: &Change, store: &Store) -> Result<Vec<S
             }
         }
         declared => {
+            if let Some(line) = change::hosts::mapped_already(array.config(), declared) {
+                return Ok(vec![line]);
+            }
             let next = change::next(array.config(), declared, store.dir())?;
             array.apply(next).await
         }

@@ -64,16 +64,21 @@ fn volumes_and_hosts_are_made_kept_and_survive_kill_9() {
     array.kill_and_restart();
     qemu_io(&array.url(0), &["read -P 0xcd 1M 64k", "read -P 0 0 64k"]).expect("what was flushed is there");
     qemu_io(&array.url(7), &["read -P 0xab 1M 64k"]).expect("the snapshot is what it was");
-    let refused = array.command(&["volume", "delete", "v0"]);
+    check_refused(&array.command(&["volume", "delete", "v0"]), &["v0", "--yes"]);
+    let refused = array.command(&["volume", "delete", "v0", "--yes"]);
     check_refused(&refused, &["v0", "mapped to host \"kvm\""]);
     array.ok(&["host", "unmap", "kvm", "v0"]);
-    array.ok(&["volume", "delete", "v0"]);
+    check_refused(&array.command(&["snapshot", "delete", "v0", "--yes"]), &["v0", "no snapshot"]);
+    array.ok(&["volume", "delete", "v0", "--yes"]);
     assert!(qemu_io(&array.url(0), &["read 0 4k"]).is_err(), "an unmapped LUN is not seen");
     qemu_io(&array.url(7), &["read -P 0xab 1M 64k"]).expect("the snapshot outlives its volume");
     array.stop();
     array.restart();
     let list = array.ok(&["volume", "list", "--output", "json"]);
     assert!(list.contains("\"before\"") && !list.contains("\"v0\""), "{list}");
+    array.ok(&["host", "unmap", "kvm", "before"]);
+    check_refused(&array.command(&["snapshot", "delete", "before"]), &["before", "--yes"]);
+    array.ok(&["snapshot", "delete", "before", "--yes"]);
 }
 
 #[test]

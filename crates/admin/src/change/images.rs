@@ -55,11 +55,13 @@ mod tests {
         let remove = Change::ImageRemove { name: "i".into() };
         let host = Change::HostSet {
             name: "h".into(),
-            initiator: "iqn.2026-11.test:h".into(),
+            initiator: Some("iqn.2026-11.test:h".into()),
             chap: None,
             mutual_chap: None,
+            no_chap: false,
+            no_mutual_chap: false,
         };
-        let map = Change::Map { host: "h".into(), volume: "i".into(), lun: None };
+        let map = Change::Map { host: "h".into(), volume: "i".into(), lun: None, again: false };
         let with = after(&[add("i", 0)]).expect("added");
         let spec = image_spec(Path::new("/data/disk.vhdx"), false);
         assert_eq!(with.images.iter().map(|i| &i.spec).collect::<Vec<_>>(), [&spec]);

@@ -6,26 +6,36 @@ use admin::Change;
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, change, show, tables};
+use super::confirm::confirm;
+use super::{Where, change, show, show_one, tables};
 
 #[derive(Subcommand)]
 pub(crate) enum HostCommand {
     /// List the hosts and what they see
     List,
-    /// Declare a host, or change it
+    /// Declare a host, or change it: what is not given stays. With the name alone, show it
     Set {
         /// Its name here
         name: String,
-        /// Its iSCSI name; '*' for any initiator that no other host names
-        initiator: String,
+        /// Its iSCSI name (iqn., eui. or naa.); '*' for any initiator that no other host names
+        initiator: Option<String>,
         /// CHAP: what the host proves, as name:secret (12 bytes or more)
         #[arg(long, value_parser = name_and_secret)]
         chap: Option<(String, String)>,
         /// Mutual CHAP: what the array proves, as name:secret
-        #[arg(long, value_parser = name_and_secret, requires = "chap")]
+        #[arg(long, value_parser = name_and_secret)]
         mutual_chap: Option<(String, String)>,
+        /// Take the host's secret away: whoever gives its iSCSI name is this host then
+        #[arg(long, conflicts_with_all = ["chap", "mutual_chap"])]
+        no_chap: bool,
+        /// The array proves nothing to the host any more
+        #[arg(long, conflicts_with = "mutual_chap")]
+        no_mutual_chap: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
-    /// Forget a host
+    /// Forget a host; its sessions end
     Delete {
         /// The host
         name: String,
@@ -36,11 +46,14 @@ pub(crate) enum HostCommand {
         host: String,
         /// The volume
         volume: String,
-        /// The LUN; the first free one when not given
+        /// The LUN, 0 to 16383; the first free one when not given
         #[arg(long)]
         lun: Option<u16>,
+        /// Also when the host sees the volume already: it gets a second LUN
+        #[arg(long)]
+        again: bool,
     },
-    /// Let a host see a volume no longer
+    /// Let a host see a volume no longer, under any LUN
     Unmap {
         /// The host
         host: String,
@@ -57,21 +70,39 @@ fn name_and_secret(text: &str) -> Result<(String, String), String> {
 pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
     match what {
         HostCommand::List => show(at, tables::hosts),
-        HostCommand::Set { name, initiator, chap, mutual_chap } => change(
-            at,
-            &Change::HostSet {
-                name: name.clone(),
-                initiator: initiator.clone(),
-                chap: chap.clone(),
-                mutual_chap: mutual_chap.clone(),
-            },
-        ),
+        HostCommand::Set { .. } => set(what, at),
         HostCommand::Delete { name } => change(at, &Change::HostDelete { name: name.clone() }),
-        HostCommand::Map { host, volume, lun } => {
-            change(at, &Change::Map { host: host.clone(), volume: volume.clone(), lun: *lun })
+        HostCommand::Map { host, volume, lun, again } => {
+            let (host, volume) = (host.clone(), volume.clone());
+            change(at, &Change::Map { host, volume, lun: *lun, again: *again })
         }
         HostCommand::Unmap { host, volume } => {
             change(at, &Change::Unmap { host: host.clone(), volume: volume.clone() })
         }
     }
+}
+
+/// Declares or changes a host; shows it when nothing is to be changed.
+fn set(what: &HostCommand, at: &Where) -> Result<ExitCode> {
+    let HostCommand::Set { name, initiator, chap, mutual_chap, no_chap, no_mutual_chap, yes } = what else {
+        unreachable!("the caller has matched it");
+    };
+    let is_nothing = initiator.is_none() && chap.is_none() && mutual_chap.is_none();
+    if is_nothing && !no_chap && !no_mutual_chap {
+        let find = |s: &admin::Status| s.hosts.iter().find(|h| h.name == *name).cloned();
+        return show_one(at, "host", name, find, |_, host| tables::host(host));
+    }
+    if *no_chap {
+        let initiator = initiator.as_deref().unwrap_or("its iSCSI name");
+        confirm(&format!("host {name} loses its secret: whoever gives {initiator} is this host"), *yes)?;
+    }
+    let set = Change::HostSet {
+        name: name.clone(),
+        initiator: initiator.clone(),
+        chap: chap.clone(),
+        mutual_chap: mutual_chap.clone(),
+        no_chap: *no_chap,
+        no_mutual_chap: *no_mutual_chap,
+    };
+    change(at, &set)
 }

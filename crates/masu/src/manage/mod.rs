@@ -1,6 +1,7 @@
 //! Administration of a running array: every command is a request to its API.
 
 mod cache;
+mod confirm;
 mod follow;
 mod group;
 mod heat;

@@ -85,6 +85,9 @@ pub(super) fn print(s: &Status) {
         part(s);
         println!();
     }
+    if let Some(line) = tables::unprotected(s) {
+        println!("{line}\n");
+    }
     tables::sessions(s);
     if !s.events.is_empty() {
         println!("\nEVENTS");

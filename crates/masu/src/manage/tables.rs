@@ -251,11 +251,39 @@ pub(super) fn sessions(s: &Status) {
     table::print(&header, &["commands", "bytes"], s.sessions.iter().map(row).collect(), "no sessions");
 }
 
+fn host_row(h: &admin::Host) -> Vec<String> {
+    let luns: Vec<String> = h.luns.iter().map(|l| format!("{}={}", l.lun, l.volume)).collect();
+    vec![h.name.clone(), h.initiator.clone(), authentication(h), luns.join(" ")]
+}
+
+/// A host without a secret is whoever gives its name.
+fn authentication(h: &admin::Host) -> String {
+    if h.authentication == "none" { "none: UNPROTECTED".into() } else { h.authentication.clone() }
+}
+
+const HOST_HEADER: [&str; 4] = ["host", "initiator", "authentication", "luns"];
+
 pub(super) fn hosts(s: &Status) {
-    let row = |h: &admin::Host| {
-        let luns: Vec<String> = h.luns.iter().map(|l| format!("{}={}", l.lun, l.volume)).collect();
-        vec![h.name.clone(), h.initiator.clone(), h.authentication.clone(), luns.join(" ")]
+    let rows = s.hosts.iter().map(host_row).collect();
+    table::print(&HOST_HEADER, &[], rows, "no hosts: masu host set NAME IQN");
+}
+
+pub(super) fn host(h: &admin::Host) {
+    table::print(&HOST_HEADER, &[], vec![host_row(h)], "");
+}
+
+/// The most hosts without a secret that the status names.
+const UNPROTECTED_SHOWN: usize = 8;
+
+/// Hosts that need not prove who they are, in a line; none when all must.
+pub(super) fn unprotected(s: &Status) -> Option<String> {
+    let open = s.hosts.iter().filter(|h| h.authentication == "none");
+    let names: Vec<String> = open.map(|h| format!("{} ({})", h.name, h.initiator)).collect();
+    let text = "unprotected (no CHAP: whoever gives the name is the host): ";
+    let more = match names.len().saturating_sub(UNPROTECTED_SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more: masu host list"),
     };
-    let header = ["host", "initiator", "authentication", "luns"];
-    table::print(&header, &[], s.hosts.iter().map(row).collect(), "no hosts: masu host set NAME IQN");
+    let shown = names[..names.len().min(UNPROTECTED_SHOWN)].join(", ");
+    (!names.is_empty()).then(|| format!("{text}{shown}{more}"))
 }

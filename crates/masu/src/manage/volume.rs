@@ -6,6 +6,7 @@ use admin::{CacheName, Change, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
+use super::confirm::confirm;
 use super::{Where, begin, change, show, tables};
 
 #[derive(Subcommand)]
@@ -62,6 +63,9 @@ pub(crate) enum VolumeCommand {
     Delete {
         /// The volume; no host may see it any more
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -74,10 +78,13 @@ pub(crate) enum SnapshotCommand {
         /// The snapshot's name: a volume of its own
         name: String,
     },
-    /// Delete a snapshot
+    /// Delete a snapshot and its data; a volume that is no snapshot is refused
     Delete {
-        /// The snapshot
+        /// The snapshot; no host may see it any more
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -112,7 +119,10 @@ pub(super) fn run(what: &VolumeCommand, at: &Where) -> Result<ExitCode> {
         VolumeCommand::Reclaim { name, detach } => {
             begin(at, &Change::VolumeReclaim { name: name.clone() }, ("reclaim", name), *detach)
         }
-        VolumeCommand::Delete { name } => change(at, &Change::VolumeDelete { name: name.clone() }),
+        VolumeCommand::Delete { name, yes } => {
+            confirm(&format!("volume {name} and its data will be deleted"), *yes)?;
+            change(at, &Change::VolumeDelete { name: name.clone() })
+        }
     }
 }
 
@@ -121,6 +131,9 @@ pub(super) fn run_snapshot(what: &SnapshotCommand, at: &Where) -> Result<ExitCod
         SnapshotCommand::Create { volume, name } => {
             change(at, &Change::SnapshotCreate { volume: volume.clone(), name: name.clone() })
         }
-        SnapshotCommand::Delete { name } => change(at, &Change::VolumeDelete { name: name.clone() }),
+        SnapshotCommand::Delete { name, yes } => {
+            confirm(&format!("snapshot {name} and its data will be deleted"), *yes)?;
+            change(at, &Change::SnapshotDelete { name: name.clone() })
+        }
     }
 }
