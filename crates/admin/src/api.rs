@@ -42,10 +42,24 @@ pub struct Status {
     pub hosts: Vec<Host>,
     /// Sessions.
     pub sessions: Vec<Session>,
+    /// What was made and cannot be opened: it is not served, and nothing is written to it.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
     /// Long work that runs now.
     pub jobs: Vec<Job>,
     /// Events since the start, oldest first.
     pub events: Vec<String>,
+}
+
+/// An object that was made and cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// `group`, `pool` or `volume`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub cause: String,
 }
 
 /// How busy a controller is: two answers tell what it was between them.

@@ -70,6 +70,11 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
     Ok(next)
 }
 
+/// Whether a change says that what is on the drives it takes may be erased.
+pub(crate) fn overwrites(change: &Change) -> bool {
+    matches!(change, Change::GroupCreate { overwrite: true, .. } | Change::SpareAdd { overwrite: true, .. })
+}
+
 fn only_pool(config: &Config) -> Result<String, String> {
     match config.pools.as_slice() {
         [pool] => Ok(pool.name.clone()),
@@ -142,7 +147,7 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
             let group = next.groups.iter_mut().find(|g| g.name == *name);
             group.ok_or(format!("there is no group {name:?}"))?.class = (*class).into();
         }
-        Change::SpareAdd { name, path, drive_bytes } => {
+        Change::SpareAdd { name, path, drive_bytes, .. } => {
             next.drives.push(drive_at(name, path, *drive_bytes, data_dir));
             next.spares.push(name.clone());
         }
@@ -269,7 +274,12 @@ mod tests {
     #[test]
     fn spares_and_groups_come_and_go_in_the_declaration() {
         let dir = Path::new("/data");
-        let spare = Change::SpareAdd { name: "s1".into(), path: "/dev/sdx".into(), drive_bytes: None };
+        let spare = Change::SpareAdd {
+            name: "s1".into(),
+            path: "/dev/sdx".into(),
+            drive_bytes: None,
+            overwrite: false,
+        };
         let with = next(&config(), &spare, dir).expect("a spare");
         assert_eq!(with.spares, ["s0", "s1"]);
         let without = next(&with, &Change::SpareRemove { name: "s1".into() }, dir).expect("removed");

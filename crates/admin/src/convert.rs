@@ -11,8 +11,8 @@ use array::status::{
 
 use crate::api::{
     Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host,
-    HostLun, Image, Job, Journal, Load, Mapping, Member, Pool, PoolGroup, Port, Progress, SecondLevel,
-    Session, Status, Volume, VolumeCounters,
+    HostLun, Image, Job, Journal, Load, Mapping, Member, Missing, Pool, PoolGroup, Port, Progress,
+    SecondLevel, Session, Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -34,6 +34,7 @@ impl Status {
             schedulers: vec![],
             hosts: config.hosts.iter().map(Host::of).collect(),
             sessions: vec![],
+            missing: vec![],
             jobs: vec![],
             events: vec![],
         };
@@ -43,6 +44,7 @@ impl Status {
             let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             status.loads.push(Load { controller, busy_ms: ms(part.busy), up_ms: ms(part.age) });
             spares.extend(part.spares);
+            status.missing.extend(part.missing.into_iter().map(Missing::of));
             status.jobs.extend(part.jobs.into_iter().map(Job::of));
             status.ports.extend(part.ports.into_iter().map(|p| Port::of(p, controller)));
             status.drives.extend(part.drives.into_iter().map(Drive::of));
@@ -58,6 +60,12 @@ impl Status {
         status.jobs.extend(status.groups.iter().filter_map(rebuild));
         place_drives(&mut status, config, &spares);
         status
+    }
+}
+
+impl Missing {
+    fn of(m: array::status::MissingStatus) -> Missing {
+        Missing { kind: m.kind.into(), name: m.name, cause: m.cause }
     }
 }
 

@@ -78,6 +78,8 @@
 mod caching;
 #[path = "declaration/images.rs"]
 pub(crate) mod images;
+#[path = "declaration/made.rs"]
+mod made;
 #[path = "declaration/policies.rs"]
 mod policies;
 
@@ -87,7 +89,7 @@ use std::path::{Path, PathBuf};
 
 use array::config::{
     ArrayId, BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, ChapConfig, Class, Config, ConfigError,
-    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX, Level,
+    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX, Level, Made,
     PAGE_BYTES_DEFAULT, PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, PortalConfig, Provisioning,
     SOFT_THRESHOLD_PERCENT_DEFAULT, VolumeConfig, normalised_name, stripe_unit_bytes_default,
 };
@@ -170,6 +172,9 @@ pub struct Declaration {
     images: Vec<Image>,
     #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<Host>,
+    /// What the array has made: only its own state has this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made: Option<made::Made>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -408,6 +413,24 @@ impl Declaration {
 
     /// Reads a text; `path` is how it is called in messages.
     pub fn parse(text: &str, path: &str, data_dir: &Path) -> Result<Config, DeclarationError> {
+        let (config, made) = Declaration::parse_state(text, path, data_dir)?;
+        match made {
+            None => Ok(config),
+            Some(_) => {
+                let cause = "masu keeps this table by itself: remove it from the declaration";
+                let cause = ConfigError { place: "made".into(), cause: cause.into() };
+                let line = line_of(text, "made").map_or(String::new(), |line| format!(":{line}"));
+                Err(DeclarationError::Wrong { place: format!("{path}{line}"), cause })
+            }
+        }
+    }
+
+    /// Reads the state of an array: its declaration, and what it has made, unless an older masu kept it.
+    pub(crate) fn parse_state(
+        text: &str,
+        path: &str,
+        data_dir: &Path,
+    ) -> Result<(Config, Option<Made>), DeclarationError> {
         let declaration: Declaration = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
             let cause = e.message().replace('\n', " ");
@@ -415,10 +438,11 @@ impl Declaration {
         })?;
         let config = declaration.to_config(data_dir);
         let config = config.and_then(|c| c.check().map(|()| c));
-        config.map_err(|cause| {
+        let config = config.map_err(|cause| {
             let line = line_of(text, &cause.place).map_or(String::new(), |line| format!(":{line}"));
             DeclarationError::Wrong { place: format!("{path}{line}"), cause }
-        })
+        })?;
+        Ok((config, declaration.made.as_ref().map(made::Made::to_objects)))
     }
 
     /// Where a file declares what a place names, as in `array.toml:12`; the file alone where it does not, or is gone.
@@ -445,7 +469,13 @@ impl Declaration {
             volumes: config.volumes.iter().map(Volume::of).collect(),
             images: config.images.iter().map(Image::of).collect(),
             hosts: config.hosts.iter().map(Host::of).collect(),
+            made: None,
         }
+    }
+
+    /// The state of an array: its declaration, and what it has made.
+    pub(crate) fn of_state(config: &Config, made: &Made) -> Declaration {
+        Declaration { made: Some(made::Made::of(made)), ..Declaration::of(config) }
     }
 
     /// The TOML text.

@@ -82,6 +82,9 @@ pub enum Change {
         stripe_unit_bytes: Option<u64>,
         /// What of the time hosts keep while a rebuild or scrub runs; 70 when not given.
         foreground_share_percent: Option<u8>,
+        /// Erase what is on the drives.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// What of the time hosts keep while a rebuild or scrub runs.
     GroupForegroundShare {
@@ -112,6 +115,9 @@ pub enum Change {
         new: String,
         /// Size of a file drive that is to be made; that of the old one when not given.
         drive_bytes: Option<u64>,
+        /// Erase what is on the drive that comes.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// A new drive that any group may take when it loses one.
     SpareAdd {
@@ -121,6 +127,9 @@ pub enum Change {
         path: String,
         /// Size of a file drive that is to be made.
         drive_bytes: Option<u64>,
+        /// Erase what is on it, as soon as a group takes it.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// A drive is no spare any more, and forgotten.
     SpareRemove {

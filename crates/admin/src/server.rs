@@ -17,10 +17,10 @@ use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::api::Status;
-use crate::change;
 use crate::membership;
+use crate::perform::perform;
 use crate::request::{Change, Done, Refused};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
@@ -146,16 +146,23 @@ async fn follow(served: &Served) {
         let mut array = served.array.lock().await;
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
+        if parts.iter().any(|part| !part.missing.is_empty()) {
+            try_missing_again(&mut array).await;
+        }
         let status = Status::of(array.config(), parts, 0);
         let Some(next) = membership::followed(array.config(), &status) else { continue };
-        let kept = match array.apply(next).await {
-            Ok(_) => served.store.save(array.config()).map_err(|e| e.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match kept {
-            Ok(()) => tracing::info!("the declaration follows the array: a drive or group changed its place"),
+        match array.apply(next).await {
+            Ok(_) => tracing::info!("the declaration follows the array: a drive or group changed its place"),
             Err(error) => tracing::warn!("the declaration does not follow the array: {error}"),
         }
+    }
+}
+
+/// What was missing may be there again. What still is not stays in the status, with its cause.
+async fn try_missing_again(array: &mut Array) {
+    match array.apply(array.config().clone()).await {
+        Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
+        Err(error) => tracing::warn!("what was missing is not opened: {error}"),
     }
 }
 
@@ -173,9 +180,7 @@ impl ArrayOwner {
         if config.id == array::config::ArrayId::default() {
             config.id = array.config().id;
         }
-        let done = array.apply(config).await.map_err(|e| e.to_string())?;
-        self.0.store.save(array.config()).map_err(|e| e.to_string())?;
-        Ok(done)
+        array.apply(config).await.map_err(|e| e.to_string())
     }
 
     /// Stops the array in order.
@@ -262,58 +267,11 @@ async fn metrics(State(served): State<Arc<Served>>) -> Response {
 
 async fn apply(State(served): State<Arc<Served>>, Json(change): Json<Change>) -> Response {
     let mut array = served.array.lock().await;
-    match make(&mut array, &change, &served.store).await {
+    match perform(&mut array, &change, served.store.dir()).await {
         Ok(done) => {
             tracing::info!(?done, "changed");
             Json(Done { done }).into_response()
         }
         Err(error) => refused(StatusCode::CONFLICT, error),
     }
-}
-
-/// Makes a change and keeps it. What was made before a failure stays and is shown by the status.
-async fn make(array: &mut Array, change: &Change, store: &Store) -> Result<Vec<String>, String> {
-    let done = match change {
-        Change::VolumeDelete { name } => array.delete_volume(name).await,
-        Change::SnapshotDelete { name } => array.delete_snapshot(name).await,
-        Change::SnapshotCreate { volume, name } => array.clone_volume(volume, name).await,
-        Change::GroupScrub { name } => array.scrub(name).await,
-        Change::VolumeReclaim { name } => array.reclaim(name).await,
-        Change::PoolRebalance { name } => array.rebalance(name).await,
-        Change::PoolRemoveGroup { pool, group } => array.remove_group(pool, group).await,
-        Change::PoolExport { name } => array.export_pool(name).await,
-        Change::PoolImport { drives, force } => {
-            let drives = drives.iter().map(|path| change::drive_spec(path, None, store.dir())).collect();
-            array.import_pool(drives, *force).await
-        }
-        Change::DriveReplace { group, old, new, drive_bytes } => {
-            let declared = change::replacement(array.config(), (group, old, new), *drive_bytes, store.dir())?;
-            let (next, new) = declared;
-            let before = array.config().clone();
-            match array.apply(next).await {
-                Err(error) => Err(error),
-                Ok(mut done) => match array.replace_drive(group, old, &new).await {
-                    Ok(lines) => {
-                        done.extend(lines);
-                        Ok(done)
-                    }
-                    Err(error) => {
-                        // The drive that did not fit is declared no longer.
-                        array.apply(before).await.map_err(|e| e.to_string())?;
-                        Err(error)
-                    }
-                },
-            }
-        }
-        declared => {
-            if let Some(line) = change::hosts::mapped_already(array.config(), declared) {
-                return Ok(vec![line]);
-            }
-            let next = change::next(array.config(), declared, store.dir())?;
-            array.apply(next).await
-        }
-    };
-    let done = done.map_err(|e| e.to_string())?;
-    store.save(array.config()).map_err(|e: StoreError| e.to_string())?;
-    Ok(done)
 }

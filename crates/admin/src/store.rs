@@ -1,20 +1,42 @@
-//! Where the declaration of an array is kept: `array.state.toml` in its data directory, replaced as a whole.
+//! Where the state of an array is kept: `array.state.toml` in its data directory, replaced as a whole, with a checksum; the ten
+//! forms before it are in `array.state.history`. Beside it lies the declaration that was applied last, to tell what a person
+//! changed in a file from what was changed by command.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use array::Config;
+use array::config::{Config, Keeper, Made};
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 use crate::declaration::{Declaration, DeclarationError};
 
 /// The file's name; secrets are in it, so it is readable by its owner only.
 const FILE: &str = "array.state.toml";
+/// Earlier forms of it, named by their numbers.
+const HISTORY: &str = "array.state.history";
+/// So many are kept.
+const HISTORY_LEN: usize = 10;
+/// The declaration that was applied last.
+const DECLARED: &str = "array.declared.toml";
+/// What this version writes. It reads all before; the first had no such line.
+const FORMAT: u32 = 2;
+const FORMAT_LINE: &str = "# masu-state ";
 
-/// The kept declaration of one data directory.
+/// The kept state of one data directory.
+#[derive(Clone)]
 pub struct Store {
     dir: PathBuf,
+}
+
+/// What was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What the array is.
+    pub config: Config,
+    /// What it has made.
+    pub made: Made,
 }
 
 /// Why the store cannot be used.
@@ -28,13 +50,37 @@ pub enum StoreError {
         /// What the system said.
         cause: String,
     },
-    /// What is kept is damaged.
+    /// The state is damaged, or was edited.
+    #[error(
+        "{path}: the checksum does not match: the file is damaged, or was edited. Nothing was started. Earlier forms are in {history}: \
+         copy the newest one over it; if it was edited on purpose, remove its line \"{FORMAT_LINE}…\""
+    )]
+    Damaged {
+        /// The state.
+        path: String,
+        /// Where the earlier forms are.
+        history: String,
+    },
+    /// A newer version kept it.
+    #[error(
+        "{path}: written by a newer masu (state format {format}, this one reads up to {FORMAT}): start the newer masu"
+    )]
+    Newer {
+        /// The state.
+        path: String,
+        /// Its format.
+        format: u32,
+    },
+    /// What is kept makes no sense.
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
 }
 
 impl Store {
     /// Uses a directory, making it when it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
         let dir = dir.canonicalize().map_err(|e| failed(dir, e))?;
@@ -47,33 +93,180 @@ impl Store {
     }
 
     /// What was kept, if anything.
-    pub fn load(&self) -> Result<Option<Config>, StoreError> {
+    ///
+    /// # Errors
+    /// Where it is damaged, or a newer masu wrote it.
+    pub fn load(&self) -> Result<Option<Kept>, StoreError> {
         let path = self.dir.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed(&path, e)),
+        };
+        self.check(&path, &text)?;
+        let (config, made) = Declaration::parse_state(&text, &path.display().to_string(), &self.dir)?;
+        let made = made.unwrap_or_else(|| Made::all_of(&config));
+        Ok(Some(Kept { config, made }))
+    }
+
+    fn check(&self, path: &Path, text: &str) -> Result<(), StoreError> {
+        let Some((line, body)) = split(text) else { return Ok(()) };
+        let shown = path.display().to_string();
+        let damaged = || StoreError::Damaged {
+            path: shown.clone(),
+            history: self.dir.join(HISTORY).display().to_string(),
+        };
+        let (format, sum) = line.split_once(' ').ok_or_else(damaged)?;
+        let format: u32 = format.parse().map_err(|_| damaged())?;
+        if format > FORMAT {
+            return Err(StoreError::Newer { path: shown, format });
+        }
+        if sum != checksum(body) { Err(damaged()) } else { Ok(()) }
+    }
+
+    fn save(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
+        let path = self.dir.join(FILE);
+        let body = Declaration::of_state(config, made).to_text();
+        let head = "# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n";
+        let text = format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body));
+        let keep = || -> std::io::Result<()> {
+            self.remember(&path)?;
+            self.replace(FILE, &text)
+        };
+        keep().map_err(|e| failed(&path, e))
+    }
+
+    /// Keeps the form that is to be replaced, under the next number.
+    fn remember(&self, path: &Path) -> std::io::Result<()> {
+        let dir = self.dir.join(HISTORY);
+        let Ok(_) = fs::symlink_metadata(path) else { return Ok(()) };
+        fs::create_dir_all(&dir)?;
+        let numbers = numbers_in(&dir)?;
+        let next = numbers.last().map_or(1, |last| last + 1);
+        // A second name for the file, so that the form cannot be half written.
+        fs::hard_link(path, dir.join(format!("{next:08}.toml")))?;
+        for old in numbers.iter().rev().skip(HISTORY_LEN - 1) {
+            fs::remove_file(dir.join(format!("{old:08}.toml")))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a text in the place of a file: after a crash either the old one or the new one is there.
+    fn replace(&self, name: &str, text: &str) -> std::io::Result<()> {
+        let fresh = self.dir.join(format!("{name}.new"));
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, self.dir.join(name))?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// The declaration that was applied last, if one was.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn declared(&self) -> Result<Option<Config>, StoreError> {
+        let path = self.dir.join(DECLARED);
         if !path.exists() {
             return Ok(None);
         }
         Ok(Some(Declaration::read(&path, &self.dir)?))
     }
 
-    /// Keeps a declaration: either the old one or the new one is there after a crash.
-    pub fn save(&self, config: &Config) -> Result<(), StoreError> {
-        let path = self.dir.join(FILE);
-        let fresh = self.dir.join(format!("{FILE}.new"));
-        let write = || -> std::io::Result<()> {
-            let mut file =
-                fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            file.write_all(
-                b"# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n",
-            )?;
-            file.write_all(Declaration::of(config).to_text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&fresh, &path)?;
-            File::open(&self.dir)?.sync_all()
-        };
-        write().map_err(|e| failed(&path, e))
+    /// Keeps the declaration that was applied.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn save_declared(&self, declared: &Config) -> Result<(), StoreError> {
+        let text = format!(
+            "# The declaration that was applied last. Kept by masu.\n{}",
+            Declaration::of(declared).to_text()
+        );
+        self.replace(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
     }
+}
+
+impl Keeper for Store {
+    fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String> {
+        self.save(config, made).map_err(|e| e.to_string())
+    }
+}
+
+/// The format and checksum of a state, and what they are of.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let at = text.find(FORMAT_LINE)?;
+    text[at + FORMAT_LINE.len()..].split_once('\n')
+}
+
+fn checksum(body: &str) -> String {
+    format!("{:08x}", crc_fast::checksum(Crc32Iscsi, body.as_bytes()) as u32)
+}
+
+/// The numbers of the kept forms, in order.
+fn numbers_in(dir: &Path) -> std::io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        numbers.extend(name.to_str().and_then(|n| n.strip_suffix(".toml")?.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 fn failed(path: &Path, error: std::io::Error) -> StoreError {
     StoreError::Io { path: path.display().to_string(), cause: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(controllers: usize) -> Config {
+        Config { controllers, ..Config::empty("iqn.2026-11.net.example:x") }
+    }
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        (dir, store)
+    }
+
+    #[test]
+    fn the_state_comes_back_and_its_last_ten_forms_stay() {
+        let (_dir, mut store) = store();
+        assert_eq!(store.load().expect("nothing"), None);
+        let made = Made { volumes: ["v".to_owned()].into(), ..Made::default() };
+        for controllers in 1..=14 {
+            store.keep(&config(controllers), &made).expect("kept");
+        }
+        assert_eq!(store.load().expect("kept"), Some(Kept { config: config(14), made }));
+        let history = store.dir().join(HISTORY);
+        let numbers = numbers_in(&history).expect("a history");
+        assert_eq!(numbers, (4..=13).collect::<Vec<_>>());
+        let newest = fs::read_to_string(history.join("00000013.toml")).expect("readable");
+        assert!(newest.contains("controllers = 13"), "{newest}");
+    }
+
+    #[test]
+    fn a_state_that_was_damaged_or_is_newer_starts_nothing() {
+        let (_dir, mut store) = store();
+        store.keep(&config(1), &Made::default()).expect("kept");
+        let path = store.dir().join(FILE);
+        let text = fs::read_to_string(&path).expect("readable");
+        fs::write(&path, text.replace("controllers = 1", "controllers = 2")).expect("written");
+        assert!(matches!(store.load(), Err(StoreError::Damaged { .. })));
+        fs::write(&path, text.replace("masu-state 2", "masu-state 3")).expect("written");
+        assert!(matches!(store.load(), Err(StoreError::Newer { format: 3, .. })));
+    }
+
+    #[test]
+    fn a_state_of_the_first_format_was_all_made() {
+        let (_dir, store) = store();
+        let text = "target = \"iqn.2026-11.net.example:x\"\n[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"1GiB\"\n\
+             [[group]]\nname = \"g0\"\nlevel = \"raid0\"\ndrives = [\"d0\"]\n[[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n";
+        fs::write(store.dir().join(FILE), text).expect("written");
+        let made = store.load().expect("read").expect("kept").made;
+        assert!(made.has_group("g0") && made.pools.contains("p0") && made.drives.contains("d0"));
+    }
 }

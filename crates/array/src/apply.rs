@@ -1,4 +1,9 @@
-//! Making a declaration so, on one controller: what is declared and not there is opened or created, from the drives up.
+//! Making a declaration so, on one controller, in two steps: what is declared is opened or created, from the drives up, while hosts
+//! see nothing of it; then they do. Between the two the array keeps what was made, so that a host never writes to what a later
+//! start might take for new.
+//!
+//! What was made before is opened or left alone: where it cannot be opened it is *missing*, nothing is written to it, and the rest is
+//! served. What is new and cannot be made refuses the declaration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -7,50 +12,137 @@ use std::sync::Arc;
 use pool::Pool;
 
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
-use crate::config::Config;
-use crate::control::ControlError;
+use crate::config::{Config, Made, PoolConfig};
+use crate::control::{ControlError, Reply};
 use crate::controller::Controller;
-use crate::drives::{close_drives, free_spares};
-use crate::groups::{check_members, open_group, owner_of_group};
+use crate::drives::{check_spares, close_drives, free_spares};
+use crate::groups::{check_members, open_group, owner_of_group, take_back};
 use crate::guarantee::set_policies;
 use crate::images::{close_images, images_of, open_images};
 use crate::index::Index;
 use crate::placement::set_classes;
-use crate::pools::open_pool;
+use crate::pools::{drop_pool, open_pool};
 use crate::ports::{close_ports, end_sessions, open_port};
 use crate::slices::Slices;
 use crate::volumes::open_volume;
 
-/// Applies a declaration; gives a line for each thing made or changed.
-pub(crate) async fn apply(
+/// The kinds of objects that can be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Group,
+    Pool,
+    Volume,
+}
+
+impl Kind {
+    /// The word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Group => "group",
+            Kind::Pool => "pool",
+            Kind::Volume => "volume",
+        }
+    }
+}
+
+/// What was made for a declaration that is not in force yet, by name.
+#[derive(Default)]
+pub(crate) struct Fresh {
+    pub(crate) groups: Vec<String>,
+    pub(crate) pools: Vec<String>,
+    pub(crate) volumes: Vec<String>,
+}
+
+/// Opens and creates what is declared.
+pub(crate) async fn prepare(
+    controller: &Rc<Controller>,
+    config: &Arc<Config>,
+    made: Arc<Made>,
+) -> Result<Reply, ControlError> {
+    let mut done = Vec::new();
+    // Thousands of volumes: linear time, and hosts are served in between.
+    let mut slices = Slices::new(&controller.world);
+    let index = Index::of(config, &mut slices).await;
+    check_members(controller, config)?;
+    {
+        let mut state = controller.state.borrow_mut();
+        (state.made, state.fresh) = (made.clone(), Fresh::default());
+    }
+    open_cache(controller, config, &mut done).await?;
+    for group in config.groups.iter().filter(|g| owner_of_group(config, &g.name) == controller.index) {
+        let opened = open_group(controller, config, group, &mut done).await;
+        settle(controller, (Kind::Group, &group.name), made.has_group(&group.name), opened)?;
+    }
+    if controller.index == 0 {
+        check_spares(controller, config).await?;
+    }
+    let spares = free_spares(controller, config);
+    controller.state.borrow_mut().spares = spares;
+    for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
+        let opened = prepare_pool(controller, config, (pool, &index), &mut slices, &mut done).await;
+        settle(controller, (Kind::Pool, &pool.name), made.pools.contains(&pool.name), opened)?;
+    }
+    open_volumes(controller, config, &index, &mut slices, &mut done).await?;
+    open_images(controller, config, &mut done).await?;
+    let ids = controller.state().groups.iter().map(|(name, group)| (name.clone(), group.id())).collect();
+    Ok(Reply::Prepared(done, ids))
+}
+
+async fn prepare_pool(
+    controller: &Rc<Controller>,
+    config: &Config,
+    (pool, index): (&PoolConfig, &Index<'_>),
+    slices: &mut Slices,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    open_pool(controller, config, pool, done).await?;
+    set_classes(controller, config, pool, done)?;
+    let journal = open_journal(controller, index, pool, slices, done).await;
+    if journal.is_err() {
+        // Without its journal the pool lacks writes that were acknowledged.
+        drop_pool(controller, &pool.name).await;
+    }
+    journal
+}
+
+/// What was made before and cannot be opened is missing; what is new must succeed.
+fn settle(
+    controller: &Controller,
+    (kind, name): (Kind, &String),
+    was_made: bool,
+    outcome: Result<(), ControlError>,
+) -> Result<(), ControlError> {
+    let object = (kind, name.clone());
+    match outcome {
+        Ok(()) => {
+            controller.state.borrow_mut().missing.remove(&object);
+            Ok(())
+        }
+        Err(ControlError::Failed { cause, .. }) if was_made => {
+            let before = controller.state.borrow_mut().missing.insert(object, cause.clone());
+            if before.as_ref() != Some(&cause) {
+                controller.note(format!("{} {name}: is not served: {cause}", kind.name()));
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts in force what was prepared: gives a line for each change that hosts notice.
+pub(crate) async fn commit(
     controller: &Rc<Controller>,
     config: Arc<Config>,
 ) -> Result<Vec<String>, ControlError> {
     let mut done = Vec::new();
-    // Thousands of volumes: linear time, and hosts are served in between.
     let mut slices = Slices::new(&controller.world);
     let before = controller.config();
     let (index, was) = (Index::of(&config, &mut slices).await, Index::of(&before, &mut slices).await);
-    check_members(controller, &config)?;
-    open_cache(controller, &config, &mut done).await?;
-    for group in config.groups.iter().filter(|g| owner_of_group(&config, &g.name) == controller.index) {
-        open_group(controller, &config, group, &mut done).await?;
-    }
-    let spares = free_spares(controller, &config);
-    controller.state.borrow_mut().spares = spares;
-    for pool in config.pools.iter().filter(|p| p.controller == controller.index) {
-        open_pool(controller, &config, pool, &mut done).await?;
-        set_classes(controller, &config, pool, &mut done)?;
-        open_journal(controller, &index, pool, &mut slices, &mut done).await?;
-    }
-    open_volumes(controller, &config, &index, &mut slices, &mut done).await?;
-    open_images(controller, &config, &mut done).await?;
     set_policies(controller, &config, (&was, &index), &mut slices, &mut done).await;
     let lus: Vec<String> = controller.state().lus.keys().cloned().collect();
     let undeclared = not_in(lus, |name| index.declares(name), &mut slices).await;
     let whereabouts = index.whereabouts(&mut slices).await;
     let images = images_of(controller, &undeclared);
-    let before = controller.config();
     {
         let mut state = controller.state.borrow_mut();
         state.config = config.clone();
@@ -59,6 +151,7 @@ pub(crate) async fn apply(
             state.lus.remove(name);
         });
         state.unopened.retain(|name, _| config.image(name).is_some());
+        state.missing.retain(|object, _| is_declared(&config, object));
     }
     // Before the views follow, which takes its time: who has no rights any more has none from now on.
     end_sessions(controller, &before, &config);
@@ -98,6 +191,7 @@ async fn open_volumes(
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
+    let made = controller.state().made.clone();
     let mut known = BTreeMap::new();
     for volume in pools.iter().flat_map(Pool::volumes) {
         slices.step(1).await;
@@ -106,7 +200,43 @@ async fn open_volumes(
     for declared in config.volumes.iter().filter(|v| index.owner_of(&v.name) == Some(controller.index)) {
         slices.step(4).await;
         let volume = known.remove(&(declared.pool.clone(), declared.name.clone()));
-        open_volume(controller, config, (declared, volume), done).await?;
+        let opened = open_volume(controller, config, (declared, volume), done).await;
+        settle(controller, (Kind::Volume, &declared.name), made.volumes.contains(&declared.name), opened)?;
     }
     Ok(())
+}
+
+fn is_declared(config: &Config, (kind, name): &(Kind, String)) -> bool {
+    match kind {
+        Kind::Group => config.groups.iter().any(|g| g.name == *name),
+        Kind::Pool => config.pool(name).is_some(),
+        Kind::Volume => config.volume(name).is_some(),
+    }
+}
+
+/// Takes back what was prepared for a declaration that is not to be in force: no volume, pool, label or open drive of it stays.
+/// `config` is in force again. What was found on the drives is closed as it is.
+pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Result<(), ControlError> {
+    let fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
+    let put_back = commit(controller, config.clone()).await;
+    for name in &fresh.volumes {
+        let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
+        if let Some(pool) = pools.iter().find(|p| p.volume(name).is_some()) {
+            pool.delete_volume(name).await.map_err(|e| ControlError::at(format!("volume {name:?}"))(&e))?;
+        }
+    }
+    let undeclared = |name: &String| fresh.pools.contains(name) || config.pool(name).is_none();
+    let ends: Vec<String> = controller.state().pools.keys().filter(|p| undeclared(p)).cloned().collect();
+    for name in &ends {
+        if let Some(pool) = drop_pool(controller, name).await
+            && !fresh.pools.contains(name)
+        {
+            pool.close().await.map_err(|e| ControlError::at(format!("pool {name:?}"))(&e))?;
+        }
+    }
+    take_back(controller, &config, &fresh.groups).await?;
+    close_drives(controller, &config);
+    let spares = free_spares(controller, &config);
+    controller.state.borrow_mut().spares = spares;
+    put_back.map(drop)
 }

@@ -1,9 +1,10 @@
 //! The control plane's view of the whole array: what is declared, and the controllers that make it so.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, HostConfig, VolumeConfig};
+use crate::config::{Config, HostConfig, Keeper, Made, MadeGroup, VolumeConfig};
 use world::DriveSpec;
 
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
@@ -17,6 +18,10 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 pub struct Array {
     controllers: Vec<ControllerHandle>,
     config: Config,
+    made: Made,
+    keeper: Option<Box<dyn Keeper>>,
+    /// What the keeper has: it stays so when the first declaration of this life cannot be applied.
+    kept: Option<(Config, Made)>,
 }
 
 impl Array {
@@ -24,7 +29,16 @@ impl Array {
     pub fn new(controllers: Vec<ControllerHandle>, target: &str) -> Array {
         let mut config = Config::empty(target);
         config.controllers = controllers.len();
-        Array { controllers, config }
+        Array { controllers, config, made: Made::default(), keeper: None, kept: None }
+    }
+
+    /// The array as it was kept: what was made in earlier lives is opened or missing, and never made again. From now on every change
+    /// is kept before it takes effect.
+    pub fn kept_by(mut self, keeper: Box<dyn Keeper>, kept: Option<(Config, Made)>) -> Array {
+        self.keeper = Some(keeper);
+        self.made = kept.as_ref().map(|(_, made)| made.clone()).unwrap_or_default();
+        self.kept = kept;
+        self
     }
 
     /// What is declared.
@@ -32,45 +46,170 @@ impl Array {
         &self.config
     }
 
-    /// Makes the declaration so: idempotent. Gives a line for each thing that was made or changed. When a part
-    /// fails, what was made before it stays, the old declaration stays in force, and applying again goes on from there.
+    /// What was made.
+    pub fn made(&self) -> &Made {
+        &self.made
+    }
+
+    /// Makes the declaration so: idempotent. Gives a line for each thing that was made or changed. It is kept before it takes effect.
+    /// What was made before and cannot be opened is left alone and said in the status.
+    ///
+    /// # Errors
+    /// Where something new cannot be made: then what was made for this declaration is taken back, and the old one stays in force.
     pub async fn apply(&mut self, config: Config) -> Result<Vec<String>, ControlError> {
+        self.apply_over(config, &[]).await
+    }
+
+    /// Like [`Array::apply`]; what is on these drives is overwritten where they are taken for the first time.
+    ///
+    /// # Errors
+    /// As of [`Array::apply`].
+    pub async fn apply_over(
+        &mut self,
+        config: Config,
+        overwrite: &[String],
+    ) -> Result<Vec<String>, ControlError> {
         config.check()?;
         self.config.may_become(&config)?;
         if config.controllers != self.controllers.len() {
             let cause = format!("the array runs with {}: restart it to change that", self.controllers.len());
             return Err(ControlError::Failed { place: "controllers".into(), cause });
         }
+        let mut made = self.made.clone();
+        made.overwrite.extend(overwrite.iter().cloned());
+        self.name_groups(&config, &mut made).await?;
+        self.keep(&config, &made)?;
+        match self.take_effect(&config, &mut made).await {
+            Ok(mut done) => {
+                // Here, on nobody's data path.
+                done.extend(host_changes(&self.config, &config));
+                (self.config, self.made) = (config.clone(), made.clone());
+                self.kept = Some((config, made));
+                Ok(done)
+            }
+            Err(error) => {
+                self.take_back(&config).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the groups that are to be made their identities.
+    async fn name_groups(&self, config: &Config, made: &mut Made) -> Result<(), ControlError> {
+        let new = config.groups.iter().filter(|g| !made.groups.contains_key(&g.name));
+        let names: Vec<String> = new.map(|g| g.name.clone()).collect();
+        if !names.is_empty()
+            && let Reply::Prepared(_, ids) = self.controllers[0].ask(Control::GroupIds(names)).await?
+        {
+            let new = ids.into_iter().map(|(name, id)| (name, MadeGroup { id: Some(id), ready: false }));
+            made.groups.extend(new);
+        }
+        Ok(())
+    }
+
+    /// Everything is opened and made on all controllers, kept as made, and only then shown to hosts.
+    async fn take_effect(&mut self, config: &Config, made: &mut Made) -> Result<Vec<String>, ControlError> {
         let shared = Arc::new(config.clone());
-        let mut done = Vec::new();
+        let before = Arc::new(made.clone());
+        let (mut done, mut ids) = (Vec::new(), BTreeMap::new());
         for controller in &self.controllers {
             controller.ask(Control::Release(shared.clone())).await?;
         }
         for controller in &self.controllers {
-            if let Reply::Done(lines) = controller.ask(Control::Apply(shared.clone())).await? {
+            let prepare = Control::Prepare { config: shared.clone(), made: before.clone() };
+            if let Reply::Prepared(lines, open) = controller.ask(prepare).await? {
+                done.extend(lines);
+                ids.extend(open);
+            }
+        }
+        made.finish(config, &ids);
+        self.keep(config, made)?;
+        for controller in &self.controllers {
+            if let Reply::Done(lines) = controller.ask(Control::Commit(shared.clone())).await? {
                 done.extend(lines);
             }
         }
-        // Here, on nobody's data path.
-        done.extend(host_changes(&self.config, &config));
-        self.config = config;
+        Ok(done)
+    }
+
+    /// The declaration that was in force is so again.
+    async fn take_back(&mut self, refused: &Config) -> Result<(), ControlError> {
+        let shared = Arc::new(self.config.clone());
+        for controller in &self.controllers {
+            controller.ask(Control::Undo(shared.clone())).await?;
+        }
+        match (&self.kept, &mut self.keeper) {
+            (Some((config, made)), Some(keeper)) => keeper.keep(config, made).map_err(not_kept),
+            (None, Some(keeper)) => {
+                // Nothing was ever in force: only who the array is, for its next try.
+                let nothing = Config { id: refused.id, ..Config::empty(&refused.target) };
+                keeper.keep(&nothing, &Made::default()).map_err(not_kept)
+            }
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, config: &Config, made: &Made) -> Result<(), ControlError> {
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        if self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {
+            return Ok(());
+        }
+        keeper.keep(config, made).map_err(not_kept)
+    }
+
+    /// Notes a volume that is to be deleted, or that is being made and is to be deleted if that does not end well; or no more.
+    async fn discard(&mut self, volume: &str, pool: Option<&str>) -> Result<(), ControlError> {
+        match pool {
+            Some(pool) => self.made.discarded.insert(volume.into(), pool.into()),
+            None => self.made.discarded.remove(volume),
+        };
+        let (config, made) = (self.config.clone(), self.made.clone());
+        self.keep(&config, &made)?;
+        self.kept = Some((config, made));
+        Ok(())
+    }
+
+    /// Deletes the volumes that an earlier life was about to delete, or was making when it ended.
+    ///
+    /// # Errors
+    /// Where one cannot be deleted now: the next start tries again.
+    pub async fn delete_discarded(&mut self) -> Result<Vec<String>, ControlError> {
+        let mut done = Vec::new();
+        for (volume, pool) in self.made.discarded.clone() {
+            let Some(owner) = self.config.pool(&pool).map(|p| p.controller) else { continue };
+            match self.ask(owner, Control::DeleteVolume(volume.clone())).await {
+                Ok(lines) => done.extend(lines),
+                Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {}
+                Err(error) => return Err(error),
+            }
+            self.discard(&volume, None).await?;
+        }
         Ok(done)
     }
 
     /// Deletes a volume that no host sees.
     pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {name:?}"));
-        let Some(owner) = self.config.owner_of(name) else { return Err(fail(&"there is no such volume")) };
+        let (Some(owner), Some(volume)) = (self.config.owner_of(name), self.config.volume(name)) else {
+            return Err(fail(&"there is no such volume"));
+        };
         if let Some(host) = self.config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
             return Err(fail(&format!("it is mapped to host {:?}: unmap it first", host.name)));
         }
+        let pool = volume.pool.clone();
         let mut config = self.config.clone();
         config.volumes.retain(|v| v.name != name);
-        // First everybody forgets the LU, then its owner deletes it.
-        let mut done = self.apply(config).await?;
-        if let Reply::Done(lines) = self.controllers[owner].ask(Control::DeleteVolume(name.into())).await? {
-            done.extend(lines);
-        }
+        // First everybody forgets the LU, then its owner deletes it. A start ends what a crash leaves.
+        self.made.discarded.insert(name.into(), pool);
+        let mut done = match self.apply(config).await {
+            Ok(done) => done,
+            Err(error) => {
+                self.made.discarded.remove(name);
+                return Err(error);
+            }
+        };
+        done.extend(self.ask(owner, Control::DeleteVolume(name.into())).await?);
+        self.discard(name, None).await?;
         Ok(done)
     }
 
@@ -96,22 +235,38 @@ impl Array {
         let snapshot_of = Some(from.to_owned());
         config.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
         config.check()?;
+        let pool = source.pool.clone();
+        // What a crash leaves of it before it is declared, the next start deletes.
+        self.discard(to, Some(&pool)).await?;
         let clone = Control::CloneVolume { from: from.into(), to: to.into() };
-        let mut done = Vec::new();
-        if let Reply::Done(lines) = self.controllers[owner].ask(clone).await? {
-            done.extend(lines);
+        let mut done = match self.ask(owner, clone).await {
+            Ok(lines) => lines,
+            Err(error) => {
+                self.discard(to, None).await?;
+                return Err(error);
+            }
+        };
+        match self.apply(config).await {
+            Ok(lines) => done.extend(lines),
+            Err(error) => {
+                self.delete_discarded().await?;
+                return Err(error);
+            }
         }
-        done.extend(self.apply(config).await?);
         Ok(done)
     }
 
     /// Gives the place of a drive in a group to another one. `new` is a declared spare or other free drive; or `old` again, when
-    /// the medium behind that name was exchanged.
+    /// the medium behind that name was exchanged. What is on the new one is erased only with `overwrite`.
+    ///
+    /// # Errors
+    /// Where it does not fit, is not blank, or cannot be spared.
     pub async fn replace_drive(
         &mut self,
         group: &str,
         old: &str,
         new: &str,
+        overwrite: bool,
     ) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("group {group:?}"));
         let Some(declared) = self.config.groups.iter().find(|g| g.name == group) else {
@@ -123,7 +278,8 @@ impl Array {
             return Err(fail(&format!("drive {new:?} is not declared, or is in it already")));
         }
         let owner = owner_of_group(&self.config, group);
-        let replace = Control::ReplaceDrive { group: group.into(), old: old.into(), new: new.into() };
+        let replace =
+            Control::ReplaceDrive { group: group.into(), old: old.into(), new: new.into(), overwrite };
         let mut done = self.ask(owner, replace).await?;
         if old == new {
             return Ok(done);
@@ -242,7 +398,7 @@ impl Array {
     async fn ask(&self, controller: usize, control: Control) -> Result<Vec<String>, ControlError> {
         match self.controllers[controller].ask(control).await? {
             Reply::Done(lines) => Ok(lines),
-            Reply::Status(_) | Reply::Imported(_) => Ok(vec![]),
+            Reply::Prepared(..) | Reply::Status(_) | Reply::Imported(_) => Ok(vec![]),
         }
     }
 
@@ -275,6 +431,13 @@ impl Array {
         }
         first_error
     }
+}
+
+/// What the owner of a pool says of a volume that is not there.
+pub(crate) const NO_SUCH_VOLUME: &str = "there is none";
+
+fn not_kept(cause: String) -> ControlError {
+    ControlError::at("state")(&format!("the change cannot be kept, and is not made: {cause}"))
 }
 
 /// A group leaves only when the others have room for what is on it.

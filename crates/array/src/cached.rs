@@ -5,12 +5,12 @@ use std::rc::Rc;
 use block::{BlockError, Device, Geometry, Pieces};
 use cache::{Cache, CacheConfig, Journal, JournalError, Store, Unit, UnitSpec, WritePolicy};
 use pool::{Pool, Volume};
-use raid::{Group, identify};
+use raid::{Group, OnDrive, Overwrite, examine};
 
 use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
-use crate::drives::open_drive;
+use crate::drives::{open_drive, overwrite_of};
 use crate::index::Index;
 use crate::partitions::{Partitions, set_partitions};
 use crate::slices::Slices;
@@ -119,10 +119,14 @@ pub(crate) async fn open_cache(
     if let Some(ssd) = settings.ssds.get(index) {
         let place = || ControlError::at(format!("drive {ssd:?}: cache"));
         let drive = open_drive(controller, config, ssd).await?;
-        let labelled = identify(std::slice::from_ref(&drive)).await.map_err(|e| place()(&e))?;
-        if let Some(found) = labelled.first() {
-            let cause = format!("it carries a label, {}: its content would be lost", found.label);
-            return Err(place()(&cause));
+        let found = examine(&drive).await.map_err(|e| place()(&e))?;
+        if let OnDrive::Label(label) = &found {
+            return Err(place()(&format!("it carries a label, {label}: its content would be lost")));
+        }
+        // One that was the cache's before has what the cache left on it.
+        let is_new = !controller.state().made.drives.contains(ssd);
+        if is_new && found != OnDrive::Blank && overwrite_of(controller, ssd) == Overwrite::Nothing {
+            return Err(place()(&"it is not blank: its content would be lost"));
         }
         if !cache.set_second_level(drive) {
             return Err(place()(&"2 MiB at least are needed"));
@@ -165,7 +169,7 @@ pub(crate) async fn open_journal(
     if controller.state().journals.contains_key(&declared.name) {
         return Ok(());
     }
-    let pool = controller.state().pools[&declared.name].clone();
+    let Some(pool) = controller.state().pools.get(&declared.name).cloned() else { return Ok(()) };
     let (mut wanted, mut served) = (None, false);
     for volume in pool.volumes() {
         slices.step(1).await;

@@ -4,6 +4,7 @@
 mod change;
 mod check;
 mod defaults;
+mod made;
 mod qos_settings;
 
 use std::collections::BTreeMap;
@@ -19,10 +20,11 @@ pub use defaults::{
     SOFT_THRESHOLD_PERCENT_DEFAULT,
 };
 pub use iscsi::name::normalised as normalised_name;
+pub use made::{Keeper, Made, MadeGroup};
 pub use pool::{Class, PAGE_BYTES_DEFAULT, Provisioning};
 pub use qos::Policy;
 pub use qos_settings::{PolicyConfig, QosSettings, Sharing};
-pub use raid::{ArrayId, Level, stripe_unit_bytes_default};
+pub use raid::{ArrayId, GroupId, Level, stripe_unit_bytes_default};
 
 /// The declared array.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The control plane's way in: messages to controllers, whatever thread or runtime they come from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
 use world::DriveSpec;
 
-use crate::config::{Config, ConfigError, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
+use crate::config::{Config, ConfigError, DriveConfig, GroupConfig, GroupId, Made, PoolConfig, VolumeConfig};
 use crate::crossing::RemoteNexus;
 use crate::event::EventSender;
 use crate::status::ControllerStatus;
@@ -21,9 +22,19 @@ const QUEUE_LEN: usize = 1024;
 pub enum Control {
     /// Close the groups that this declaration gives to another controller.
     Release(Arc<Config>),
-    /// Make what is declared and not there: drives, groups and pools opened (or created on blank drives), volumes
-    /// created or grown, hosts and mappings changed, ports opened. What is there and not declared stays.
-    Apply(Arc<Config>),
+    /// Open what is declared and was made, create what was not: drives, groups, pools, volumes, images. Hosts see nothing of it yet.
+    Prepare {
+        /// The declaration.
+        config: Arc<Config>,
+        /// What was made before: it is opened or left alone.
+        made: Arc<Made>,
+    },
+    /// Show hosts what was prepared: mappings changed, ports opened. What is there and not declared stays.
+    Commit(Arc<Config>),
+    /// Take back what was prepared; this declaration is in force again.
+    Undo(Arc<Config>),
+    /// Identities for groups of these names that are to be created.
+    GroupIds(Vec<String>),
     /// Delete a volume and everything on it.
     DeleteVolume(String),
     /// Make a volume that shares the pages of another.
@@ -41,6 +52,8 @@ pub enum Control {
         old: String,
         /// The declared drive that comes; the same name when the medium behind it was exchanged.
         new: String,
+        /// Whether what is on the drive that comes may be erased.
+        overwrite: bool,
     },
     /// Read everything on a group, compare, repair: a job.
     Scrub(String),
@@ -75,6 +88,8 @@ pub enum Control {
 pub enum Reply {
     /// Done; one line for each thing that was made or changed.
     Done(Vec<String>),
+    /// Prepared: a line for each thing that was made, and the groups that are open.
+    Prepared(Vec<String>, BTreeMap<String, GroupId>),
     /// How things stand.
     Status(Box<ControllerStatus>),
     /// What was taken over.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use iscsi::target::LoginRefusal;
 use pool::Pool;
-use raid::Group;
+use raid::{Group, GroupId, Overwrite};
 use scsi::{TargetPort, Tokens, View, ViewSpec};
 use world::{Instant, World};
 
@@ -158,17 +158,31 @@ impl Controller {
         Ok(vec![format!("group {name}: {what}")])
     }
 
+    /// An identity for each group: with the time, so that a group made again under its old name is another one.
+    fn group_ids(&self, names: Vec<String>) -> BTreeMap<String, GroupId> {
+        let id = |name: String| {
+            let mut id = [0; 16];
+            self.world.random(&format!("array.group.{name}.{}", self.world.now().0)).fill(&mut id);
+            (name, GroupId(id))
+        };
+        names.into_iter().map(id).collect()
+    }
+
     async fn perform(self: &Rc<Self>, control: Control) -> Result<Reply, ControlError> {
         match control {
             Control::Release(config) => groups::release(self, &config).await.map(Reply::Done),
-            Control::Apply(config) => apply::apply(self, config).await.map(Reply::Done),
+            Control::Prepare { config, made } => apply::prepare(self, &config, made).await,
+            Control::Commit(config) => apply::commit(self, config).await.map(Reply::Done),
+            Control::Undo(config) => apply::undo(self, config).await.map(|()| Reply::Done(vec![])),
+            Control::GroupIds(names) => Ok(Reply::Prepared(vec![], self.group_ids(names))),
             Control::DeleteVolume(name) => volumes::delete_volume(self, &name).await.map(Reply::Done),
             Control::CloneVolume { from, to } => {
                 volumes::clone_volume(self, &from, &to).await.map(Reply::Done)
             }
-            Control::ReplaceDrive { group, old, new } => {
+            Control::ReplaceDrive { group, old, new, overwrite } => {
                 let config = self.config();
-                groups::replace_drive(self, &config, (&group, &old, &new)).await.map(Reply::Done)
+                let overwrite = if overwrite { Overwrite::Foreign } else { Overwrite::Nothing };
+                groups::replace_drive(self, &config, (&group, &old, &new), overwrite).await.map(Reply::Done)
             }
             Control::Scrub(group) => self.scrub(&group).map(Reply::Done),
             Control::Rebalance(pool) => pools::rebalance(self, &pool).map(Reply::Done),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use raid::{Group, MemberState, MemberStatus};
-use world::{Drive, World};
+use raid::{Group, MemberState, MemberStatus, OnDrive, Overwrite, examine};
+use world::{Drive, DriveSpec, World};
 
 use crate::config::{Config, DriveConfig};
 use crate::control::ControlError;
@@ -36,11 +36,31 @@ async fn turn_to_open<'a>(controller: &'a Controller, name: &'a str) -> Opening<
     Opening { controller, name }
 }
 
-/// Opens a declared drive, unless it is open.
+/// Opens a declared drive, unless it is open. The file of one that was there before is not made again: an empty one in its place would
+/// be taken for it.
 pub(crate) async fn open_drive(
     controller: &Controller,
     config: &Config,
     name: &str,
+) -> Result<Drive, ControlError> {
+    let was_made = controller.state().made.drives.contains(name);
+    open(controller, config, name, was_made).await
+}
+
+/// Opens the drive that was put in the place of one of the same name; its file is made where that was declared.
+pub(crate) async fn open_exchanged(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+) -> Result<Drive, ControlError> {
+    open(controller, config, name, false).await
+}
+
+async fn open(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+    must_exist: bool,
 ) -> Result<Drive, ControlError> {
     let _opening = turn_to_open(controller, name).await;
     if let Some(drive) = controller.state().drives.get(name) {
@@ -50,9 +70,18 @@ pub(crate) async fn open_drive(
     let Some(DriveConfig { spec, .. }) = config.drives.iter().find(|d| d.name == name) else {
         return Err(place(&"is not declared"));
     };
+    let spec = if must_exist { &existing(spec) } else { spec };
     let drive = controller.world.open_drive(spec).await.map_err(|e| place(&e))?;
     controller.state.borrow_mut().drives.insert(name.to_owned(), drive.clone());
     Ok(drive)
+}
+
+/// The drive as it is to be opened when it must be there.
+pub(crate) fn existing(spec: &DriveSpec) -> DriveSpec {
+    match spec {
+        DriveSpec::File { path, .. } => DriveSpec::File { path: path.clone(), create_len_bytes: None },
+        other => other.clone(),
+    }
 }
 
 /// Whether a drive is there; why not. One that does not answer in time is gone, too.
@@ -74,6 +103,65 @@ pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String,
     }
     open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     open
+}
+
+/// What of a drive may be erased when it is taken.
+pub(crate) fn overwrite_of(controller: &Controller, name: &str) -> Overwrite {
+    match controller.state().made.overwrite.contains(name) {
+        true => Overwrite::Foreign,
+        false => Overwrite::Nothing,
+    }
+}
+
+/// Looks at spares that were never looked at: each must be there, be blank (or may be erased), and be as large as the smallest drive
+/// of some group.
+pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    let made = controller.state().made.clone();
+    for name in config.spares.iter().filter(|name| !made.drives.contains(*name)) {
+        let place = || ControlError::at(format!("spare {name:?}"));
+        let drive = open_drive(controller, config, name).await?;
+        let found = examine(&drive).await.map_err(|e| place()(&e))?;
+        match (found, overwrite_of(controller, name)) {
+            (OnDrive::Blank, _) | (OnDrive::NotBlank { .. } | OnDrive::DamagedLabel, Overwrite::Foreign) => {}
+            (OnDrive::Label(label), _) if label.array_id == config.id => {}
+            (OnDrive::Label(_), Overwrite::Foreign) => {}
+            (OnDrive::Label(label), _) => {
+                return Err(place()(&format!(
+                    "it already belongs to {label}; pass --overwrite if it may be erased"
+                )));
+            }
+            (OnDrive::NewerFormat { format }, _) => {
+                return Err(place()(&format!(
+                    "it carries a label of format {format}, written by a newer masu"
+                )));
+            }
+            (OnDrive::DamagedLabel, _) => {
+                return Err(place()(&"it carries a damaged label; pass --overwrite if it may be erased"));
+            }
+            (OnDrive::NotBlank { at }, _) => {
+                let cause = format!(
+                    "it is not blank: there is data at byte {at}; pass --overwrite if it may be erased"
+                );
+                return Err(place()(&cause));
+            }
+        }
+        let (len, needed) = (drive.info().len_bytes, smallest_member(controller));
+        if needed.is_some_and(|needed| len < needed) {
+            let needed = needed.unwrap_or_default();
+            return Err(place()(&format!(
+                "it has {len} bytes, and no group has a drive of less than {needed}"
+            )));
+        }
+        leave_to_others(controller, name);
+    }
+    Ok(())
+}
+
+/// The length of the smallest drive of the groups here.
+fn smallest_member(controller: &Controller) -> Option<u64> {
+    let state = controller.state();
+    let drives = state.groups.values().flat_map(Group::drives);
+    drives.map(|drive| drive.info().len_bytes).min()
 }
 
 /// Where there are other controllers, a spare that is of no use here is closed: one of them may want it.

@@ -6,13 +6,16 @@
 use std::rc::Rc;
 
 use pool::Pool;
-use raid::{Group, GroupError, GroupSpec, GroupState, Label, MemberState, inspect};
+use raid::{
+    Group, GroupError, GroupId, GroupSpec, GroupState, Label, MemberState, OnDrive, Overwrite, erase_label,
+    examine,
+};
 use world::Drive;
 
-use crate::config::{Config, GroupConfig};
+use crate::config::{Config, GroupConfig, Made};
 use crate::control::ControlError;
 use crate::controller::Controller;
-use crate::drives::{leave_to_others, members_of, open_drive, position_of, probe};
+use crate::drives::{leave_to_others, members_of, open_drive, open_exchanged, position_of, probe};
 use crate::upkeep::begin_upkeep;
 
 /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
@@ -82,16 +85,18 @@ pub(crate) fn forget(controller: &Controller, groups: &[Group]) {
     }
 }
 
-pub(crate) fn spec_of(config: &Config, group: &GroupConfig) -> GroupSpec {
+/// What a group is to be: with its identity, where that is known.
+pub(crate) fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
     GroupSpec {
         name: group.name.clone(),
         level: group.level,
         stripe_unit_bytes: group.stripe_unit_bytes,
         array_id: config.id,
-        id: None,
+        id: made.groups.get(&group.name).and_then(|m| m.id),
     }
 }
 
+/// Opens a group that is declared. One that was never made is created, if its drives are blank.
 pub(crate) async fn open_group(
     controller: &Rc<Controller>,
     config: &Config,
@@ -102,27 +107,16 @@ pub(crate) async fn open_group(
         return Ok(());
     }
     let place = || ControlError::at(format!("group {:?}", group.name));
-    let (world, spec) = (controller.world.clone(), spec_of(config, group));
+    let made = controller.state().made.clone();
     let found = find_drives(controller, config, group).await?;
-    let labelled = |f: &&FoundDrive| f.label.as_ref().is_some_and(|l| l.epoch > 0);
-    let (opened, how) = match found.drives.iter().any(|f| labelled(&f)) {
-        // Creation refuses drives with a label, unless it is that of a creation which a power cut interrupted.
-        false if found.complaints.is_empty() => {
-            let drives = found.drives.into_iter().map(|f| f.drive).collect();
-            (Group::create(world, spec, drives).await, "created")
-        }
-        false => return Err(place()(&found.complaints.join("; "))),
-        true => {
-            found.complaints.iter().for_each(|c| controller.note(format!("group {}: {c}", group.name)));
-            let drives = members(controller, config, group, found.drives);
-            let opened = match group.start_degraded {
-                true => Group::open_degraded(world, spec, drives).await,
-                false => Group::open(world, spec, drives).await,
-            };
-            (opened, "opened")
-        }
+    let has_data = |f: &FoundDrive| matches!(&f.found, OnDrive::Label(label) if label.epoch > 0);
+    let (opened, how) = if made.has_group(&group.name) || found.drives.iter().any(has_data) {
+        (open_found(controller, config, group, found).await?, "opened")
+    } else if found.complaints.is_empty() {
+        (create(controller, config, group, found).await?, "created")
+    } else {
+        return Err(place()(&found.complaints.join("; ")));
     };
-    let opened = opened.map_err(|e| place()(&explain(e)))?;
     let state = opened.status().state;
     done.push(format!("group {}: {how}, {state:?}", group.name));
     if state != GroupState::Optimal {
@@ -131,6 +125,98 @@ pub(crate) async fn open_group(
     }
     controller.state.borrow_mut().groups.insert(group.name.clone(), opened.clone());
     begin_upkeep(controller, &group.name, opened);
+    Ok(())
+}
+
+/// Opens a group from those of its drives that are there. Where that is not possible, nothing is written to any of them.
+async fn open_found(
+    controller: &Rc<Controller>,
+    config: &Config,
+    group: &GroupConfig,
+    found: FoundDrives,
+) -> Result<Group, ControlError> {
+    let place = ControlError::at(format!("group {:?}", group.name));
+    let made = controller.state().made.clone();
+    let mut spec = spec_of(config, &made, group);
+    if !made.has_group(&group.name) {
+        // What is found was made by an array without this history, or by a creation that was interrupted.
+        spec.id = None;
+    }
+    let complaints = found.complaints.clone();
+    complaints.iter().for_each(|c| controller.note_once(format!("group {}: {c}", group.name)));
+    let drives = members(controller, config, group, found.drives);
+    if drives.is_empty() {
+        return Err(place(&unreadable(&complaints)));
+    }
+    let opened = match group.start_degraded {
+        true => Group::open_degraded(controller.world.clone(), spec, drives).await,
+        false => Group::open(controller.world.clone(), spec, drives).await,
+    };
+    opened.map_err(|e| match complaints.is_empty() {
+        true => place(&explain(e)),
+        false => place(&format!("{} ({})", explain(e), complaints.join("; "))),
+    })
+}
+
+/// Why a group that was made has no drive at all, and what to do.
+fn unreadable(complaints: &[String]) -> String {
+    let causes = complaints.join("; ");
+    format!(
+        "none of its drives can be used: {causes}. Nothing was written to them: bring them back, then run `masu group open`"
+    )
+}
+
+/// Creates a group that was never made. Drives are written only if all of them may be.
+async fn create(
+    controller: &Rc<Controller>,
+    config: &Config,
+    group: &GroupConfig,
+    found: FoundDrives,
+) -> Result<Group, ControlError> {
+    let place = ControlError::at(format!("group {:?}", group.name));
+    let made = controller.state().made.clone();
+    let overwrite = match group.drives.iter().all(|name| made.overwrite.contains(name)) {
+        true => Overwrite::Foreign,
+        false => Overwrite::Nothing,
+    };
+    controller.state.borrow_mut().fresh.groups.push(group.name.clone());
+    let drives = found.drives.into_iter().map(|f| f.drive).collect();
+    let spec = spec_of(config, &made, group);
+    let created = Group::create_over(controller.world.clone(), spec, drives, overwrite).await;
+    created.map_err(|e| place(&explain(e)))
+}
+
+/// Takes back groups that were opened or created for a declaration which is not to be in force. Those that were created, `fresh`,
+/// lose their labels: nothing was ever written to them.
+pub(crate) async fn take_back(
+    controller: &Rc<Controller>,
+    config: &Config,
+    fresh: &[String],
+) -> Result<(), ControlError> {
+    let groups: Vec<Group> = {
+        let state = controller.state();
+        let undeclared = |name: &str| config.groups.iter().all(|g| g.name != name);
+        let ends = |(name, _): &(&String, &Group)| fresh.contains(name) || undeclared(name);
+        state.groups.iter().filter(ends).map(|(_, group)| group.clone()).collect()
+    };
+    end_upkeep(controller, &groups).await?;
+    let drives: Vec<Drive> = controller.state().drives.values().cloned().collect();
+    forget(controller, &groups);
+    let made = controller.state().made.clone();
+    let ids: Vec<GroupId> = fresh.iter().filter_map(|name| made.groups.get(name)?.id).collect();
+    for group in groups.into_iter().filter(|g| !ids.contains(&g.id())) {
+        group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;
+    }
+    for drive in drives {
+        // Also what a creation that failed half way has written.
+        if let Ok(OnDrive::Label(label)) = examine(&drive).await
+            && ids.contains(&label.group_id)
+        {
+            let name = drive.info().name.clone();
+            let erased = erase_label(&drive).await;
+            erased.map_err(|e| ControlError::at(format!("drive {name:?}"))(&e))?;
+        }
+    }
     Ok(())
 }
 
@@ -146,7 +232,16 @@ fn explain(error: GroupError) -> String {
 struct FoundDrive {
     name: String,
     drive: Drive,
-    label: Option<Label>,
+    found: OnDrive,
+}
+
+impl FoundDrive {
+    fn label(&self) -> Option<&Label> {
+        match &self.found {
+            OnDrive::Label(label) => Some(label),
+            _ => None,
+        }
+    }
 }
 
 struct FoundDrives {
@@ -164,21 +259,31 @@ async fn find_drives(
     let mut found = FoundDrives { drives: Vec::new(), complaints: Vec::new() };
     for name in group.drives.iter().chain(&config.spares) {
         let is_spare = !group.drives.contains(name);
-        let label = match open_drive(controller, config, name).await {
-            Ok(drive) => inspect(&drive).await.map(|label| (drive, label)).map_err(|e| e.to_string()),
-            Err(error) => Err(error.to_string()),
+        let on_drive = match open_drive(controller, config, name).await {
+            Ok(drive) => examine(&drive).await.map(|on| (drive, on)).map_err(|e| e.to_string()),
+            Err(error) => Err(cause_of(error)),
         };
-        match label {
-            Ok((_, None)) if is_spare => leave_to_others(controller, name),
-            Ok((_, Some(label))) if is_spare && !is_of(&label, config, group) => {
+        match on_drive {
+            Ok((_, OnDrive::Label(label))) if is_spare && !is_of(&label, config, group) => {
                 leave_to_others(controller, name);
             }
-            Ok((drive, label)) => found.drives.push(FoundDrive { name: name.clone(), drive, label }),
+            Ok((drive, OnDrive::Label(label))) => {
+                found.drives.push(FoundDrive { name: name.clone(), drive, found: OnDrive::Label(label) });
+            }
+            Ok(_) if is_spare => leave_to_others(controller, name),
+            Ok((drive, on)) => found.drives.push(FoundDrive { name: name.clone(), drive, found: on }),
             Err(_) if is_spare => {}
             Err(cause) => found.complaints.push(format!("drive {name}: {cause}")),
         }
     }
     Ok(found)
+}
+
+fn cause_of(error: ControlError) -> String {
+    match error {
+        ControlError::Failed { cause, .. } => cause,
+        other => other.to_string(),
+    }
 }
 
 fn is_of(label: &Label, config: &Config, group: &GroupConfig) -> bool {
@@ -196,18 +301,26 @@ fn members(
     let note = |text: String| controller.note(format!("group {}: {text}", group.name));
     let mut taken: Vec<FoundDrive> = Vec::new();
     for new in found {
-        let Some(label) = &new.label else {
-            note(format!("drive {} carries no label: it is left out until it replaces a drive", new.name));
+        let Some(label) = new.label() else {
+            let what = match &new.found {
+                OnDrive::NewerFormat { format } => {
+                    format!("carries a label of format {format}, written by a newer masu")
+                }
+                OnDrive::DamagedLabel => "carries a label that is damaged".to_owned(),
+                OnDrive::NotBlank { at } => format!("carries no label, but data at byte {at}"),
+                _ => "carries no label".to_owned(),
+            };
+            note(format!("drive {} {what}: it is left out until it replaces a drive", new.name));
             continue;
         };
         let same = |f: &&mut FoundDrive| {
-            let other = f.label.as_ref();
+            let other = f.label();
             is_of(label, config, group)
                 && other.is_some_and(|o| o.group_id == label.group_id && o.position == label.position)
         };
         let age = |l: &Label| (l.epoch, l.version);
         match taken.iter_mut().find(same) {
-            Some(old) if old.label.as_ref().map(age) < Some(age(label)) => {
+            Some(old) if old.label().map(age) < Some(age(label)) => {
                 note(format!("drive {} has the place of drive {}", new.name, old.name));
                 *old = new;
             }
@@ -224,6 +337,7 @@ pub(crate) async fn replace_drive(
     controller: &Rc<Controller>,
     config: &Config,
     (group_name, old, new): (&str, &str, &str),
+    overwrite: Overwrite,
 ) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("group {group_name:?}"));
     let group = controller.state().groups.get(group_name).cloned();
@@ -240,10 +354,16 @@ pub(crate) async fn replace_drive(
         true => exchanged(controller, config, old, serves).await?,
         false => open_drive(controller, config, new).await?,
     };
-    check_fits(&group, position, &drive).await.map_err(|cause| place()(&cause))?;
+    if let Err(error) = group.check_replacement(position, &drive, overwrite).await {
+        // Nothing of an attempt that was refused stays open.
+        if old != new {
+            controller.state.borrow_mut().drives.remove(new);
+        }
+        return Err(place()(&error));
+    }
     controller.state.borrow_mut().replacing.insert(group_name.to_owned());
     let replaced = match group.fail(position, "replaced by hand").await {
-        Ok(()) => group.replace(position, drive).await.map_err(|e| place()(&e)),
+        Ok(()) => group.replace_over(position, drive, overwrite).await.map_err(|e| place()(&e)),
         Err(error) => Err(place()(&error)),
     };
     controller.state.borrow_mut().replacing.remove(group_name);
@@ -273,31 +393,7 @@ async fn exchanged(
         return Ok(known);
     }
     controller.state.borrow_mut().drives.remove(name);
-    open_drive(controller, config, name).await
-}
-
-/// Whether a drive can take a place: asked before the drive that has it leaves.
-async fn check_fits(group: &Group, position: u32, drive: &Drive) -> Result<(), String> {
-    let name = &drive.info().name;
-    if let Some(found) = inspect(drive).await.map_err(|e| e.to_string())? {
-        let own = found.group_id == group.id() && found.position == position;
-        if !own && found.epoch > 0 {
-            return Err(format!("drive {name} is in use: {found}"));
-        }
-    }
-    let serving = group.drives().into_iter().next().ok_or("no drive of it serves")?;
-    let Some(label) = inspect(&serving).await.map_err(|e| e.to_string())? else {
-        return Err(format!("drive {} has lost its label", serving.info().name));
-    };
-    let (len, needed) = (drive.info().len_bytes, label.data_offset + label.data_len);
-    if len < needed {
-        return Err(format!("drive {name} has {len} bytes, {needed} are needed"));
-    }
-    let (block, blocks) = (drive.info().block_bytes, label.block_bytes);
-    if block > blocks {
-        return Err(format!("drive {name} has blocks of {block} bytes, the group has blocks of {blocks}"));
-    }
-    Ok(())
+    open_exchanged(controller, config, name).await
 }
 
 /// Refuses a declaration that lacks a drive of a group that it has: a spare, perhaps, that took a place.

@@ -7,6 +7,7 @@ use vdisk::Image;
 use world::Drive;
 
 use crate::Disk;
+use crate::apply::Kind;
 use crate::config::{CachePolicy, Config};
 use crate::controller::Controller;
 use crate::guarantee::{qos_of, schedulers_status};
@@ -16,8 +17,8 @@ use crate::port::Port;
 use crate::slices::Slices;
 use crate::state::State;
 use crate::status::{
-    CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, PoolStatus,
-    PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
+    CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, MissingStatus,
+    PoolStatus, PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
 };
 
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
@@ -55,6 +56,7 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         below_minimum,
         sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
         ports: state.ports.iter().map(|port| port_status(port)).collect(),
+        missing: state.missing.iter().map(missing_status).collect(),
         jobs: state.jobs.status(),
         spares: state.spares.clone(),
         events: state.events(),
@@ -86,6 +88,11 @@ fn groups_status(state: &State) -> Vec<GroupStatus> {
         })
     };
     state.groups.iter().filter_map(group).collect()
+}
+
+/// What is declared, was made and cannot be opened.
+pub(crate) fn missing_status(((kind, name), cause): (&(Kind, String), &String)) -> MissingStatus {
+    MissingStatus { kind: kind.name(), name: name.clone(), cause: cause.clone() }
 }
 
 /// The declared names of a group's drives, by position.

@@ -43,22 +43,35 @@ async fn open_or_create(
     done: &mut Vec<String>,
 ) -> Result<Pool, ControlError> {
     let place = || ControlError::at(format!("pool {:?}", declared.name));
-    let open_groups = |names: &mut dyn Iterator<Item = &String>| -> Vec<Group> {
+    let open_groups = |names: &mut dyn Iterator<Item = &String>| -> Result<Vec<Group>, ControlError> {
         let state = controller.state();
-        names.filter_map(|g| state.groups.get(g).cloned()).collect()
+        let open = |name: &String| {
+            let group = state.groups.get(name).cloned();
+            group.ok_or_else(|| place()(&format!("group {name:?} is not open")))
+        };
+        names.map(open).collect()
     };
-    let groups = open_groups(&mut declared.groups.iter());
-    let all = open_groups(&mut declared.groups.iter().chain(&declared.leaving));
+    let groups = open_groups(&mut declared.groups.iter())?;
+    let all = open_groups(&mut declared.groups.iter().chain(&declared.leaving))?;
     let spec = PoolSpec {
         name: declared.name.clone(),
         page_bytes: declared.page_bytes,
         soft_threshold_percent: declared.soft_threshold_percent,
         critical_threshold_percent: declared.critical_threshold_percent,
     };
+    let was_made = controller.state().made.pools.contains(&declared.name);
     let (pool, how) = match Pool::open(controller.world.clone(), all).await {
+        Ok(pool) if pool.name() != declared.name => {
+            return Err(place()(&format!("its groups hold pool {:?}", pool.name())));
+        }
         Ok(pool) => (pool, "opened"),
-        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => {
+        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) if !was_made => {
+            controller.state.borrow_mut().fresh.pools.push(declared.name.clone());
             (Pool::create(controller.world.clone(), spec, groups).await.map_err(|e| place()(&e))?, "created")
+        }
+        Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => {
+            let cause = "its groups hold no pool any more; nothing was written to them: look at them with `masu check`";
+            return Err(place()(&cause));
         }
         Err(e) => return Err(place()(&e)),
     };
@@ -72,6 +85,19 @@ async fn open_or_create(
     state.pool_watches.insert(declared.name.clone(), watch);
     drop(state);
     Ok(pool)
+}
+
+/// The controller has the pool no more, and does nothing for it. Gives the pool, which is still open.
+pub(crate) async fn drop_pool(controller: &Controller, name: &str) -> Option<Pool> {
+    let (pool, watch) = {
+        let mut state = controller.state.borrow_mut();
+        state.services.remove(name);
+        (state.pools.remove(name), state.pool_watches.remove(name))
+    };
+    if let Some(watch) = watch {
+        watch.let_go(&controller.world).await;
+    }
+    pool
 }
 
 async fn set_thresholds(pool: &Pool, declared: &PoolConfig) -> Result<(), ControlError> {

@@ -11,8 +11,9 @@ use world::Drive;
 use world::sync::Signal;
 
 use crate::Disk;
+use crate::apply::{Fresh, Kind};
 use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
-use crate::config::{Config, HostConfig};
+use crate::config::{Config, HostConfig, Made};
 use crate::event::Event;
 use crate::guarantee::{PoolService, Service};
 use crate::hosts::Nexuses;
@@ -30,6 +31,12 @@ pub(crate) struct State {
     pub(crate) config: Arc<Config>,
     /// Where every declared volume and image is served.
     pub(crate) whereabouts: BTreeMap<String, Whereabouts>,
+    /// What was made before: it is opened, and not made again.
+    pub(crate) made: Arc<Made>,
+    /// What was made since, for a declaration that is not in force yet.
+    pub(crate) fresh: Fresh,
+    /// What is declared and was made, and cannot be opened; why.
+    pub(crate) missing: BTreeMap<(Kind, String), String>,
     pub(crate) drives: BTreeMap<String, Drive>,
     /// Names of drives that are being opened, and who waits for that.
     pub(crate) opening: BTreeSet<String>,
@@ -74,6 +81,9 @@ impl State {
         State {
             config: Arc::new(Config::empty("")),
             whereabouts: BTreeMap::new(),
+            made: Arc::default(),
+            fresh: Fresh::default(),
+            missing: BTreeMap::new(),
             drives: BTreeMap::new(),
             opening: BTreeSet::new(),
             opened: Rc::default(),

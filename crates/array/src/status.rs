@@ -42,12 +42,25 @@ pub struct ControllerStatus {
     pub sessions: Vec<SessionStatus>,
     /// Ports.
     pub ports: Vec<PortStatus>,
+    /// Objects that were made and cannot be opened.
+    pub missing: Vec<MissingStatus>,
     /// Long work that runs.
     pub jobs: Vec<JobStatus>,
     /// Spares that nobody has taken.
     pub spares: Vec<String>,
     /// Events since the start, oldest first, bounded.
     pub events: Vec<Event>,
+}
+
+/// An object that is declared, was made and cannot be opened: it is not served, and nothing is written to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingStatus {
+    /// `group`, `pool` or `volume`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do.
+    pub cause: String,
 }
 
 /// A drive.

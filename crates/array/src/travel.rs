@@ -12,6 +12,7 @@ use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
 use crate::groups::{end_upkeep, forget, refuse_busy};
 use crate::jobs::{self, JobKind};
+use crate::pools::drop_pool;
 use crate::volumes::load_shape;
 
 /// Closes a pool and puts on its labels that no array owns the drives.
@@ -33,15 +34,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
         return Err(place()(&"work on it does not end"));
     }
     end_upkeep(controller, &groups).await?;
-    let watch = {
-        let mut state = controller.state.borrow_mut();
-        state.pools.remove(name);
-        state.services.remove(name);
-        state.pool_watches.remove(name)
-    };
-    if let Some(watch) = watch {
-        watch.let_go(&controller.world).await;
-    }
+    drop_pool(controller, name).await;
     forget(controller, &groups);
     pool.close().await.map_err(|e| place()(&e))?;
     for group in groups {

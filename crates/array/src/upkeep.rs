@@ -10,7 +10,7 @@ use world::Drive;
 
 use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::controller::Controller;
-use crate::drives::{leave_to_others, probe, spares_by_size};
+use crate::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
 use crate::guarantee::Gate;
 use crate::watch::Watch;
 
@@ -184,7 +184,8 @@ impl Kept {
                 continue;
             }
             // Whoever is second to ask for a spare finds it labelled, and is refused.
-            match self.group.replace(position, drive).await {
+            let overwrite = overwrite_of(controller, &spare);
+            match self.group.replace_over(position, drive, overwrite).await {
                 Ok(()) => {
                     taken = true;
                     controller.state.borrow_mut().spares.retain(|s| *s != spare);

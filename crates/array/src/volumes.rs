@@ -4,6 +4,7 @@ use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
 use crate::Disk;
+use crate::array::NO_SUCH_VOLUME;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::ControlError;
@@ -17,17 +18,29 @@ pub(crate) async fn open_volume(
     done: &mut Vec<String>,
 ) -> Result<(), ControlError> {
     let place = || ControlError::at(format!("volume {:?}", declared.name));
-    let pool = controller.state().pools[&declared.pool].clone();
+    let pool = controller.state().pools.get(&declared.pool).cloned();
+    let pool = pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?;
+    let was_made = controller.state().made.volumes.contains(&declared.name);
     let volume = match known {
         Some(volume) => volume,
+        None if was_made => {
+            return Err(place()(&format!("pool {:?} holds it no more: it is not made again", declared.pool)));
+        }
         None => {
+            controller.state.borrow_mut().fresh.volumes.push(declared.name.clone());
             let made = pool.create_volume(&declared.name, declared.len_bytes, declared.provisioning).await;
             done.push(format!("volume {}: created", declared.name));
             made.map_err(|e| place()(&e))?
         }
     };
     let len = block::Device::geometry(&volume).len_bytes;
-    if declared.len_bytes < len {
+    if declared.len_bytes < len && was_made {
+        // Its size is on the drives: hosts are shown what they had.
+        controller.note_once(format!(
+            "volume {}: is declared with {}, and has {len} bytes",
+            declared.name, declared.len_bytes
+        ));
+    } else if declared.len_bytes < len {
         return Err(place()(&format!(
             "has {len} bytes and is declared with {}: a volume does not shrink",
             declared.len_bytes
@@ -55,9 +68,8 @@ pub(crate) async fn open_volume(
             };
             save_shape(&volume, Shape::of(declared)).await.map_err(|e| place()(&e))?;
             let cached = cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
-            let gate = controller.state().services[&declared.pool]
-                .service
-                .gate(&format!("volume {}", declared.name));
+            let gate =
+                controller.state().services[pool.name()].service.gate(&format!("volume {}", declared.name));
             let disk = Disk::new(volume, cached, declared.block_bytes).behind(gate);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
@@ -132,7 +144,7 @@ pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result
     }
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
     let pool =
-        pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&"there is none"))?;
+        pools.into_iter().find(|p| p.volume(name).is_some()).ok_or_else(|| place()(&NO_SUCH_VOLUME))?;
     let_go(controller, |unit| unit == name).await?;
     pool.delete_volume(name).await.map_err(|e| place()(&e))?;
     Ok(vec![format!("volume {name}: deleted")])
@@ -148,7 +160,8 @@ pub(crate) async fn clone_volume(
     let pool = {
         let state = controller.state();
         let declared = state.config.volume(from).ok_or_else(|| place()(&"there is none"))?;
-        state.pools[&declared.pool].clone()
+        let pool = state.pools.get(&declared.pool).cloned();
+        pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?
     };
     let unit = controller.state().units.get(from).cloned();
     let _settled = match &unit {

@@ -69,8 +69,9 @@ fn stopped(dir: &Path) -> Result<Config> {
         bail!("{shown}: an array runs on it: stop masu serve first, or scrub its groups while it runs");
     }
     let kept = Store::open(dir)?.load()?;
-    let config =
+    let kept =
         kept.with_context(|| format!("{shown}: there is no array.state.toml: no array was kept here"))?;
+    let config = kept.config;
     wait_until_free(&config)?;
     Ok(config)
 }

@@ -18,7 +18,7 @@ use clap::Args;
 
 use self::controllers::Controllers;
 use self::signals::{Asked, Signals};
-use crate::declared::laid_over;
+use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::held::wait_until_free;
 use crate::manage::socket_in;
 
@@ -39,6 +39,9 @@ pub(crate) struct Serve {
     /// Where to listen for hosts, when nothing is declared
     #[arg(long, default_value = "127.0.0.1:3260")]
     listen: SocketAddr,
+    /// Erase what is on this declared drive when it is taken for the first time; once for each
+    #[arg(long, value_name = "DRIVE")]
+    overwrite: Vec<String>,
     /// Controllers (threads), when nothing is declared
     #[arg(long)]
     controllers: Option<usize>,
@@ -83,22 +86,24 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let socket = socket_in(store.dir());
     let tcp = serve.api.zip(serve.api_token.clone());
     let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp })?;
-    let mut config = declared(serve, &store)?;
-    if config.id == ArrayId::default() {
-        config.id = ArrayId(random()?);
+    let mut start = read(serve, &store)?;
+    if start.config.id == ArrayId::default() {
+        start.config.id = ArrayId(random()?);
     }
-    config.check()?;
-    wait_until_free(&config)?;
-    if store.load()?.is_none() {
-        // Labels will say whose drives they are: an array whose first start fails is the same array at the next one.
-        store.save(&Config { id: config.id, ..Config::empty(&config.target) })?;
+    start.config.check()?;
+    wait_until_free(&start.config)?;
+    if start.kept.is_none() {
+        refuse_used(serve, &start.config).await?;
     }
     let (events, _kept) = array::event_channel();
-    let mut controllers = Controllers::start(config.controllers, serve.pin_first, &events)?;
+    let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
     supervision::watch_controllers()?;
-    let mut array = Array::new(controllers.handles.clone(), &config.target);
-    let begun = begin(serve, &mut array, config, &store, (&mut controllers, &mut signals)).await;
+    let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
+    let array = Array::new(controllers.handles.clone(), &start.config.target);
+    let mut array = array.kept_by(Box::new(store.clone()), kept);
+    let begun = begin(serve, &mut array, &start, (&mut controllers, &mut signals)).await;
     if let Ok(Begun::Serves) = begun {
+        bring_up_to_date(serve, &mut array, &store, &start).await;
         tracing::info!("administered at {}", socket.display());
         let (server, owner) = bound.serve(array, store);
         supervision::ready();
@@ -133,12 +138,12 @@ enum Begun {
 async fn begin(
     serve: &Serve,
     array: &mut Array,
-    config: Config,
-    store: &Store,
+    start: &Start,
     (controllers, signals): (&mut Controllers, &mut Signals),
 ) -> Result<Begun> {
     let applied = {
-        let mut applying = pin!(array.apply(config));
+        let overwrite = if start.kept.is_none() { serve.overwrite.as_slice() } else { &[] };
+        let mut applying = pin!(array.apply_over(start.first(), overwrite));
         tokio::select! {
             applied = &mut applying => Some(applied),
             index = controllers.one_ended() => bail!("controller {index} has ended"),
@@ -155,8 +160,10 @@ async fn begin(
         Some(Ok(done)) => done.iter().for_each(|line| tracing::info!("{line}")),
         Some(Err(error)) => bail!("{}{error}", declared_at(serve, &error)),
     }
-    store.save(array.config())?;
     let parts = array.status().await?;
+    for missing in parts.iter().flat_map(|part| &part.missing) {
+        tracing::error!("{} {:?}: {}: it is not served", missing.kind, missing.name, missing.cause);
+    }
     for image in parts.iter().flat_map(|part| &part.images) {
         if let Err(cause) = &image.state {
             let error =
@@ -198,10 +205,24 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
         tracing::info!("SIGHUP: nothing is read again: the array was started without --config");
         return;
     };
-    match owner.apply_again(|store| declared(serve, store).map_err(|e| format!("{e:#}"))).await {
-        Ok(done) if done.is_empty() => tracing::info!("SIGHUP: {}: nothing has changed", path.display()),
-        Ok(done) => done.iter().for_each(|line| tracing::info!("SIGHUP: {line}")),
-        Err(error) => tracing::error!("SIGHUP: {error}: the declaration before it stays in force"),
+    let mut again = None;
+    let outcome = owner.apply_again(|store| {
+        let start = read(serve, store).map_err(|e| format!("{e:#}"))?;
+        let config = start.config.clone();
+        again = Some((start, store.clone()));
+        Ok(config)
+    });
+    match (outcome.await, again) {
+        (Ok(done), again) => {
+            if done.is_empty() {
+                tracing::info!("SIGHUP: {}: nothing has changed", path.display());
+            }
+            done.iter().for_each(|line| tracing::info!("SIGHUP: {line}"));
+            if let Some((start, store)) = again {
+                applied(serve, &store, &start.config, start.declared.as_ref());
+            }
+        }
+        (Err(error), _) => tracing::error!("SIGHUP: {error}: the declaration before it stays in force"),
     }
 }
 
@@ -222,27 +243,59 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// What is kept, with what is declared laid over it; the embedded default when there is neither.
-fn declared(serve: &Serve, store: &Store) -> Result<Config> {
-    let kept = store.load()?;
-    if let Some(path) = &serve.config {
-        let declared = Declaration::read(path, store.dir())?;
-        return Ok(match kept {
-            Some(kept) => laid_over(kept, declared),
-            None => declared,
-        });
+/// What this start has to do. Without a state, an array is made; but not where one was, whose file system may not be mounted.
+fn read(serve: &Serve, store: &Store) -> Result<Start> {
+    let mut start = Start::read(serve.config.as_ref(), store, || embedded_default(serve, store.dir()))?;
+    if let Some(file) = &serve.config {
+        refuse_lost(file, store, start.kept.as_ref())?;
+    } else if let Some(controllers) = serve.controllers {
+        start.config.controllers = controllers;
     }
-    match kept {
-        // No start has got as far as its first drive.
-        Some(kept) if kept.drives.is_empty() && kept.portals.is_empty() => {
-            Ok(Config { id: kept.id, ..embedded_default(serve, store.dir())? })
-        }
-        Some(mut kept) => {
-            kept.controllers = serve.controllers.unwrap_or(kept.controllers);
-            Ok(kept)
-        }
-        None => embedded_default(serve, store.dir()),
+    Ok(start)
+}
+
+/// Drives of a first declaration are looked at before they are taken.
+async fn refuse_used(serve: &Serve, config: &Config) -> Result<()> {
+    let named = |d: &&DriveConfig| !serve.overwrite.contains(&d.name);
+    let drives: Vec<DriveConfig> = config.drives.iter().filter(named).cloned().collect();
+    admin::refuse_used(&drives).await.map_err(|cause| {
+        let place = cause.split(": ").next().unwrap_or_default().to_owned();
+        let error = ControlError::Failed { place, cause: cause.clone() };
+        anyhow::anyhow!("{}{cause}", declared_at(serve, &error))
+    })
+}
+
+/// The array serves what it kept; now it becomes what the file declares. What cannot be done of that is said, and keeps it from nothing.
+async fn bring_up_to_date(serve: &Serve, array: &mut Array, store: &Store, start: &Start) {
+    match array.delete_discarded().await {
+        Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
+        Err(error) => tracing::error!("{error}"),
     }
+    if *array.config() != start.config {
+        match array.apply_over(start.config.clone(), &serve.overwrite).await {
+            Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
+            Err(error) => {
+                let place = declared_at(serve, &error);
+                tracing::error!(
+                    "{place}{error}: the declaration is not applied, the array serves what it had"
+                );
+                return;
+            }
+        }
+    }
+    for line in start.drift() {
+        tracing::warn!("changed by command: {line}");
+    }
+    applied(serve, store, array.config(), start.declared.as_ref());
+}
+
+/// Notes a declaration that was applied.
+fn applied(serve: &Serve, store: &Store, config: &Config, declared: Option<&Config>) {
+    let (Some(declared), Some(file)) = (declared, &serve.config) else { return };
+    if let Err(error) = store.save_declared(declared) {
+        tracing::warn!("{error}: later changes of {} cannot be told from those by command", file.display());
+    }
+    mark_applied(file, store, &config.id.to_string());
 }
 
 fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {

@@ -1,12 +1,125 @@
 //! What a start makes of a declaration and of what the array kept from its last life.
 
+use std::path::{Path, PathBuf};
+
+use admin::{Declaration, Kept, Store, differences, merged};
+use anyhow::{Context, Result, bail};
 use array::Config;
 
-/// The declaration laid over what was kept: what is declared is made, what is there and not declared stays. What groups and
-/// pools are made of is changed by commands and by spares while the array runs, and never taken back by an old declaration.
-pub(crate) fn laid_over(kept: Config, declared: Config) -> Config {
+/// What a start has to do.
+pub(crate) struct Start {
+    /// What the array kept, if it was ever started: applied first, so that whatever is wrong with the file, hosts have what they had.
+    pub(crate) kept: Option<Kept>,
+    /// The file, as it says.
+    pub(crate) declared: Option<Config>,
+    /// What it is to be in the end.
+    pub(crate) config: Config,
+}
+
+impl Start {
+    /// What is kept and what is declared, brought together; the embedded default when there is neither.
+    pub(crate) fn read(
+        file: Option<&PathBuf>,
+        store: &Store,
+        default: impl FnOnce() -> Result<Config>,
+    ) -> Result<Start> {
+        let kept = store.load()?;
+        // No start has got as far as its first drive.
+        let begun = |kept: &Kept| !kept.config.drives.is_empty() || !kept.config.portals.is_empty();
+        let id = kept.as_ref().map(|kept| kept.config.id);
+        let kept = kept.filter(begun);
+        let declared = file.map(|path| Declaration::read(path, store.dir())).transpose()?;
+        let mut config = match (&kept, &declared) {
+            (Some(kept), Some(declared)) => with_kept(store, &kept.config, declared)?,
+            (Some(kept), None) => kept.config.clone(),
+            (None, Some(declared)) => declared.clone(),
+            (None, None) => default()?,
+        };
+        if let Some(id) = id {
+            config.id = id;
+        }
+        Ok(Start { kept, declared, config })
+    }
+
+    /// What is applied first: what was kept, reached as it is declared now.
+    pub(crate) fn first(&self) -> Config {
+        let Some(kept) = &self.kept else { return self.config.clone() };
+        let first = Config {
+            target: self.config.target.clone(),
+            controllers: self.config.controllers,
+            portals: self.config.portals.clone(),
+            ..kept.config.clone()
+        };
+        if first.check().is_ok() { first } else { self.config.clone() }
+    }
+
+    /// In what the array differs from the file, because it was changed by command.
+    pub(crate) fn drift(&self) -> Vec<String> {
+        self.declared.as_ref().map_or_else(Vec::new, |declared| differences(declared, &self.config))
+    }
+}
+
+fn with_kept(store: &Store, kept: &Config, declared: &Config) -> Result<Config> {
+    match store.declared()? {
+        Some(base) => {
+            let config = merged(&base, kept, declared, store.dir())?;
+            Ok(membership_of(kept, config))
+        }
+        // An older masu did not keep what it applied.
+        None => Ok(laid_over(kept.clone(), declared.clone())),
+    }
+}
+
+/// Where a declaration was applied: beside the file, so that a data directory whose file system is not mounted is not taken for new.
+fn mark_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".applied");
+    PathBuf::from(name)
+}
+
+/// Refuses an empty data directory where the file was applied to an array in it before.
+pub(crate) fn refuse_lost(file: &Path, store: &Store, kept: Option<&Kept>) -> Result<()> {
+    let mark = mark_of(file);
+    let Ok(text) = std::fs::read_to_string(&mark) else { return Ok(()) };
+    let dir = store.dir().display().to_string();
+    let applied_here = text.lines().any(|line| line.strip_prefix("data = ") == Some(&dir));
+    if kept.is_none() && applied_here {
+        bail!(
+            "{dir}: the array that {} declared here is gone: is its file system mounted? To begin a new array, remove {}",
+            file.display(),
+            mark.display()
+        );
+    }
+    Ok(())
+}
+
+/// Notes beside the file that it was applied here. A directory that cannot be written goes without.
+pub(crate) fn mark_applied(file: &Path, store: &Store, id: &str) {
+    let text = format!(
+        "# {} was applied by masu to this array.\narray = {id}\ndata = {}\n",
+        file.display(),
+        store.dir().display()
+    );
+    let mark = mark_of(file);
+    let known = std::fs::read_to_string(&mark).is_ok_and(|found| found == text);
+    if !known && let Err(error) = std::fs::write(&mark, text).with_context(|| mark.display().to_string()) {
+        tracing::warn!("{error:#}: an empty data directory would be taken for a new array");
+    }
+}
+
+/// The declaration laid over what was kept: what is declared is made, what is there and not declared stays. A volume does not shrink.
+fn laid_over(kept: Config, declared: Config) -> Config {
     let before = kept.clone();
     let mut next = kept.overlaid_with(declared);
+    for volume in &mut next.volumes {
+        volume.len_bytes = volume.len_bytes.max(before.volume(&volume.name).map_or(0, |v| v.len_bytes));
+    }
+    membership_of(&before, next)
+}
+
+/// What groups and pools are made of is changed by commands and by spares while the array runs, and never taken back by an old
+/// declaration.
+fn membership_of(before: &Config, mut next: Config) -> Config {
     for group in &mut next.groups {
         if let Some(kept) = before.groups.iter().find(|g| g.name == group.name) {
             group.drives.clone_from(&kept.drives);

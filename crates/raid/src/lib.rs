@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod create;
+mod erase;
 mod error;
 mod events;
 mod examine;
@@ -34,6 +35,7 @@ mod upkeep;
 mod tests;
 
 pub use create::Overwrite;
+pub use erase::erase_label;
 pub use error::GroupError;
 pub use events::GroupEvent;
 pub use examine::{OnDrive, examine, inspect, label_copies};

@@ -92,12 +92,12 @@ fn a_drive_that_cannot_take_a_place_costs_no_redundancy() {
         (small.name, small.spec) = ("small".to_owned(), DriveSpec::Modelled { name: "small".to_owned() });
         config.drives.push(small);
         array.apply(config).await.expect("apply");
-        check_refused(array.replace_drive("g", "d0", "small").await, "needed");
-        check_refused(array.replace_drive("g", "d0", "d4").await, "in use");
-        check_refused(array.replace_drive("g", "d0", "d0").await, "was not exchanged");
+        check_refused(array.replace_drive("g", "d0", "small", false).await, "needed");
+        check_refused(array.replace_drive("g", "d0", "d4", false).await, "already belongs");
+        check_refused(array.replace_drive("g", "d0", "d0", false).await, "was not exchanged");
         let status = array.status().await.expect("status");
         assert!(status[0].groups.iter().all(|g| g.raid.state == GroupState::Optimal));
-        array.replace_drive("g", "d0", "d6").await.expect("this one fits");
+        array.replace_drive("g", "d0", "d6", false).await.expect("this one fits");
         let whole = |s: &ControllerStatus| s.groups.iter().all(|g| g.raid.state == GroupState::Optimal);
         wait_until(&world, &array, "the rebuild's end", whole).await;
     });
@@ -115,7 +115,7 @@ fn the_same_drive_comes_back_under_its_name() {
         disk.kill();
         host.fill().await;
         disk.resume();
-        array.replace_drive("g", "d1", "d1").await.expect("it is back");
+        array.replace_drive("g", "d1", "d1", false).await.expect("it is back");
         let whole = |s: &ControllerStatus| s.groups[0].raid.state == GroupState::Optimal;
         wait_until(&world, &array, "the rebuild's end", whole).await;
         host.verify().await;

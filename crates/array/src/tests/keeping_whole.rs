@@ -59,12 +59,12 @@ fn an_idle_drive_that_is_gone_is_noticed_and_can_be_replaced() {
         model.disks().get("d2").expect("it is there").kill();
         let failed = |s: &ControllerStatus| s.groups[0].raid.members[2].state == MemberState::Failed;
         wait_until(&world, &array, "the notice", failed).await;
-        let refused = array.replace_drive("g", "d2", "nothing").await;
+        let refused = array.replace_drive("g", "d2", "nothing", false).await;
         assert!(refused.is_err_and(|e| e.to_string().contains("nothing")));
         let mut config = array.config().clone();
         config.drives.push(drive(4));
         array.apply(config).await.expect("declare");
-        array.replace_drive("g", "d2", "d4").await.expect("replace");
+        array.replace_drive("g", "d2", "d4", false).await.expect("replace");
         assert_eq!(array.config().groups[0].drives, ["d0", "d1", "d4", "d3"]);
         host.fill().await;
         wait_until(&world, &array, "the rebuild's end", optimal).await;

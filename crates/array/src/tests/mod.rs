@@ -11,6 +11,7 @@ mod keeping_whole;
 mod many_volumes;
 mod placing;
 mod rig;
+mod starting;
 mod tenant;
 mod thresholds;
 mod travelling;

@@ -14,7 +14,7 @@ use crate::status::ControllerStatus;
 use crate::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 
 pub(super) const TARGET: &str = "iqn.2026-11.test:array";
-const DISK_BYTES: u64 = 16 << 20;
+pub(super) const DISK_BYTES: u64 = 16 << 20;
 pub(super) const VOLUME_BYTES: u64 = 4 << 20;
 /// One command of the host.
 const CHUNK_BYTES: u64 = 64 << 10;

@@ -49,6 +49,9 @@ pub(crate) enum GroupCommand {
         /// What of the time hosts keep while the group is rebuilt or scrubbed, in percent
         #[arg(long)]
         foreground_share: Option<u8>,
+        /// Erase what is on the drives; without it, drives that are not blank are refused
+        #[arg(long)]
+        overwrite: bool,
     },
     /// Set what of the time hosts keep while the group is rebuilt or scrubbed
     ForegroundShare {
@@ -86,6 +89,9 @@ pub(crate) enum GroupCommand {
         /// Size of a file drive that is to be made; that of the old one when not given
         #[arg(long, value_parser = parse_bytes)]
         drive_size: Option<u64>,
+        /// Erase what is on the drive that comes; without it, a drive that is not blank is refused
+        #[arg(long)]
+        overwrite: bool,
         /// Return at once, and leave the rebuild to the array
         #[arg(long)]
         detach: bool,
@@ -105,6 +111,9 @@ pub(crate) enum DriveCommand {
         /// Size of a file that is to be made, as in 64GiB
         #[arg(long, value_parser = parse_bytes)]
         size: Option<u64>,
+        /// Erase what is on it when a group takes it; without it, a drive that is not blank is refused
+        #[arg(long)]
+        overwrite: bool,
     },
     /// Forget a spare that no group has taken
     RemoveSpare {
@@ -139,7 +148,15 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
             let find = |s: &admin::Status| s.groups.iter().find(|g| g.name == *name).cloned();
             show_one(at, "group", name, find, tables::group)
         }
-        GroupCommand::Create { name, level, drives, drive_size, stripe_unit, foreground_share } => change(
+        GroupCommand::Create {
+            name,
+            level,
+            drives,
+            drive_size,
+            stripe_unit,
+            foreground_share,
+            overwrite,
+        } => change(
             at,
             &Change::GroupCreate {
                 name: name.clone(),
@@ -148,6 +165,7 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
                 drive_bytes: *drive_size,
                 stripe_unit_bytes: *stripe_unit,
                 foreground_share_percent: *foreground_share,
+                overwrite: *overwrite,
             },
         ),
         GroupCommand::ForegroundShare { name, percent } => {
@@ -159,12 +177,13 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
         GroupCommand::Scrub { name, detach } => {
             begin(at, &Change::GroupScrub { name: name.clone() }, ("scrub", name), *detach)
         }
-        GroupCommand::Replace { group, old, new, drive_size, detach } => {
+        GroupCommand::Replace { group, old, new, drive_size, overwrite, detach } => {
             let request = Change::DriveReplace {
                 group: group.clone(),
                 old: old.clone(),
                 new: new.clone(),
                 drive_bytes: *drive_size,
+                overwrite: *overwrite,
             };
             begin(at, &request, ("rebuild", group), *detach)
         }
@@ -174,9 +193,15 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
 pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
     match what {
         DriveCommand::List => show(at, tables::drives),
-        DriveCommand::Spare { name, path, size } => {
-            change(at, &Change::SpareAdd { name: name.clone(), path: path.clone(), drive_bytes: *size })
-        }
+        DriveCommand::Spare { name, path, size, overwrite } => change(
+            at,
+            &Change::SpareAdd {
+                name: name.clone(),
+                path: path.clone(),
+                drive_bytes: *size,
+                overwrite: *overwrite,
+            },
+        ),
         DriveCommand::RemoveSpare { name } => change(at, &Change::SpareRemove { name: name.clone() }),
     }
 }

@@ -1,13 +1,14 @@
 //! `masu status`: trouble first.
 
-use admin::{Group, Pool, Status, format_bytes};
+use admin::{Group, Missing, Pool, Status, format_bytes};
 
 use super::follow::percent;
 use super::{image, tables};
 
 /// What needs a person, a line each; none when all is well.
 pub(super) fn trouble(status: &Status) -> Vec<String> {
-    let mut lines = Vec::new();
+    let missing = |m: &Missing| format!("{} {} is not served: {}", m.kind, m.name, m.cause);
+    let mut lines: Vec<String> = status.missing.iter().map(missing).collect();
     status.groups.iter().for_each(|group| trouble_of_group(group, &mut lines));
     status.pools.iter().for_each(|pool| trouble_of_pool(pool, &mut lines));
     status.images.iter().for_each(|image| image::trouble(image, &mut lines));

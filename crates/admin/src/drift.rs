@@ -1,0 +1,217 @@
+//! What a person declares in a file, and what was changed by command since: brought together, and told apart.
+//!
+//! ```text
+//!   base: the declaration that was applied last ──┐
+//!   declared: the file as it is now ──────────────┼──> merged: what a person changed in the file counts,
+//!   kept: the array as it is, commands included ──┘            everything else stays as it is
+//! ```
+
+use std::path::Path;
+
+use array::Config;
+use toml::{Table, Value};
+
+use crate::declaration::{Declaration, DeclarationError};
+
+/// What names an object of a list: most have a name, a portal its address.
+const KEYS: [&str; 2] = ["name", "listen"];
+
+/// The declaration to be applied. What the file changes against the `base` is taken from the file; what is there and not declared
+/// stays, and so does what commands changed. A volume does not shrink, and membership of groups and pools is not taken back.
+///
+/// # Errors
+/// Where the two together make no sense.
+pub fn merged(
+    base: &Config,
+    kept: &Config,
+    declared: &Config,
+    data_dir: &Path,
+) -> Result<Config, DeclarationError> {
+    let table = merge_tables(&table_of(base), &table_of(kept), &table_of(declared));
+    let text = toml::to_string(&table).expect("a declaration has only plain values");
+    let mut config = Declaration::parse(&text, "array.toml with what was changed by command", data_dir)?;
+    config.id = kept.id;
+    for volume in &mut config.volumes {
+        let had = kept.volume(&volume.name).map_or(0, |v| v.len_bytes);
+        volume.len_bytes = volume.len_bytes.max(had);
+    }
+    Ok(config)
+}
+
+fn table_of(config: &Config) -> Table {
+    match Value::try_from(Declaration::of(config)) {
+        Ok(Value::Table(table)) => table,
+        _ => Table::new(),
+    }
+}
+
+fn merge_tables(base: &Table, kept: &Table, declared: &Table) -> Table {
+    let mut merged = Table::new();
+    for key in kept.keys().chain(declared.keys().filter(|key| !kept.contains_key(*key))) {
+        let value = merge(base.get(key), kept.get(key), declared.get(key));
+        merged.extend(value.map(|value| (key.clone(), value)));
+    }
+    merged
+}
+
+fn merge(base: Option<&Value>, kept: Option<&Value>, declared: Option<&Value>) -> Option<Value> {
+    match (kept, declared) {
+        (Some(Value::Table(kept)), Some(Value::Table(declared))) => {
+            let none = Table::new();
+            let base = base.and_then(Value::as_table).unwrap_or(&none);
+            Some(Value::Table(merge_tables(base, kept, declared)))
+        }
+        (Some(kept), declared) if is_objects(kept) || declared.is_some_and(is_objects) => {
+            let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+            Some(Value::Array(merge_objects(&list(base), &list(Some(kept)), &list(declared))))
+        }
+        // Not touched in the file.
+        (kept, declared) if declared == base => kept.cloned(),
+        (_, declared) => declared.cloned(),
+    }
+}
+
+/// Whether a value is a list of objects, each with a name.
+fn is_objects(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(|v| key_of(v).is_some()))
+}
+
+fn key_of(value: &Value) -> Option<&str> {
+    KEYS.iter().find_map(|key| value.get(key)?.as_str())
+}
+
+fn merge_objects(base: &[Value], kept: &[Value], declared: &[Value]) -> Vec<Value> {
+    fn find<'a>(list: &'a [Value], object: &Value) -> Option<&'a Value> {
+        list.iter().find(|other| key_of(other) == key_of(object))
+    }
+    let merged = kept.iter().filter_map(|object| match find(declared, object) {
+        // What is there and not declared stays.
+        None => Some(object.clone()),
+        new => merge(find(base, object), Some(object), new),
+    });
+    let new = declared.iter().filter(|object| find(kept, object).is_none());
+    merged.chain(new.cloned()).collect()
+}
+
+/// In what the array differs from a declaration, a line each; secrets are not shown.
+pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (mut declared, mut now) = (table_of(declared), table_of(now));
+    for table in [&mut declared, &mut now] {
+        table.remove("id");
+    }
+    differ("", &Value::Table(declared), &Value::Table(now), &mut lines);
+    lines
+}
+
+fn differ(place: &str, declared: &Value, now: &Value, lines: &mut Vec<String>) {
+    match (declared, now) {
+        (Value::Table(declared), Value::Table(now)) => {
+            for key in now.keys().chain(declared.keys().filter(|key| !now.contains_key(*key))) {
+                let place = if place.is_empty() { key.clone() } else { format!("{place}: {key}") };
+                let absent = Value::Array(Vec::new());
+                let (declared, now) = (declared.get(key), now.get(key));
+                if [declared, now].into_iter().flatten().any(is_objects) {
+                    differ_objects(key, declared.unwrap_or(&absent), now.unwrap_or(&absent), lines);
+                } else {
+                    match (declared, now) {
+                        (Some(declared), Some(now)) => differ(&place, declared, now, lines),
+                        (declared, now) => lines.push(line(&place, declared, now)),
+                    }
+                }
+            }
+        }
+        (declared, now) if declared != now => lines.push(line(place, Some(declared), Some(now))),
+        _ => {}
+    }
+}
+
+fn differ_objects(kind: &str, declared: &Value, now: &Value, lines: &mut Vec<String>) {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let (declared, now) = (list(declared), list(now));
+    let name = |object: &Value| format!("{kind} {:?}", key_of(object).unwrap_or_default());
+    for object in &now {
+        match declared.iter().find(|other| key_of(other) == key_of(object)) {
+            Some(before) => differ(&name(object), before, object, lines),
+            None => lines.push(format!("{}: not in the declaration, made by command", name(object))),
+        }
+    }
+    let gone = declared.iter().filter(|object| now.iter().all(|other| key_of(other) != key_of(object)));
+    lines.extend(gone.map(|object| format!("{}: in the declaration, and not in the array", name(object))));
+}
+
+fn line(place: &str, declared: Option<&Value>, now: Option<&Value>) -> String {
+    if place.ends_with("chap") || place.ends_with("secret") {
+        return format!("{place}: differs (not shown)");
+    }
+    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+    format!("{place}: {} in the declaration, {} now", shown(declared), shown(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: &str = "/data";
+
+    /// An array with one volume of this size, a policy that it has or not, and more text.
+    fn config(size: &str, more: &str) -> Config {
+        let text = format!(
+            "[[drive]]\nname = \"d0\"\nfile = \"d0.img\"\nsize = \"1GiB\"\n[[group]]\nname = \"g0\"\nlevel = \"raid0\"\n\
+             drives = [\"d0\"]\n[[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n[[volume]]\nname = \"v0\"\npool = \"p0\"\n\
+             size = \"{size}\"\n{more}"
+        );
+        Declaration::parse(&text, "array.toml", Path::new(DIR)).expect("good")
+    }
+
+    fn volume(name: &str) -> String {
+        format!("[[volume]]\nname = \"{name}\"\npool = \"p0\"\nsize = \"64MiB\"\n")
+    }
+
+    fn check(base: &Config, kept: &Config, declared: &Config, expected: &Config) {
+        let found = merged(base, kept, declared, Path::new(DIR)).expect("good");
+        assert_eq!(found, *expected);
+    }
+
+    #[test]
+    fn what_commands_changed_stays_and_what_the_file_changes_counts() {
+        let file = config("256MiB", "");
+        check(&file, &file, &file, &file);
+        // Grown by command: the old file takes nothing back; a file that grows it further does.
+        let grown = config("512MiB", "");
+        check(&file, &grown, &file, &grown);
+        check(&file, &grown, &config("1GiB", ""), &config("1GiB", ""));
+        // A volume does not shrink, whatever the file says.
+        check(&grown, &grown, &file, &grown);
+        // Made by command, and declared since.
+        let both = config("512MiB", &(volume("a") + &volume("b")));
+        check(&file, &config("512MiB", &volume("a")), &config("256MiB", &volume("b")), &both);
+        // Removed from the file: it stays.
+        check(&both, &both, &file, &both);
+        // Read-only by command, and the file says otherwise only when it was changed.
+        let read_only = config("256MiB", "read_only = true\n");
+        check(&file, &read_only, &file, &read_only);
+        check(&read_only, &read_only, &file, &file);
+    }
+
+    #[test]
+    fn differences_name_object_and_key_and_show_no_secret() {
+        let file = config("256MiB", "");
+        assert!(differences(&file, &file).is_empty());
+        let now = config("512MiB", &volume("a"));
+        let expected = [
+            "volume \"v0\": size: 268435456 in the declaration, 536870912 now",
+            "volume \"a\": not in the declaration, made by command",
+        ];
+        assert_eq!(differences(&file, &now), expected);
+        let host = |secret: &str| {
+            let chap = format!("chap = {{ name = \"h\", secret = \"{secret}\" }}\n");
+            config(
+                "256MiB",
+                &format!("[[host]]\nname = \"h\"\ninitiator = \"iqn.2004-10.com.example:h\"\n{chap}"),
+            )
+        };
+        let lines = differences(&host("twelve bytes or more"), &host("other secret, long"));
+        assert_eq!(lines, ["host \"h\": chap: secret: differs (not shown)"]);
+    }
+}
