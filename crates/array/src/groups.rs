@@ -273,7 +273,7 @@ async fn find_drives(
             Ok(_) if is_spare => leave_to_others(controller, name),
             Ok((drive, on)) => found.drives.push(FoundDrive { name: name.clone(), drive, found: on }),
             Err(_) if is_spare => {}
-            Err(cause) => found.complaints.push(format!("drive {name}: {cause}")),
+            Err(cause) => found.complaints.push(format!("drive {name:?}: {cause}")),
         }
     }
     Ok(found)
