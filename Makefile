@@ -5,25 +5,31 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 STEP := judges/step.sh
-MASU := target/release/masu
+# What `verify` and benches measure, and what is delivered.
+RELEASE := target/release/masu
+# What the judges try: the same code with all assertions and overflow checks, from the build that the tests have, too. The soak tries the release.
+MASU ?= target/checked/masu
+export MASU
 WITH := judges/with_masu.sh
 # Longer with: make soak SOAK_MINUTES=600
 SOAK_MINUTES ?= 60
 # How often the array is killed under load; the soak does it 50 times.
 KILLS ?= 5
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 5
 # So many servers boot from the array at once; the judges' run has two of them.
 SERVERS ?= 8
 # The first seed of every run; a failure names its own, and is then repeated with it.
 SIM_SEED ?= 1
-# About two minutes on two cores.
+# About a minute on two cores; the soak tries 100,000.
 SIM_CRASHES ?= 4000
 # A workload of so many operations is struck at its persistence points.
 SIM_STEPS ?= 100
 # At one of so many persistence points; the soak strikes at all.
-SIM_ONE_IN ?= 8
+SIM_ONE_IN ?= 24
 GROUPS := stripe mirror mirrors3 mirrors10 parity5x3 parity5x4 parity5x9 parity6x6
-SIM := cargo run --quiet --locked --profile sim --package xtask -- sim
+XTASK := target/checked/xtask
+SIM := $(XTASK) sim
+KILL := target/checked/examples/kill
 
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
 
@@ -32,12 +38,12 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 .PHONY: verify
-verify: tools build ## the main job: every verification in its quick form (needs Rust and Node, no root); ends with one page over the reports, target/verify/index.html
-	@$(STEP) "every verification, the quick forms" $(MASU) verify all --quick --out target/verify
+verify: tools release ## the main job: every verification in its quick form (needs Rust and Node, no root); ends with one page over the reports, target/verify/index.html
+	@$(STEP) "every verification, the quick forms" $(RELEASE) verify all --quick --out target/verify
 
 .PHONY: verify-full
-verify-full: tools build guest-diskstress ## every verification whole, diskstress also natively and in a guest; the page is target/verify-full/index.html
-	@$(STEP) "every verification" $(MASU) verify all --guest target/judges/diskstress --out target/verify-full
+verify-full: tools release guest-diskstress ## every verification whole, diskstress also natively and in a guest; the page is target/verify-full/index.html
+	@$(STEP) "every verification" $(RELEASE) verify all --guest target/judges/diskstress --out target/verify-full
 
 .PHONY: guest-diskstress
 guest-diskstress: setup
@@ -51,31 +57,50 @@ diskstress: setup ## DiskStress as one static binary, target/judges/diskstress/d
 setup: ## get what the judges need: other people's clients (Debian packages), a kernel for the guest
 	@$(STEP) "setup" judges/setup.sh
 
-.PHONY: build
-build: tools web/dist/report.html ## the report viewer and the release binary
+.PHONY: release
+release: tools web/dist/report.html ## the report viewer and the release binary
 	@$(STEP) "release build" cargo build --release --locked --package masu
 
+# All of one selection of packages: for another one Cargo would build dependencies again with other features. An example among the targets
+# brings those of the tests.
+.PHONY: build
+build: tools web/dist/report.html ## the binaries that tests and judges use, with all assertions
+	@$(STEP) "build, with all assertions" cargo build --locked --quiet --profile checked --workspace --bins --example kill
+
 .PHONY: test
-test: setup check unit build judges report fuzz sim ## everything, as the continuous integration runs it
+test: setup check unit ## everything, as the continuous integration runs it: under 25 minutes on two cores
+	@SERVERS=2 CARGO_BUILD_JOBS=1 $(STEP) "judges, fuzzing, simulation" judges/two_at_a_time.sh fuzz $(JUDGES) sim
 	@echo "make test: everything passed"
 
 .PHONY: check
 check: tools web/dist/report.html ## format, lints, the repository's own rules
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
-	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked -- --deny warnings
-	@$(STEP) "tidy" cargo xtask tidy
+	@$(STEP) "clippy" cargo clippy --profile checked --workspace --all-targets --locked -- --deny warnings
+	@$(MAKE) --no-print-directory build
+	@$(STEP) "tidy" $(XTASK) tidy
 	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init
-	@$(STEP) "systemd unit" judges/systemd.sh
+
+.PHONY: deny
+deny: tools ## advisories, licences, duplicates and sources of all dependencies by cargo-deny (needs the network; tidy checks all but the advisories)
+	@command -v cargo-deny >/dev/null || $(STEP) "cargo-deny" cargo install --locked --quiet cargo-deny
+	@$(STEP) "cargo deny" cargo deny check
+
+.PHONY: sbom
+sbom: build ## the bill of materials of the binary, target/masu.cdx.json (CycloneDX)
+	@$(STEP) "bill of materials" $(XTASK) sbom
 
 .PHONY: unit
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
-	@$(STEP) "cargo test" cargo test --workspace --exclude xtask --locked --quiet
+	@$(STEP) "cargo test" cargo test --profile checked --workspace --lib --bins --tests --locked --quiet
+	@$(STEP) "documentation tests" cargo test --profile checked --workspace --doc --locked --quiet
 	@$(STEP) "web tests" npm --prefix web test --silent
 
+# Two at a time, for most of them wait for others' machines; what each says comes when it has ended.
+JUDGES := fileserver sanboot guest report conformance kill hostile vdisk qemu attach diskstress
 .PHONY: judges
-judges: conformance qemu vdisk attach guest diskstress kill fileserver ## other people's clients against the array, servers that boot from it, and its sudden end
-	@$(MAKE) --no-print-directory sanboot SERVERS=2
+judges: setup build ## other people's clients against the array, servers that boot from it, its sudden end, and those who mean it ill
+	@SERVERS=2 $(STEP) "judges, two at a time" judges/two_at_a_time.sh $(JUDGES)
 
 .PHONY: conformance
 conformance: build ## iscsi-test-cu, test by test, skips counted as skips
@@ -109,28 +134,31 @@ fileserver: build ## the file-server load from two clients against Samba by SMB,
 
 .PHONY: kill
 kill: build ## kill -9 under load KILLS (5) times, every sector compared; then drives' files removed and replaced under load
-	@$(STEP) "kill, build" cargo build --release --locked --quiet --package masu --example kill
-	@$(STEP) "kill -9, $(KILLS) times" target/release/examples/kill --masu $(MASU) --rounds $(KILLS)
-	@$(STEP) "kill -9 with a cache and a journal, $(KILLS) times" target/release/examples/kill --masu $(MASU) --cached --rounds $(KILLS)
-	@$(STEP) "drives removed and replaced under load" target/release/examples/kill --masu $(MASU) --replace
+	@$(STEP) "kill -9, $(KILLS) times" $(KILL) --masu $(MASU) --rounds $(KILLS)
+	@$(STEP) "kill -9 with a cache and a journal, $(KILLS) times" $(KILL) --masu $(MASU) --cached --rounds $(KILLS)
+	@$(STEP) "drives removed and replaced under load" $(KILL) --masu $(MASU) --replace
+
+.PHONY: hostile
+hostile: build ## those who mean it ill, or know no better: file systems on drives, labels of another version, hung and full file systems, odd clients, crafted images
+	@$(STEP) "hostile" judges/hostile.sh
 
 .PHONY: report
 report: build ## the main job in a short form, its report opened in a browser that checks every figure
 	@$(STEP) "report in a browser" judges/report.sh
 
 .PHONY: fuzz
-fuzz: tools ## every fuzz target for FUZZ_SECONDS (10)
+fuzz: tools ## every fuzz target for FUZZ_SECONDS (5)
 	@$(STEP) "fuzz" judges/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: sim
-sim: tools ## power cuts at persistence points and at random, drives lost with them, on every stack, from SIM_SEED (1) on
-	@$(STEP) "sim, its own tests" cargo test --quiet --locked --profile sim --package xtask
+sim: build ## power cuts at persistence points and at random, drives lost with them, on every stack, from SIM_SEED (1) on
 	@$(STEP) "sim, lives of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --steps 2000
 	@$(STEP) "sim, one in $(SIM_ONE_IN) persistence points of seed $(SIM_SEED)" $(SIM) --seed $(SIM_SEED) --every-point --steps $(SIM_STEPS) --one-in $(SIM_ONE_IN)
 	@$(STEP) "sim, $(SIM_CRASHES) crashes from seed $(SIM_SEED) on" $(SIM) --seed $(SIM_SEED) --crashes $(SIM_CRASHES)
 
 .PHONY: bench
-bench: setup build ## masu beside tgt and a bare exchange in one run: IOPS, MB/s and ratios
+bench: export MASU := $(RELEASE)
+bench: setup release ## masu beside tgt and a bare exchange in one run: IOPS, MB/s and ratios
 	@$(STEP) "bare exchange" cargo build --release --locked --package world_real --example loopback
 	@$(STEP) "bench" $(WITH) --memory --pin 0 bash -c 'MASU_PLAIN=$$MASU_URL \
 	  $(WITH) --memory --cache 1GiB --pin 0 bash -c '\''judges/bench.sh masu="$$MASU_PLAIN" masu-cached="$$MASU_URL"'\'''
@@ -156,14 +184,15 @@ bench-layers: tools ## what single layers give, beside the drives below them: pa
 	@$(STEP) "eight servers on 28 drives, in virtual time" target/release/examples/san
 
 .PHONY: soak
-soak: setup build ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges
+soak: setup build release ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges on the release binary
 	@$(MAKE) --no-print-directory sim SIM_SEED=$$RANDOM SIM_STEPS=200 SIM_ONE_IN=1 SIM_CRASHES=100000
-	@$(STEP) "virtual disks, the power cut at every point" cargo test --quiet --locked --profile sim --package vdisk --test power_cuts -- --include-ignored
+	@$(STEP) "virtual disks, the power cut at every point" cargo test --quiet --locked --profile checked --workspace --test power_cuts -- --include-ignored
+	@$(STEP) "long tests: every point, many seeds, many mutations" cargo test --quiet --locked --profile checked --workspace --lib -- --ignored
 	@for stack in $(GROUPS); do $(STEP) "sim, every persistence point of $$stack" $(SIM) --stack $$stack --seed $$RANDOM --every-point --steps 2000; done
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
-	@$(MAKE) --no-print-directory judges KILLS=50
+	@$(MAKE) --no-print-directory judges KILLS=50 MASU=$(RELEASE)
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -5,6 +5,7 @@
 mod bench;
 mod lists;
 mod logins;
+pub mod media;
 mod medium;
 mod offers;
 mod peer;

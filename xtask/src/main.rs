@@ -1,7 +1,9 @@
-//! The project's own tools: `cargo xtask tidy` holds the rules of the house, `cargo xtask sim` runs the array in virtual time.
+//! The project's own tools: `cargo xtask tidy` holds the rules of the house, `cargo xtask sim` runs the array in virtual
+//! time, `cargo xtask sbom` says what the binary is made of.
 
 #![forbid(unsafe_code)]
 
+mod dependencies;
 mod sim;
 mod tidy;
 
@@ -23,6 +25,12 @@ struct Arguments {
 enum Tool {
     /// Checks the tree against the rules of the house: layers, file and function lengths, orphans, unused dependencies.
     Tidy,
+    /// Writes the bill of materials of the binary (CycloneDX 1.5, JSON).
+    Sbom {
+        /// The file to write.
+        #[arg(default_value = "target/masu.cdx.json")]
+        to: PathBuf,
+    },
     /// Runs a random workload in virtual time, with power cuts, against a shadow.
     Sim(sim::Options),
 }
@@ -36,6 +44,11 @@ fn root() -> anyhow::Result<PathBuf> {
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().tool {
         Tool::Tidy => tidy::run(&root()?),
+        Tool::Sbom { to } => {
+            dependencies::write(&root()?, &to)?;
+            println!("sbom: {}", to.display());
+            Ok(ExitCode::SUCCESS)
+        }
         Tool::Sim(options) => {
             sim::run(&options);
             Ok(ExitCode::SUCCESS)

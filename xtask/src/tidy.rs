@@ -13,6 +13,7 @@ mod unused;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::dependencies;
 use finding::{Finding, Severity};
 use packages::Package;
 use source::Source;
@@ -28,6 +29,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     modules::check(root, &packages, &sources, &mut findings);
     unused::check(root, &packages, &sources, &mut findings);
     functions::check(root, &sources, &mut findings)?;
+    for (place, fault) in dependencies::faults(&dependencies::graph(root)?.crates) {
+        findings.push(Finding::error(&place, 0, fault));
+    }
     for source in &sources {
         source::check(source, &mut findings);
         marks::check(source, &mut findings);

@@ -268,3 +268,23 @@ fn a_hundred_thousand_mutations() {
     check("records", 1000..50_000, Medium::add_records);
     check("bits", 1000..50_000, Medium::flip_bits);
 }
+
+/// What opening refuses is never written.
+#[test]
+fn volumes_are_refused_whose_maps_could_not_be_read_again() {
+    let rig = Rig::new(1, Setup::new(Level::Raid0, 1));
+    rig.model.run(async |world| {
+        let pool = create(&world, &rig.setup).await;
+        let largest = u64::from(u32::MAX - 1) * PAGE;
+        for i in 0..32 {
+            let made = pool.create_volume(&format!("v{i}"), largest, Provisioning::Thin).await;
+            made.expect("32 of the largest");
+        }
+        let refused = pool.create_volume("v32", 512, Provisioning::Thin).await.err().expect("one too many");
+        assert!(refused.to_string().contains("pages together"), "{refused}");
+        let refused = pool.clone_volume("v0", "c").await.err().expect("one too many");
+        assert!(refused.to_string().contains("pages together"), "{refused}");
+        pool.delete_volume("v7").await.expect("delete");
+        pool.create_volume("v32", 512, Provisioning::Thin).await.expect("there is room");
+    });
+}

@@ -1,0 +1,77 @@
+//! Labels and stripe journals that say anything: a group is opened, used and opened again, or there is an error.
+#![no_main]
+
+use block::{Device, Pieces};
+use masu_fuzz::media::{Covers, Kind, Media};
+use raid::{ArrayId, Group, GroupSpec, Level, Throttle};
+use world::{Drive, DriveSpec, World};
+use world_model::{DiskSpec, Model};
+
+const LEN: u64 = 2 << 20;
+const KINDS: [Kind; 2] = [
+    Kind { magic: b"MASULABL", sum_at: 12, covers: Covers::Bytes(4096), reach: 1500 },
+    Kind { magic: b"MASUSTRJ", sum_at: 8, covers: Covers::Field { plus: 0, at: 12 }, reach: 400 },
+];
+const LEVELS: [(Level, usize); 4] =
+    [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)];
+
+struct Rig {
+    model: Model,
+    media: Media,
+    spec: GroupSpec,
+}
+
+thread_local! {
+    static RIGS: Vec<Rig> = LEVELS.iter().map(|(level, width)| rig(*level, *width)).collect();
+}
+
+async fn drives(world: &World, width: usize) -> Vec<Drive> {
+    let mut drives = Vec::new();
+    for i in 0..width {
+        let spec = DriveSpec::Modelled { name: format!("d{i}") };
+        drives.push(world.open_drive(&spec).await.expect("it is there"));
+    }
+    drives
+}
+
+fn rig(level: Level, width: usize) -> Rig {
+    let model = Model::new(1);
+    let disks = (0..width).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(LEN))).collect();
+    let spec = GroupSpec { stripe_unit_bytes: 8192, ..GroupSpec::new("g", level, ArrayId([7; 16])) };
+    model.disks().cut_power_after(model.disks().persistence_points() + 120);
+    model.run_until_crash(async |world| {
+        let group =
+            Group::create(world.clone(), spec.clone(), drives(&world, width).await).await.expect("create");
+        for i in 0_u64.. {
+            let len = if i % 3 == 0 { 4 * 8192 } else { 4096 };
+            group.write(i % 5 * 12_288, &Pieces::copy_of(&vec![i as u8; len])).await.expect("write");
+        }
+    });
+    model.reboot();
+    model.disks().keep_power();
+    let media = Media::of(disks, LEN as usize, &KINDS);
+    Rig { model, media, spec }
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((&choice, data)) = data.split_first() else { return };
+    RIGS.with(|rigs| {
+        let rig = &rigs[usize::from(choice) % rigs.len()];
+        rig.media.change(data);
+        let width = rig.media.disks.len();
+        rig.model.run(async |world| {
+            let opened =
+                Group::open_degraded(world.clone(), rig.spec.clone(), drives(&world, width).await).await;
+            let Ok(group) = opened else { return };
+            let len = group.geometry().len_bytes;
+            for at in [0, len - 4096] {
+                let _ = group.read(at, 4096, &mut Pieces::new()).await;
+                let _ = group.write(at, &Pieces::copy_of(&[1; 4096])).await;
+            }
+            let _ = group.flush().await;
+            if choice & 0x80 != 0 {
+                let _ = group.scrub(&Throttle::none(world.clone())).await;
+            }
+        });
+    });
+});
