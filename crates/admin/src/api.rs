@@ -142,6 +142,9 @@ pub struct Group {
     pub scrub: Option<Progress>,
     /// Ranges that cannot be read until they are written again.
     pub lost_ranges: usize,
+    /// Blocks that the last scrub found to differ between drives, and could not repair.
+    #[serde(default)]
+    pub differing_blocks: u64,
     /// Places written again after a medium error.
     pub repairs: u64,
     /// What of the time hosts keep while a rebuild or scrub runs.

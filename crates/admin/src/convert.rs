@@ -263,6 +263,7 @@ impl Group {
                 .map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
             scrub: g.raid.scrub.map(|p| Progress { done_bytes: p.done_bytes, total_bytes: p.total_bytes }),
             lost_ranges: g.raid.lost_ranges,
+            differing_blocks: g.raid.differing_blocks,
             repairs: g.raid.repairs,
             foreground_share_percent: g.foreground_share_percent,
             class: lower(g.class),

@@ -73,6 +73,7 @@ mod tests {
             rebuild: None,
             scrub: None,
             lost_ranges: 0,
+            differing_blocks: 0,
             repairs: 0,
             foreground_share_percent: 70,
             class: String::new(),

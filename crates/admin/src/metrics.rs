@@ -197,6 +197,11 @@ const GROUP_GAUGES: &[GroupGauge] = &[
     ("masu_group_lost_ranges", "Ranges that cannot be read until they are written again", |g| {
         g.lost_ranges as u64
     }),
+    (
+        "masu_group_differing_blocks",
+        "Blocks that differ between drives since the last scrub, not repaired",
+        |g| g.differing_blocks,
+    ),
     ("masu_group_rebuild_left_bytes", "Bytes of a drive that are still to be rebuilt", |g| {
         g.rebuild.map_or(0, |p| p.total_bytes - p.done_bytes)
     }),

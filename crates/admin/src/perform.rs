@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use array::{Array, DriveSpec};
+use array::{Array, DriveSpec, Steer};
 
 use crate::change;
-use crate::request::Change;
+use crate::request::{Change, Work};
 use crate::takeover;
 
 /// Makes a change; gives a line for each thing that was done, or one line that says why nothing was.
@@ -16,6 +16,7 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
         Change::SnapshotDelete { name } => array.delete_snapshot(name).await,
         Change::SnapshotCreate { volume, name } => array.clone_volume(volume, name).await,
         Change::GroupScrub { name } => array.scrub(name).await,
+        Change::GroupWork { name, work } => array.steer_work(name, steer_of(*work)).await,
         Change::VolumeReclaim { name } => array.reclaim(name).await,
         Change::PoolRebalance { name } => array.rebalance(name).await,
         Change::PoolRemoveGroup { pool, group } => array.remove_group(pool, group).await,
@@ -42,6 +43,14 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
         }
     };
     done.map_err(|e| e.to_string())
+}
+
+fn steer_of(work: Work) -> Steer {
+    match work {
+        Work::Pause => Steer::Pause,
+        Work::Resume => Steer::Resume,
+        Work::StopScrub => Steer::StopScrub,
+    }
 }
 
 async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {

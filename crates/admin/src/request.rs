@@ -105,6 +105,13 @@ pub enum Change {
         /// The group.
         name: String,
     },
+    /// The rebuild and the scrub of a group wait, go on, or (a scrub) end.
+    GroupWork {
+        /// The group.
+        name: String,
+        /// What becomes of them.
+        work: Work,
+    },
     /// Another drive takes the place of one. Answered when its rebuild has begun.
     DriveReplace {
         /// The group.
@@ -322,4 +329,16 @@ pub struct Done {
 pub struct Refused {
     /// One line: cause and place.
     pub error: String,
+}
+
+/// What becomes of the work on a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// It waits.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// Its scrub ends.
+    StopScrub,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::config::{Config, HostConfig, Keeper, Made, MadeGroup, VolumeConfig};
 use world::DriveSpec;
 
-use crate::control::{Control, ControlError, ControllerHandle, Reply};
+use crate::control::{Control, ControlError, ControllerHandle, Reply, Steer};
 use crate::groups::owner_of_group;
 use crate::status::{ControllerStatus, PoolStatus};
 
@@ -301,6 +301,12 @@ impl Array {
     /// Reads and compares everything on a group, in the background.
     pub async fn scrub(&self, group: &str) -> Result<Vec<String>, ControlError> {
         self.ask(owner_of_group(&self.config, group), Control::Scrub(group.into())).await
+    }
+
+    /// Pauses, resumes or ends the work on a group.
+    pub async fn steer_work(&self, group: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
+        let control = Control::SteerWork { group: group.into(), steer };
+        self.ask(owner_of_group(&self.config, group), control).await
     }
 
     /// Moves all pages of a group to the others of its pool, in the background, and takes it out of the pool.

@@ -17,6 +17,17 @@ use crate::status::ControllerStatus;
 /// Messages that wait at a controller before the sender waits.
 const QUEUE_LEN: usize = 1024;
 
+/// What becomes of the work on a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steer {
+    /// Its rebuild and its scrub wait.
+    Pause,
+    /// They go on.
+    Resume,
+    /// Its scrub ends. A rebuild is paused, or its drive replaced.
+    StopScrub,
+}
+
 /// What a controller is asked to do.
 #[derive(Clone, Debug)]
 pub enum Control {
@@ -57,6 +68,13 @@ pub enum Control {
     },
     /// Read everything on a group, compare, repair: a job.
     Scrub(String),
+    /// Pause, resume or end the work on a group.
+    SteerWork {
+        /// The group.
+        group: String,
+        /// What becomes of its work.
+        steer: Steer,
+    },
     /// Move pages of a pool from full groups to emptier ones: a job.
     Rebalance(String),
     /// Give back a volume's pages that hold only zeros: a job.

@@ -25,7 +25,7 @@ use crate::observe::status;
 use crate::slices::Slices;
 use crate::state::State;
 use crate::watch::Watch;
-use crate::{apply, groups, jobs, pools, travel, volumes};
+use crate::{apply, groups, jobs, pools, travel, upkeep, volumes};
 
 /// One controller. Everything in it lives on its thread.
 pub(crate) struct Controller {
@@ -144,13 +144,15 @@ impl Controller {
         let group = self.state().groups.get(name).cloned();
         let group = group
             .ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"there is no such group here"))?;
-        let (throttle, object) = (crate::upkeep::throttle(self, name), name.to_owned());
-        let begun = crate::jobs::begin(self, (JobKind::Scrub, name), 0, async move |_| {
+        let (controller, object) = (self.clone(), name.to_owned());
+        let begun = crate::jobs::begin(self, (JobKind::Scrub, name), 0, async move |job| {
+            let throttle = upkeep::throttle_of_job(&controller, &object, job);
+            drop(controller);
             match group.scrub(&throttle).await {
-                Ok(s) => format!(
-                    "group {object}: scrubbed {} bytes: {} blocks did not agree, {} repaired, {} cannot be repaired",
-                    s.compared_bytes, s.mismatches, s.repaired, s.unrepaired
-                ),
+                Ok(s) if !s.complete => {
+                    format!("group {object}: the scrub was stopped after {} bytes", s.compared_bytes)
+                }
+                Ok(s) => scrub_line(&object, &s),
                 Err(e) => format!("group {object}: the scrub ended: {e}"),
             }
         });
@@ -185,6 +187,7 @@ impl Controller {
                 groups::replace_drive(self, &config, (&group, &old, &new), overwrite).await.map(Reply::Done)
             }
             Control::Scrub(group) => self.scrub(&group).map(Reply::Done),
+            Control::SteerWork { group, steer } => upkeep::steer(self, &group, steer).map(Reply::Done),
             Control::Rebalance(pool) => pools::rebalance(self, &pool).map(Reply::Done),
             Control::Reclaim(volume) => pools::reclaim(self, &volume).map(Reply::Done),
             Control::StopJobs => {
@@ -321,4 +324,19 @@ impl Controller {
     pub(crate) fn state(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
+}
+
+/// How a scrub ended.
+fn scrub_line(group: &str, s: &raid::Scrubbed) -> String {
+    let mut line = format!(
+        "group {group}: scrubbed {} bytes: {} blocks did not agree, {} repaired, {} not readable and not repaired",
+        s.compared_bytes, s.mismatches, s.repaired, s.unrepaired
+    );
+    if s.differing > 0 {
+        let at: Vec<String> = s.first_differing().map(|at| at.to_string()).collect();
+        let first = at.join(", ");
+        line +=
+            &format!("; {} not repaired, sides differ: the first at byte {first} of the group", s.differing);
+    }
+    line
 }

@@ -63,6 +63,10 @@ impl Jobs {
 }
 
 impl Job {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
     /// A pause between two steps of work on a pool: each step waits for its turn where volumes are promised something, and elsewhere hosts keep
     /// their share of the time.
     pub(crate) fn pace(
@@ -104,6 +108,11 @@ pub(crate) async fn stop(controller: &Controller, which: impl Fn(JobKind, &str) 
         controller.world.sleep(STOP_PAUSE).await;
     }
     true
+}
+
+/// Tells a job to end at its next step; whether there is one.
+pub(crate) fn ask_to_stop(controller: &Controller, kind: JobKind, object: &str) -> bool {
+    controller.state().jobs.stop(|k, o| k == kind && o == object)
 }
 
 /// Begins a job, unless it runs; `work` says how it ended, or nothing when that is no news. Whether it was begun.

@@ -48,7 +48,7 @@ mod tests;
 
 pub use array::Array;
 pub use config::Config;
-pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply};
+pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
 pub use controller::{run_controller, run_with_local_port};
 pub use disk::Disk;
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) spares: Vec<String>,
     /// Groups in which a place is being given to a drive by hand: no spare takes it meanwhile.
     pub(crate) replacing: BTreeSet<String>,
+    /// Groups whose rebuild, scrub and comparison of mirrors wait until they are resumed.
+    pub(crate) paused: BTreeSet<String>,
     pub(crate) jobs: Jobs,
     /// Who looks after a group, by its name.
     pub(crate) group_watches: BTreeMap<String, Watch>,
@@ -98,6 +100,7 @@ impl State {
             ports: Vec::new(),
             spares: Vec::new(),
             replacing: BTreeSet::new(),
+            paused: BTreeSet::new(),
             jobs: Jobs::default(),
             group_watches: BTreeMap::new(),
             pool_watches: BTreeMap::new(),

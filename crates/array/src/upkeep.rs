@@ -1,27 +1,34 @@
 //! What keeps groups whole: drives are asked whether they are there, spares take the places of those that are not, what is to be
 //! filled is filled.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use raid::{Group, GroupEvent, MemberState, MemberStatus, Throttle};
+use pool::Pool;
+use raid::{Go, Group, GroupEvent, MemberState, MemberStatus, Throttle};
 use world::Drive;
 
 use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
+use crate::control::{ControlError, Steer};
 use crate::controller::Controller;
 use crate::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
 use crate::guarantee::Gate;
+use crate::jobs::{self, Job, JobKind};
 use crate::watch::Watch;
 
 /// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A group that is looked after.
+#[derive(Clone)]
 struct Kept {
     controller: Rc<Controller>,
     name: String,
     group: Group,
+    /// Free pages are being zeroed for a rebuild that begins then.
+    preparing: Rc<Cell<bool>>,
     /// Last, so that whoever waits for the watch finds the group let go.
     watch: Watch,
 }
@@ -32,7 +39,7 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
     controller.state.borrow_mut().group_watches.insert(name.to_owned(), watch.clone());
     let kept = || {
         let (controller, name) = (controller.clone(), name.to_owned());
-        Kept { controller, name, group: group.clone(), watch: watch.clone() }
+        Kept { controller, name, group: group.clone(), preparing: Rc::default(), watch: watch.clone() }
     };
     controller.world.spawn(resync_task(kept()));
     controller.world.spawn(upkeep_task(kept()));
@@ -50,13 +57,48 @@ pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> 
 pub(crate) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
     let share = foreground_share_percent(controller, group);
     let (this, name) = (controller.clone(), group.to_owned());
-    Throttle::new(controller.world.clone(), share).with_turns(Rc::new(move |bytes| {
+    let throttle = Throttle::new(controller.world.clone(), share).with_turns(Rc::new(move |bytes| {
         let gate = background_of_group(&this, &name)?;
         Some(Box::pin(async move {
             // Its I/O is not a part of the turn: it comes after it, and the next turn is later for it.
             let _ = gate.enter(bytes).await;
         }))
+    }));
+    let (this, name) = (controller.clone(), group.to_owned());
+    throttle.with_control(Rc::new(move || go(&this, &name)))
+}
+
+/// The same for a scrub, which ends when its job is stopped.
+pub(crate) fn throttle_of_job(controller: &Rc<Controller>, group: &str, job: Rc<Job>) -> Throttle {
+    let (this, name) = (controller.clone(), group.to_owned());
+    throttle(controller, group).with_control(Rc::new(move || match job.is_stopped() {
+        true => Go::End,
+        false => go(&this, &name),
     }))
+}
+
+/// Pauses, resumes or ends the work on a group.
+pub(crate) fn steer(controller: &Controller, name: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
+    if !controller.state().groups.contains_key(name) {
+        return Err(ControlError::at(format!("group {name:?}"))(&"there is no such group here"));
+    }
+    let text = match steer {
+        Steer::Pause if controller.state.borrow_mut().paused.insert(name.to_owned()) => "its work is paused",
+        Steer::Pause => "nothing to do: its work is paused already",
+        Steer::Resume if controller.state.borrow_mut().paused.remove(name) => "its work goes on",
+        Steer::Resume => "nothing to do: its work is not paused",
+        Steer::StopScrub if jobs::ask_to_stop(controller, JobKind::Scrub, name) => "its scrub ends",
+        Steer::StopScrub => "nothing to do: it is not being scrubbed",
+    };
+    Ok(vec![format!("group {name}: {text}")])
+}
+
+/// Whether work on a group goes on: it waits while it is paused. A scrub ends when its job is stopped.
+fn go(controller: &Controller, group: &str) -> Go {
+    match controller.state().paused.contains(group) {
+        true => Go::Wait,
+        false => Go::On,
+    }
 }
 
 /// The gate of work on a group, while somebody is promised something in its pool.
@@ -113,7 +155,7 @@ impl Kept {
             }
             GroupEvent::DriveReplaced { position, drive } => {
                 note(format!("group {name}: drive {drive} takes position {position}, it is rebuilt"));
-                self.begin_rebuild();
+                self.prepare_rebuild();
             }
             GroupEvent::Rebuilt { position } => {
                 note(format!("group {name}: position {position} is whole again"))
@@ -199,8 +241,32 @@ impl Kept {
         }
     }
 
+    /// Has the group's pool zero its free pages, where that is cheap, so that they are not copied; then fills what is to be filled.
+    fn prepare_rebuild(&self) {
+        let pool = {
+            let state = self.controller.state();
+            let has = |p: &&Pool| p.group_spaces().iter().any(|g| g.id == self.group.id());
+            state.pools.values().find(has).cloned()
+        };
+        let Some(pool) = pool.filter(|_| !self.preparing.get()) else { return self.begin_rebuild() };
+        self.preparing.set(true);
+        let kept = self.clone();
+        self.controller.world.spawn(async move {
+            if let Err(error) = pool.clean_free_pages(kept.group.id()).await {
+                kept.controller
+                    .note_once(format!("group {}: free pages are copied, too: {error}", kept.name));
+            }
+            drop(pool);
+            kept.preparing.set(false);
+            kept.begin_rebuild();
+        });
+    }
+
     /// Fills what is to be filled. A rebuild that runs takes up what comes meanwhile.
     fn begin_rebuild(&self) {
+        if self.preparing.get() {
+            return;
+        }
         let (controller, name) = (self.controller.clone(), self.name.clone());
         let (group, watch) = (self.group.clone(), self.watch.clone());
         self.controller.world.spawn(async move {

@@ -46,6 +46,7 @@ impl Pool {
         // The superblocks of the groups with metadata are written when the empty checkpoint is durable.
         inner.write_checkpoint(&catalog, superblock, &areas).await?;
         spawn_commit_task(&inner);
+        inner.tell_contents();
         Ok(Pool(inner))
     }
 }

@@ -35,7 +35,9 @@ impl Pool {
         area.prepare(&mark.encode(), clean).await?;
         let mut areas = inner.areas().to_vec();
         areas.push(area);
-        Ok(inner.restructure(Change { table, areas: Rc::new(areas), clean }).await?)
+        inner.restructure(Change { table, areas: Rc::new(areas), clean }).await?;
+        inner.tell_contents();
+        Ok(())
     }
 
     /// The table with the group at its end.

@@ -31,6 +31,7 @@ mod checkpoint_task;
 mod codec;
 mod commit;
 mod compose;
+mod contents;
 mod copy;
 mod create;
 mod error;

@@ -64,6 +64,7 @@ impl Pool {
             inner.tell_others().await?;
         }
         spawn_commit_task(&inner);
+        inner.tell_contents();
         inner.watch();
         Ok(Pool(inner))
     }

@@ -6,6 +6,7 @@
 //! ```
 
 mod bulk;
+mod clean;
 pub(crate) mod heat;
 mod owners;
 
@@ -107,6 +108,20 @@ impl Bits {
         let bit = 1 << (i % 64);
         let word = &mut self.0[i as usize / 64];
         *word = if value { *word | bit } else { *word & !bit };
+    }
+
+    /// Whether all bits of a range are set: a word at a time where it is whole.
+    fn all(&self, range: std::ops::Range<u32>) -> bool {
+        let mut i = range.start;
+        while i < range.end {
+            let whole = i.is_multiple_of(64) && range.end - i >= 64;
+            let set = if whole { self.0[i as usize / 64] == u64::MAX } else { self.get(i) };
+            if !set {
+                return false;
+            }
+            i += if whole { 64 } else { 1 };
+        }
+        true
     }
 
     /// The first set bit in `from..end`.

@@ -63,7 +63,11 @@ impl Group {
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let head = HEAD_ZEROED.min(labels[0].data_len);
         let from = LABEL_REGION_LEN;
-        let head = labels[0].journal_len + if spec.level.parities() > 0 { labels[0].data_len } else { head };
+        // Parity must agree from the beginning; mirrors should, also where something else was before.
+        let mirrored = spec.level.copies(labels[0].width) > 1;
+        let cheap = drives.iter().all(|d| d.info().cheap_zero);
+        let all_of_it = spec.level.parities() > 0 || mirrored && cheap && overwrite != Overwrite::Nothing;
+        let head = labels[0].journal_len + if all_of_it { labels[0].data_len } else { head };
         let zeros: SmallVec<_> = drives.iter().map(|d| d.zero(from, head)).collect();
         all(zeros).await.map_err(|(_, e)| io(&spec, e))?;
         for label in &mut labels {
@@ -157,7 +161,9 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         tags: [0; DRIVES_MAX],
         journal_len,
         journal_epoch: 1,
-        lost: Vec::new(),
+        differing: 0,
+        lost: Some(Vec::new()),
+        lost_slot: 0,
     };
     Ok((0..width).map(label).collect())
 }

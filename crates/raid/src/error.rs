@@ -149,6 +149,15 @@ pub enum GroupError {
         /// The group.
         group: String,
     },
+    /// The table of lost ranges is damaged on all drives.
+    #[error(
+        "group {group}: its table of lost ranges is damaged on all drives that were given; reading the group could return wrong \
+         data: give the drive that is missing, or restore the data from a backup"
+    )]
+    LostRanges {
+        /// The group.
+        group: String,
+    },
     /// A drive failed.
     #[error("group {group}: {cause}")]
     Io {

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use world::{Buf, Drive, DriveError};
 
 use crate::label::{COPIES_AT, LABEL_LEN, LABEL_REGION_LEN, Label, LabelCopy};
+use crate::lost_table;
 
 /// Read from the start of a drive: the label region, and as much behind it, where groups without parity begin their data.
 const HEAD_LEN: u64 = 2 * LABEL_REGION_LEN;
@@ -52,7 +53,7 @@ pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
     if let Some(format) = copies.iter().find_map(newer_format) {
         return Ok(OnDrive::NewerFormat { format });
     }
-    if let Some(label) = copies.iter().filter_map(LabelCopy::label).max_by_key(|l| l.age()) {
+    if let Some(label) = copies.iter().filter_map(LabelCopy::label).max_by_key(|l| l.believed()) {
         return Ok(OnDrive::Label(Box::new(label.clone())));
     }
     if let Some(error) = failure {
@@ -87,9 +88,12 @@ pub async fn label_copies(drive: &Drive) -> Vec<Result<LabelCopy, DriveError>> {
         return Vec::new();
     }
     let mut said = Vec::new();
-    for copy in COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN))) {
+    for (i, copy) in COPIES_AT.map(|at| drive.read(at, Buf::new(LABEL_LEN))).into_iter().enumerate() {
         let filled = copy.await;
-        said.push(filled.result.map(|()| LabelCopy::of(&filled.buf)));
+        said.push(match filled.result {
+            Ok(()) => lost_table::complete(drive, LabelCopy::of(&filled.buf), i).await,
+            Err(error) => Err(error),
+        });
     }
     said
 }
@@ -101,7 +105,9 @@ pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
     let mut failure = None;
     for copy in label_copies(drive).await {
         match copy {
-            Ok(LabelCopy::Label(label)) if newest.as_ref().is_none_or(|n| n.age() < label.age()) => {
+            Ok(LabelCopy::Label(label))
+                if newest.as_ref().is_none_or(|n| n.believed() < label.believed()) =>
+            {
                 newest = Some(*label);
             }
             Ok(_) => {}

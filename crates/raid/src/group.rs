@@ -62,6 +62,8 @@ pub struct GroupStatus {
     pub repairs: u64,
     /// Ranges that cannot be read any more until they are written again.
     pub lost_ranges: usize,
+    /// Blocks that the last scrub left as they are, because drives differ and nobody knows which is right.
+    pub differing_blocks: u64,
     /// What the journal of levels 5 and 6 did since the group was opened.
     pub journal: JournalCounts,
     /// How far a rebuild is.
@@ -136,6 +138,7 @@ impl Group {
             reads_pinned: inner.pinned.get(),
             repairs: inner.repairs.get(),
             lost_ranges: inner.lost.count(),
+            differing_blocks: inner.differing.get(),
             journal: match &inner.layout {
                 Layout::Rows(rows) => rows.journal.counts(),
                 Layout::Sets(_) => JournalCounts::default(),

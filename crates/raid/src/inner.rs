@@ -6,6 +6,7 @@ use block::{BlockError, Geometry, Ranges};
 use world::sync::{Permits, Signal};
 use world::{Drive, DriveError, World};
 
+use crate::contents::KnownContents;
 use crate::events::{Events, GroupEvent};
 use crate::group::{GroupState, Progress};
 use crate::label::Label;
@@ -45,6 +46,10 @@ pub(crate) struct Inner {
     /// How much of it the labels say.
     pub(crate) rebuilt_durably: Cell<u64>,
     pub(crate) lost: Lost,
+    /// The slot of the label region whose table the labels refer to, or are about to.
+    pub(crate) lost_slot: Cell<u32>,
+    /// Blocks that the last scrub left as they are, because drives differ and nobody knows which is right.
+    pub(crate) differing: Cell<u64>,
     /// What the label says of the mirrors.
     pub(crate) may_differ: Cell<bool>,
     pub(crate) version: Cell<u64>,
@@ -67,6 +72,8 @@ pub(crate) struct Inner {
     /// One rebuild at a time.
     pub(crate) rebuild_runs: Cell<bool>,
     pub(crate) events: Events,
+    /// What the user of the group knows of its content.
+    pub(crate) contents: RefCell<Option<KnownContents>>,
 }
 
 impl Inner {
@@ -95,7 +102,11 @@ impl Inner {
             in_sync: Cell::new(label.in_sync),
             rebuilding: Cell::new(label.rebuilding),
             rebuilt_durably: Cell::new(label.rebuilding.map_or(0, |(_, to)| to)),
-            lost: Lost::new(label.lost.clone()),
+            lost: Lost::new(
+                label.lost.as_deref().expect("a group is opened only when it is known what is lost"),
+            ),
+            lost_slot: Cell::new(label.lost_slot),
+            differing: Cell::new(label.differing),
             may_differ: Cell::new(label.mirrors_may_differ),
             version: Cell::new(version),
             marked: Cell::new(label.mirrors_may_differ && labelled),
@@ -111,6 +122,7 @@ impl Inner {
             resync_turn: Permits::new(1),
             rebuild_runs: Cell::new(false),
             events: Events::default(),
+            contents: RefCell::default(),
         }
     }
 
@@ -139,7 +151,9 @@ impl Inner {
             tags: std::array::from_fn(|p| self.members.get(p).map_or(0, |m| m.tag.get())),
             journal_len: journal.0,
             journal_epoch: journal.1,
-            lost: self.lost.ranges(),
+            differing: self.differing.get(),
+            lost: Some(self.lost.ranges()),
+            lost_slot: self.lost_slot.get(),
         }
     }
 
@@ -173,7 +187,6 @@ impl Inner {
     pub(crate) fn state(&self) -> GroupState {
         let (active, width) = (self.active_set(), self.members.len() as u32);
         match self.level.can_serve(active, width) {
-            _ if self.lost.is_too_long() => GroupState::Failed,
             true if active.count_ones() == width => GroupState::Optimal,
             true => GroupState::Degraded,
             false => GroupState::Failed,
@@ -218,10 +231,6 @@ impl Inner {
     pub(crate) async fn lose(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.lost.add(at, len);
         self.events.tell(GroupEvent::Lost { at, len });
-        if self.lost.is_too_long() {
-            let cause = format!("group {}: more ranges are lost than its labels can hold", self.name);
-            return Err(BlockError::Failed { cause });
-        }
         self.label_changed();
         self.relabel().await
     }
@@ -241,9 +250,6 @@ impl Inner {
             "group {}: {len} bytes at {at} are not whole blocks of {block}",
             self.name
         );
-        if self.lost.is_too_long() {
-            return Err(self.failure());
-        }
         Ok(())
     }
 }

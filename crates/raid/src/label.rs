@@ -9,7 +9,8 @@ use world::Buf;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::lost::{LOST_MAX, LostRange};
+use crate::lost::{self, LostRange};
+use crate::lost_table::{INLINE_MAX, SLOTS, TableRef};
 use crate::spec::NAME_LEN_MAX;
 use crate::{ArrayId, DRIVES_MAX, GroupId, Level};
 
@@ -27,7 +28,11 @@ const COUNTER_END: u64 = 1 << 62;
 
 const MAGIC: [u8; 8] = *b"MASULABL";
 /// The format that is written. Fields before the checksum, and how it is computed, are the same in all formats to come.
-pub(crate) const FORMAT: u32 = 2;
+///
+/// A label that holds its lost ranges itself is written in format 2, which every version reads; only one whose lost ranges are in a
+/// table is of format 3.
+pub(crate) const FORMAT: u32 = 3;
+const FORMAT_INLINE: u32 = 2;
 const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -56,19 +61,34 @@ struct Format {
     journal_epoch: U64,
     lost_count: U32,
     waiting: U32,
-    lost: [LostFormat; LOST_MAX],
+    lost: [LostFormat; INLINE_MAX],
     tags: [U64; DRIVES_MAX],
+    lost_slot: U32,
+    lost_crc32c: U32,
+    differing: U64,
     rest: [u8; LABEL_LEN - FIXED_LEN],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
-struct LostFormat {
+pub(crate) struct LostFormat {
     at: U64,
     len: U64,
 }
 
-const FIXED_LEN: usize = 208 + 16 * LOST_MAX + 8 * DRIVES_MAX;
+impl LostFormat {
+    pub(crate) fn range(&self) -> LostRange {
+        LostRange { at: self.at.get(), len: self.len.get() }
+    }
+}
+
+impl From<&LostRange> for LostFormat {
+    fn from(lost: &LostRange) -> LostFormat {
+        LostFormat { at: lost.at.into(), len: lost.len.into() }
+    }
+}
+
+const FIXED_LEN: usize = 208 + 16 * INLINE_MAX + 8 * DRIVES_MAX + 16;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 
@@ -92,17 +112,15 @@ pub enum LabelCopy {
 }
 
 impl LabelCopy {
-    /// What these bytes are, of the place of a copy.
-    pub(crate) fn of(bytes: &[u8]) -> LabelCopy {
-        let Ok((found, _)) = Format::ref_from_prefix(bytes) else { return LabelCopy::None };
-        if found.magic != MAGIC {
-            return LabelCopy::None;
-        }
+    /// What these bytes are, of the place of a copy; with a label, the table of its lost ranges, which is to be read.
+    pub(crate) fn of(bytes: &[u8]) -> (LabelCopy, Option<TableRef>) {
+        let found = Format::ref_from_prefix(bytes).map(|(found, _)| found).ok();
+        let Some(found) = found.filter(|f| f.magic == MAGIC) else { return (LabelCopy::None, None) };
         let format = found.format.get();
         match Label::decode(bytes) {
-            Some(label) => LabelCopy::Label(Box::new(label)),
-            None if format > FORMAT && is_whole(bytes) => LabelCopy::NewerFormat { format },
-            None => LabelCopy::Damaged { format },
+            Some((label, table)) => (LabelCopy::Label(Box::new(label)), table),
+            None if format > FORMAT && is_whole(bytes) => (LabelCopy::NewerFormat { format }, None),
+            None => (LabelCopy::Damaged { format }, None),
         }
     }
 
@@ -156,18 +174,25 @@ pub struct Label {
     pub journal_len: u64,
     /// Only frames of this epoch are in the journal.
     pub journal_epoch: u64,
-    /// Ranges of the group that cannot be read any more.
-    pub(crate) lost: Vec<LostRange>,
+    /// Blocks that the last scrub found to differ between drives, and could not repair.
+    pub differing: u64,
+    /// Ranges of the group that cannot be read any more, in order; none when their table is damaged.
+    pub(crate) lost: Option<Vec<LostRange>>,
+    /// The slot of the label region for their table, when they do not fit the label itself.
+    pub(crate) lost_slot: u32,
 }
 
 impl Label {
-    /// The label as it lies on the drive.
+    /// The label as it lies on the drive. Its table, where it needs one, is on the drive before.
     pub(crate) fn encode(&self) -> Buf {
+        let lost = self.lost.as_deref().expect("a label is written only by who knows what is lost");
+        let table = TableRef::of(self.group_id, lost);
+        let inline = if table.is_none() { lost } else { &[] };
         let mut name = [0; NAME_LEN_MAX];
         name[..self.group_name.len()].copy_from_slice(self.group_name.as_bytes());
         let mut format = Format {
             magic: MAGIC,
-            format: FORMAT.into(),
+            format: if table.is_none() { FORMAT_INLINE } else { FORMAT }.into(),
             crc32c: 0.into(),
             array_id: self.array_id.0,
             group_id: self.group_id.0,
@@ -187,23 +212,29 @@ impl Label {
             rebuilt_to: self.rebuilding.map_or(0, |(_, to)| to).into(),
             journal_len: self.journal_len.into(),
             journal_epoch: self.journal_epoch.into(),
-            lost_count: (self.lost.len() as u32).into(),
+            lost_count: (lost.len() as u32).into(),
             waiting: self.waiting.into(),
-            lost: std::array::from_fn(|i| {
-                let lost = self.lost.get(i).copied().unwrap_or_default();
-                LostFormat { at: lost.at.into(), len: lost.len.into() }
-            }),
+            lost: std::array::from_fn(|i| LostFormat::from(&inline.get(i).copied().unwrap_or_default())),
             tags: self.tags.map(U64::from),
+            lost_slot: self.lost_slot.into(),
+            lost_crc32c: table.map_or(0, |t| t.crc32c).into(),
+            differing: self.differing.into(),
             rest: [0; LABEL_LEN - FIXED_LEN],
         };
         format.crc32c = checksum(format.as_bytes()).into();
-        Buf::copy_of(format.as_bytes())
+        let buf = Buf::copy_of(format.as_bytes());
+        let reads_back = Label::decode(&buf).is_some_and(|(mut label, read_table)| {
+            label.lost = label.lost.or_else(|| self.lost.clone());
+            label == *self && read_table == table
+        });
+        assert!(reads_back, "a label that does not read back is never written: {self:?}");
+        buf
     }
 
-    /// The label in these bytes, if they hold one that is whole and makes sense.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Label> {
+    /// The label in these bytes, if they hold one that is whole and makes sense; and where its lost ranges are, if not in it.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Label, Option<TableRef>)> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
-        if format.magic != MAGIC || format.format.get() != FORMAT {
+        if format.magic != MAGIC || !(FORMAT_INLINE..=FORMAT).contains(&format.format.get()) {
             return None;
         }
         if !is_whole(bytes) {
@@ -211,7 +242,11 @@ impl Label {
         }
         let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
         let rebuilding = format.rebuilding.get().checked_sub(1).map(|p| (p, format.rebuilt_to.get()));
-        let lost = format.lost.get(..format.lost_count.get() as usize)?;
+        let lost_count = format.lost_count.get() as usize;
+        // A label of format 2 that counts more than it holds was written by a version that had no tables.
+        let inline = format.lost.get(..lost_count);
+        let table = (format.format.get() == FORMAT && inline.is_none())
+            .then(|| TableRef { count: format.lost_count.get(), crc32c: format.lost_crc32c.get() });
         let label = Label {
             array_id: ArrayId(format.array_id),
             group_id: GroupId(format.group_id),
@@ -232,9 +267,11 @@ impl Label {
             tags: format.tags.map(U64::get),
             journal_len: format.journal_len.get(),
             journal_epoch: format.journal_epoch.get(),
-            lost: lost.iter().map(|l| LostRange { at: l.at.get(), len: l.len.get() }).collect(),
+            differing: format.differing.get(),
+            lost: inline.map(|lost| lost.iter().map(LostFormat::range).collect()),
+            lost_slot: format.lost_slot.get(),
         };
-        label.makes_sense().then_some(label)
+        label.makes_sense().then_some((label, table))
     }
 
     fn makes_sense(&self) -> bool {
@@ -254,7 +291,8 @@ impl Label {
             && self.data_offset == LABEL_REGION_LEN + self.journal_len
             && self.rebuilding.is_none_or(|(p, to)| p < self.width && to <= self.data_len)
             && (self.level != Level::Raid10 || self.width.is_multiple_of(2))
-            && self.lost.iter().all(|l| l.len > 0 && l.at.checked_add(l.len).is_some())
+            && self.lost.as_deref().is_none_or(lost::are_in_order)
+            && self.lost_slot < SLOTS
             && self.data_len > 0
             && self.data_len.is_multiple_of(unit.into())
             && self.data_len < 1 << 56
@@ -263,6 +301,11 @@ impl Label {
     /// Which of two labels of a group is newer.
     pub(crate) fn age(&self) -> (u64, u64) {
         (self.epoch, self.version)
+    }
+
+    /// Which of two copies of a label is to be believed: the newer one; of two that are as new, one whose lost ranges are known.
+    pub(crate) fn believed(&self) -> ((u64, u64), bool) {
+        (self.age(), self.lost.is_some())
     }
 
     /// Whether the drive with this label is the one that `reference` means by its position, and not one that had the place before.
@@ -295,6 +338,6 @@ fn is_whole(bytes: &[u8]) -> bool {
     checksum(&unsummed) == format.crc32c.get()
 }
 
-fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }

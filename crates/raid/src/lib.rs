@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod contents;
 mod create;
 mod erase;
 mod error;
@@ -21,6 +22,7 @@ mod group;
 mod inner;
 mod label;
 mod lost;
+mod lost_table;
 mod member;
 mod open;
 mod relabel;
@@ -34,6 +36,7 @@ mod upkeep;
 #[cfg(test)]
 mod tests;
 
+pub use contents::{Contents, KnownContents};
 pub use create::Overwrite;
 pub use erase::erase_label;
 pub use error::GroupError;
@@ -48,7 +51,7 @@ pub use spec::{
     stripe_unit_bytes_default,
 };
 pub use stripe::JournalCounts;
-pub use upkeep::{Scrubbed, Throttle, Turns};
+pub use upkeep::{Go, Scrubbed, Throttle, Turns};
 
 /// What is compared, repaired, lost at once: the largest block of a drive.
 pub(crate) const BLOCK_LEN: u64 = 4096;

@@ -1,12 +1,13 @@
 //! Ranges of a group that no redundancy can tell any more: reading them is an error until they are written again.
 //!
 //! They are on the labels. A range is noted durably before anybody may read what stands in its place; that it was written
-//! again is durable before the flush that covers the write is acknowledged.
+//! again is durable before the flush that covers the write is acknowledged. There are never more than the labels can hold: the two
+//! that lie closest are joined, with what is between them, which is then lost, too.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
-/// What fits a label.
-pub(crate) const LOST_MAX: usize = 200;
+use crate::lost_table::LOST_MAX;
 
 /// Bytes `at..at + len` of the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,12 @@ impl LostRange {
     }
 }
 
+/// Whether ranges are what a label holds: in order, none empty, none touching another, none beyond all addresses.
+pub(crate) fn are_in_order(ranges: &[LostRange]) -> bool {
+    let whole = |r: &LostRange| r.len > 0 && r.at.checked_add(r.len).is_some();
+    ranges.iter().all(whole) && ranges.is_sorted_by(|a, b| a.end() < b.at)
+}
+
 /// The lost ranges, in order, not touching each other.
 #[derive(Default)]
 pub(crate) struct Lost {
@@ -30,7 +37,7 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    pub(crate) fn new(ranges: Vec<LostRange>) -> Lost {
+    pub(crate) fn new(ranges: &[LostRange]) -> Lost {
         let lost = Lost::default();
         ranges.iter().for_each(|r| lost.add(r.at, r.len));
         lost
@@ -44,18 +51,13 @@ impl Lost {
         self.count.get()
     }
 
-    /// Whether there are more than a label can hold: then nobody can be told any more what is lost.
-    pub(crate) fn is_too_long(&self) -> bool {
-        self.count.get() > LOST_MAX
-    }
-
     /// The first lost byte of a range.
     pub(crate) fn first_in(&self, at: u64, len: u64) -> Option<u64> {
         if self.count.get() == 0 {
             return None;
         }
         let ranges = self.ranges.borrow();
-        let found = ranges.iter().find(|r| r.at < at + len && at < r.end())?;
+        let found = ranges.get(ranges.partition_point(|r| r.end() <= at)).filter(|r| r.at < at + len)?;
         Some(found.at.max(at))
     }
 
@@ -74,6 +76,7 @@ impl Lost {
         });
         let i = ranges.partition_point(|r| r.at < new.at);
         ranges.insert(i, new);
+        fold(&mut ranges, 0..0);
         self.count.set(ranges.len());
     }
 
@@ -91,14 +94,41 @@ impl Lost {
             [before, behind]
         });
         *ranges = pieces.filter(|r| r.len > 0).collect();
+        fold(&mut ranges, at..end);
         self.count.set(ranges.len());
         true
+    }
+}
+
+/// Joins the two that lie closest until all can be held. Not those around `kept`, which was just written.
+fn fold(ranges: &mut Vec<LostRange>, kept: Range<u64>) {
+    while ranges.len() > LOST_MAX {
+        let may_join = |i: &usize| ranges[i + 1].at <= kept.start || kept.end <= ranges[*i].end();
+        let gap = |i: &usize| ranges[i + 1].at - ranges[*i].end();
+        let closest =
+            (0..ranges.len() - 1).filter(may_join).min_by_key(gap).expect("there are more than two");
+        let end = ranges.remove(closest + 1).end();
+        ranges[closest].len = end - ranges[closest].at;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_than_can_be_held_are_joined_where_least_is_between() {
+        let lost = Lost::default();
+        (0..LOST_MAX as u64).for_each(|i| lost.add(i * 100_000, 4096));
+        assert_eq!(lost.count(), LOST_MAX);
+        lost.add(250_000, 4096);
+        assert_eq!(lost.count(), LOST_MAX);
+        assert_eq!(lost.first_in(204_096, 45_904), Some(204_096), "between two that are 45,904 apart");
+        // What is written is never lost again, whatever is joined for it.
+        assert!(lost.written(301_024, 512));
+        assert_eq!((lost.count(), lost.first_in(301_024, 512)), (LOST_MAX, None));
+        assert!(are_in_order(&lost.ranges()));
+    }
 
     #[test]
     fn ranges_join_are_cut_and_found() {

@@ -71,6 +71,7 @@ async fn open(
     })?;
     same_group(&spec, &found, &reference)?;
     agree(&spec, &found, &reference)?;
+    let reference = with_lost_ranges(&spec, &found, reference)?;
     assemble(world, spec, found, reference, degraded).await
 }
 
@@ -90,6 +91,14 @@ fn newest(found: &[Found]) -> Option<Label> {
     let counts_in = |f: &&Found| f.label.is_in_sync(f.label.position);
     let newest = found.iter().filter(counts_in).max_by_key(|f| f.label.age());
     newest.or_else(|| found.iter().max_by_key(|f| f.label.age())).map(|f| f.label.clone())
+}
+
+/// The deciding label with its lost ranges, from whichever drive has them whole. Without them nobody knows what must not be read.
+fn with_lost_ranges(spec: &GroupSpec, found: &[Found], mut reference: Label) -> Result<Label, GroupError> {
+    let same = found.iter().filter(|f| f.label.age() == reference.age());
+    let lost = same.filter_map(|f| f.label.lost.clone()).next();
+    reference.lost = Some(lost.ok_or_else(|| GroupError::LostRanges { group: spec.name.clone() })?);
+    Ok(reference)
 }
 
 /// Puts every drive in its place; brings labels up to date.

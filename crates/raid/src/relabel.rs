@@ -7,6 +7,7 @@ use world::{Drive, DriveError, Io};
 use crate::events::GroupEvent;
 use crate::inner::Inner;
 use crate::label::{COPIES_AT, Label};
+use crate::lost_table::{self, SLOTS};
 use crate::member::MemberState;
 
 impl Inner {
@@ -88,6 +89,8 @@ impl Inner {
     }
 
     async fn write_labels(&self) -> Result<(), (usize, DriveError)> {
+        // Not the one that labels may refer to: also when this is tried again, without a drive that failed meanwhile.
+        self.lost_slot.set((self.lost_slot.get() + 1) % SLOTS);
         let labels: SmallVec<[(usize, Drive, Label); 4]> = (self.members.iter().enumerate())
             .filter_map(|(m, member)| member.taking_part().map(|drive| (m, drive, self.label(m as u32))))
             .collect();
@@ -96,11 +99,12 @@ impl Inner {
     }
 }
 
-/// Writes labels, one copy after the other on all drives at once: whatever is torn, each drive has one whole label.
+/// Writes the tables of lost ranges that labels need, then the labels, one copy after the other on all drives at once: whatever is torn, each drive has one whole label.
 /// The index of the first drive that failed comes with its error.
 pub(crate) async fn write_all<'a>(
     labels: impl Iterator<Item = (&'a Drive, &'a Label)> + Clone,
 ) -> Result<(), (usize, DriveError)> {
+    lost_table::write_all(labels.clone()).await?;
     for at in COPIES_AT {
         let writes = labels.clone().map(|(drive, label)| drive.write(at, label.encode().freeze())).collect();
         all(writes).await?;

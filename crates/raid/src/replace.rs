@@ -111,6 +111,7 @@ impl Inner {
     /// labelled, and either named by the others or stale.
     async fn label_first(&self, position: u32, drive: &Drive, tag: u64) -> Result<(), world::DriveError> {
         let mut label = self.label(position);
+        // The slots of a new drive are free; the labels that follow take the next one.
         label.tags[position as usize] = tag;
         write_all([(drive, &label)].into_iter()).await.map_err(|(_, error)| error)
     }

@@ -128,6 +128,12 @@ pub(super) async fn scrub(
                     examination.damage(format!("drive {}", opened.name), text);
                 }
             }
+            for at in scrubbed.first_differing() {
+                let text = format!(
+                    "the block at byte {at} differs between its drives, and no redundancy tells which is right"
+                );
+                examination.damage(&place, text);
+            }
             if scrubbed.mismatches > 0 && places == 0 {
                 examination.damage(&place, format!("{} blocks do not agree", scrubbed.mismatches));
             }

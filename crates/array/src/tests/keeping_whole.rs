@@ -3,6 +3,7 @@
 use raid::{GroupState, Level, MemberState};
 
 use super::rig::{Host, declaration, drive, group, model, start, wait_until};
+use crate::Steer;
 use crate::status::ControllerStatus;
 
 fn optimal(status: &ControllerStatus) -> bool {
@@ -78,6 +79,33 @@ fn an_idle_drive_that_is_gone_is_noticed_and_can_be_replaced() {
             "{:?}",
             status[0].events
         );
+    });
+}
+
+/// The new drive gets what is in use; while the group is paused, nothing.
+#[test]
+fn a_rebuild_copies_what_is_in_use_and_waits_while_it_is_paused() {
+    let model = model(7, 5);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(declaration(7, 5, vec![group("g", Level::Raid5, 0..4)])).await.expect("apply");
+        let mut host = Host::log_in(&world, 7).await;
+        host.fill().await;
+        array.steer_work("g", Steer::Pause).await.expect("pause");
+        let again = array.steer_work("g", Steer::Pause).await.expect("again");
+        assert!(again[0].contains("nothing to do"), "{again:?}");
+        assert!(array.steer_work("none", Steer::Pause).await.is_err());
+        array.replace_drive("g", "d2", "d4").await.expect("replace");
+        world.sleep(std::time::Duration::from_secs(60)).await;
+        let status = array.status().await.expect("status");
+        let progress = status[0].groups[0].raid.rebuild.expect("it waits");
+        assert_eq!(progress.done_bytes, 0, "{progress:?}");
+        host.fill().await;
+        array.steer_work("g", Steer::Resume).await.expect("resume");
+        wait_until(&world, &array, "the rebuild's end", optimal).await;
+        host.verify().await;
+        let idle = array.steer_work("g", Steer::StopScrub).await.expect("no scrub");
+        assert!(idle[0].contains("nothing to do"), "{idle:?}");
     });
 }
 

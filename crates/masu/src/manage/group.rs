@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, ClassName, parse_bytes};
+use admin::{Change, ClassName, Work, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -68,10 +68,25 @@ pub(crate) enum GroupCommand {
         #[arg(value_parser = class)]
         class: ClassName,
     },
+    /// Pause the rebuild and the scrub of a group, until they are resumed or the array starts again
+    Pause {
+        /// The group
+        name: String,
+    },
+    /// Resume what was paused
+    Resume {
+        /// The group
+        name: String,
+    },
     /// Read everything on the group, compare it, repair what redundancy tells
+    ///
+    /// Where drives differ and no redundancy tells which is right (two mirrors, RAID 5), nothing is written: status and log name the place.
     Scrub {
         /// The group
         name: String,
+        /// End the scrub that runs
+        #[arg(long, conflicts_with = "detach")]
+        stop: bool,
         /// Return at once, and leave the scrub to the array
         #[arg(long)]
         detach: bool,
@@ -174,7 +189,16 @@ pub(super) fn run(what: &GroupCommand, at: &Where) -> Result<ExitCode> {
         GroupCommand::Class { name, class } => {
             change(at, &Change::GroupClass { name: name.clone(), class: *class })
         }
-        GroupCommand::Scrub { name, detach } => {
+        GroupCommand::Pause { name } => {
+            change(at, &Change::GroupWork { name: name.clone(), work: Work::Pause })
+        }
+        GroupCommand::Resume { name } => {
+            change(at, &Change::GroupWork { name: name.clone(), work: Work::Resume })
+        }
+        GroupCommand::Scrub { name, stop: true, .. } => {
+            change(at, &Change::GroupWork { name: name.clone(), work: Work::StopScrub })
+        }
+        GroupCommand::Scrub { name, detach, .. } => {
             begin(at, &Change::GroupScrub { name: name.clone() }, ("scrub", name), *detach)
         }
         GroupCommand::Replace { group, old, new, drive_size, overwrite, detach } => {

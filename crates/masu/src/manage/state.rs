@@ -47,6 +47,18 @@ fn trouble_of_group(group: &Group, lines: &mut Vec<String>) {
             "{name}: {n} ranges are lost: reading them is an error until they are written again"
         ));
     }
+    trouble_of_differing(group, lines);
+}
+
+/// What a scrub found and could not put right.
+fn trouble_of_differing(group: &Group, lines: &mut Vec<String>) {
+    if group.differing_blocks > 0 {
+        lines.push(format!(
+            "group {}: {} blocks differ between its drives, and no redundancy tells which is right: they are left as they are; restore \
+             what lies there from a backup, then scrub again",
+            group.name, group.differing_blocks
+        ));
+    }
 }
 
 fn trouble_of_pool(pool: &Pool, lines: &mut Vec<String>) {
@@ -133,6 +145,7 @@ mod tests {
             rebuild,
             scrub: None,
             lost_ranges,
+            differing_blocks: 0,
             repairs: 0,
             foreground_share_percent: 70,
             class: String::new(),

@@ -50,6 +50,9 @@ pub(super) fn group(s: &Status, g: &Group) {
     );
     println!("further drives that may fail: {}", g.tolerates);
     println!("hosts keep {} % of the time while it is rebuilt or scrubbed", g.foreground_share_percent);
+    if g.differing_blocks > 0 {
+        println!("blocks that differ between drives since the last scrub: {}", g.differing_blocks);
+    }
     if g.lost_ranges > 0 {
         println!("ranges that cannot be read until they are written again: {}", g.lost_ranges);
     }

@@ -1,30 +1,54 @@
 //! One step of a rebuild, a scrub or a resync of mirrors. The range is held: writes to it wait for two reads and perhaps a
 //! write.
 
-use block::{BlockError, Data};
+use block::{BlockError, Buf, Data};
 use futures::future::join_all;
 use smallvec::SmallVec;
 use world::DriveError;
 
 use super::Sets;
+use crate::contents::{Contents, is_zero};
 use crate::inner::Inner;
 use crate::upkeep::{STEP_LEN, Scrubbed};
 
 impl Inner {
-    /// Fills `from..from + len` of the drive at `position` from a mirror. What no mirror can read is lost.
+    /// Fills the drive at `position` from `from` on: from a mirror, or with zeros where it is known that they are there. What no mirror can
+    /// read is lost. Returns how much.
     pub(crate) async fn sets_rebuild_step(
         &self,
         sets: &Sets,
         position: usize,
         from: u64,
-        len: u64,
-    ) -> Result<(), BlockError> {
+    ) -> Result<u64, BlockError> {
+        let drive = self.members[position].rebuilding();
+        let (len, all_zeros) = self.plan_step(drive.as_ref(), from, |len| sets.around(from, len));
         let _held = self.writes.alone(sets.around(from, len)).await;
-        let pieces = (from..from + len).step_by(STEP_LEN as usize);
-        let copies = pieces.map(|at| self.copy(sets, position, at, STEP_LEN.min(from + len - at)));
+        let known = |at, len| self.contents_of(sets.around(at, len)) == Contents::Zeros;
+        if all_zeros && known(from, len) {
+            self.fill_zeros(position, from, len).await?;
+            self.rebuilt_up_to(position, from + len);
+            return Ok(len);
+        }
+        // Somebody may have begun to write to what was known a moment ago: no more than an ordinary step.
+        let len = len.min(self.rebuild_step());
+        let pieces =
+            (from..from + len).step_by(STEP_LEN as usize).map(|at| (at, STEP_LEN.min(from + len - at)));
+        let copies = pieces.map(async |(at, n)| match known(at, n) {
+            true => self.fill_zeros(position, at, n).await,
+            false => self.copy(sets, position, at, n).await,
+        });
         join_all(copies).await.into_iter().collect::<Result<(), _>>()?;
         self.rebuilt_up_to(position, from + len);
-        Ok(())
+        Ok(len)
+    }
+
+    /// Zeros on the drive that is being filled.
+    pub(crate) async fn fill_zeros(&self, position: usize, from: u64, len: u64) -> Result<(), BlockError> {
+        let Some(drive) = self.members[position].rebuilding() else { return Ok(()) };
+        match drive.zero(self.data_offset + from, len).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.drop_member(position, &error).await,
+        }
     }
 
     async fn copy(&self, sets: &Sets, position: usize, from: u64, len: u64) -> Result<(), BlockError> {
@@ -36,6 +60,9 @@ impl Inner {
 
     async fn fill(&self, position: usize, from: u64, data: Data) -> Result<(), BlockError> {
         let Some(drive) = self.members[position].rebuilding() else { return Ok(()) };
+        if drive.info().cheap_zero && is_zero(&data) {
+            return self.fill_zeros(position, from, data.len() as u64).await;
+        }
         match drive.write(self.data_offset + from, data).await {
             Ok(()) => Ok(()),
             Err(error) => self.drop_member(position, &error).await,
@@ -135,7 +162,8 @@ impl Inner {
         Ok(())
     }
 
-    /// A block that is not the same on all mirrors, or not readable: what most hold is right, of equal parties the first.
+    /// A block that is not the same on all mirrors, or not readable: what most hold is right. Where no side has most, nobody knows, and
+    /// nothing is written.
     async fn repair_block(
         &self,
         sets: &Sets,
@@ -150,15 +178,22 @@ impl Inner {
         }
         let readable = || copies.iter().filter_map(|(_, data)| data.as_ref());
         let votes = |data: &Data| readable().filter(|d| d[..] == data[..]).count();
-        // The last of equal maxima counts for max_by_key: from behind, so that it is the first drive.
-        let right = copies.iter().rev().filter_map(|(_, d)| d.as_ref()).max_by_key(|d| votes(d)).cloned();
-        let Some(right) = right else {
+        let Some(right) = readable().max_by_key(|d| votes(d)).cloned() else {
             scrubbed.unrepaired += 1;
             return Ok(());
         };
-        if readable().any(|d| d[..] != right[..]) {
-            scrubbed.mismatches += 1;
-        }
+        let agree = votes(&right) == readable().count();
+        let at = sets.address(set, from);
+        let right = match self.contents_of(at..at + len as u64) {
+            // Nobody's data differ: what is free, or must be zeros, becomes zeros.
+            Contents::Free | Contents::Zeros => Buf::zeroed(len).freeze(),
+            Contents::Kept if agree || votes(&right) * 2 > readable().count() => right,
+            Contents::Kept => {
+                scrubbed.differs(at);
+                return Ok(());
+            }
+        };
+        scrubbed.mismatches += u64::from(!agree);
         for (m, _) in copies.iter().filter(|(_, d)| d.as_ref().is_none_or(|d| d[..] != right[..])) {
             let Some(drive) = self.members[*m].active() else { continue };
             scrubbed.repaired += 1;

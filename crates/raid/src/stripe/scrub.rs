@@ -9,33 +9,56 @@ use world::DriveError;
 use super::Rows;
 use super::write::parities_of;
 use crate::BLOCK_LEN;
+use crate::contents::{Contents, is_zero};
 use crate::inner::Inner;
 use crate::upkeep::Scrubbed;
 
 impl Inner {
-    /// Fills `from..from + len` (whole units) of the drive at `position` from the others, and moves the mark behind it.
+    /// Fills the drive at `position` from `from` on, in whole units: from the others, or with zeros where it is known that they are there;
+    /// then moves the mark behind it. Returns how much.
     pub(crate) async fn rows_rebuild_step(
         &self,
         rows: &Rows,
         position: usize,
         from: u64,
-        len: u64,
-    ) -> Result<(), BlockError> {
-        let (first, end) = (from / rows.unit(), (from + len) / rows.unit());
-        let _held = self.writes.alone(rows.range(first, end)).await;
-        let fills = (first..end).map(|row| self.rebuild_row(rows, row, position as u32));
+    ) -> Result<u64, BlockError> {
+        let row = |at: u64| at / rows.unit();
+        let drive = self.members[position].rebuilding();
+        let range = |len| rows.range(row(from), row(from + len));
+        let (len, all_zeros) = self.plan_step(drive.as_ref(), from, range);
+        let _held = self.writes.alone(range(len)).await;
+        if all_zeros && self.contents_of(range(len)) == Contents::Zeros {
+            self.fill_zeros(position, from, len).await?;
+            self.rebuilt_up_to(position, from + len);
+            return Ok(len);
+        }
+        // Somebody may have begun to write to what was known a moment ago: no more than an ordinary step.
+        let len = len.min(self.rebuild_step());
+        let fills =
+            (row(from)..row(from + len)).map(async |r| match self.contents_of(rows.range(r, r + 1)) {
+                Contents::Zeros => self.fill_zeros(position, r * rows.unit(), rows.unit()).await,
+                Contents::Kept | Contents::Free => self.rebuild_row(rows, r, position as u32).await,
+            });
         join_all(fills).await.into_iter().collect::<Result<(), _>>()?;
         self.rebuilt_up_to(position, from + len);
-        Ok(())
+        Ok(len)
     }
 
     async fn rebuild_row(&self, rows: &Rows, row: u64, position: u32) -> Result<(), BlockError> {
         let whole = Span::new(0, rows.geometry.unit_bytes());
         match self.recover_span(rows, row, position, whole).await {
+            Ok(buf) if self.is_cheaply_zero(position, &buf) => {
+                self.fill_zeros(position as usize, row * rows.unit(), rows.unit()).await
+            }
             Ok(buf) => self.fill_span(rows, row, position, whole.from, buf.freeze()).await,
             Err(BlockError::Unreadable { .. }) => self.rebuild_blocks(rows, row, position).await,
             Err(error) => Err(error),
         }
+    }
+
+    fn is_cheaply_zero(&self, position: u32, bytes: &[u8]) -> bool {
+        let drive = self.members[position as usize].rebuilding();
+        drive.is_some_and(|d| d.info().cheap_zero) && is_zero(bytes)
     }
 
     /// A row with a place that cannot be read on another drive: block by block, so that no more is lost than must be.
@@ -129,7 +152,7 @@ impl Inner {
         }
     }
 
-    /// Compares data and parity of the rows in `from..from + len` (whole units) of the drives' data, and repairs.
+    /// Compares data and parity of the rows in `from..from + len` (whole units) of the drives' data, and repairs what is known to be wrong.
     pub(crate) async fn rows_scrub_step(
         &self,
         rows: &Rows,
@@ -230,7 +253,19 @@ impl Inner {
                 let buf = self.recover_span(rows, row, position, span).await?;
                 self.fill_span(rows, row, position, span.from, buf.freeze()).await?;
             }
-            Fit::Wrong(Role::P | Role::Q) | Fit::Several => {
+            // Nobody's data differ: what is free, or must be zeros, becomes zeros, and so does its parity.
+            Fit::Several if self.contents_of(rows.range(row, row + 1)) != Contents::Kept => {
+                for position in 0..self.members.len() as u32 {
+                    let zeros = Buf::zeroed(span.len() as usize).freeze();
+                    self.fill_span(rows, row, position, span.from, zeros).await?;
+                }
+            }
+            // Of level 5, or of two drives: a unit is wrong, and nobody knows which.
+            Fit::Several => {
+                scrubbed.differs(geometry.address(Place { row, data: 0, within: span.from }));
+                return Ok(());
+            }
+            Fit::Wrong(Role::P | Role::Q) => {
                 for (position, buf) in parities_of(&data, (Some(p_drive), geometry.q_drive(row))) {
                     self.fill_span(rows, row, position, span.from, buf.freeze()).await?;
                 }

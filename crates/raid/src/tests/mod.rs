@@ -2,7 +2,9 @@
 
 mod cuts;
 mod examine;
+mod formats;
 mod levels;
+mod mapped;
 mod membership;
 mod mutation;
 mod upkeep;
@@ -13,7 +15,8 @@ use world::{Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model, Outcome};
 
 use crate::{
-    ArrayId, Group, GroupError, GroupSpec, Level, MemberState, Throttle, inspect, stripe_unit_bytes_default,
+    ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, Throttle, inspect,
+    stripe_unit_bytes_default,
 };
 
 const DISK_LEN: u64 = 9 << 20;

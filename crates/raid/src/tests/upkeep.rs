@@ -212,38 +212,61 @@ async fn data_offset(world: &World) -> u64 {
     label.expect("labelled").data_offset
 }
 
+/// One flipped block and one that cannot be read, on one drive after the other.
 #[test]
-fn a_scrub_finds_what_does_not_agree_and_repairs_what_redundancy_can_tell() {
-    for (level, width) in REDUNDANT {
-        let rack = rack_of(15, width, DISK_LEN);
-        let data = pattern(4 << 20, 7);
-        rack.model.run(async |world| {
-            let all = drives(&world, 0..width);
-            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
-            group.write(0, &data).await.expect("write");
-            let none = Throttle::none(world.clone());
-            let clean = group.scrub(&none).await.expect("scrub");
-            assert_eq!((clean.mismatches, clean.repaired, clean.unrepaired), (0, 0, 0), "{level} of {width}");
-            assert!(clean.compared_bytes > 4 << 20);
-            let from = data_offset(&world).await;
-            // One flipped block, and one that cannot be read, on the last drive.
-            rack.disks[width - 1].poke(from + 20_480, &[0x5a; 100]);
-            rack.disks[width - 1].add_latent_errors(from + 300_000..from + 300_001);
-            let found = group.scrub(&none).await.expect("scrub");
-            assert_eq!((found.mismatches, found.unrepaired), (1, 0), "{level} of {width}: {found:?}");
-            assert!(found.repaired >= 2, "{level} of {width}: {found:?}");
-            assert_eq!(rack.disks[width - 1].latent_errors(), 0);
-            let again = group.scrub(&none).await.expect("scrub");
-            assert_eq!((again.mismatches, again.repaired), (0, 0), "{level} of {width}");
-            // What can tell which one is wrong has the data back, whichever drives serve. (Level 5 takes data as true, two
-            // mirrors the first one.)
-            if level != Level::Raid5 {
-                assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{level} of {width}");
-                group.fail(0, "pulled").await.expect("fail");
-                assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{level} of {width}");
-            }
-            assert_eq!(group.status().scrub, None);
-        });
+fn a_scrub_repairs_only_what_redundancy_can_tell_and_never_copies_one_side_over_the_other() {
+    let widths = REDUNDANT.into_iter().chain([(Level::Raid1, 3)]).collect::<std::collections::BTreeSet<_>>();
+    for (level, width) in widths {
+        for d in [0, width - 1] {
+            let rack = rack_of(15, width, DISK_LEN);
+            let data = pattern(4 << 20, 7);
+            let case = format!("{level} of {width}, drive {d}");
+            let located = level == Level::Raid6 || (level == Level::Raid1 && width > 2);
+            let open = async |world: &World| {
+                Group::open(world.clone(), spec_of(level, width), drives(world, 0..width)).await
+            };
+            rack.model.run(async |world| {
+                let all = drives(&world, 0..width);
+                let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
+                group.write(0, &data).await.expect("write");
+                let none = Throttle::none(world.clone());
+                let clean = group.scrub(&none).await.expect("scrub");
+                assert_eq!((clean.mismatches, clean.repaired, clean.unrepaired), (0, 0, 0), "{case}");
+                assert!(clean.compared_bytes > 4 << 20);
+                let from = data_offset(&world).await;
+                let flipped = rack.disks[d].peek(from + 20_480, 1)[0] ^ 1;
+                rack.disks[d].poke(from + 20_480, &[flipped]);
+                rack.disks[d].add_latent_errors(from + 300_000..from + 300_001);
+                let before: Vec<_> = rack.disks.iter().map(|d| d.peek(from + 20_480, 4096)).collect();
+                let found = group.scrub(&none).await.expect("scrub");
+                let differing = u64::from(!located);
+                assert_eq!((found.mismatches, found.differing), (1, differing), "{case}: {found:?}");
+                assert_eq!(found.unrepaired, 0, "{case}: {found:?}");
+                assert!(found.repaired > u64::from(located), "{case}: {found:?}");
+                assert_eq!(found.first_differing().count() as u64, differing, "{case}: {found:?}");
+                assert!(found.first_differing().all(|at| at <= 4 << 20), "{case}: {found:?}");
+                assert_eq!(rack.disks[d].latent_errors(), 0);
+                assert_eq!(group.status().differing_blocks, differing, "{case}");
+                if !located {
+                    let after: Vec<_> = rack.disks.iter().map(|d| d.peek(from + 20_480, 4096)).collect();
+                    assert!(after == before, "{case}: one side was copied over the other");
+                    group.close().await.expect("close");
+                    let group = open(&world).await.expect("open");
+                    assert_eq!(group.status().differing_blocks, 1, "{case}: the labels keep it");
+                    // It is put right by who knows what is right.
+                    rack.disks[d].poke(from + 20_480, &[flipped ^ 1]);
+                    let again = group.scrub(&none).await.expect("scrub");
+                    assert_eq!((again.mismatches, group.status().differing_blocks), (0, 0), "{case}");
+                    return;
+                }
+                let again = group.scrub(&none).await.expect("scrub");
+                assert_eq!((again.mismatches, again.repaired), (0, 0), "{case}");
+                assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{case}");
+                group.fail(1, "pulled").await.expect("fail");
+                assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{case}");
+                assert_eq!(group.status().scrub, None);
+            });
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod throttle;
 
 pub use scrub::Scrubbed;
 pub(crate) use throttle::Steps;
-pub use throttle::{Throttle, Turns};
+pub use throttle::{Go, Throttle, Turns};
 
 /// What is read or written of a drive at once: small enough that it is done in some milliseconds, large enough that drives do it at their full speed.
 /// A step has one such piece of each drive, or several where a mirror is copied; writers to its range wait for it.

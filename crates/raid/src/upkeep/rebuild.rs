@@ -3,9 +3,13 @@
 //! What lies below the mark on the labels is durable on the drive, so that a rebuild goes on from there after a restart. Writes of
 //! users go to the drive, too, below the mark (levels 5, 6) or everywhere (mirrors).
 
+use std::ops::{ControlFlow, Range};
+
 use block::BlockError;
+use world::Drive;
 
 use super::{STEP_LEN, Steps, Throttle};
+use crate::contents::Contents;
 use crate::events::GroupEvent;
 use crate::group::Group;
 use crate::inner::{Inner, Layout};
@@ -14,13 +18,16 @@ use crate::member::MemberState;
 /// The mark on the labels moves after so many bytes: a restart repeats no more, and labels are written rarely.
 const MARK_STEP: u64 = 64 << 20;
 
+/// So much that is known to hold zeros is zeroed at once, where that is cheap.
+const SKIP_LEN: u64 = 1 << 30;
+
 /// A mirror is copied in so many pieces at once: one alone waits behind what its two drives do for others, however much it is promised. Ten drives
 /// under random writes of 512 KiB, in the model: one piece 12 MB/s, four 31, eight 43. A row has as many pieces as drives.
 const COPIES: u64 = 8;
 
 impl Group {
     /// Fills the drives that took a place ([`Group::replace`]), one after the other, until none is left. I/O goes on meanwhile.
-    /// Whether there was something to do. May be dropped between its steps, and called again, also after a restart.
+    /// Whether there was something to do. What is known to hold zeros ([`Group::know_contents`]) is zeroed and not copied. May be dropped between its steps, and called again, also after a restart.
     pub async fn rebuild(&self, throttle: &Throttle) -> Result<bool, BlockError> {
         let inner = &self.0;
         if inner.rebuild_runs.replace(true) {
@@ -30,7 +37,9 @@ impl Group {
         let mut any = false;
         while let Some((position, from)) = inner.rebuilding.get() {
             any = true;
-            inner.rebuild_member(position, from, throttle).await?;
+            if inner.rebuild_member(position, from, throttle).await?.is_break() {
+                break;
+            }
         }
         drop(running);
         Ok(any)
@@ -47,36 +56,70 @@ impl Drop for Running<'_> {
 }
 
 impl Inner {
-    async fn rebuild_member(&self, position: u32, from: u64, throttle: &Throttle) -> Result<(), BlockError> {
+    async fn rebuild_member(
+        &self,
+        position: u32,
+        from: u64,
+        throttle: &Throttle,
+    ) -> Result<ControlFlow<()>, BlockError> {
         // A drive that is filled becomes one of the mirrors: they must be equal before.
         self.resync(throttle).await?;
         let mut steps = Steps::begin(self, throttle);
+        if !steps.may_go_on().await {
+            return Ok(ControlFlow::Break(()));
+        }
         let mut at = from;
-        let step = match self.layout {
-            Layout::Sets(_) => COPIES * STEP_LEN,
-            // Whole units, so that the mark never cuts a row.
-            Layout::Rows(_) => STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into()),
-        };
         while at < self.data_len {
-            let len = step.min(self.data_len - at);
-            match &self.layout {
-                Layout::Sets(sets) => self.sets_rebuild_step(sets, position as usize, at, len).await?,
-                Layout::Rows(rows) => self.rows_rebuild_step(rows, position as usize, at, len).await?,
-            }
+            let len = match &self.layout {
+                Layout::Sets(sets) => self.sets_rebuild_step(sets, position as usize, at).await?,
+                Layout::Rows(rows) => self.rows_rebuild_step(rows, position as usize, at).await?,
+            };
             at += len;
             // Dropped meanwhile: another one is being rebuilt, or nobody.
             if self.rebuilding.get() != Some((position, at)) {
-                return Ok(());
+                return Ok(ControlFlow::Continue(()));
             }
             if at - self.rebuilt_durably.get() >= MARK_STEP && at < self.data_len {
                 self.move_mark(position, at).await?;
             }
             // A mirror is read and one is written; of a row all members are read or written.
             let involved = if let Layout::Sets(_) = &self.layout { 2 } else { self.members.len() as u64 };
-            steps.step_done(len * involved).await;
+            if !steps.step_done(len.min(self.rebuild_step()) * involved).await && at < self.data_len {
+                self.move_mark(position, at).await?;
+                return Ok(ControlFlow::Break(()));
+            }
         }
         self.resync(throttle).await?;
-        self.finish_rebuild(position).await
+        self.finish_rebuild(position).await?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Bytes of a drive that are filled at once.
+    pub(crate) fn rebuild_step(&self) -> u64 {
+        match self.layout {
+            Layout::Sets(_) => COPIES * STEP_LEN,
+            // Whole units, so that the mark never cuts a row.
+            Layout::Rows(_) => STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into()),
+        }
+    }
+
+    /// How much of a drive the step from `at` on fills, when `range` tells the addresses of the group that a part of it has: whether all
+    /// of it is known to hold zeros comes with it. To be asked again when the range is held.
+    pub(crate) fn plan_step(
+        &self,
+        drive: Option<&Drive>,
+        at: u64,
+        range: impl Fn(u64) -> Range<u64>,
+    ) -> (u64, bool) {
+        let left = self.data_len - at;
+        let cheap = drive.is_some_and(|d| d.info().cheap_zero);
+        let skip = SKIP_LEN.next_multiple_of(self.stripe_unit_bytes.into()).min(left);
+        let step = self.rebuild_step().min(left);
+        let zeros = |len: u64| self.contents_of(range(len)) == Contents::Zeros;
+        match cheap && zeros(skip) {
+            true => (skip, true),
+            false => (step, zeros(step)),
+        }
     }
 
     /// Says that the drive is filled up to `to`, which must be the end of a step; still under the step's hold.

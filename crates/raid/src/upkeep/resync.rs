@@ -8,7 +8,7 @@ use crate::inner::{Inner, Layout};
 
 impl Group {
     /// Compares all mirrors with the one that reads are kept to, and writes what differs; then reads go to all of them again.
-    /// I/O goes on meanwhile. Nothing happens when the mirrors are known to be equal. Returns how many bytes were written.
+    /// I/O goes on meanwhile. Work that is told to end leaves it at that: a later call begins anew. Nothing happens when the mirrors are known to be equal. Returns how many bytes were written.
     pub async fn resync(&self, throttle: &Throttle) -> Result<u64, BlockError> {
         self.0.resync(throttle).await
     }
@@ -27,7 +27,10 @@ impl Inner {
             let len = STEP_LEN.min(self.data_len - at);
             written += self.sets_resync_step(sets, at, len).await?;
             at += len;
-            steps.step_done(len * self.members.len() as u64).await;
+            if !steps.step_done(len * self.members.len() as u64).await && at < self.data_len {
+                // Reads stay with one mirror.
+                return Ok(written);
+            }
         }
         self.sets_flush().await?;
         self.pinned.set(false);

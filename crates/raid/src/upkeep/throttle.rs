@@ -11,12 +11,27 @@ use crate::inner::Inner;
 /// Waits for the turn of a step of so many bytes of drive I/O; `None` while nobody gives turns.
 pub type Turns = Rc<dyn Fn(u64) -> Option<Pin<Box<dyn Future<Output = ()>>>>>;
 
+/// Whether long work goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    /// It does.
+    On,
+    /// It waits until it is told otherwise.
+    Wait,
+    /// It ends at its next step; what it has done stays done.
+    End,
+}
+
+/// Paused work asks so often whether it may go on.
+const WAIT_INTERVAL: Duration = Duration::from_millis(200);
+
 /// Paces the steps of long work.
 #[derive(Clone)]
 pub struct Throttle {
     world: World,
     foreground_share_percent: u8,
     turns: Option<Turns>,
+    control: Option<Rc<dyn Fn() -> Go>>,
 }
 
 /// The most that the foreground can be promised: the work must come to an end.
@@ -35,12 +50,21 @@ fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8
 impl Throttle {
     /// The foreground keeps `foreground_share_percent` of the time, while there is one.
     pub fn new(world: World, foreground_share_percent: u8) -> Throttle {
-        Throttle { world, foreground_share_percent, turns: None }
+        Throttle { world, foreground_share_percent, turns: None, control: None }
     }
 
     /// While somebody gives turns, each step waits for its own, and the share of the time does not count.
     pub fn with_turns(self, turns: Turns) -> Throttle {
         Throttle { turns: Some(turns), ..self }
+    }
+
+    /// Asked after each step whether the work goes on.
+    pub fn with_control(self, control: Rc<dyn Fn() -> Go>) -> Throttle {
+        Throttle { control: Some(control), ..self }
+    }
+
+    fn go(&self) -> Go {
+        self.control.as_ref().map_or(Go::On, |control| control())
     }
 
     /// No pauses.
@@ -73,8 +97,16 @@ impl<'a> Steps<'a> {
         Steps { inner, throttle, seen: inner.foreground.get(), began: throttle.world.now() }
     }
 
-    /// A step of so many bytes of drive I/O ended: pauses as the throttle says; then the next one begins.
-    pub(crate) async fn step_done(&mut self, drive_bytes: u64) {
+    /// Waits while the work is paused; whether it goes on then.
+    pub(crate) async fn may_go_on(&self) -> bool {
+        while self.throttle.go() == Go::Wait {
+            self.throttle.world.sleep(WAIT_INTERVAL).await;
+        }
+        self.throttle.go() == Go::On
+    }
+
+    /// A step of so many bytes of drive I/O ended: pauses as the throttle says; then the next one begins, if the work goes on.
+    pub(crate) async fn step_done(&mut self, drive_bytes: u64) -> bool {
         let foreground = self.inner.foreground.get();
         let busy = foreground != self.seen;
         self.seen = foreground;
@@ -82,7 +114,9 @@ impl<'a> Steps<'a> {
             Some(turn) => turn.await,
             None => self.throttle.step_done(self.began, busy).await,
         }
+        let goes_on = self.may_go_on().await;
         self.began = self.throttle.world.now();
+        goes_on
     }
 }
 

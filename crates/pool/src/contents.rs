@@ -1,0 +1,70 @@
+//! What a pool tells its groups of their content, so that a rebuild copies what is in use: pages that were zeroed and not taken since
+//! hold zeros; what lies in other free pages nobody will read.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use raid::{Contents, GroupId};
+
+use crate::area::Area;
+use crate::inner::Inner;
+use crate::{Pool, PoolError};
+
+/// So many pages are zeroed at once. They cannot be handed out meanwhile.
+const RUN_PAGES_MAX: u32 = 256;
+
+impl Inner {
+    /// From here on the groups of the pool ask it.
+    pub(crate) fn tell_contents(self: &Rc<Self>) {
+        for area in self.areas().iter() {
+            let (pool, id) = (Rc::downgrade(self), area.group.id());
+            let known =
+                move |range| pool.upgrade().map_or(Contents::Kept, |pool| pool.contents_of(id, range));
+            area.group.know_contents(Rc::new(known));
+        }
+    }
+
+    /// Metadata are kept, and whatever lies behind the last page.
+    fn contents_of(&self, group: GroupId, range: Range<u64>) -> Contents {
+        let areas = self.areas();
+        let area = areas.iter().find(|a| a.group.id() == group && self.alive().is_ok());
+        let pages = area.and_then(|area| area.pages_in(range));
+        pages.map_or(Contents::Kept, |pages| self.space.borrow().contents(pages))
+    }
+}
+
+impl Area {
+    /// The pages that a range touches; none when it goes beyond them.
+    fn pages_in(&self, range: Range<u64>) -> Option<Range<u32>> {
+        let stride = self.at(self.first_page() + 1) - self.at(self.first_page());
+        let from = range.start.checked_sub(self.at(self.first_page()))? / stride;
+        let end = (range.end - self.at(self.first_page())).div_ceil(stride);
+        let (from, end) = (u64::from(self.first_page()) + from, u64::from(self.first_page()) + end);
+        (end <= u64::from(self.end_page())).then_some(from as u32..end as u32)
+    }
+}
+
+impl Pool {
+    /// Zeroes the free pages of a group that are not known to hold zeros, where that is cheap on all its drives; returns the bytes.
+    /// Before a drive is filled: what holds zeros is not copied. Nothing happens while pages of the pool are moved.
+    pub async fn clean_free_pages(&self, group: GroupId) -> Result<u64, PoolError> {
+        let inner = &self.0;
+        let areas = inner.areas();
+        let Some(area) = areas.iter().find(|a| a.group.id() == group && a.group.cheap_zero()) else {
+            return Ok(0);
+        };
+        let Ok(_moving) = inner.begin_moving("the zeroing of free pages") else { return Ok(0) };
+        let (mut from, mut bytes) = (area.first_page(), 0);
+        loop {
+            let run = inner.space.borrow_mut().take_unclean(from..area.end_page(), RUN_PAGES_MAX);
+            let Some(run) = run else { return Ok(bytes) };
+            let (at, end) = (area.at(run.start), area.at(run.end));
+            let zeroed = area.zero(at, end - at).await;
+            inner.space.borrow_mut().give_back(run.clone(), zeroed.is_ok());
+            inner.freed.wake_all();
+            zeroed?;
+            bytes += end - at;
+            from = run.end;
+        }
+    }
+}
