@@ -95,7 +95,7 @@ fn a_rebuild_copies_what_is_in_use_and_waits_while_it_is_paused() {
         let again = array.steer_work("g", Steer::Pause).await.expect("again");
         assert!(again[0].contains("nothing to do"), "{again:?}");
         assert!(array.steer_work("none", Steer::Pause).await.is_err());
-        array.replace_drive("g", "d2", "d4").await.expect("replace");
+        array.replace_drive("g", "d2", "d4", false).await.expect("replace");
         world.sleep(std::time::Duration::from_secs(60)).await;
         let status = array.status().await.expect("status");
         let progress = status[0].groups[0].raid.rebuild.expect("it waits");
