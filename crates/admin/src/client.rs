@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::api::Status;
-use crate::request::{Change, Done, Refused};
+use crate::request::{Change, Declared, Done, Refused};
 
 /// Where an array's API is.
 #[derive(Clone, Debug)]
@@ -64,6 +64,14 @@ impl Client {
     /// How the array stands.
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.request::<(), Status>(Method::GET, "/v1/status", None).await
+    }
+
+    /// What is declared, and in what the array differs from its file.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub async fn config(&self) -> Result<Declared, ClientError> {
+        self.request::<(), Declared>(Method::GET, "/v1/config", None).await
     }
 
     /// Makes a change.

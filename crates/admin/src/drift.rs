@@ -93,59 +93,85 @@ fn merge_objects(base: &[Value], kept: &[Value], declared: &[Value]) -> Vec<Valu
     merged.chain(new.cloned()).collect()
 }
 
+/// How two declarations are told apart in words.
+struct Words {
+    /// Of a value: where it is as in the first.
+    first: &'static str,
+    second: &'static str,
+    only_first: &'static str,
+    only_second: &'static str,
+}
+
 /// In what the array differs from a declaration, a line each; secrets are not shown.
 pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
+    compare(
+        declared,
+        now,
+        &Words {
+            first: "in the declaration",
+            second: "now",
+            only_first: "in the declaration, and not in the array",
+            only_second: "not in the declaration, made by command",
+        },
+    )
+}
+
+/// What becomes of the array when another declaration is put in force, a line each.
+pub(crate) fn changes(now: &Config, next: &Config) -> Vec<String> {
+    let words = Words { first: "now", second: "then", only_first: "is removed", only_second: "is made" };
+    compare(now, next, &words)
+}
+
+fn compare(first: &Config, second: &Config, words: &Words) -> Vec<String> {
     let mut lines = Vec::new();
-    let (mut declared, mut now) = (table_of(declared), table_of(now));
-    for table in [&mut declared, &mut now] {
+    let (mut first, mut second) = (table_of(first), table_of(second));
+    for table in [&mut first, &mut second] {
         table.remove("id");
     }
-    differ("", &Value::Table(declared), &Value::Table(now), &mut lines);
+    differ("", (&Value::Table(first), &Value::Table(second)), words, &mut lines);
     lines
 }
 
-fn differ(place: &str, declared: &Value, now: &Value, lines: &mut Vec<String>) {
-    match (declared, now) {
-        (Value::Table(declared), Value::Table(now)) => {
-            for key in now.keys().chain(declared.keys().filter(|key| !now.contains_key(*key))) {
-                let place = if place.is_empty() { key.clone() } else { format!("{place}: {key}") };
-                let absent = Value::Array(Vec::new());
-                let (declared, now) = (declared.get(key), now.get(key));
-                if [declared, now].into_iter().flatten().any(is_objects) {
-                    differ_objects(key, declared.unwrap_or(&absent), now.unwrap_or(&absent), lines);
-                } else {
-                    match (declared, now) {
-                        (Some(declared), Some(now)) => differ(&place, declared, now, lines),
-                        (declared, now) => lines.push(line(&place, declared, now)),
-                    }
-                }
+fn differ(place: &str, values: (&Value, &Value), words: &Words, lines: &mut Vec<String>) {
+    let (Value::Table(first), Value::Table(second)) = values else {
+        if values.0 != values.1 {
+            lines.push(line(place, Some(values.0), Some(values.1), words));
+        }
+        return;
+    };
+    let absent = Value::Array(Vec::new());
+    for key in second.keys().chain(first.keys().filter(|key| !second.contains_key(*key))) {
+        let place = if place.is_empty() { key.clone() } else { format!("{place}: {key}") };
+        match (first.get(key), second.get(key)) {
+            (a, b) if [a, b].into_iter().flatten().any(is_objects) => {
+                differ_objects(key, (a.unwrap_or(&absent), b.unwrap_or(&absent)), words, lines);
             }
+            (Some(a), Some(b)) => differ(&place, (a, b), words, lines),
+            (a, b) => lines.push(line(&place, a, b, words)),
         }
-        (declared, now) if declared != now => lines.push(line(place, Some(declared), Some(now))),
-        _ => {}
     }
 }
 
-fn differ_objects(kind: &str, declared: &Value, now: &Value, lines: &mut Vec<String>) {
+fn differ_objects(kind: &str, lists: (&Value, &Value), words: &Words, lines: &mut Vec<String>) {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let (declared, now) = (list(declared), list(now));
+    let (first, second) = (list(lists.0), list(lists.1));
     let name = |object: &Value| format!("{kind} {:?}", key_of(object).unwrap_or_default());
-    for object in &now {
-        match declared.iter().find(|other| key_of(other) == key_of(object)) {
-            Some(before) => differ(&name(object), before, object, lines),
-            None => lines.push(format!("{}: not in the declaration, made by command", name(object))),
+    for object in &second {
+        match first.iter().find(|other| key_of(other) == key_of(object)) {
+            Some(before) => differ(&name(object), (before, object), words, lines),
+            None => lines.push(format!("{}: {}", name(object), words.only_second)),
         }
     }
-    let gone = declared.iter().filter(|object| now.iter().all(|other| key_of(other) != key_of(object)));
-    lines.extend(gone.map(|object| format!("{}: in the declaration, and not in the array", name(object))));
+    let gone = first.iter().filter(|object| second.iter().all(|other| key_of(other) != key_of(object)));
+    lines.extend(gone.map(|object| format!("{}: {}", name(object), words.only_first)));
 }
 
-fn line(place: &str, declared: Option<&Value>, now: Option<&Value>) -> String {
+fn line(place: &str, first: Option<&Value>, second: Option<&Value>, words: &Words) -> String {
     if place.ends_with("chap") || place.ends_with("secret") {
         return format!("{place}: differs (not shown)");
     }
     let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-    format!("{place}: {} in the declaration, {} now", shown(declared), shown(now))
+    format!("{place}: {} {}, {} {}", shown(first), words.first, shown(second), words.second)
 }
 
 #[cfg(test)]

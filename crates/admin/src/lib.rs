@@ -27,7 +27,7 @@ pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
 pub use declaration::{CacheName, ClassName, Declaration, DeclarationError};
 pub use drift::{differences, merged};
-pub use request::{Change, Done, Refused, Terms, Work};
+pub use request::{Change, Declared, Done, Refused, Terms, Work};
 pub use server::{ArrayOwner, Bound, Server, ServerError, ServerOptions, bind};
 pub use size::{format_bytes, parse_bytes};
 pub use store::{Kept, Store, StoreError};

@@ -7,6 +7,9 @@ use array::{Array, DriveSpec, Steer};
 
 use crate::change;
 use crate::request::{Change, Work};
+use crate::declaration::Declaration;
+use crate::drift::{changes, merged};
+use crate::request::Change;
 use crate::takeover;
 
 /// Makes a change; gives a line for each thing that was done, or one line that says why nothing was.
@@ -26,6 +29,7 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
                 drives.iter().map(|path| change::drive_spec(path, None, dir)).collect();
             array.import_pool(drives, *force).await
         }
+        Change::ConfigImport { text, plan } => return import(array, text, *plan, dir).await,
         Change::DriveReplace { .. } => return replace(array, change, dir).await,
         declared => {
             if let Some(line) = change::hosts::mapped_already(array.config(), declared) {
@@ -51,6 +55,17 @@ fn steer_of(work: Work) -> Steer {
         Work::Resume => Steer::Resume,
         Work::StopScrub => Steer::StopScrub,
     }
+/// Puts a declaration in force; or says in what the array would differ from what it is now.
+async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result<Vec<String>, String> {
+    let declared = Declaration::parse(text, "the declaration", dir).map_err(|e| e.to_string())?;
+    // What the array is now is the base: whatever the declaration says otherwise counts.
+    let now = array.config().clone();
+    let next = merged(&now, &now, &declared, dir).map_err(|e| e.to_string())?;
+    if plan {
+        return Ok(changes(&now, &next));
+    }
+    takeover::refuse_used(&takeover::new_drives(array, &next)).await?;
+    array.apply(next).await.map_err(|e| e.to_string())
 }
 
 async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {

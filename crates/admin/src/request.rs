@@ -4,10 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::declaration::{CacheName, ClassName};
 
+/// What is declared: the answer to `GET /v1/config`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Declared {
+    /// The declaration of the array as it is now, as TOML; secrets are in it.
+    pub text: String,
+    /// In what the array differs from the declaration that was applied last, a line each; none when it was started without one.
+    pub drift: Option<Vec<String>>,
+}
+
 /// One change of the array: `POST /v1/change`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
+    /// A declaration is put in force: what it names becomes as it says, what it does not name stays.
+    ConfigImport {
+        /// The TOML text.
+        text: String,
+        /// Only say what would change.
+        plan: bool,
+    },
     /// A new pool over existing drives' groups.
     PoolCreate {
         /// Its name.

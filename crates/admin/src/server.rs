@@ -17,9 +17,11 @@ use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::api::Status;
+use crate::declaration::Declaration;
+use crate::drift::differences;
 use crate::membership;
 use crate::perform::perform;
-use crate::request::{Change, Done, Refused};
+use crate::request::{Change, Declared, Done, Refused};
 use crate::store::Store;
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
@@ -115,6 +117,7 @@ impl Bound {
         let routes = Router::new()
             .route("/v1/status", get(status))
             .route("/v1/change", post(apply))
+            .route("/v1/config", get(config))
             .route("/metrics", get(metrics))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .with_state(served.clone());
@@ -254,6 +257,17 @@ async fn status(State(served): State<Arc<Served>>) -> Response {
     match current(&served).await {
         Ok(status) => Json(status).into_response(),
         Err(response) => response,
+    }
+}
+
+async fn config(State(served): State<Arc<Served>>) -> Response {
+    let now = served.array.lock().await.config().clone();
+    match served.store.declared() {
+        Ok(declared) => {
+            let drift = declared.map(|declared| differences(&declared, &now));
+            Json(Declared { text: Declaration::of(&now).to_text(), drift }).into_response()
+        }
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Administration of a running array: every command is a request to its API.
 
 mod cache;
+mod config;
 mod confirm;
 mod follow;
 mod group;
@@ -49,6 +50,14 @@ pub(crate) enum Output {
 pub(crate) enum Manage {
     /// How the array stands: trouble first, then work, capacity, drives, ports, sessions, events
     Status {
+        #[command(flatten)]
+        at: Where,
+    },
+    /// The declaration: how the array differs from it, export, import
+    #[command(subcommand_required = true, after_help = config::HELP)]
+    Config {
+        #[command(subcommand)]
+        what: config::ConfigCommand,
         #[command(flatten)]
         at: Where,
     },
@@ -134,6 +143,7 @@ pub(crate) fn socket_in(data: &Path) -> PathBuf {
 pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
         Manage::Status { at } => show(at, state::print),
+        Manage::Config { what, at } => config::run(what, at),
         Manage::Cache { what, at } => cache::run(what.as_ref(), at),
         Manage::Group { what, at } => group::run(what, at),
         Manage::Drive { what, at } => group::run_drive(what, at),
