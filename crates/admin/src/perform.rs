@@ -6,10 +6,9 @@ use std::path::Path;
 use array::{Array, DriveSpec, Steer};
 
 use crate::change;
-use crate::request::{Change, Work};
 use crate::declaration::Declaration;
 use crate::drift::{changes, merged};
-use crate::request::Change;
+use crate::request::{Change, Work};
 use crate::takeover;
 
 /// Makes a change; gives a line for each thing that was done, or one line that says why nothing was.
@@ -55,6 +54,8 @@ fn steer_of(work: Work) -> Steer {
         Work::Resume => Steer::Resume,
         Work::StopScrub => Steer::StopScrub,
     }
+}
+
 /// Puts a declaration in force; or says in what the array would differ from what it is now.
 async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result<Vec<String>, String> {
     let declared = Declaration::parse(text, "the declaration", dir).map_err(|e| e.to_string())?;

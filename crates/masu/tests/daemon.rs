@@ -257,3 +257,46 @@ fn partitions_and_policies_change_online_and_are_kept() {
     assert!(!array.ok(&["cache"]).contains("silver"));
     array.stop();
 }
+
+#[test]
+fn what_commands_changed_outlives_an_old_declaration_and_is_shown_as_drift() {
+    let mut array = Running::start(&format!(
+        "{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
+    ));
+    let none = array.ok(&["config", "diff"]);
+    assert!(none.contains("as its declaration says"), "{none}");
+    array.ok(&["volume", "grow", "v0", "--size", "16MiB"]);
+    qemu_io(&array.url(0), &["write -P 0x5a 12M 64k", "flush"]).expect("write");
+    // The file still says 8 MiB.
+    array.kill_and_restart();
+    qemu_io(&array.url(0), &["read -P 0x5a 12M 64k"]).expect("what was written is there");
+    let drift = array.ok(&["config", "diff"]);
+    assert!(drift.contains("volume \"v0\": size: 8388608 in the declaration, 16777216 now"), "{drift}");
+    let export = array.ok(&["config", "export"]);
+    assert!(export.contains("16777216"), "{export}");
+}
+
+#[test]
+fn a_drive_file_that_is_missing_is_never_made_again() {
+    let mut array = Running::start(&format!(
+        "{POOL}[[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"8MiB\"\n\
+         [[host]]\nname = \"any\"\ninitiator = \"*\"\nluns = {{ 0 = \"v0\" }}\n"
+    ));
+    qemu_io(&array.url(0), &["write -P 0x5a 0 64k", "flush"]).expect("write");
+    array.stop();
+    let (file, away) = (array.data().join("d0.img"), array.data().join("away.img"));
+    std::fs::rename(&file, &away).expect("moved away");
+    array.restart();
+    assert!(!file.exists(), "nothing was made in its place");
+    let status = array.ok(&["status"]);
+    assert!(
+        status.contains("g0") && status.contains("no such file") && !status.contains("All is well"),
+        "{status}"
+    );
+    assert!(qemu_io(&array.url(0), &["read 0 64k"]).is_err(), "it is not served");
+    array.stop();
+    std::fs::rename(&away, &file).expect("brought back");
+    array.restart();
+    qemu_io(&array.url(0), &["read -P 0x5a 0 64k"]).expect("what was written is there");
+}
