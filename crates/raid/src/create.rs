@@ -163,6 +163,7 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         journal_epoch: 1,
         differing: 0,
         lost: Some(Vec::new()),
+        floor: 0,
         lost_slot: 0,
     };
     Ok((0..width).map(label).collect())

@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     /// What the label says of the mirrors.
     pub(crate) may_differ: Cell<bool>,
     pub(crate) version: Cell<u64>,
+    /// The version that all labels have had.
+    pub(crate) floor: Cell<u64>,
     /// Whether `may_differ` is durable: the one look that a write takes.
     pub(crate) marked: Cell<bool>,
     /// Reads are kept to the first active mirror of each set.
@@ -109,6 +111,7 @@ impl Inner {
             differing: Cell::new(label.differing),
             may_differ: Cell::new(label.mirrors_may_differ),
             version: Cell::new(version),
+            floor: Cell::new(label.floor),
             marked: Cell::new(label.mirrors_may_differ && labelled),
             pinned: Cell::new(label.mirrors_may_differ),
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
@@ -152,6 +155,7 @@ impl Inner {
             journal_len: journal.0,
             journal_epoch: journal.1,
             differing: self.differing.get(),
+            floor: self.floor.get(),
             lost: Some(self.lost.ranges()),
             lost_slot: self.lost_slot.get(),
         }

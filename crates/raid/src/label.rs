@@ -66,6 +66,7 @@ struct Format {
     lost_slot: U32,
     lost_crc32c: U32,
     differing: U64,
+    floor: U64,
     rest: [u8; LABEL_LEN - FIXED_LEN],
 }
 
@@ -88,7 +89,7 @@ impl From<&LostRange> for LostFormat {
     }
 }
 
-const FIXED_LEN: usize = 208 + 16 * INLINE_MAX + 8 * DRIVES_MAX + 16;
+const FIXED_LEN: usize = 208 + 16 * INLINE_MAX + 8 * DRIVES_MAX + 24;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 
@@ -176,6 +177,9 @@ pub struct Label {
     pub journal_epoch: u64,
     /// Blocks that the last scrub found to differ between drives, and could not repair.
     pub differing: u64,
+    /// The version that the labels of all drives in sync had before this one was written. A drive with an older one is a copy of itself
+    /// from an earlier time: it missed what was written since. 0 in labels of before there was this field.
+    pub floor: u64,
     /// Ranges of the group that cannot be read any more, in order; none when their table is damaged.
     pub(crate) lost: Option<Vec<LostRange>>,
     /// The slot of the label region for their table, when they do not fit the label itself.
@@ -219,6 +223,7 @@ impl Label {
             lost_slot: self.lost_slot.into(),
             lost_crc32c: table.map_or(0, |t| t.crc32c).into(),
             differing: self.differing.into(),
+            floor: self.floor.into(),
             rest: [0; LABEL_LEN - FIXED_LEN],
         };
         format.crc32c = checksum(format.as_bytes()).into();
@@ -268,6 +273,7 @@ impl Label {
             journal_len: format.journal_len.get(),
             journal_epoch: format.journal_epoch.get(),
             differing: format.differing.get(),
+            floor: format.floor.get(),
             lost: inline.map(|lost| lost.iter().map(LostFormat::range).collect()),
             lost_slot: format.lost_slot.get(),
         };
@@ -293,6 +299,7 @@ impl Label {
             && (self.level != Level::Raid10 || self.width.is_multiple_of(2))
             && self.lost.as_deref().is_none_or(lost::are_in_order)
             && self.lost_slot < SLOTS
+            && self.floor <= self.version
             && self.data_len > 0
             && self.data_len.is_multiple_of(unit.into())
             && self.data_len < 1 << 56

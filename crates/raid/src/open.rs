@@ -113,11 +113,13 @@ async fn assemble(
     label.mirrors_may_differ =
         found.iter().any(|f| f.label.mirrors_may_differ && is_fresh(&f.label, &reference));
     let behind = found.iter().any(|f| f.label.age() != reference.age() && is_fresh(&f.label, &reference));
+    let older = found.iter().filter(|f| is_rolled_back(&f.label, &reference));
+    let older = older.fold(0, |s, f| s | 1 << f.label.position);
     let mut members = Vec::new();
     for position in 0..reference.width {
         members.push(place(&spec, &mut found, &mut label, position)?);
     }
-    may_go_without(&spec, &reference, &members, degraded)?;
+    may_go_without(&spec, &reference, (&members, older), degraded)?;
     let changed = label.in_sync != reference.in_sync || label.rebuilding != reference.rebuilding;
     if changed {
         // Two, so that a change that a power cut left on a missing drive alone is older than this one.
@@ -129,20 +131,21 @@ async fn assemble(
     if let Layout::Rows(rows) = &group.0.layout {
         group.0.rows_recover(rows).await.map_err(failed)?;
     }
-    group.0.relabel().await.map_err(failed)?;
+    group.0.begin_life().await.map_err(failed)?;
     Ok(group)
 }
 
-/// Whether the group may be opened with these members.
+/// Whether the group may be opened with these members, of which some are `older` copies of themselves.
 fn may_go_without(
     spec: &GroupSpec,
     reference: &Label,
-    members: &[Member],
+    (members, older): (&[Member], u32),
     degraded: bool,
 ) -> Result<(), GroupError> {
     let active = (0_u32..).zip(members).filter(|(_, m)| m.active().is_some()).fold(0, |s, (p, _)| s | 1 << p);
     let missing = reference.in_sync & !active;
-    if missing == 0 {
+    // A drive that is there and older than the others has nothing that they have not.
+    if missing == 0 || missing & !older == 0 && reference.level.can_serve(active, reference.width) {
         return Ok(());
     }
     let (level, width) = (reference.level, reference.width);
@@ -217,9 +220,16 @@ fn same_group(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<()
 /// have been cut between the labels of two survivors). RAID 0: epoch 0 beside 1 is a creation cut between the two.
 fn is_fresh(label: &Label, reference: &Label) -> bool {
     match label.level {
+        _ if is_rolled_back(label, reference) => false,
         Level::Raid0 => label.epoch == reference.epoch || (label.epoch == 0 && reference.epoch == 1),
         _ => reference.is_in_sync(label.position) && label.is_known_to(reference),
     }
+}
+
+/// Whether a drive is a copy of itself from an earlier time: all drives had a later label, this one has not.
+fn is_rolled_back(label: &Label, reference: &Label) -> bool {
+    let counts = reference.is_in_sync(label.position) && label.is_known_to(reference);
+    label.epoch > 0 && label.version < reference.floor && counts
 }
 
 /// Whether a drive is the one that the newest label says is being filled, or waits for that.
@@ -261,6 +271,15 @@ fn place(
     if is_fresh(&f.label, label) {
         return Ok(Member::new(Some(f.drive), MemberState::Active));
     }
+    let rolled_back = is_rolled_back(&f.label, label).then(|| {
+        let (has, had) = (f.label.version, label.floor);
+        format!("a copy of itself from an earlier time: its label has version {has}, all drives have had {had} since")
+    });
+    if let (Level::Raid0, Some(cause)) = (label.level, &rolled_back) {
+        let (group, cause) =
+            (spec.name.clone(), format!("drive {} is {cause}; give the newer one", f.name()));
+        return Err(GroupError::Spec { group, cause });
+    }
     if label.level == Level::Raid0 {
         let (group, drive) = (spec.name.clone(), f.name());
         return Err(GroupError::Stale {
@@ -274,8 +293,12 @@ fn place(
         return Ok(Member::new(Some(f.drive), MemberState::Rebuilding));
     }
     label.rebuilding = label.rebuilding.filter(|_| !was_filled);
+    if rolled_back.is_some() {
+        label.in_sync &= !(1 << position);
+    }
     let member = Member::new(Some(f.drive), MemberState::Stale);
-    let cause = format!("stale: its label is of epoch {}, the group is at {}", f.label.epoch, label.epoch);
+    let older = format!("stale: its label is of epoch {}, the group is at {}", f.label.epoch, label.epoch);
+    let cause = rolled_back.unwrap_or(older);
     *member.cause.borrow_mut() = Some(cause);
     Ok(member)
 }

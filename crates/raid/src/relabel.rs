@@ -50,6 +50,16 @@ impl Inner {
         self.version.set(self.version.get() + 1);
     }
 
+    /// A life begins: the labels of all drives get a version of their own, and then say that all of them had it. A drive that comes
+    /// back later as it was before (a copy, a snapshot of its image) is known by that.
+    pub(crate) async fn begin_life(&self) -> Result<(), BlockError> {
+        for _ in 0..2 {
+            self.label_changed();
+            self.relabel().await?;
+        }
+        Ok(())
+    }
+
     /// Says on the labels that mirrors may differ, before the first write since the group was opened.
     pub(crate) async fn mirrors_begin_to_differ(&self) -> Result<(), BlockError> {
         if self.marked.get() {
@@ -81,7 +91,10 @@ impl Inner {
             let outcome = self.write_labels().await;
             self.labelling.set(false);
             match outcome {
-                Ok(()) => self.labelled.set(wanted),
+                Ok(()) => {
+                    self.labelled.set(wanted);
+                    self.floor.set(wanted.1);
+                }
                 Err((m, error)) => self.mark_failed(m, &error),
             }
             self.label_written.wake_all();

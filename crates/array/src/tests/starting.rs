@@ -35,11 +35,12 @@ enum Fate {
     Smaller,
 }
 
-const FATES: [Fate; 10] = [
+const FATES: [Fate; 11] = [
     Fate::Missing,
     Fate::Blank,
     Fate::OtherFileSystem,
     Fate::OtherArray,
+    Fate::Older,
     Fate::NewerFormat,
     Fate::DamagedCopy1,
     Fate::DamagedCopy2,

@@ -22,6 +22,10 @@ impl Space {
     /// is free stays so. They come back with [`Space::give_back`].
     pub(crate) fn take_unclean(&mut self, pages: Range<u32>, max: u32) -> Option<Range<u32>> {
         let max = max.min(self.free_now() / 4);
+        if pages.is_empty() {
+            // Behind the last page of a group is another group, or none.
+            return None;
+        }
         let area = self.area_mut(pages.start);
         let own = pages.start - area.first..(pages.end - area.first).min(area.end - area.first);
         let unclean = |i: &u32| area.free.get(*i) && !area.clean.get(*i);
