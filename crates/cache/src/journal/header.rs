@@ -3,7 +3,7 @@
 use block::Buf;
 
 use super::batch::{Place, crc};
-use super::open::RING_BYTES_MAX;
+use super::open::{RING_BYTES_MAX, RING_BYTES_MIN};
 use super::{BLOCK, COUNTER_END, RING_START};
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
@@ -69,7 +69,7 @@ impl Header {
         let counters = [header.turn, header.epoch, header.tail.number, header.tail.position, header.sequence];
         let fits = counters.iter().all(|c| *c < COUNTER_END)
             && header.sequence > 0
-            && (1..=RING_BYTES_MAX).contains(&header.ring_len)
+            && (RING_BYTES_MIN..=RING_BYTES_MAX).contains(&header.ring_len)
             && header.ring_len.is_multiple_of(BLOCK)
             && RING_START.checked_add(header.ring_len).is_some_and(|end| end <= len)
             && header.tail.position.is_multiple_of(BLOCK);
@@ -84,15 +84,17 @@ mod tests {
     #[test]
     fn a_header_comes_back_and_every_changed_byte_is_noticed() {
         let tail = Place { number: 3, position: 8192 };
-        let header = Header { id: [1; 16], turn: 5, epoch: 2, tail, sequence: 77, ring_len: 1 << 20 };
+        let header = Header { id: [1; 16], turn: 5, epoch: 2, tail, sequence: 77, ring_len: 8 << 20 };
         let bytes = header.encode();
-        assert_eq!(Header::decode(&bytes, 2 << 20), Ok(Some(header)));
-        assert_eq!(Header::decode(&bytes, 1 << 20), Ok(None), "a ring that is longer than its device");
+        assert_eq!(Header::decode(&bytes, 9 << 20), Ok(Some(header)));
+        assert_eq!(Header::decode(&bytes, 8 << 20), Ok(None), "a ring that is longer than its device");
         assert_eq!(header.at(), BLOCK);
+        let short = Header { ring_len: RING_BYTES_MIN - BLOCK, ..header }.encode();
+        assert_eq!(Header::decode(&short, 9 << 20), Ok(None), "no room for what is written at once");
         for at in 0..bytes.len() {
             let mut changed = Buf::copy_of(&bytes);
             changed[at] ^= 1;
-            assert_eq!(Header::decode(&changed, 2 << 20), Ok(None), "byte {at}");
+            assert_eq!(Header::decode(&changed, 9 << 20), Ok(None), "byte {at}");
         }
     }
 }

@@ -11,8 +11,9 @@ use super::header::Header;
 use super::replay::{Replay, Window};
 use super::{BLOCK, RING_START};
 
-/// A ring has room for so many of the largest batches at least.
+/// A ring has room for so many of the largest batches at least: in a shorter one a writer would wait for room for ever.
 const RING_BATCHES_MIN: u64 = 8;
+pub(super) const RING_BYTES_MIN: u64 = RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
 /// A longer ring would take longer to replay than hosts wait for a LU (about ten seconds for this one, measured), and more than the
 /// memory may have pending is not needed anyway.
 pub(super) const RING_BYTES_MAX: u64 = 4 << 30;
@@ -78,7 +79,7 @@ impl<J: Device + Clone + 'static> Journal<J> {
     /// otherwise wait for the file system to record where the blocks are (measured: a quarter of the commits per second).
     pub async fn create(world: World, device: J, id: [u8; 16]) -> Result<Journal<J>, JournalError> {
         let found = device.geometry().len_bytes;
-        let needed = RING_START + RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
+        let needed = RING_START + RING_BYTES_MIN;
         if found < needed {
             return Err(JournalError::TooSmall { needed, found });
         }
