@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -83,8 +83,12 @@ impl Array {
         }
         let mut process = command.spawn()?;
         let begun = Instant::now();
-        // Ports are open before the API is. (A port alone tells nothing: the kernel closes those of a killed process late.)
-        while UnixStream::connect(self.data().join("api.sock")).is_err() {
+        // Both, whichever is there first. (A port alone tells nothing: the kernel closes those of a killed process late.)
+        let serves = || {
+            UnixStream::connect(self.data().join("api.sock")).is_ok()
+                && TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        };
+        while !serves() {
             if let Some(status) = process.try_wait()? {
                 return Err(io::Error::other(format!("the array ended with {status}: {}", self.last_line())));
             }

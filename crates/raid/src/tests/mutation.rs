@@ -16,8 +16,9 @@ const LABEL: usize = 4096;
 const COPIES: [u64; 2] = [0, 512 << 10];
 /// The journal of levels 5 and 6 begins here, the data of the others.
 const BEHIND_LABELS: u64 = 1 << 20;
-const EDGES: [u64; 10] =
-    [0, 1, 3, 511, 1 << 16, u32::MAX as u64, 1 << 32, (1 << 62) - 1, u64::MAX - 1, u64::MAX];
+/// (None just below the end of counters: one that is counted on from there is not read again, as after 2^62 changes.)
+const EDGES: [u64; 11] =
+    [0, 1, 3, 511, 1 << 16, u32::MAX as u64, 1 << 32, 1 << 61, 1 << 62, u64::MAX - 1, u64::MAX];
 
 /// Drives of a group whose process died in the middle of writes.
 struct Medium {
