@@ -56,6 +56,9 @@ pub(crate) struct Serve {
     api_token: Option<String>,
 }
 
+/// An address that is in use is asked for again for a second.
+const PORT_TRIES: u32 = 50;
+const PORT_PAUSE: Duration = Duration::from_millis(20);
 /// How long a start that is told to stop may take to its end.
 const OPEN_GRACE: Duration = Duration::from_secs(20);
 /// What of the file system the embedded default takes, so that the system beside it can breathe.
@@ -91,6 +94,7 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
         start.config.id = ArrayId(random()?);
     }
     start.config.check()?;
+    ports_are_free(serve, &start.config).await?;
     wait_until_free(&start.config)?;
     if start.kept.is_none() {
         refuse_used(serve, &start.config).await?;
@@ -116,6 +120,25 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     supervision::stopping();
     let stopped = array.stop().await;
     ended(begun.map(drop), stopped, controllers)
+}
+
+/// Whether the ports can be opened that come last: a start that fails there has made drives. An address may be in use for a moment after
+/// the process before was killed.
+async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
+    for portal in config.portals.iter().filter(|p| p.listen.port() != 0) {
+        let mut tries = PORT_TRIES;
+        while let Err(error) = tokio::net::TcpListener::bind(portal.listen).await {
+            tries -= 1;
+            if tries == 0 {
+                let place = format!("portal {}", portal.listen);
+                let cause = format!("cannot listen: {error}");
+                let error = ControlError::Failed { place, cause };
+                bail!("{}{error}", declared_at(serve, &error));
+            }
+            tokio::time::sleep(PORT_PAUSE).await;
+        }
+    }
+    Ok(())
 }
 
 /// The outcome of it all: of several errors the one that the others follow from.
