@@ -55,7 +55,11 @@ try_start() {
   done
 }
 stop() { kill -TERM "$pid" 2>/dev/null; wait "$pid"; }
-kill9() { kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; }
+# The kernel closes the ports of a killed process late: who came then would wait for one that is gone.
+kill9() {
+  kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null
+  while listens "$port"; do sleep 0.05; done
+}
 alive() { kill -0 "$pid" 2>/dev/null || fail "the array is gone: $(tail -n 1 log)"; }
 m() { "$masu" "$@" --data data </dev/null >out 2>&1; }
 must() { m "$@" || fail "masu $*: $(tail -n 1 out)"; }

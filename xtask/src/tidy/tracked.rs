@@ -31,6 +31,14 @@ pub(super) fn list(root: &Path) -> anyhow::Result<Vec<String>> {
 
 /// Where pictures may be.
 const PICTURES: &str = "docs/pictures/";
+/// Where a crate keeps media of released formats: written once by that release, and read for ever.
+const MEDIA: &str = "/tests/fixtures/";
+
+/// Whether only the size of a file counts.
+fn may_be_binary(file: &str) -> bool {
+    (file.starts_with(PICTURES) && file.ends_with(".png"))
+        || (file.starts_with("crates/") && file.contains(MEDIA))
+}
 
 /// Checks sizes and content of all files.
 pub(super) fn check(root: &Path, files: &[String], findings: &mut Vec<Finding>) -> anyhow::Result<()> {
@@ -42,8 +50,7 @@ pub(super) fn check(root: &Path, files: &[String], findings: &mut Vec<Finding>) 
             let text = format!("{} bytes, the limit is {FILE_BYTES_MAX}", bytes.len());
             findings.push(Finding::error(file, 0, text));
         }
-        // The few pictures of the documentation; only the size counts.
-        if file.starts_with(PICTURES) && file.ends_with(".png") {
+        if may_be_binary(file) {
             continue;
         }
         let Ok(text) = std::str::from_utf8(&bytes) else {
@@ -68,6 +75,16 @@ fn lines_with_path(text: &str, path: &str) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_pictures_and_kept_media_are_binary() {
+        assert!(
+            may_be_binary("docs/pictures/a.png") && may_be_binary("crates/raid/tests/fixtures/2/a.drives")
+        );
+        for file in ["docs/a.png", "crates/raid/tests/a.bin", "fuzz/tests/fixtures/a"] {
+            assert!(!may_be_binary(file), "{file}");
+        }
+    }
 
     #[test]
     fn the_checkout_is_found_by_line() {
