@@ -338,6 +338,9 @@ pub struct Image {
     pub mapped_to: Vec<Mapping>,
     /// Why it is not served; nothing while it is.
     pub error: Option<String>,
+    /// What is wrong with it while it is served.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// Its format, as in `vhdx, dynamic`; empty while it is not open, and what follows is 0 then.
     pub format: String,
     /// The files of its parents, the nearest first.

@@ -62,6 +62,8 @@
 //! [[image]]                # a virtual disk in a file, VHD or VHDX, which hosts see like a volume
 //! name = "i0"
 //! file = "i0.vhdx"         # its parents are found by what it says of them
+//! format = "vhdx"          # or raw, vhd-fixed, vhd-dynamic, vhd-differencing; fixed when it is declared first
+//! parents_in = ["golden"]  # directories in which its parents may lie, beside its own
 //! read_only = false
 //! controller = 0           # that serves it
 //! policy = "gold"          # among the images of that controller

@@ -25,6 +25,7 @@ mod takeover;
 
 pub use api::*;
 pub use client::{Client, ClientError, Endpoint};
+pub use declaration::images::ImageFormat;
 pub use declaration::{CacheName, ClassName, Declaration, DeclarationError};
 pub use drift::{differences, merged};
 pub use request::{Change, Declared, Done, Refused, Terms, Work};

@@ -28,6 +28,9 @@ pub(crate) fn text(status: &Status) -> String {
     gauge(&mut out, "masu_volume_used_bytes", "Bytes in pages that a volume uses", used);
     let files = status.images.iter().map(|i| (format!("image={:?}", i.name), i.file_bytes));
     gauge(&mut out, "masu_image_file_bytes", "Length of the file of an image", files);
+    let troubled = |i: &crate::Image| u64::from(i.error.is_some() || i.trouble.is_some());
+    let trouble = status.images.iter().map(|i| (format!("image={:?}", i.name), troubled(i)));
+    gauge(&mut out, "masu_image_trouble", "An image that is not served, or not written: 1", trouble);
     for (name, help, value) in VOLUME_COUNTERS {
         family(&mut out, name, help, "counter", lus(status).map(|lu| (lu.label, value(lu.counters))));
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::declaration::images::ImageFormat;
 use crate::declaration::{CacheName, ClassName};
 
 /// What is declared: the answer to `GET /v1/config`.
@@ -198,6 +199,12 @@ pub enum Change {
         read_only: bool,
         /// The controller that serves it.
         controller: usize,
+        /// What kind of file it is; nothing: what it looks like, which is kept.
+        #[serde(default)]
+        format: Option<ImageFormat>,
+        /// Directories in which its parents may lie, beside its own.
+        #[serde(default)]
+        parents_in: Vec<String>,
     },
     /// An image is served no longer. Its file stays.
     ImageRemove {

@@ -70,6 +70,7 @@ impl Array {
         overwrite: &[String],
     ) -> Result<Vec<String>, ControlError> {
         config.check()?;
+        let config = self.with_formats(config).await?;
         self.config.may_become(&config)?;
         if config.controllers != self.controllers.len() {
             let cause = format!("the array runs with {}: restart it to change that", self.controllers.len());
@@ -185,6 +186,26 @@ impl Array {
             self.discard(&volume, None).await?;
         }
         Ok(done)
+    }
+
+    /// The declaration with the format of every image: the one that was fixed before, else what the file is now, before a host can write to it. One that cannot
+    /// be read has none yet, and is not opened.
+    pub async fn with_formats(&self, mut config: Config) -> Result<Config, ControlError> {
+        config.images.iter_mut().for_each(|image| image.keep_format(&self.config));
+        if config.images.iter().all(|image| image.format.is_some()) {
+            return Ok(config);
+        }
+        let asked = Arc::new(config.clone());
+        for controller in &self.controllers {
+            let Reply::Formats(found) = controller.ask(Control::ImageFormats(asked.clone())).await? else {
+                continue;
+            };
+            for (name, format) in found {
+                let image = config.images.iter_mut().find(|image| image.name == name);
+                image.into_iter().for_each(|image| image.format = Some(format));
+            }
+        }
+        Ok(config)
     }
 
     /// Deletes a volume that no host sees.
@@ -404,7 +425,7 @@ impl Array {
     async fn ask(&self, controller: usize, control: Control) -> Result<Vec<String>, ControlError> {
         match self.controllers[controller].ask(control).await? {
             Reply::Done(lines) => Ok(lines),
-            Reply::Prepared(..) | Reply::Status(_) | Reply::Imported(_) => Ok(vec![]),
+            Reply::Prepared(..) | Reply::Status(_) | Reply::Imported(_) | Reply::Formats(_) => Ok(vec![]),
         }
     }
 

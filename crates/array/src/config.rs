@@ -25,6 +25,7 @@ pub use pool::{Class, PAGE_BYTES_DEFAULT, Provisioning};
 pub use qos::Policy;
 pub use qos_settings::{PolicyConfig, QosSettings, Sharing};
 pub use raid::{ArrayId, GroupId, Level, stripe_unit_bytes_default};
+pub use vdisk::FileFormat;
 
 /// The declared array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,9 +211,26 @@ pub struct ImageConfig {
     pub controller: usize,
     /// The service that it is promised among the images of its controller; as of a volume.
     pub policy: Option<String>,
+    /// What kind of file it is. None: it is found out when the image is declared, or opened for the first time, and fixed from then on: what a guest
+    /// writes to its disk never makes another one of it.
+    pub format: Option<FileFormat>,
+    /// Directories in which its parents may lie, beside its own.
+    pub parents_in: Vec<PathBuf>,
 }
 
 impl ImageConfig {
+    /// An image that is read and written by controller 0, of a format that is found out.
+    pub fn new(name: String, spec: DriveSpec) -> ImageConfig {
+        let (policy, format, parents_in) = Default::default();
+        ImageConfig { name, spec, read_only: false, controller: 0, policy, format, parents_in }
+    }
+
+    /// Takes the format of what was declared before, where this is the same image and says none.
+    pub(crate) fn keep_format(&mut self, before: &Config) {
+        let known = before.image(&self.name).filter(|old| old.file() == self.file());
+        self.format = self.format.or(known.and_then(|old| old.format));
+    }
+
     /// The file; of an image of the model, the name of its drive.
     pub fn file(&self) -> PathBuf {
         match &self.spec {
@@ -303,6 +321,7 @@ impl Config {
     /// This declaration with another laid over it: objects of the same name become the other's, what the other does not
     /// name stays; target, controllers and portals are the other's.
     pub fn overlaid_with(self, mut other: Config) -> Config {
+        other.images.iter_mut().for_each(|image| image.keep_format(&self));
         // Who is declared without a policy keeps the one that it was given.
         for (kind, name, policy) in other.promised_mut().filter(|(_, _, policy)| policy.is_none()) {
             *policy = self.policy_of(kind, name).cloned();

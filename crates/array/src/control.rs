@@ -9,7 +9,9 @@ use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
 use world::DriveSpec;
 
-use crate::config::{Config, ConfigError, DriveConfig, GroupConfig, GroupId, Made, PoolConfig, VolumeConfig};
+use crate::config::{
+    Config, ConfigError, DriveConfig, FileFormat, GroupConfig, GroupId, Made, PoolConfig, VolumeConfig,
+};
 use crate::crossing::RemoteNexus;
 use crate::event::EventSender;
 use crate::status::ControllerStatus;
@@ -46,6 +48,8 @@ pub enum Control {
     Undo(Arc<Config>),
     /// Identities for groups of these names that are to be created.
     GroupIds(Vec<String>),
+    /// Say of which format the images are that are declared without one. Nothing is opened for longer.
+    ImageFormats(Arc<Config>),
     /// Delete a volume and everything on it.
     DeleteVolume(String),
     /// Make a volume that shares the pages of another.
@@ -112,6 +116,8 @@ pub enum Reply {
     Status(Box<ControllerStatus>),
     /// What was taken over.
     Imported(Box<Imported>),
+    /// Images and their formats.
+    Formats(Vec<(String, FileFormat)>),
 }
 
 /// A pool that was taken over, as it is to be declared.

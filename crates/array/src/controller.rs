@@ -177,6 +177,7 @@ impl Controller {
             Control::Commit(config) => apply::commit(self, config).await.map(Reply::Done),
             Control::Undo(config) => apply::undo(self, config).await.map(|()| Reply::Done(vec![])),
             Control::GroupIds(names) => Ok(Reply::Prepared(vec![], self.group_ids(names))),
+            Control::ImageFormats(config) => Ok(Reply::Formats(crate::images::formats(self, &config).await)),
             Control::DeleteVolume(name) => volumes::delete_volume(self, &name).await.map(Reply::Done),
             Control::CloneVolume { from, to } => {
                 volumes::clone_volume(self, &from, &to).await.map(Reply::Done)

@@ -1,15 +1,18 @@
 //! Images as LUs: virtual disks in files, opened as they are declared.
 
 use std::rc::Rc;
+use std::time::Duration;
 
+use futures::future::{Either, select};
 use scsi::{Identity, LogicalUnit};
-use vdisk::{Access, Image, VdiskError, open_file};
-use world::DriveSpec;
+use vdisk::{Access, Chain, FileFormat, Image, Probed, VdiskError, WeakImage, open_chain, probe};
+use world::{Drive, DriveSpec, ImageAccess};
 
 use crate::Disk;
 use crate::config::{Config, ImageConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::event::Event;
 use crate::guarantee::image_gate;
 
 /// What hosts are told to align to: pages of the file system below.
@@ -57,20 +60,72 @@ fn serve(
     };
     done.push(format!("image {}: {}, {} bytes", declared.name, image.format().name(), image.len_bytes()));
     let gate = image_gate(controller, config, &declared.name);
+    controller.world.spawn(watch_task(controller.clone(), declared.name.clone(), image.downgrade()));
     let lu = LogicalUnit::new(controller.world.clone(), identity, Disk::of_image(image).behind(gate));
     let mut state = controller.state.borrow_mut();
     state.unopened.remove(&declared.name);
     state.lus.insert(declared.name.clone(), lu);
 }
 
+/// The formats of the images of this controller that are declared without one. The footer of a fixed VHD is believed before what the file begins with: a guest of
+/// a fixed VHD writes there what it likes. Of one that has just been declared an operator is asked where there is a doubt.
+pub(crate) async fn formats(controller: &Controller, config: &Config) -> Vec<(String, FileFormat)> {
+    let starting = controller.state().config.target.is_empty();
+    let mut found = Vec::new();
+    let unknown = |i: &&ImageConfig| i.controller == controller.index && i.format.is_none();
+    for declared in config.images.iter().filter(unknown) {
+        let probed = match open_to_read(controller, &declared.spec).await {
+            Ok(drive) => probe(&drive).await,
+            Err(error) => Err(error),
+        };
+        if let Ok(Probed { format, disputed }) = probed
+            && (starting || disputed.is_none())
+        {
+            found.push((declared.name.clone(), format));
+        }
+    }
+    found
+}
+
+/// Why the format of an image cannot be told.
+async fn no_format(controller: &Controller, declared: &ImageConfig) -> VdiskError {
+    let what = match open_to_read(controller, &declared.spec).await {
+        Ok(drive) => match probe(&drive).await {
+            Ok(Probed { disputed: None, .. }) => {
+                "its format was not known when it was declared: change something".into()
+            }
+            Ok(Probed { disputed: Some(disputed), .. }) => format!("{disputed}: declare its format"),
+            Err(error @ VdiskError::Foreign { .. }) => format!("{error}: declare its format if it is raw"),
+            Err(error) => return error,
+        },
+        Err(error) => return error,
+    };
+    VdiskError::Refused { what }
+}
+
+async fn open_to_read(controller: &Controller, spec: &DriveSpec) -> Result<Drive, VdiskError> {
+    let spec = match spec {
+        DriveSpec::Image { path, .. } => DriveSpec::Image { path: path.clone(), access: ImageAccess::Read },
+        spec => spec.clone(),
+    };
+    let opened = controller.world.open_drive(&spec).await;
+    opened.map_err(|e| VdiskError::Refused { what: e.to_string() })
+}
+
 async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) -> Result<Image, VdiskError> {
     let access = if declared.read_only { Access::Read } else { Access::Write };
     let refused = |what: String| VdiskError::Refused { what };
+    let Some(format) = declared.format else { return Err(no_format(controller, declared).await) };
     let image = match &declared.spec {
-        DriveSpec::Image { path, .. } => open_file(&controller.world, path, access).await?,
+        DriveSpec::Image { path, .. } => {
+            let parents_in = &declared.parents_in;
+            let chain = Chain { path, access, format: Some(format), parents_in };
+            open_chain(&controller.world, &chain).await?
+        }
         spec => {
-            let drive = controller.world.open_drive(spec).await.map_err(|e| refused(e.to_string()))?;
-            Image::open(&controller.world, drive, access).await?
+            let opened = controller.world.open_drive(spec).await;
+            let drive = opened.map_err(|e| refused(e.to_string()))?;
+            Image::open_as(&controller.world, drive, access, format).await?
         }
     };
     if config.controllers > 1 && image.sector_bytes() != SECTOR_BYTES {
@@ -78,6 +133,31 @@ async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) 
         return Err(refused(format!("its sectors have {bytes} bytes: an array of one controller serves it")));
     }
     Ok(image)
+}
+
+/// How often it is looked whether something is wrong with an image.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Tells what goes wrong with an image while it is open, and when that is over.
+async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) {
+    let watch = controller.state().image_watch.clone();
+    let mut told = None;
+    loop {
+        if let Either::Left(_) = select(Box::pin(watch.ended()), controller.world.sleep(LOOK_INTERVAL)).await
+        {
+            return;
+        }
+        let Some(trouble) = image.upgrade().map(|image| image.trouble()) else { return };
+        if trouble == told {
+            continue;
+        }
+        let object = format!("image {name}");
+        controller.event(match &trouble {
+            Some(trouble) => Event::error(object, trouble.clone()),
+            None => Event::info(object, "all of it is written again"),
+        });
+        told = trouble;
+    }
 }
 
 /// The number of an image's LU. It is another one when another disk is declared under the name, and when the same disk is declared under another one:

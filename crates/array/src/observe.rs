@@ -226,6 +226,7 @@ fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage 
     let parents = std::iter::successors(image.parent(), Image::parent);
     ServedImage {
         format: image.format().name(),
+        trouble: image.trouble(),
         parents: parents.map(|parent| parent.drive().info().name.clone()).collect(),
         len_bytes: image.len_bytes(),
         file_len_bytes: image.file_len_bytes(),

@@ -87,7 +87,12 @@ fn the_second_half_of_a_large_block_shows_the_parent_and_what_was_written() {
 
 /// Flattened into another format, a chain is the same disk.
 async fn flatten_and_compare(world: &World, chain: &Path, empty: Drive, flat: &Path) {
-    let chain = AnyDisk::open(world, chain, false).await.expect("opens");
+    let chain = AnyDisk::open(
+        world,
+        &vdisk::Chain { path: chain, access: Access::Read, format: None, parents_in: &[] },
+    )
+    .await
+    .expect("opens");
     vhd::create(&empty, &vhd::NewVhd::new(vhd::Kind::Dynamic, 2 * DISK, [1; 16], 0)).await.expect("made");
     drop(empty);
     let flat = open_file(world, flat, Access::Write).await.expect("opens");

@@ -10,13 +10,16 @@ use crate::request::Change;
 /// Makes the change in the declaration.
 pub(super) fn change(next: &mut Config, change: &Change, data_dir: &Path) -> Result<(), String> {
     match change {
-        Change::ImageAdd { name, file, read_only, controller } => next.images.push(ImageConfig {
-            name: name.clone(),
-            spec: image_spec(&data_dir.join(file), *read_only),
-            read_only: *read_only,
-            controller: *controller,
-            policy: None,
-        }),
+        Change::ImageAdd { name, file, read_only, controller, format, parents_in } => {
+            let spec = image_spec(&data_dir.join(file), *read_only);
+            next.images.push(ImageConfig {
+                read_only: *read_only,
+                controller: *controller,
+                format: format.map(|f| f.0),
+                parents_in: parents_in.iter().map(|directory| data_dir.join(directory)).collect(),
+                ..ImageConfig::new(name.clone(), spec)
+            });
+        }
         Change::ImageRemove { name } => {
             if next.image(name).is_none() {
                 return Err(format!("there is no image {name:?}"));
@@ -51,6 +54,8 @@ mod tests {
             file: "disk.vhdx".into(),
             read_only: false,
             controller,
+            format: None,
+            parents_in: vec![],
         };
         let remove = Change::ImageRemove { name: "i".into() };
         let host = Change::HostSet {

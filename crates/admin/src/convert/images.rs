@@ -19,6 +19,7 @@ impl Image {
             read_only: i.read_only,
             mapped_to: mappings(i.mapped_to),
             error,
+            trouble: served.and_then(|s| s.trouble.clone()),
             format: served.map(|s| s.format.to_owned()).unwrap_or_default(),
             parents: served.map(|s| s.parents.clone()).unwrap_or_default(),
             size_bytes: served.map_or(0, |s| s.len_bytes),

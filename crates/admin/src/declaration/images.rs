@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use array::config::ImageConfig;
+use array::config::{FileFormat, ImageConfig};
 use array::{DriveSpec, ImageAccess};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,39 @@ pub(super) struct Image {
     /// The service that it is promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
+    /// What kind of file it is: fixed when the image is declared for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    format: Option<ImageFormat>,
+    /// Directories in which its parents may lie, beside its own; relative to the data directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parents_in: Vec<PathBuf>,
+}
+
+/// What kind of file an image is, as it is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageFormat(pub FileFormat);
+
+impl std::str::FromStr for ImageFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ImageFormat, String> {
+        let keys = FileFormat::ALL.map(FileFormat::key).join(", ");
+        FileFormat::of_key(text)
+            .map(ImageFormat)
+            .ok_or_else(|| format!("unknown format {text:?}: one of {keys}"))
+    }
+}
+
+impl Serialize for ImageFormat {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.key())
+    }
+}
+
+impl<'de> Deserialize<'de> for ImageFormat {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ImageFormat, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 fn is_zero(controller: &usize) -> bool {
@@ -27,15 +60,16 @@ fn is_zero(controller: &usize) -> bool {
 
 impl Image {
     pub(super) fn to_config(&self, data_dir: &Path) -> ImageConfig {
-        let Image { name, file, read_only, controller, policy } = self.clone();
+        let Image { name, file, read_only, controller, policy, format, parents_in } = self.clone();
         let spec = image_spec(&data_dir.join(file), read_only);
-        ImageConfig { name, spec, read_only, controller, policy }
+        let parents_in = parents_in.iter().map(|directory| data_dir.join(directory)).collect();
+        ImageConfig { name, spec, read_only, controller, policy, format: format.map(|f| f.0), parents_in }
     }
 
     pub(super) fn of(config: &ImageConfig) -> Image {
         let file = config.file();
-        let ImageConfig { name, read_only, controller, policy, .. } = config.clone();
-        Image { name, file, read_only, controller, policy }
+        let ImageConfig { name, read_only, controller, policy, format, parents_in, .. } = config.clone();
+        Image { name, file, read_only, controller, policy, format: format.map(ImageFormat), parents_in }
     }
 }
 

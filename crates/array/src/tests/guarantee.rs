@@ -227,13 +227,7 @@ const IMAGE_BYTES: u64 = 64 << 20;
 /// Three images in files of their own, and so a scheduler with as many requests at once as there are for each.
 fn config_of_images() -> Config {
     let name = |i: usize| format!("i{i}");
-    let image = |i: usize| ImageConfig {
-        name: name(i),
-        spec: DriveSpec::Modelled { name: name(i) },
-        read_only: false,
-        controller: 0,
-        policy: None,
-    };
+    let image = |i: usize| ImageConfig::new(name(i), DriveSpec::Modelled { name: name(i) });
     let host = |i: usize| {
         HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(Lun(0), name(i))].into())
     };

@@ -2,13 +2,14 @@
 
 use block::Pieces;
 use scsi::Medium;
+use vdisk::vhd::{self, Kind, NewVhd};
 use vdisk::vhdx::{Guid, NewVhdx, create};
 use vdisk::{Access, Image};
 use world::{Drive, DriveSpec, World};
 use world_model::{DiskSpec, Model, Outcome};
 
 use super::rig::{Host, VOLUME_BYTES, declaration, host, model, start};
-use crate::config::ImageConfig;
+use crate::config::{FileFormat, ImageConfig};
 use crate::{Config, Disk};
 
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -18,7 +19,7 @@ fn spec() -> DriveSpec {
 }
 
 fn config(read_only: bool) -> Config {
-    let image = ImageConfig { name: "v".into(), spec: spec(), read_only, controller: 0, policy: None };
+    let image = ImageConfig { read_only, ..ImageConfig::new("v".into(), spec()) };
     Config {
         images: vec![image],
         hosts: vec![host()],
@@ -204,4 +205,44 @@ fn what_is_no_image_is_refused_when_it_is_declared_and_said_when_the_array_start
         array.apply(Config { images: vec![], hosts: vec![], ..config(false) }).await.expect("removed");
         assert!(array.status().await.expect("status")[0].images.is_empty());
     });
+}
+
+#[test]
+fn the_format_of_an_image_is_fixed_when_it_is_declared_whatever_a_guest_writes() {
+    let model = model(9, 0);
+    model.disk("image", DiskSpec::new(VOLUME_BYTES + 512));
+    let disk = model.run(async |world| {
+        let new = NewVhd::new(Kind::Fixed, VOLUME_BYTES, [1; 16], 0);
+        vhd::create(&drive(&world), &new).await.expect("made");
+        let mut array = start(&world);
+        array.apply(config(false)).await.expect("applied");
+        array.stop().await.expect("stopped");
+        array.config().images[0].clone()
+    });
+    assert_eq!(disk.format, Some(FileFormat::VhdFixed));
+    // The guest writes a VHDX to its disk. What is declared without a format is what it was, and with another one it is not opened.
+    model.run(async |world| {
+        drive(&world).write(0, world::Data::copy_of(&vhdx_identity())).await.expect("written");
+    });
+    for format in [disk.format, None] {
+        model.run(async |world| {
+            let mut array = start(&world);
+            let image = ImageConfig { format, ..disk.clone() };
+            array.apply(Config { images: vec![image], ..config(false) }).await.expect("applied");
+            let state = array.status().await.expect("status")[0].images[0].state.clone().expect("is served");
+            assert_eq!((state.format, state.len_bytes), ("vhd, fixed", VOLUME_BYTES));
+        });
+    }
+    model.run(async |world| {
+        let mut array = start(&world);
+        let image = ImageConfig { format: Some(FileFormat::Vhdx), ..disk.clone() };
+        array.apply(Config { images: vec![image], ..config(false) }).await.expect("the rest is served");
+        assert!(array.status().await.expect("status")[0].images[0].state.is_err());
+    });
+}
+
+fn vhdx_identity() -> Vec<u8> {
+    let mut bytes = b"vhdxfile".to_vec();
+    bytes.resize(512, 0);
+    bytes
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, Image, Status, format_bytes};
+use admin::{Change, Image, ImageFormat, Status, format_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -19,7 +19,7 @@ Example: a new VHDX, seen by the host kvm1 as its next LUN
 pub(crate) enum ImageCommand {
     /// List the images with what was done with them
     List,
-    /// Serve the VHD or VHDX in a file, with its parents
+    /// Serve the VHD, VHDX or raw disk in a file, with its parents
     Add {
         /// Its name
         name: String,
@@ -31,6 +31,12 @@ pub(crate) enum ImageCommand {
         /// The controller that serves it
         #[arg(long, default_value_t = 0)]
         controller: usize,
+        /// raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx; without it what the file looks like, which is kept: give it for a file that a guest wrote
+        #[arg(long)]
+        format: Option<ImageFormat>,
+        /// A directory in which its parents may lie, beside its own; may be given more than once
+        #[arg(long = "parents-in", value_name = "DIR")]
+        parents_in: Vec<String>,
     },
     /// Serve an image no longer; its file stays, whole
     Remove {
@@ -42,9 +48,10 @@ pub(crate) enum ImageCommand {
 pub(super) fn run(what: &ImageCommand, at: &Where) -> Result<ExitCode> {
     match what {
         ImageCommand::List => show(at, images),
-        ImageCommand::Add { name, file, read_only, controller } => {
-            let (name, file) = (name.clone(), file.clone());
-            change(at, &Change::ImageAdd { name, file, read_only: *read_only, controller: *controller })
+        ImageCommand::Add { name, file, read_only, controller, format, parents_in } => {
+            let (name, file, parents_in) = (name.clone(), file.clone(), parents_in.clone());
+            let (read_only, controller, format) = (*read_only, *controller, *format);
+            change(at, &Change::ImageAdd { name, file, read_only, controller, format, parents_in })
         }
         ImageCommand::Remove { name } => change(at, &Change::ImageRemove { name: name.clone() }),
     }
@@ -52,10 +59,11 @@ pub(super) fn run(what: &ImageCommand, at: &Where) -> Result<ExitCode> {
 
 pub(super) fn images(s: &Status) {
     let row = |i: &Image| {
-        let state = match (&i.error, i.read_only) {
-            (Some(_), _) => "not served",
-            (None, true) => "read only",
-            (None, false) => "served",
+        let state = match (&i.error, &i.trouble, i.read_only) {
+            (Some(_), ..) => "not served",
+            (None, Some(_), _) => "in trouble",
+            (None, None, true) => "read only",
+            (None, None, false) => "served",
         };
         let parents = if i.parents.is_empty() { "-".into() } else { i.parents.join(" ") };
         vec![
@@ -94,8 +102,9 @@ pub(super) fn images(s: &Status) {
     );
 }
 
-/// An image that is not served, with the cause.
+/// An image that is not served, or not whole, with the cause.
 pub(super) fn trouble(image: &Image, lines: &mut Vec<String>) {
     let line = |error: &String| format!("image {} is not served: {error}", image.name);
     lines.extend(image.error.as_ref().map(line));
+    lines.extend(image.trouble.as_ref().map(|trouble| format!("image {}: {trouble}", image.name)));
 }

@@ -12,17 +12,23 @@ use lab::lu::Lu;
 use vdisk::Access;
 use world::World;
 
-use super::in_world;
 use super::served::{STOP_POLL, open, stop_signals};
+use super::{Source, in_world};
 
-pub(super) fn attach(source: &str, point: &Path, read_only: bool, raw: bool) -> Result<ExitCode> {
+pub(super) fn attach(
+    source: &str,
+    point: &Path,
+    read_only: bool,
+    raw: bool,
+    image: &Source,
+) -> Result<ExitCode> {
     let stop = stop_signals()?;
     in_world(async |world| {
         let disk = if source.starts_with("iscsi:") {
             Disk::Lu(Rc::new(Lu::open(&world, source).await?))
         } else {
             let access = if read_only { Access::Read } else { Access::Write };
-            Disk::Image(open(&world, Path::new(source), access, raw).await?)
+            Disk::Image(open(&world, Path::new(source), access, raw, image).await?)
         };
         let served = serve(&world, (source, point), read_only, &disk, &stop).await;
         let closed = disk.close().await;

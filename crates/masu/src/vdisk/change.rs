@@ -5,39 +5,42 @@ use std::process::ExitCode;
 
 use admin::format_bytes;
 use anyhow::{Result, bail};
-use vdisk::{Access, Format, Image, open_file, vhd, vhdx};
+use vdisk::vhd::Kind;
+use vdisk::{Access, FileFormat, Image, open_chain, vhd, vhdx};
 use world::{DriveSpec, ImageAccess};
 
-use super::in_world;
+use super::{Source, in_world};
 
-pub(super) fn resize(path: &Path, size: u64) -> Result<ExitCode> {
+pub(super) fn resize(path: &Path, size: u64, source: &Source) -> Result<ExitCode> {
     in_world(async |world| {
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Write };
         let drive = world.open_drive(&spec).await?;
-        let image = Image::open(&world, drive.clone(), Access::Read).await?;
+        let image = match source.input_format {
+            Some(format) => Image::open_as(&world, drive.clone(), Access::Read, format.0).await?,
+            None => Image::open(&world, drive.clone(), Access::Read).await?,
+        };
         if size < image.len_bytes() {
             bail!(
                 "a disk of {} does not shrink: what the guest has at its end would be lost",
                 format_bytes(image.len_bytes())
             );
         }
-        match image.format() {
-            Format::VhdFixed | Format::VhdDynamic | Format::VhdDifferencing => {
-                vhd::grow(&drive, size).await?
-            }
-            Format::VhdxFixed | Format::VhdxDynamic | Format::VhdxDifferencing => {
-                vhdx::grow(&drive, size, world.seed()).await?;
-            }
-            Format::Raw => bail!("{}: a raw image is resized with truncate", path.display()),
+        match image.file_format() {
+            FileFormat::VhdFixed => vhd::grow(&drive, Some(Kind::Fixed), size).await?,
+            FileFormat::VhdDynamic => vhd::grow(&drive, Some(Kind::Dynamic), size).await?,
+            FileFormat::VhdDifferencing => vhd::grow(&drive, Some(Kind::Differencing), size).await?,
+            FileFormat::Vhdx => vhdx::grow(&drive, size, world.seed()).await?,
+            FileFormat::Raw => bail!("{}: a raw image is resized with truncate", path.display()),
         }
         println!("{}: {} now", path.display(), format_bytes(size));
         Ok(ExitCode::SUCCESS)
     })
 }
 
-pub(super) fn compact(path: &Path) -> Result<ExitCode> {
+pub(super) fn compact(path: &Path, source: &Source) -> Result<ExitCode> {
+    let place = source.place(path)?;
     in_world(async |world| {
-        let image = open_file(&world, path, Access::Write).await?;
+        let image = open_chain(&world, &source.chain(&place, Access::Write, false)).await?;
         let done = image.compact(|_, _| ()).await?;
         println!(
             "{}: {} were {}; {} blocks of zeros let go, {} blocks moved",

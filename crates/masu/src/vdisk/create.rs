@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use vdisk::vhd::{self, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
-use vdisk::{Access, AnyDisk, Image, open_file};
+use vdisk::{Access, AnyDisk, FileFormat, Image, open_chain};
 use world::{Drive, DriveSpec, ImageAccess, World};
 
-use super::{FormatName, Shape, identity, in_world};
+use super::{FormatName, Shape, Source, identity, in_world};
 
 /// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
 const VHD_EPOCH_S: u64 = 946_684_800;
@@ -22,10 +22,14 @@ pub(super) fn create(
     size: Option<u64>,
     shape: &Shape,
     parent: Option<&Path>,
+    source: &Source,
 ) -> Result<ExitCode> {
     in_world(async |world| {
         let parent = match parent {
-            Some(parent) => Some((parent, open_file(&world, parent, Access::Read).await?)),
+            Some(parent) => {
+                let place = source.place(parent)?;
+                Some((parent, open_chain(&world, &source.chain(&place, Access::Read, false)).await?))
+            }
             None => None,
         };
         let Some(size) = size.or(parent.as_ref().map(|(_, image)| image.len_bytes())) else {
@@ -37,9 +41,10 @@ pub(super) fn create(
     })
 }
 
-pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool) -> Result<ExitCode> {
+pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool, source: &Source) -> Result<ExitCode> {
+    let place = source.place(from)?;
     in_world(async |world| {
-        let source = AnyDisk::open(&world, from, raw).await?;
+        let source = AnyDisk::open(&world, &source.chain(&place, Access::Read, raw)).await?;
         let image = made(&world, to, source.len_bytes(), shape, None).await?;
         if let Err(error) = vdisk::copy(&source, &image, |_| ()).await {
             // Half a copy is no image of the disk.
@@ -87,7 +92,13 @@ async fn filled(
         FormatName::Vhd => vhd::create(&drive, &new_vhd(path, size, shape, parent)?).await?,
         FormatName::Vhdx => vhdx::create(&drive, &new_vhdx(path, size, shape, parent)?).await?,
     }
-    Ok(Image::open(world, drive, Access::Write).await?)
+    let file_format = match (format, shape.fixed, parent) {
+        (FormatName::Vhdx, ..) => FileFormat::Vhdx,
+        (_, true, _) => FileFormat::VhdFixed,
+        (_, false, None) => FileFormat::VhdDynamic,
+        (_, false, Some(_)) => FileFormat::VhdDifferencing,
+    };
+    Ok(Image::open_as(world, drive, Access::Write, file_format).await?)
 }
 
 fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)>) -> Result<NewVhd> {

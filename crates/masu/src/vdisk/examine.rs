@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use admin::format_bytes;
 use anyhow::Result;
 use serde_json::json;
-use vdisk::{Access, AnyDisk, Image, VdiskError};
-use world::{DriveSpec, ImageAccess};
+use vdisk::{Access, AnyDisk, Chain, Image, VdiskError};
+use world::{DriveSpec, ImageAccess, World};
 
-use super::in_world;
+use super::{Source, in_world};
 
-pub(super) fn info(path: &Path, as_json: bool) -> Result<ExitCode> {
+pub(super) fn info(path: &Path, as_json: bool, source: &Source) -> Result<ExitCode> {
+    let place = source.place(path)?;
     in_world(async |world| {
-        let disk = AnyDisk::open(&world, path, false).await?;
+        let disk = AnyDisk::open(&world, &source.chain(&place, Access::Read, false)).await?;
         let (format, len) = (disk.format_name(), disk.len_bytes());
         let image = match &disk {
             AnyDisk::Image(image) => Some(image),
@@ -57,17 +58,11 @@ fn tell(image: &Image) {
     findings.notes.iter().for_each(|note| println!("note     {note}"));
 }
 
-pub(super) fn check(path: &Path, repair: bool) -> Result<ExitCode> {
+pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCode> {
+    let (place, shown) = (source.place(path)?, path.display());
     in_world(async |world| {
-        let open = async |access, image_access| {
-            let spec = DriveSpec::Image { path: path.to_owned(), access: image_access };
-            let drive =
-                world.open_drive(&spec).await.map_err(|e| VdiskError::Refused { what: e.to_string() })?;
-            Image::open(&world, drive, access).await
-        };
-        let shown = path.display();
-        let image = match open(Access::Read, ImageAccess::Read).await {
-            Ok(image) => image,
+        let disk = match open_alone(&world, &source.chain(&place, Access::Read, false)).await {
+            Ok(disk) => disk,
             Err(error @ (VdiskError::Damaged { .. } | VdiskError::Foreign { .. })) => {
                 println!("finding  {error}");
                 println!("{shown}: cannot be opened, and cannot be repaired");
@@ -75,22 +70,49 @@ pub(super) fn check(path: &Path, repair: bool) -> Result<ExitCode> {
             }
             Err(error) => return Err(error.into()),
         };
-        tell(&image);
-        let findings = image.findings();
-        if !findings.faults.is_empty() {
+        let faults = disk.faults().await?;
+        faults.iter().for_each(|fault| println!("finding  {fault}"));
+        let notes = match &disk {
+            AnyDisk::Image(image) => image.findings().notes,
+            AnyDisk::Qcow2(_) | AnyDisk::Vmdk(_) => Vec::new(),
+        };
+        notes.iter().for_each(|note| println!("note     {note}"));
+        if !faults.is_empty() {
             println!(
                 "{shown}: {} findings: read what can be read from it (convert); it is not written",
-                findings.faults.len()
+                faults.len()
             );
             return Ok(ExitCode::from(1));
         }
-        if repair && !findings.notes.is_empty() {
-            drop(image);
-            open(Access::Write, ImageAccess::Write).await?.repair().await?;
+        if repair && !notes.is_empty() {
+            drop(disk);
+            let writing = source.chain(&place, Access::Write, false);
+            if let AnyDisk::Image(image) = open_alone(&world, &writing).await? {
+                image.repair().await?;
+            }
             println!("{shown}: repaired");
             return Ok(ExitCode::SUCCESS);
         }
-        println!("{shown}: clean: {}", image.format().name());
+        println!("{shown}: clean: {}", disk.format_name());
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// An image without its parents, which may be missing: what it says of itself is looked at.
+async fn open_alone(world: &World, chain: &Chain<'_>) -> Result<AnyDisk, VdiskError> {
+    let access = match chain.access {
+        Access::Read => ImageAccess::Read,
+        Access::Write => ImageAccess::Write,
+    };
+    let spec = DriveSpec::Image { path: chain.path.to_owned(), access };
+    let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::Refused { what: e.to_string() })?;
+    let image = match chain.format {
+        Some(format) => Image::open_as(world, drive, chain.access, format).await,
+        None => Image::open(world, drive, chain.access).await,
+    };
+    match image {
+        // Not VHD or VHDX: what is only read is looked at as what it begins with.
+        Err(VdiskError::Foreign { .. }) if chain.format.is_none() => AnyDisk::open(world, chain).await,
+        image => Ok(AnyDisk::Image(image?)),
+    }
 }

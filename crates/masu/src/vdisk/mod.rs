@@ -9,10 +9,11 @@ mod served;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use admin::parse_bytes;
+use admin::{ImageFormat, parse_bytes};
 use anyhow::{Context, Result};
 use clap::{Subcommand, ValueEnum};
 use vdisk::vhdx::Guid;
+use vdisk::{Access, Chain, FileFormat};
 use world::World;
 
 /// What is done with an image.
@@ -30,6 +31,8 @@ pub(crate) enum Vdisk {
         /// Make a differencing image over this one, which must not change any more
         #[arg(long)]
         parent: Option<PathBuf>,
+        #[command(flatten)]
+        source: Source,
     },
     /// Say what an image is
     Info {
@@ -38,6 +41,8 @@ pub(crate) enum Vdisk {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        source: Source,
     },
     /// Copy a disk into a new image of another format; zeros take no space in it
     Convert {
@@ -47,9 +52,11 @@ pub(crate) enum Vdisk {
         to: PathBuf,
         #[command(flatten)]
         shape: Shape,
-        /// What begins with no known format is raw
+        /// It is raw, whatever it begins with
         #[arg(long)]
         raw: bool,
+        #[command(flatten)]
+        source: Source,
     },
     /// Make a disk larger
     Resize {
@@ -58,11 +65,15 @@ pub(crate) enum Vdisk {
         /// The new size
         #[arg(long, value_parser = parse_bytes)]
         size: u64,
+        #[command(flatten)]
+        source: Source,
     },
     /// Give back the space of blocks that hold only zeros, and make the file as short as it can be
     Compact {
         /// The file
         path: PathBuf,
+        #[command(flatten)]
+        source: Source,
     },
     /// Hold an image's metadata against itself; nothing is written without --repair
     Check {
@@ -71,6 +82,8 @@ pub(crate) enum Vdisk {
         /// Put right what a second copy or the log can tell
         #[arg(long)]
         repair: bool,
+        #[command(flatten)]
+        source: Source,
     },
     /// Serve an image to clients of the NBD protocol until it is stopped; it asks nobody who they are
     Serve {
@@ -85,9 +98,11 @@ pub(crate) enum Vdisk {
         /// Let clients only read
         #[arg(long)]
         read_only: bool,
-        /// What begins with no known format is raw
+        /// It is raw, whatever it begins with
         #[arg(long)]
         raw: bool,
+        #[command(flatten)]
+        source: Source,
     },
     /// Make a disk a file of this machine, for mount -o loop, mkfs or QEMU, until it is stopped or unmounted; as root, or with fusermount3
     Attach {
@@ -98,9 +113,11 @@ pub(crate) enum Vdisk {
         /// Let nobody write
         #[arg(long)]
         read_only: bool,
-        /// What begins with no known format is raw
+        /// It is raw, whatever it begins with
         #[arg(long)]
         raw: bool,
+        #[command(flatten)]
+        image: Source,
     },
 }
 
@@ -110,6 +127,41 @@ pub(crate) enum FormatName {
     Vhd,
     Vhdx,
     Raw,
+}
+
+/// How an image that is there is read.
+#[derive(clap::Args)]
+pub(crate) struct Source {
+    /// What it is: raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx. Without it, what it looks like: say it of a file that a guest wrote
+    #[arg(long, value_name = "FORMAT")]
+    input_format: Option<ImageFormat>,
+    /// A directory in which its parents may lie, beside its own; may be given more than once
+    #[arg(long, value_name = "DIR")]
+    parents_in: Vec<PathBuf>,
+}
+
+impl Source {
+    /// What is opened. `raw` is another way to say of which format it is.
+    fn chain<'a>(&'a self, place: &'a Place, access: Access, raw: bool) -> Chain<'a> {
+        let format = if raw { Some(FileFormat::Raw) } else { self.input_format.map(|format| format.0) };
+        Chain { path: &place.path, access, format, parents_in: &place.parents_in }
+    }
+
+    /// Where the image and its parents are, as absolute paths: so that it can be told what lies beneath what.
+    fn place(&self, path: &Path) -> Result<Place> {
+        let absolute = |path: &Path| path.canonicalize().with_context(|| path.display().to_string());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name().with_context(|| format!("{}: name a file", path.display()))?;
+        let parents_in =
+            self.parents_in.iter().map(|directory| absolute(directory)).collect::<Result<_>>()?;
+        Ok(Place { path: absolute(folder)?.join(name), parents_in })
+    }
+}
+
+/// Absolute paths of an image and of where its parents may lie.
+struct Place {
+    path: PathBuf,
+    parents_in: Vec<PathBuf>,
 }
 
 /// How a new image is made.
@@ -141,18 +193,20 @@ impl Shape {
 
 pub(crate) fn run(command: &Vdisk) -> Result<ExitCode> {
     match command {
-        Vdisk::Create { path, size, shape, parent } => create::create(path, *size, shape, parent.as_deref()),
-        Vdisk::Info { path, json } => examine::info(path, *json),
-        Vdisk::Convert { from, to, shape, raw } => create::convert(from, to, shape, *raw),
-        Vdisk::Resize { path, size } => change::resize(path, *size),
-        Vdisk::Compact { path } => change::compact(path),
-        Vdisk::Check { path, repair } => examine::check(path, *repair),
-        Vdisk::Serve { path, nbd, unix, read_only, raw } => {
-            let place = unix.as_deref().map_or(served::Place::Tcp(*nbd), served::Place::Path);
-            served::serve(path, place, *read_only, *raw)
+        Vdisk::Create { path, size, shape, parent, source } => {
+            create::create(path, *size, shape, parent.as_deref(), source)
         }
-        Vdisk::Attach { source, mount_point, read_only, raw } => {
-            attached::attach(source, mount_point, *read_only, *raw)
+        Vdisk::Info { path, json, source } => examine::info(path, *json, source),
+        Vdisk::Convert { from, to, shape, raw, source } => create::convert(from, to, shape, *raw, source),
+        Vdisk::Resize { path, size, source } => change::resize(path, *size, source),
+        Vdisk::Compact { path, source } => change::compact(path, source),
+        Vdisk::Check { path, repair, source } => examine::check(path, *repair, source),
+        Vdisk::Serve { path, nbd, unix, read_only, raw, source } => {
+            let place = unix.as_deref().map_or(served::Place::Tcp(*nbd), served::Place::Path);
+            served::serve(path, place, *read_only, *raw, source)
+        }
+        Vdisk::Attach { source, mount_point, read_only, raw, image } => {
+            attached::attach(source, mount_point, *read_only, *raw, image)
         }
     }
 }

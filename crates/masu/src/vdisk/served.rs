@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 use vdisk::nbd::{Export, serve as serve_nbd};
-use vdisk::{Access, Image, open_file};
-use world::{DriveSpec, ImageAccess, Listener, World};
+use vdisk::{Access, Image, open_chain};
+use world::{Listener, World};
 
-use super::in_world;
+use super::{Source, in_world};
 
 /// How often it is looked whether somebody wants the server to stop.
 pub(super) const STOP_POLL: Duration = Duration::from_millis(100);
@@ -57,11 +57,17 @@ impl Place<'_> {
     }
 }
 
-pub(super) fn serve(path: &Path, place: Place<'_>, read_only: bool, raw: bool) -> Result<ExitCode> {
+pub(super) fn serve(
+    path: &Path,
+    place: Place<'_>,
+    read_only: bool,
+    raw: bool,
+    source: &Source,
+) -> Result<ExitCode> {
     let stop = stop_signals()?;
     in_world(async |world| {
         let access = if read_only { Access::Read } else { Access::Write };
-        let image = open(&world, path, access, raw).await?;
+        let image = open(&world, path, access, raw, source).await?;
         let listener = place.listen(&world)?;
         println!("{}: {}", path.display(), place.url(&listener));
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -76,13 +82,15 @@ pub(super) fn serve(path: &Path, place: Place<'_>, read_only: bool, raw: bool) -
     })
 }
 
-pub(super) async fn open(world: &World, path: &Path, access: Access, raw: bool) -> Result<Image> {
-    if !raw {
-        return Ok(open_file(world, path, access).await?);
-    }
-    let image_access = if access == Access::Read { ImageAccess::Read } else { ImageAccess::Write };
-    let drive = world.open_drive(&DriveSpec::Image { path: path.to_owned(), access: image_access }).await?;
-    Ok(Image::open_raw(drive, access)?)
+pub(super) async fn open(
+    world: &World,
+    path: &Path,
+    access: Access,
+    raw: bool,
+    source: &Source,
+) -> Result<Image> {
+    let place = source.place(path)?;
+    Ok(open_chain(world, &source.chain(&place, access, raw)).await?)
 }
 
 /// Hears SIGTERM and SIGINT on a thread of its own: the world has none for them.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use block::Pieces;
 use smallvec::SmallVec;
@@ -122,6 +122,17 @@ const UNCOMMITTED_MAX: usize = 1024;
 #[derive(Clone)]
 pub struct Image(pub(super) Rc<Inner>);
 
+/// A handle of an image that does not keep it open.
+#[derive(Clone)]
+pub struct WeakImage(Weak<Inner>);
+
+impl WeakImage {
+    /// The image, as long as somebody has it open.
+    pub fn upgrade(&self) -> Option<Image> {
+        self.0.upgrade().map(Image)
+    }
+}
+
 pub(super) struct Inner {
     pub(super) drive: Drive,
     pub(super) map: RefCell<Box<dyn Map>>,
@@ -221,6 +232,11 @@ impl Image {
             poisoned: RefCell::default(),
             no_room: RefCell::default(),
         }))
+    }
+
+    /// A handle that does not keep the image open.
+    pub fn downgrade(&self) -> WeakImage {
+        WeakImage(Rc::downgrade(&self.0))
     }
 
     /// Its format.
@@ -606,7 +622,8 @@ impl Image {
     /// Remembers that metadata or a new block found no room, until one does.
     fn note_room<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
         match &outcome {
-            Ok(_) => drop(self.0.no_room.take()),
+            // Of a sparse file metadata may find room where payload does not.
+            Ok(_) => drop(self.0.no_room.borrow_mut().take_if(|old| old.payload.is_none())),
             Err(error @ (VdiskError::NoRoom { .. } | VdiskError::Drive(DriveError::NoRoom { .. }))) => {
                 *self.0.no_room.borrow_mut() =
                     Some(NoRoom { cause: error.to_string(), payload: None, writes: 0 });

@@ -13,6 +13,6 @@ mod reuse;
 pub use chain::{Chain, ParentLink, open_chain, open_file};
 pub use compact::Compacted;
 pub use copy::copy;
-pub use driver::{Access, FileFormat, Findings, Format, Image};
+pub use driver::{Access, FileFormat, Findings, Format, Image, WeakImage};
 pub(crate) use file::{read_vec, take_steps};
 pub use open::{Probed, probe};

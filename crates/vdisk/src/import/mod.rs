@@ -1,4 +1,4 @@
-//! Images of other formats, to read only: so that they can be converted.
+//! Images of other formats, to read only: so that they can be converted, whole or not at all.
 
 mod qcow2;
 mod vmdk;
@@ -12,7 +12,7 @@ pub use qcow2::Qcow2;
 pub use vmdk::Vmdk;
 
 use crate::image::read_vec;
-use crate::{Access, Image, VdiskError, open_file};
+use crate::{Access, Chain, Image, VdiskError, open_chain};
 
 /// A disk in whatever format, to be read.
 pub enum AnyDisk {
@@ -24,27 +24,50 @@ pub enum AnyDisk {
     Vmdk(Vmdk),
 }
 
+/// Faults that are told of one image.
+const FAULTS_MAX: usize = 100;
+
 impl AnyDisk {
-    /// Opens the file at `path` by what it begins (or ends) with; a file that is of no format known is an error, unless it `may_be_raw`.
-    pub async fn open(world: &World, path: &Path, may_be_raw: bool) -> Result<AnyDisk, VdiskError> {
+    /// Opens the file at `path`: as the format that is given, else by what it begins (or ends) with, which must be beyond dispute. What begins with no format
+    /// known is an error.
+    pub async fn open(world: &World, chain: &Chain<'_>) -> Result<AnyDisk, VdiskError> {
+        if chain.format.is_some() {
+            return Ok(AnyDisk::Image(open_chain(world, chain).await?));
+        }
+        let path = chain.path;
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Read };
         let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
         let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
-        if first.starts_with(b"QFI\xfb") {
+        if first.starts_with(qcow2::MAGIC) {
             return Ok(AnyDisk::Qcow2(Qcow2::open(drive).await?));
         }
-        if first.starts_with(b"KDMV") || first.starts_with(b"# Disk DescriptorFile") {
+        if first.starts_with(vmdk::MAGIC) || first.starts_with(vmdk::TEXT_MAGIC) {
             return Ok(AnyDisk::Vmdk(Vmdk::open(world, drive, path).await?));
         }
-        match open_file(world, path, Access::Read).await {
-            Err(VdiskError::Foreign { .. }) if may_be_raw => {
-                Ok(AnyDisk::Image(Image::open_raw(drive, Access::Read)?))
-            }
+        match open_chain(world, &Chain { access: Access::Read, ..*chain }).await {
             Err(VdiskError::Foreign { .. }) => Err(VdiskError::refused(format!(
                 "{}: neither VHD, VHDX, QCOW2 nor VMDK; say that it is raw if it is",
                 path.display()
             ))),
             opened => Ok(AnyDisk::Image(opened?)),
+        }
+    }
+
+    /// Opens the QCOW2 or sparse VMDK on a drive.
+    pub async fn open_drive(world: &World, drive: Drive) -> Result<AnyDisk, VdiskError> {
+        let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
+        match first.starts_with(qcow2::MAGIC) {
+            true => Ok(AnyDisk::Qcow2(Qcow2::open(drive).await?)),
+            false => Ok(AnyDisk::Vmdk(Vmdk::open(world, drive, Path::new("")).await?)),
+        }
+    }
+
+    /// What of its metadata cannot be; nothing: it is healthy. Of a VHD or VHDX that was found when it was opened.
+    pub async fn faults(&self) -> Result<Vec<String>, VdiskError> {
+        match self {
+            AnyDisk::Image(image) => Ok(image.findings().faults),
+            AnyDisk::Qcow2(qcow2) => qcow2.faults().await,
+            AnyDisk::Vmdk(vmdk) => vmdk.faults().await,
         }
     }
 
@@ -68,6 +91,12 @@ impl AnyDisk {
 
     /// Reads `len` bytes at `at`, appended to `out`.
     pub async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
+        let end = self.len_bytes();
+        if at.checked_add(len).is_none_or(|last| last > end) {
+            return Err(VdiskError::refused(format!(
+                "{len} bytes at {at} pass the end of the disk at {end}"
+            )));
+        }
         match self {
             AnyDisk::Image(image) => image.read(at, len, out).await,
             AnyDisk::Qcow2(qcow2) => qcow2.read(at, len, out).await,
@@ -87,11 +116,20 @@ impl AnyDisk {
     }
 }
 
-/// Bytes of the file at any address and of any length, which was checked.
-async fn read_bytes(drive: &Drive, at: u64, len: u64) -> Result<Vec<u8>, VdiskError> {
-    let from = at / 512 * 512;
-    let mut bytes = read_vec(drive, from, (at + len - from).next_multiple_of(512)).await?;
-    bytes.drain(..(at - from) as usize);
+/// Whether the file has these bytes; its last sector counts as whole.
+fn is_there(drive: &Drive, at: u64, len: u64) -> bool {
+    at.checked_add(len).is_some_and(|end| end <= drive.len_bytes())
+}
+
+/// Bytes of the file at any address and of any length, which was held against a limit. A file that is too short for them is not whole.
+async fn read_bytes(drive: &Drive, at: u64, len: u64, what: &str) -> Result<Vec<u8>, VdiskError> {
+    if !is_there(drive, at, len) {
+        let cause = format!("{len} bytes at {at} do not lie in the file of {} bytes", drive.len_bytes());
+        return Err(VdiskError::damaged(what, cause));
+    }
+    let before = at % 512;
+    let mut bytes = read_vec(drive, at - before, (before + len).next_multiple_of(512)).await?;
+    bytes.drain(..before as usize);
     bytes.truncate(len as usize);
     Ok(bytes)
 }
@@ -109,4 +147,15 @@ fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result
         place,
         format!("{written} of {} bytes can be decompressed ({status:?})", to.len()),
     ))
+}
+
+/// Whether there are so many faults that further ones are not looked for; then that is said.
+fn is_enough(faults: &mut Vec<String>) -> bool {
+    if faults.len() < FAULTS_MAX {
+        return false;
+    }
+    if faults.len() == FAULTS_MAX {
+        faults.push("and further ones, which were not looked at".into());
+    }
+    true
 }

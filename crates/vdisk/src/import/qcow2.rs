@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use block::Pieces;
 use world::Drive;
 
-use super::{inflate, read_bytes};
+use super::{inflate, is_enough, is_there, read_bytes};
 use crate::VdiskError;
 
-const HEADER_BYTES: u64 = 112;
+pub(super) const MAGIC: &[u8] = b"QFI\xfb";
+/// The header of version 2, and what is looked at of that of version 3.
+const HEADER_BYTES: [u64; 2] = [72, 112];
 /// Clusters of 512 bytes to 2 MiB, as the format allows.
 const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=21;
 /// A first table over this is refused: it is kept in memory.
@@ -18,6 +20,7 @@ const LEN_BYTES_MAX: u64 = 1 << 60;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
+const SECOND_TABLE: &str = "a second table of the QCOW2 image";
 
 /// A QCOW2 image, without a backing file.
 pub struct Qcow2 {
@@ -39,13 +42,17 @@ enum Cluster {
 
 impl Qcow2 {
     pub(super) async fn open(drive: Drive) -> Result<Qcow2, VdiskError> {
-        let bytes = read_bytes(&drive, 0, HEADER_BYTES).await?;
-        let u32_at = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-        let u64_at = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        let (version, cluster_bits, len_bytes) = (u32_at(4), u32_at(20), u64_at(24));
-        let features = if version >= 3 { u64_at(72) } else { 0 };
-        check_features(version, features, u64_at(8), u32_at(32))?;
-        let damaged = |cause: String| VdiskError::damaged("the QCOW2 header", cause);
+        let what = "the QCOW2 header";
+        let damaged = |cause: String| VdiskError::damaged(what, cause);
+        let short = read_bytes(&drive, 0, HEADER_BYTES[0], what).await?;
+        let version = u32_at(&short, 4);
+        let bytes = match version {
+            3.. => read_bytes(&drive, 0, HEADER_BYTES[1], what).await?,
+            _ => short,
+        };
+        let (cluster_bits, len_bytes) = (u32_at(&bytes, 20), u64_at(&bytes, 24));
+        let features = if version >= 3 { u64_at(&bytes, 72) } else { 0 };
+        check_features(version, features, u64_at(&bytes, 8), u32_at(&bytes, 32))?;
         if !CLUSTER_BITS.contains(&cluster_bits)
             || len_bytes > LEN_BYTES_MAX
             || !len_bytes.is_multiple_of(512)
@@ -54,12 +61,14 @@ impl Qcow2 {
                 "a disk of {len_bytes} bytes in clusters of 2^{cluster_bits} cannot be"
             )));
         }
-        let (entries, l1_at) = (u64::from(u32_at(36)), u64_at(40));
+        let (entries, l1_at) = (u64::from(u32_at(&bytes, 36)), u64_at(&bytes, 40));
         let needed = len_bytes.div_ceil(1 << (2 * cluster_bits - 3));
-        if entries < needed || entries * 8 > L1_BYTES_MAX || l1_at > LEN_BYTES_MAX {
-            return Err(damaged(format!("a first table of {entries} entries, where {needed} are needed")));
+        if entries < needed || entries * 8 > L1_BYTES_MAX || !l1_at.is_multiple_of(1 << cluster_bits) {
+            return Err(damaged(format!(
+                "a first table of {entries} entries at byte {l1_at}, where {needed} are needed"
+            )));
         }
-        let l1 = words(&read_bytes(&drive, l1_at, entries * 8).await?);
+        let l1 = words(&read_bytes(&drive, l1_at, needed * 8, "the first table of the QCOW2 image").await?);
         Ok(Qcow2 { drive, len_bytes, cluster_bits, version, l1, l2: RefCell::default() })
     }
 
@@ -68,19 +77,28 @@ impl Qcow2 {
         self.len_bytes
     }
 
-    /// Reads `len` bytes at `at`, appended to `out`.
-    pub async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
-        let cluster_bytes = 1_u64 << self.cluster_bits;
+    fn cluster_bytes(&self) -> u64 {
+        1 << self.cluster_bits
+    }
+
+    /// Reads `len` bytes at `at`, which are in the disk, appended to `out`.
+    pub(super) async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
         let (mut here, end) = (at, at + len);
         while here < end {
-            let from = here % cluster_bytes;
-            let n = (cluster_bytes - from).min(end - here);
+            let from = here % self.cluster_bytes();
+            let n = (self.cluster_bytes() - from).min(end - here);
             match self.cluster(here >> self.cluster_bits).await? {
                 Cluster::Zeros => out.push_zeros(n as usize),
-                Cluster::Plain(place) => self.read_plain(place + from, n, out).await?,
+                Cluster::Plain(place) => {
+                    let bytes =
+                        read_bytes(&self.drive, place + from, n, "a cluster of the QCOW2 image").await?;
+                    out.append(Pieces::copy_of(&bytes));
+                }
                 Cluster::Compressed { at, len } => {
-                    let packed = read_bytes(&self.drive, at, len).await?;
-                    let mut bytes = vec![0; cluster_bytes as usize];
+                    // Its length is told in sectors: the last one may be cut where the file ends.
+                    let len = len.min(self.drive.len_bytes().saturating_sub(at));
+                    let packed = read_bytes(&self.drive, at, len, "a compressed cluster").await?;
+                    let mut bytes = vec![0; self.cluster_bytes() as usize];
                     inflate(&packed, &mut bytes, false, "a compressed cluster")?;
                     out.append(Pieces::copy_of(&bytes[from as usize..(from + n) as usize]));
                 }
@@ -90,35 +108,85 @@ impl Qcow2 {
         Ok(())
     }
 
-    async fn read_plain(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
-        out.append(Pieces::copy_of(&read_bytes(&self.drive, at, len).await?));
-        Ok(())
-    }
-
     async fn cluster(&self, number: u64) -> Result<Cluster, VdiskError> {
-        let entries = 1_u64 << (self.cluster_bits - 3);
-        let l2_at = self.l1[(number / entries) as usize] & OFFSET_MASK;
+        let entries = self.cluster_bytes() / 8;
+        let l2_at = self.l1.get((number / entries) as usize).map_or(0, |entry| entry & OFFSET_MASK);
         if l2_at == 0 {
             return Ok(Cluster::Zeros);
         }
         let known = self.l2.borrow().as_ref().is_some_and(|(at, _)| *at == l2_at);
         if !known {
-            let table = words(&read_bytes(&self.drive, l2_at, 1 << self.cluster_bits).await?);
+            let table = self.second_table(l2_at).await?;
             *self.l2.borrow_mut() = Some((l2_at, table));
         }
         let l2 = self.l2.borrow();
-        let entry = l2.as_ref().map_or(0, |(_, table)| table[(number % entries) as usize]);
+        let entry = l2.as_ref().and_then(|(_, table)| table.get((number % entries) as usize)).copied();
+        let cluster = self.resolve(entry.unwrap_or(0));
+        cluster.map_err(|cause| VdiskError::damaged(SECOND_TABLE, format!("cluster {number}: {cause}")))
+    }
+
+    async fn second_table(&self, at: u64) -> Result<Vec<u64>, VdiskError> {
+        if !at.is_multiple_of(self.cluster_bytes()) {
+            return Err(VdiskError::damaged(SECOND_TABLE, format!("it cannot lie at byte {at}")));
+        }
+        Ok(words(&read_bytes(&self.drive, at, self.cluster_bytes(), SECOND_TABLE).await?))
+    }
+
+    /// What an entry of a second table says.
+    fn resolve(&self, entry: u64) -> Result<Cluster, String> {
         if entry & COMPRESSED != 0 {
             let bits = 62 - (self.cluster_bits - 8);
             let at = entry & ((1 << bits) - 1);
             let sectors = ((entry & (COMPRESSED - 1)) >> bits) + 1;
             return Ok(Cluster::Compressed { at, len: sectors * 512 - at % 512 });
         }
-        Ok(match entry & OFFSET_MASK {
-            _ if self.version >= 3 && entry & ZERO != 0 => Cluster::Zeros,
-            0 => Cluster::Zeros,
-            at => Cluster::Plain(at),
-        })
+        match entry & OFFSET_MASK {
+            _ if self.version >= 3 && entry & ZERO != 0 => Ok(Cluster::Zeros),
+            0 => Ok(Cluster::Zeros),
+            at if at.is_multiple_of(self.cluster_bytes()) => Ok(Cluster::Plain(at)),
+            at => Err(format!("it cannot lie at byte {at}")),
+        }
+    }
+
+    /// What of the tables cannot be: whether they, and the clusters of the disk, lie in the file. Reference counts are not asked.
+    pub(super) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
+        let (mut faults, entries) = (Vec::new(), self.cluster_bytes() / 8);
+        for (index, entry) in self.l1.iter().enumerate() {
+            let l2_at = entry & OFFSET_MASK;
+            if l2_at == 0 {
+                continue;
+            }
+            if is_enough(&mut faults) {
+                break;
+            }
+            let table = match self.second_table(l2_at).await {
+                Ok(table) => table,
+                Err(VdiskError::Damaged { place, cause }) => {
+                    faults.push(format!("{place}, number {index}: {cause}"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for (number, entry) in (index as u64 * entries..).zip(table) {
+                let disk_here = self.len_bytes.saturating_sub(number << self.cluster_bits);
+                if disk_here == 0 || is_enough(&mut faults) {
+                    break;
+                }
+                let here = disk_here.min(self.cluster_bytes());
+                let cause = match self.resolve(entry) {
+                    Ok(Cluster::Plain(at)) if !is_there(&self.drive, at, here) => {
+                        format!("its bytes at {at} do not lie in the file")
+                    }
+                    Ok(Cluster::Compressed { at, .. }) if !is_there(&self.drive, at, 1) => {
+                        format!("its compressed bytes at {at} do not lie in the file")
+                    }
+                    Ok(_) => continue,
+                    Err(cause) => cause,
+                };
+                faults.push(format!("cluster {number}: {cause}"));
+            }
+        }
+        Ok(faults)
     }
 }
 
@@ -126,17 +194,33 @@ fn check_features(version: u32, features: u64, backing_at: u64, encryption: u32)
     let refused = |what: &str| Err(VdiskError::unsupported(what));
     match () {
         () if !(2..=3).contains(&version) => refused("a version of QCOW2 other than 2 and 3"),
-        () if backing_at != 0 => refused("a QCOW2 image over a backing file: join them first"),
+        () if backing_at != 0 => {
+            refused("a QCOW2 image over a backing file: join them first (qemu-img convert does)")
+        }
         () if encryption != 0 => refused("an encrypted QCOW2 image"),
-        () if features & 2 != 0 => refused("a QCOW2 image that is marked as corrupt"),
+        () if features & 2 != 0 => Err(VdiskError::damaged(
+            "the QCOW2 image",
+            "it is marked as corrupt: repair it with qemu-img check",
+        )),
         () if features & 4 != 0 => refused("a QCOW2 image with an external data file"),
         () if features & 8 != 0 => {
             refused("a QCOW2 image that is compressed with something else than deflate")
         }
+        () if features & 16 != 0 => refused("a QCOW2 image with extended second tables (subclusters)"),
         // The dirty bit says that reference counts may be wrong: nobody asks them to read.
-        () if features & !1 != 0 => refused("a QCOW2 image with features unknown here"),
+        () if features & !1 != 0 => {
+            refused(&format!("a QCOW2 image with incompatible features unknown here: {:#x}", features & !31))
+        }
         () => Ok(()),
     }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {

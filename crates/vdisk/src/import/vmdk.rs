@@ -4,11 +4,14 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use block::Pieces;
-use world::{Drive, DriveSpec, ImageAccess, World};
+use world::{Drive, DriveSpec, World};
 
-use super::{inflate, read_bytes};
+use super::{inflate, is_enough, is_there, read_bytes};
 use crate::VdiskError;
 
+/// What a sparse extent begins with, and what a descriptor.
+pub(super) const MAGIC: &[u8] = b"KDMV";
+pub(super) const TEXT_MAGIC: &[u8] = b"# Disk DescriptorFile";
 const SECTOR: u64 = 512;
 const HEADER_BYTES: u64 = 512;
 /// A grain of 4 KiB to 2 MiB.
@@ -20,6 +23,13 @@ const DIRECTORY_BYTES_MAX: u64 = 32 << 20;
 const SECTORS_MAX: u64 = 1 << 52;
 const DESCRIPTOR_BYTES_MAX: u64 = 1 << 20;
 const EXTENTS_MAX: usize = 4096;
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=3;
+/// What ends lines in a header, so that a transfer as text is noticed.
+const LINE_ENDS: &[u8] = b"\n \r\n";
+const DEFLATE: u16 = 1;
+/// In front of a compressed grain: its first sector, and its length.
+const MARKER_BYTES: u64 = 12;
+const FILE: &str = "the VMDK";
 /// The directory is behind the grains, and the header there has its place.
 const AT_END: u64 = u64::MAX;
 const COMPRESSED: u32 = 1 << 16;
@@ -58,13 +68,13 @@ struct Sparse {
 }
 
 fn damaged(cause: impl Into<String>) -> VdiskError {
-    VdiskError::damaged("the VMDK", cause)
+    VdiskError::damaged(FILE, cause)
 }
 
 impl Vmdk {
     pub(super) async fn open(world: &World, drive: Drive, path: &Path) -> Result<Vmdk, VdiskError> {
-        let first = read_bytes(&drive, 0, HEADER_BYTES).await?;
-        if first.starts_with(b"KDMV") {
+        let first = read_bytes(&drive, 0, drive.len_bytes().min(HEADER_BYTES), FILE).await?;
+        if first.starts_with(MAGIC) {
             let sparse = Sparse::open(drive).await?;
             let len_bytes = sparse.len;
             let parts = vec![Part { at: 0, len: len_bytes, content: Content::Sparse(sparse) }];
@@ -73,25 +83,38 @@ impl Vmdk {
         if drive.len_bytes() > DESCRIPTOR_BYTES_MAX {
             return Err(damaged("its descriptor is too long"));
         }
-        let text = read_bytes(&drive, 0, drive.len_bytes()).await?;
+        let text = read_bytes(&drive, 0, drive.len_bytes(), FILE).await?;
         let text = String::from_utf8_lossy(&text);
         let text = text.trim_end_matches('\0');
         check_parent(text)?;
-        let (mut parts, mut at) = (Vec::new(), 0);
+        let (mut parts, mut at) = (Vec::new(), 0_u64);
         for line in text.lines() {
-            let Some(declared) = Declared::parse(line) else { continue };
+            let Some(declared) = Declared::parse(line)? else { continue };
             if parts.len() == EXTENTS_MAX || declared.sectors > SECTORS_MAX {
                 return Err(damaged("it has too many extents, or too long ones"));
             }
             let len = declared.sectors * SECTOR;
-            let content = declared.open(world, path).await?;
+            let content = declared.open(world, path, len).await?;
             parts.push(Part { at, len, content });
-            at += len;
+            at = at.checked_add(len).filter(|len| *len <= SECTORS_MAX * SECTOR).ok_or_else(|| {
+                damaged(format!("its extents have more than {SECTORS_MAX} sectors together"))
+            })?;
         }
         if parts.is_empty() {
             return Err(damaged("its descriptor names no extent"));
         }
         Ok(Vmdk { parts, len_bytes: at })
+    }
+
+    /// What of its tables cannot be: whether they, and what they name, lie in the files.
+    pub(super) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
+        let mut faults = Vec::new();
+        for part in &self.parts {
+            if let Content::Sparse(sparse) = &part.content {
+                sparse.faults(&mut faults).await?;
+            }
+        }
+        Ok(faults)
     }
 
     /// Size of the disk.
@@ -100,7 +123,7 @@ impl Vmdk {
     }
 
     /// Reads `len` bytes at `at`, appended to `out`.
-    pub async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
+    pub(super) async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
         for part in &self.parts {
             let (from, to) = (at.max(part.at), (at + len).min(part.at + part.len));
             if from >= to {
@@ -110,7 +133,7 @@ impl Vmdk {
             match &part.content {
                 Content::Zeros => out.push_zeros(n as usize),
                 Content::Flat { drive, from } => {
-                    out.append(Pieces::copy_of(&read_bytes(drive, from + inside, n).await?));
+                    out.append(Pieces::copy_of(&read_bytes(drive, from + inside, n, "a flat extent").await?));
                 }
                 Content::Sparse(sparse) => sparse.read(inside, n, out).await?,
             }
@@ -119,12 +142,17 @@ impl Vmdk {
     }
 }
 
+/// A disk with a parent has a part of its bytes there, and they are not read: all or nothing.
 fn check_parent(text: &str) -> Result<(), VdiskError> {
-    let of =
-        |line: &str| line.split_once('=').map(|(k, v)| (k.trim().to_owned(), v.trim().to_ascii_lowercase()));
-    let mut pairs = text.lines().filter_map(of);
-    match pairs.any(|(key, value)| key == "parentCID" && value != "ffffffff") {
-        true => Err(VdiskError::unsupported("a VMDK over a parent: join them first")),
+    let names_parent = text.lines().filter_map(|line| line.split_once('=')).any(|(key, value)| {
+        let (key, value) = (key.trim(), value.trim().trim_matches('"'));
+        (key.eq_ignore_ascii_case("parentCID") && !value.eq_ignore_ascii_case("ffffffff"))
+            || (key.eq_ignore_ascii_case("parentFileNameHint") && !value.is_empty())
+    });
+    match names_parent {
+        true => Err(VdiskError::unsupported(
+            "a VMDK over a parent: join them first (qemu-img convert and vmware-vdiskmanager -r do)",
+        )),
         false => Ok(()),
     }
 }
@@ -138,52 +166,81 @@ struct Declared<'a> {
 }
 
 impl Declared<'_> {
-    fn parse(line: &str) -> Option<Declared<'_>> {
+    /// The extent that a line declares, if it declares one: one that is not understood is a part of the disk, too.
+    fn parse(line: &str) -> Result<Option<Declared<'_>>, VdiskError> {
         let (head, rest) = line.split_once('"').unwrap_or((line, ""));
         let mut words = head.split_whitespace();
-        let access = words.next()?;
-        if !matches!(access, "RW" | "RDONLY" | "NOACCESS") {
-            return None;
+        match words.next() {
+            Some("RW" | "RDONLY") => {}
+            Some("NOACCESS") => return Err(VdiskError::unsupported("a VMDK extent that nobody may read")),
+            _ => return Ok(None),
         }
-        let (sectors, kind) = (words.next()?.parse().ok()?, words.next()?);
+        let unclear = || damaged(format!("its descriptor has a line that is no extent: {line:?}"));
+        let sectors = words.next().and_then(|n| n.parse().ok()).ok_or_else(unclear)?;
+        let kind = words.next().ok_or_else(unclear)?;
         let (file, offset) = rest.split_once('"').unwrap_or((rest, ""));
-        Some(Declared { sectors, kind, file, from: offset.trim().parse().unwrap_or(0) })
+        // Behind the offset there may be a partition and a device, of kinds that are refused.
+        let from = match offset.split_whitespace().next() {
+            None => 0,
+            Some(offset) => offset.parse().map_err(|_| unclear())?,
+        };
+        Ok(Some(Declared { sectors, kind, file, from }))
     }
 
-    async fn open(&self, world: &World, descriptor: &Path) -> Result<Content, VdiskError> {
+    async fn open(&self, world: &World, descriptor: &Path, len: u64) -> Result<Content, VdiskError> {
         if self.kind == "ZERO" {
             return Ok(Content::Zeros);
+        }
+        if !matches!(self.kind, "FLAT" | "VMFS" | "SPARSE") {
+            return Err(VdiskError::unsupported(format!("a VMDK extent of type {:?}", self.kind)));
         }
         // Beside the descriptor and nowhere else: what a file says must not have others read.
         if self.file.contains(['/', '\\']) || self.file.is_empty() || self.file == ".." {
             return Err(VdiskError::unsupported(format!("an extent in another directory: {:?}", self.file)));
         }
-        let path = descriptor.parent().unwrap_or(Path::new("")).join(self.file);
-        let spec = DriveSpec::Image { path, access: ImageAccess::Read };
+        let folder = descriptor.parent().unwrap_or(Path::new("")).to_owned();
+        let spec = DriveSpec::ImageWithin { folder, path: self.file.into() };
         let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
-        match self.kind {
-            "FLAT" | "VMFS" if self.from <= SECTORS_MAX => {
-                Ok(Content::Flat { drive, from: self.from * SECTOR })
-            }
-            "SPARSE" => Ok(Content::Sparse(Sparse::open(drive).await?)),
-            kind => Err(VdiskError::unsupported(format!("a VMDK extent of type {kind:?}"))),
+        let short =
+            |has: u64| damaged(format!("extent {:?} of {len} bytes has {has} in its file", self.file));
+        if self.kind == "SPARSE" {
+            let sparse = Sparse::open(drive).await?;
+            return if sparse.len < len { Err(short(sparse.len)) } else { Ok(Content::Sparse(sparse)) };
+        }
+        let from = self.from.checked_mul(SECTOR).ok_or_else(|| short(0))?;
+        match is_there(&drive, from, len) {
+            true => Ok(Content::Flat { drive, from }),
+            false => Err(short(drive.len_bytes().saturating_sub(from))),
         }
     }
 }
 
 impl Sparse {
     async fn open(drive: Drive) -> Result<Sparse, VdiskError> {
-        let mut header = read_bytes(&drive, 0, HEADER_BYTES).await?;
-        if !header.starts_with(b"KDMV") {
+        let first = read_bytes(&drive, 0, HEADER_BYTES, FILE).await?;
+        if !first.starts_with(MAGIC) {
             return Err(damaged("a sparse extent has no header"));
         }
+        let mut header = first.clone();
         if u64_at(&header, 56) == AT_END {
-            let len = drive.len_bytes();
-            let footer = read_bytes(&drive, len.saturating_sub(1024), HEADER_BYTES).await?;
-            if !footer.starts_with(b"KDMV") {
-                return Err(damaged("its footer is missing"));
+            header = read_bytes(&drive, drive.len_bytes().saturating_sub(1024), HEADER_BYTES, FILE).await?;
+            if !header.starts_with(MAGIC) {
+                return Err(damaged("its footer is missing: it was not written to the end"));
             }
-            header = footer;
+        }
+        check_header(&header)?;
+        // The parent, if there is one, is in the descriptor within the file.
+        let (text_at, text_sectors) = (u64_at(&first, 28), u64_at(&first, 36));
+        if text_at != 0 && text_sectors != 0 {
+            if text_at > SECTORS_MAX || text_sectors > DESCRIPTOR_BYTES_MAX / SECTOR {
+                return Err(damaged(format!(
+                    "a descriptor of {text_sectors} sectors at {text_at} cannot be"
+                )));
+            }
+            let text =
+                read_bytes(&drive, text_at * SECTOR, text_sectors * SECTOR, "the descriptor in the VMDK")
+                    .await?;
+            check_parent(&String::from_utf8_lossy(&text))?;
         }
         let (flags, sectors, grain, entries) =
             (u32_at(&header, 8), u64_at(&header, 12), u64_at(&header, 20), u64::from(u32_at(&header, 44)));
@@ -198,7 +255,7 @@ impl Sparse {
         if count * 4 > DIRECTORY_BYTES_MAX || at > SECTORS_MAX {
             return Err(damaged(format!("a directory of {count} tables at sector {at} cannot be")));
         }
-        let directory = words(&read_bytes(&drive, at * SECTOR, count * 4).await?);
+        let directory = words(&read_bytes(&drive, at * SECTOR, count * 4, "the grain directory").await?);
         Ok(Sparse {
             drive,
             len: sectors * SECTOR,
@@ -223,7 +280,9 @@ impl Sparse {
                     out.append(Pieces::copy_of(&grain[from as usize..(from + n) as usize]));
                 }
                 Some(place) => {
-                    out.append(Pieces::copy_of(&read_bytes(&self.drive, place + from, n).await?));
+                    out.append(Pieces::copy_of(
+                        &read_bytes(&self.drive, place + from, n, "a grain of the VMDK").await?,
+                    ));
                 }
             }
             here += n;
@@ -239,32 +298,86 @@ impl Sparse {
         };
         let known = self.table.borrow().as_ref().is_some_and(|(known, _)| *known == index);
         if !known {
-            let bytes =
-                read_bytes(&self.drive, u64::from(*table_at) * SECTOR, self.table_entries * 4).await?;
-            *self.table.borrow_mut() = Some((index, words(&bytes)));
+            let table = self.grain_table(*table_at).await?;
+            *self.table.borrow_mut() = Some((index, table));
         }
         let table = self.table.borrow();
-        let entry = table.as_ref().map_or(0, |(_, table)| table[(number % self.table_entries) as usize]);
-        Ok(match entry {
+        let entry = table.as_ref().and_then(|(_, table)| table.get((number % self.table_entries) as usize));
+        Ok(self.place(entry.copied().unwrap_or(0)))
+    }
+
+    /// Where the grain of an entry begins in the file. None: it is zeros.
+    fn place(&self, entry: u32) -> Option<u64> {
+        match entry {
             0 => None,
             1 if self.has_zero_grains => None,
             sector => Some(u64::from(sector) * SECTOR),
-        })
+        }
+    }
+
+    async fn grain_table(&self, sector: u32) -> Result<Vec<u32>, VdiskError> {
+        let (at, len) = (u64::from(sector) * SECTOR, self.table_entries * 4);
+        Ok(words(&read_bytes(&self.drive, at, len, "a grain table").await?))
+    }
+
+    async fn faults(&self, faults: &mut Vec<String>) -> Result<(), VdiskError> {
+        for (index, sector) in (0_u64..).zip(&self.directory).filter(|(_, sector)| **sector != 0) {
+            if is_enough(faults) {
+                break;
+            }
+            let table = match self.grain_table(*sector).await {
+                Ok(table) => table,
+                Err(VdiskError::Damaged { place, cause }) => {
+                    faults.push(format!("{place}, number {index}: {cause}"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for (number, entry) in (index * self.table_entries..).zip(table) {
+                let disk_here = self.len.saturating_sub(number.saturating_mul(self.grain_bytes));
+                if disk_here == 0 || is_enough(faults) {
+                    break;
+                }
+                // Of a compressed one the marker: its length is there.
+                let here = if self.is_compressed { MARKER_BYTES } else { disk_here.min(self.grain_bytes) };
+                if let Some(place) = self.place(entry).filter(|place| !is_there(&self.drive, *place, here)) {
+                    faults.push(format!("grain {number}: its bytes at {place} do not lie in the file"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A compressed grain: its marker has the length, then it follows.
     async fn unpacked(&self, place: u64) -> Result<Vec<u8>, VdiskError> {
-        let marker = read_bytes(&self.drive, place, 12).await?;
+        let marker = read_bytes(&self.drive, place, MARKER_BYTES, "a compressed grain").await?;
         let len = u64::from(u32_at(&marker, 8));
         // Deflate never makes anything so much longer.
         if len == 0 || len > 2 * self.grain_bytes {
             return Err(damaged(format!("a grain of {len} compressed bytes cannot be")));
         }
-        let packed = read_bytes(&self.drive, place + 12, len).await?;
+        let packed = read_bytes(&self.drive, place + MARKER_BYTES, len, "a compressed grain").await?;
         let mut grain = vec![0; self.grain_bytes as usize];
         inflate(&packed, &mut grain, true, "a compressed grain")?;
         Ok(grain)
     }
+}
+
+/// What of a header is no matter of sizes.
+fn check_header(header: &[u8]) -> Result<(), VdiskError> {
+    let version = u32_at(header, 4);
+    if !VERSIONS.contains(&version) {
+        return Err(VdiskError::unsupported(format!("version {version} of sparse VMDK extents")));
+    }
+    let flags = u32_at(header, 8);
+    if flags & 1 != 0 && header[73..77] != *LINE_ENDS {
+        return Err(damaged("it was transferred as if it were text"));
+    }
+    let algorithm = u16::from_le_bytes([header[77], header[78]]);
+    if flags & COMPRESSED != 0 && algorithm != DEFLATE {
+        return Err(VdiskError::unsupported(format!("compression {algorithm} of a VMDK")));
+    }
+    Ok(())
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

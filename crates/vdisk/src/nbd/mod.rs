@@ -9,6 +9,8 @@
 
 mod negotiation;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use serve::{Export, serve};

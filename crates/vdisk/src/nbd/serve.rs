@@ -2,7 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
 
 use block::{BlockError, Buf, Device, Pieces};
 use world::sync::{Permit, Permits, Signal};
@@ -16,8 +20,18 @@ use super::wire::{
 
 /// Requests of one connection that are worked on at once; further ones wait in the socket.
 const WORKERS: usize = 64;
-/// Bytes of requests of one connection in memory at once: eight of the longest.
-const BYTES_MAX: u64 = 8 * BUF_LEN_MAX as u64;
+/// Bytes of requests and replies of one connection in memory at once: four of the longest. They are given back when the reply has gone out, so that of a client
+/// which reads no replies no more is received.
+const BYTES_MAX: u64 = 4 * BUF_LEN_MAX as u64;
+/// Requests of one connection that were received and not answered: a reply without data takes memory, too.
+const REQUESTS_MAX: u64 = 256;
+/// Connections at once: with what each may have in memory half a GiB. Further ones are closed at once.
+const CONNECTIONS_MAX: u64 = 16;
+const _: () = assert!(CONNECTIONS_MAX * BYTES_MAX <= 512 << 20);
+/// A client has chosen the export by then, or it is not served.
+const NEGOTIATION_TIME_MAX: Duration = Duration::from_secs(10);
+/// A client that sends nothing more has read its replies by then.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What is served.
 #[derive(Clone, Debug)]
@@ -32,17 +46,28 @@ pub struct Export<D> {
 
 /// Serves an export to whoever connects, until the listener is closed.
 pub async fn serve<D: Device + Clone + 'static>(world: World, listener: Listener, export: Export<D>) {
+    let places = Permits::new(CONNECTIONS_MAX);
     while let Ok(stream) = listener.accept().await {
+        let Some(place) = places.try_take(1) else {
+            stream.close();
+            continue;
+        };
         let (world, export) = (world.clone(), export.clone());
-        let connection = connection(world.clone(), stream, export);
+        let connection = connection(world.clone(), stream, export, place);
         world.spawn(connection);
     }
+}
+
+/// What a request holds until its reply has gone out.
+struct Held {
+    _bytes: Permit,
+    _place: Permit,
 }
 
 struct Request {
     header: Header,
     data: Pieces,
-    _bytes: Permit,
+    held: Held,
 }
 
 /// What the tasks of one connection share.
@@ -50,14 +75,21 @@ struct Request {
 struct Session {
     requests: RefCell<VecDeque<Request>>,
     came: Signal,
-    replies: RefCell<Batch>,
+    replies: RefCell<(Batch, Vec<Held>)>,
     answered: Signal,
+    /// All replies have gone out, or nobody reads them.
+    gone: Cell<bool>,
     /// Nothing more comes; and how many workers are there still.
     ended: Cell<bool>,
     workers: Cell<usize>,
 }
 
-async fn connection<D: Device + Clone + 'static>(world: World, stream: Stream, export: Export<D>) {
+async fn connection<D: Device + Clone + 'static>(
+    world: World,
+    stream: Stream,
+    export: Export<D>,
+    place: Permit,
+) {
     let geometry = export.device.geometry();
     let facts = Facts {
         name: export.name.clone(),
@@ -66,7 +98,8 @@ async fn connection<D: Device + Clone + 'static>(world: World, stream: Stream, e
         read_only: export.read_only,
     };
     let mut input = Input::new(stream.clone());
-    if negotiate(&stream, &mut input, &facts).await.is_none() {
+    let chosen = within(&world, NEGOTIATION_TIME_MAX, negotiate(&stream, &mut input, &facts)).await;
+    if chosen.flatten().is_none() {
         stream.close();
         return;
     }
@@ -80,26 +113,43 @@ async fn connection<D: Device + Clone + 'static>(world: World, stream: Stream, e
     session.ended.set(true);
     session.came.wake_all();
     session.answered.wake_all();
+    let gone = session.answered.wait_for(|| session.gone.get().then_some(()));
+    if within(&world, DRAIN_TIME_MAX, gone).await.is_none() {
+        stream.close();
+    }
+    drop(place);
+}
+
+/// What a future gives, if it does so in time.
+async fn within<T>(world: &World, time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut end) = (pin!(future), pin!(world.sleep(time)));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => end.as_mut().poll(cx).map(|()| None),
+    })
+    .await
 }
 
 /// Until the client goes, or says what is no request.
 async fn read_requests(session: &Session, input: &mut Input, block_bytes: u32) {
-    let memory = Permits::new(BYTES_MAX);
+    let (memory, places) = (Permits::new(BYTES_MAX), Permits::new(REQUESTS_MAX));
     while let Some(bytes) = input.take::<REQUEST_BYTES>().await {
         let Some(header) = Header::parse(&bytes) else { return };
         if header.kind == DISCONNECT {
             return;
         }
         let carries = matches!(header.kind, READ | WRITE);
+        let _place = places.take(1).await;
         if carries && header.len as usize > BUF_LEN_MAX {
             // What follows a write that is too long cannot be told from requests.
             if header.kind == WRITE {
                 return;
             }
-            session.reply(header.handle, EINVAL, Pieces::new());
+            let held = Held { _bytes: memory.take(0).await, _place };
+            session.reply(header.handle, EINVAL, Pieces::new(), held);
             continue;
         }
-        let _bytes = memory.take(if carries { header.len.into() } else { 0 }).await;
+        let held = Held { _bytes: memory.take(if carries { header.len.into() } else { 0 }).await, _place };
         let mut data = Pieces::new();
         if header.kind == WRITE && header.len > 0 {
             let Some(buf) = input.fill(Buf::new(header.len as usize)).await else { return };
@@ -107,10 +157,10 @@ async fn read_requests(session: &Session, input: &mut Input, block_bytes: u32) {
         }
         let aligned = header.at.is_multiple_of(block_bytes.into()) && header.len.is_multiple_of(block_bytes);
         if header.kind != FLUSH && (!aligned || header.len == 0) {
-            session.reply(header.handle, EINVAL, Pieces::new());
+            session.reply(header.handle, EINVAL, Pieces::new(), held);
             continue;
         }
-        session.requests.borrow_mut().push_back(Request { header, data, _bytes });
+        session.requests.borrow_mut().push_back(Request { header, data, held });
         session.came.wake_one();
     }
 }
@@ -129,7 +179,8 @@ async fn work<D: Device>(session: Rc<Session>, export: Export<D>) {
             Ok(()) => 0,
             Err(error) => error,
         };
-        session.reply(header.handle, error, if error == 0 { out } else { Pieces::new() });
+        drop(request.data);
+        session.reply(header.handle, error, if error == 0 { out } else { Pieces::new() }, request.held);
     }
     session.workers.set(session.workers.get() - 1);
     session.answered.wake_all();
@@ -160,35 +211,38 @@ async fn execute<D: Device>(
 }
 
 impl Session {
-    fn reply(&self, handle: u64, error: u32, data: Pieces) {
-        let mut replies = self.replies.borrow_mut();
+    fn reply(&self, handle: u64, error: u32, data: Pieces, held: Held) {
+        let (replies, waiting) = &mut *self.replies.borrow_mut();
+        waiting.push(held);
         let head = [&REPLY.to_be_bytes()[..], &error.to_be_bytes(), &handle.to_be_bytes()].concat();
         replies.push_head(&head);
         for piece in data {
             replies.push_data(piece);
         }
-        drop(replies);
         self.answered.wake_all();
     }
 }
 
 /// Sends what has gathered, all at once, until nothing more can come.
 async fn write_replies(session: Rc<Session>, stream: Stream) {
-    let mut spare = Batch::default();
+    let mut spare = (Batch::default(), Vec::new());
     loop {
-        let more = session.answered.wait_for(|| match session.replies.borrow().is_empty() {
+        let more = session.answered.wait_for(|| match session.replies.borrow().0.is_empty() {
             false => Some(true),
             true => (session.ended.get() && session.workers.get() == 0).then_some(false),
         });
         if !more.await {
             break;
         }
-        let batch = session.replies.replace(spare);
+        let (batch, mut held) = session.replies.replace(spare);
         let sent = stream.send(batch).await;
-        spare = sent.batch;
+        held.clear();
+        spare = (sent.batch, held);
         if sent.result.is_err() {
             break;
         }
     }
     stream.close();
+    session.gone.set(true);
+    session.answered.wake_all();
 }

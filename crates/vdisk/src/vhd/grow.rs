@@ -9,9 +9,9 @@ use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, SECTOR_BYTES};
 use crate::image::{read_vec, take_steps};
 use crate::{Part, Step, VdiskError};
 
-/// Makes the disk `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one.
-pub async fn grow(drive: &Drive, len_bytes: u64) -> Result<(), VdiskError> {
-    let opened = open(drive, None).await?;
+/// Makes the disk of a VHD, which is of the kind that is given or else looks like, `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one.
+pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(), VdiskError> {
+    let opened = open(drive, kind).await?;
     let old = opened.footer.clone();
     if len_bytes <= old.len_bytes || !len_bytes.is_multiple_of(SECTOR_BYTES) {
         let what =

@@ -89,7 +89,9 @@ impl Locator {
             n if u64::from(n) < SECTOR_BYTES => n.saturating_mul(SECTOR_BYTES as u32),
             n => n,
         };
-        Some(Locator { platform, at: raw.at.get(), len: raw.len.get(), space: space.max(raw.len.get()) })
+        // Whole sectors, or it would be another number when it is read again.
+        let space = space.max(raw.len.get()).max(1).checked_next_multiple_of(SECTOR_BYTES as u32)?;
+        Some(Locator { platform, at: raw.at.get(), len: raw.len.get(), space })
     }
 
     fn raw(&self) -> RawLocator {

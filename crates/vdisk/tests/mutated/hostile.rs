@@ -1,0 +1,265 @@
+//! What was seen to end the process, or to serve something else than what was declared, each case by its name.
+
+use std::path::Path;
+
+use block::{BlockError, Device, Pieces};
+use vdisk::vhd::{self, Kind, NewVhd};
+use vdisk::vhdx::{self, Guid, NewVhdx};
+use vdisk::{Access, AnyDisk, Chain, FileFormat, Format, Image, VdiskError, open_chain, open_file, probe};
+use world::{DriveSpec, ImageAccess, World};
+use world_model::Model;
+
+use super::exercise::{self, mend_at};
+use super::medium::File;
+
+const DISK: u64 = 4 << 20;
+const MIB: u64 = 1 << 20;
+
+fn empty() -> File {
+    File::new(Vec::new().into())
+}
+
+fn new_vhd(kind: Kind, id: u8) -> NewVhd {
+    NewVhd { block_bytes: 512 << 10, ..NewVhd::new(kind, DISK, [id; 16], 0) }
+}
+
+fn new_vhdx(id: u8) -> NewVhdx {
+    NewVhdx {
+        block_bytes: 1 << 20,
+        ..NewVhdx::new(DISK, [Guid([id; 16]), Guid([id + 1; 16]), Guid([id + 2; 16])])
+    }
+}
+
+async fn write(image: &Image, at: u64, bytes: &[u8]) -> Result<(), VdiskError> {
+    image.write(at, &Pieces::copy_of(bytes)).await
+}
+
+async fn byte_at(image: &Image, at: u64) -> u8 {
+    let mut out = Pieces::new();
+    image.read(at, 512, &mut out).await.expect("read");
+    out.joined()[0]
+}
+
+#[test]
+fn a_guest_that_writes_another_header_to_its_fixed_vhd_gets_the_same_disk_again() {
+    Model::new(1).run(async |world| {
+        let other = empty();
+        vhdx::create(&other.drive(), &new_vhdx(1)).await.expect("made");
+        let dynamic = empty();
+        vhd::create(&dynamic.drive(), &new_vhd(Kind::Dynamic, 3)).await.expect("made");
+        for crafted in [other, dynamic] {
+            let file = empty();
+            vhd::create(&file.drive(), &new_vhd(Kind::Fixed, 2)).await.expect("made");
+            let image = Image::open_as(&world, file.drive(), Access::Write, FileFormat::VhdFixed)
+                .await
+                .expect("opens");
+            let header = crafted.whole();
+            let header = &header[..header.len().min(DISK as usize)];
+            write(&image, 0, header).await.expect("a guest writes what it likes");
+            image.close().await.expect("closed");
+            let again = Image::open_as(&world, file.drive(), Access::Write, FileFormat::VhdFixed)
+                .await
+                .expect("opens");
+            assert_eq!((again.format(), again.len_bytes()), (Format::VhdFixed, DISK));
+            write(&again, 1 << 20, &[5; 512]).await.expect("written where it lies");
+            let probed = probe(&file.drive()).await.expect("a format");
+            assert_eq!(probed.format, FileFormat::VhdFixed, "the footer is where no guest writes");
+            assert!(probed.disputed.is_some());
+            let undeclared = Image::open(&world, file.drive(), Access::Write).await;
+            assert!(matches!(undeclared, Err(VdiskError::Refused { .. })), "somebody has to say what it is");
+        }
+    });
+}
+
+/// A dynamic VHD whose file was cut where its last block ends: the last sector is the guest's.
+#[test]
+fn a_footer_that_a_guest_wrote_into_a_block_does_not_count() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 3)).await.expect("made");
+        let image = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+        let crafted = vhd::Footer::new(Kind::Dynamic, 2 * DISK, [9; 16], 0).encode();
+        write(&image, (512 << 10) - 512, &crafted).await.expect("written");
+        image.close().await.expect("closed");
+        file.drive().set_len(file.len() - 512).await.expect("cut");
+        let again =
+            Image::open_as(&world, file.drive(), Access::Write, FileFormat::VhdDynamic).await.expect("opens");
+        assert_eq!((again.len_bytes(), again.id()), (DISK, [3; 16]));
+        // Nor where the copy at the beginning is damaged.
+        file.poke(0, &[0; 512]);
+        let damaged = Image::open_as(&world, file.drive(), Access::Read, FileFormat::VhdDynamic).await;
+        assert!(matches!(damaged, Err(VdiskError::Damaged { .. })));
+    });
+}
+
+/// A VHDX with a log of one entry, whose first descriptor is changed, checksums right.
+async fn vhdx_with_log(world: &World, change: impl FnOnce(&mut [u8])) -> File {
+    let file = empty();
+    vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made");
+    let image = Image::open(world, file.drive(), Access::Write).await.expect("opens");
+    write(&image, 0, &[1; 4096]).await.expect("written");
+    image.flush().await.expect("durable");
+    let mut descriptor = [0; 32];
+    file.peek(MIB + 64, &mut descriptor);
+    change(&mut descriptor);
+    file.poke(MIB + 64, &descriptor);
+    mend_at(&file, MIB, 8192);
+    file
+}
+
+#[test]
+fn a_log_for_2_to_the_61_bytes_or_for_what_is_beyond_the_file_is_damage() {
+    Model::new(1).run(async |world| {
+        let zeros = |len: u64, at: u64| {
+            move |descriptor: &mut [u8]| {
+                descriptor[..4].copy_from_slice(b"zero");
+                descriptor[8..16].copy_from_slice(&len.to_le_bytes());
+                descriptor[16..24].copy_from_slice(&at.to_le_bytes());
+            }
+        };
+        let cases = [(1_u64 << 61, 3 * MIB), (4096, 1 << 40), (4096, 0), (4096, MIB)];
+        for (len, at) in cases {
+            let file = vhdx_with_log(&world, zeros(len, at)).await;
+            let opened = Image::open(&world, file.drive(), Access::Write).await;
+            // An entry that cannot be is no entry: then the log has none, and nothing of it is written.
+            if let Ok(image) = opened {
+                write(&image, 0, &[1; 512]).await.expect("written");
+            }
+        }
+        let beyond = vhdx_with_log(&world, zeros(4096, 1 << 40)).await;
+        let refused = Image::open(&world, beyond.drive(), Access::Write).await;
+        assert!(matches!(refused, Err(VdiskError::Damaged { .. })));
+        let zeros_table = vhdx_with_log(&world, zeros(4096, 3 * MIB)).await;
+        let image = Image::open(&world, zeros_table.drive(), Access::Write).await.expect("opens");
+        assert_eq!(byte_at(&image, 0).await, 0, "the log has zeros for the table");
+    });
+}
+
+#[test]
+fn a_child_with_other_sectors_than_its_parent_is_refused() {
+    Model::new(1).run(async |world| {
+        let base = empty();
+        vhdx::create(&base.drive(), &NewVhdx { logical_bytes: 4096, ..new_vhdx(1) }).await.expect("made");
+        let base = Image::open(&world, base.drive(), Access::Read).await.expect("opens");
+        let parent = vhdx::Parent { id: Guid(base.id()), relative_path: "base".into(), absolute_path: None };
+        let child = empty();
+        vhdx::create(&child.drive(), &NewVhdx { parent: Some(parent), ..new_vhdx(5) }).await.expect("made");
+        let child = Image::open(&world, child.drive(), Access::Write).await.expect("opens");
+        let refused = child.attach(base).expect_err("512 over 4096").to_string();
+        assert!(refused.contains("4096"), "{refused}");
+    });
+}
+
+/// Writes that need space are refused while there is none, everything else goes on, and afterwards all of it.
+#[test]
+fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
+    Model::new(1).run(async |world| {
+        for (is_vhdx, room_beyond) in [(false, 0), (false, 512 << 10), (true, 0), (true, 4096)] {
+            let file = empty();
+            match is_vhdx {
+                true => vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made"),
+                false => vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made"),
+            }
+            let image = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+            write(&image, 0, &[1; 4096]).await.expect("written");
+            image.flush().await.expect("durable");
+            file.set_room(file.len() + room_beyond);
+            let refused = Device::write(&image, 2 * MIB, &Pieces::copy_of(&[2; 4096])).await;
+            let flushed = Device::flush(&image).await;
+            assert!([&refused, &flushed].iter().any(|e| matches!(e, Err(BlockError::NoSpace { .. }))));
+            assert!(image.trouble().is_some_and(|trouble| trouble.contains("space")));
+            assert_eq!(byte_at(&image, 0).await, 1, "reads go on");
+            write(&image, 0, &[3; 4096]).await.expect("what has its place is written");
+            file.set_room(u64::MAX);
+            write(&image, 2 * MIB, &[4; 4096]).await.expect("there is room");
+            image.flush().await.expect("durable");
+            assert_eq!(image.trouble(), None);
+            image.close().await.expect("closed");
+            let again = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+            assert_eq!(again.findings(), Default::default(), "VHDX: {is_vhdx}, {room_beyond} bytes beyond");
+            assert_eq!((byte_at(&again, 0).await, byte_at(&again, 2 * MIB).await), (3, 4));
+        }
+    });
+}
+
+#[test]
+fn foreign_images_are_read_whole_or_refused_and_checked() {
+    Model::new(1).run(async |world| {
+        let open = async |bytes: Vec<u8>| AnyDisk::open_drive(&world, File::new(bytes.into()).drive()).await;
+        for bytes in [exercise::qcow2(), exercise::vmdk()] {
+            let disk = open(bytes.clone()).await.expect("healthy");
+            assert_eq!(disk.faults().await, Ok(vec![]));
+            let mut out = Pieces::new();
+            disk.read(0, 12 << 10, &mut out).await.expect("read");
+            let firsts: Vec<u8> = out.joined().chunks(4096).map(|cluster| cluster[0]).collect();
+            assert!(firsts == [7, 8, 0] || firsts == [7, 0, 8], "{firsts:?}");
+            // A file that was cut is not a disk with zeros at its end.
+            let cut = open(bytes[..bytes.len() / 2 - 512].to_vec()).await.expect("its tables are there");
+            assert_ne!(cut.faults().await, Ok(vec![]));
+            let mut is_whole = true;
+            for at in 0..3 {
+                is_whole &= cut.read(at * 4096, 4096, &mut Pieces::new()).await.is_ok();
+            }
+            assert!(!is_whole);
+        }
+        let refused = async |mut bytes: Vec<u8>, at: usize, part: &[u8], told: &str| {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            let error = open(bytes).await.err().expect("is refused").to_string();
+            assert!(error.contains(told), "{error:?} does not say {told:?}");
+        };
+        let parent = b"parentCID=12345678\nparentFileNameHint=\"base.vmdk\"\n";
+        refused(exercise::vmdk(), 512 + 22, parent, "parent").await;
+        refused(exercise::vmdk(), 73, b"\n \n\n", "text").await;
+        refused(exercise::qcow2(), 8, &64_u64.to_be_bytes(), "backing file").await;
+        refused(exercise::qcow2(), 32, &1_u32.to_be_bytes(), "encrypted").await;
+        refused(exercise::qcow2(), 72, &2_u64.to_be_bytes(), "corrupt").await;
+        refused(exercise::qcow2(), 72, &4_u64.to_be_bytes(), "external data file").await;
+        refused(exercise::qcow2(), 72, &16_u64.to_be_bytes(), "subclusters").await;
+        refused(exercise::qcow2(), 72, &(1_u64 << 40).to_be_bytes(), "unknown").await;
+    });
+}
+
+/// A parent that is a pipe, a link that leads out, one in another directory, one that is its own child: refused, and nothing waits.
+#[test]
+fn parents_are_regular_files_beneath_the_directory_of_the_image() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for name in ["images", "golden"] {
+        std::fs::create_dir(path(name)).expect("made");
+    }
+    world_real::run(world_real::Options::default(), async |world| {
+        let make = async |path: &Path, new: &NewVhd| {
+            let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Create };
+            vhd::create(&world.open_drive(&spec).await.expect("made"), new).await.expect("made");
+        };
+        let child = |parent: &str, id: u8, parent_id: u8| {
+            let (relative_path, absolute_path) = (parent.to_owned(), None);
+            let parent = vhd::Parent { id: [parent_id; 16], time_stamp_s: 0, relative_path, absolute_path };
+            NewVhd { parent: Some(parent), ..new_vhd(Kind::Differencing, id) }
+        };
+        make(&path("golden/base.vhd"), &new_vhd(Kind::Dynamic, 1)).await;
+        make(&path("images/over.vhd"), &child("../golden/base.vhd", 2, 1)).await;
+        make(&path("images/piped.vhd"), &child("pipe", 3, 1)).await;
+        make(&path("images/linked.vhd"), &child("link.vhd", 4, 1)).await;
+        make(&path("images/own.vhd"), &child("twin.vhd", 5, 6)).await;
+        make(&path("images/twin.vhd"), &child("own.vhd", 6, 5)).await;
+        let made = std::process::Command::new("mkfifo").arg(path("images/pipe")).status();
+        assert!(made.expect("mkfifo").success());
+        std::os::unix::fs::symlink("../golden/base.vhd", path("images/link.vhd")).expect("linked");
+        let check = async |name: &str, told: &str| {
+            let error =
+                open_file(&world, &path(name), Access::Read).await.err().expect("is refused").to_string();
+            assert!(error.contains(told), "{error:?} does not say {told:?}");
+        };
+        check("images/over.vhd", "parents_in").await;
+        check("images/piped.vhd", "not a regular file").await;
+        check("images/linked.vhd", "leads out").await;
+        check("images/own.vhd", "in the chain already").await;
+        check("images/pipe", "not a regular file").await;
+        let over = path("images/over.vhd");
+        let parents_in = [path("golden")];
+        let chain = Chain { path: &over, access: Access::Read, format: None, parents_in: &parents_in };
+        assert!(open_chain(&world, &chain).await.is_ok());
+    })
+    .expect("a ring");
+}
