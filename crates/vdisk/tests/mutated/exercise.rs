@@ -207,14 +207,14 @@ pub(crate) async fn run(world: &World, template: &Template, choices: &mut Choice
     for _ in 0..changes {
         change(&file, template, choices);
     }
-    if choices.byte() % 16 != 0 {
+    if !choices.byte().is_multiple_of(16) {
         match template.family {
             Family::Vhd => mend_vhd(&file),
             Family::Vhdx => mend_vhdx(&file),
             Family::Foreign => {}
         }
     }
-    if choices.byte() % 16 == 0 {
+    if choices.byte().is_multiple_of(16) {
         let len = choices.number() % (file.len() + 1) / 512 * 512;
         drop(file.drive().set_len(len).await);
     }
@@ -342,7 +342,7 @@ async fn use_image(world: &World, file: &File, template: &Template, choices: &mu
     }
     drop(image);
     let Some(image) = open(world, file, template, Access::Write).await else { return };
-    if choices.byte() % 4 == 0 {
+    if choices.byte().is_multiple_of(4) {
         file.set_room(file.len());
     }
     let data = Pieces::copy_of(&vec![7; sector as usize]);
@@ -359,7 +359,7 @@ async fn use_image(world: &World, file: &File, template: &Template, choices: &mu
     if image.trouble().is_none()
         && len <= 64 << 20
         && image.block_bytes().is_some()
-        && choices.byte() % 2 == 0
+        && choices.byte().is_multiple_of(2)
     {
         drop(image.compact(|_, _| ()).await);
     }
