@@ -97,7 +97,7 @@ read_only_stays() { fails qemu-io -f raw -c "write 0 64k" "$(lu 3)"; qemu-img co
 damage_is_told() {
   qemu-io -f raw -r -c "read 0 64k" "$(lu 0)"
   fails qemu-io -f raw -r -c "read 0 64k" "$(lu 1)"
-  "$masu" status | grep "image i1 is not served: "
+  "$masu" status | grep "is not served: "
   fails "$masu" image add more "$PWD/$1" 2>&1 | grep 'image "more": '
 }
 lu_compare() { qemu-img compare -f raw -F raw "$1" "$(lu 0)"; }

@@ -47,8 +47,65 @@ pub struct Status {
     pub missing: Vec<Missing>,
     /// Long work that runs now.
     pub jobs: Vec<Job>,
-    /// Events since the start, oldest first.
+    /// The last events since the start, oldest first: what `masu status` shows. `GET /v1/events` has those that are kept.
     pub events: Vec<String>,
+    /// What is wrong, the worst first.
+    #[serde(default)]
+    pub trouble: Vec<Trouble>,
+    /// Volumes and images that get less than their policy promises.
+    #[serde(default)]
+    pub below_minimum: Vec<BelowMinimum>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// `warning`, or `error` where something is not served or data are in danger.
+    pub severity: String,
+    /// What has it, as in `group g0`.
+    pub object: String,
+    /// Which of its troubles: the same word as long as it lasts.
+    pub kind: String,
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub to_do: String,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+/// A promise that is not kept now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BelowMinimum {
+    /// Whose, as in `volume v1`.
+    pub object: String,
+    /// What it gets of what.
+    pub text: String,
+}
+
+/// An event, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRecord {
+    /// Its number: higher than those of all events before it.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// `info`, `warning` or `error`.
+    pub severity: String,
+    /// What it happened to, as in `group g0`.
+    pub object: String,
+    /// What happened.
+    pub text: String,
+    /// Who did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+}
+
+/// `GET /v1/events`: kept events, the oldest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Events {
+    /// The events.
+    pub events: Vec<EventRecord>,
 }
 
 /// An object that was made and cannot be opened.

@@ -1,6 +1,7 @@
 //! The API's client, as the command line uses it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -11,7 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::api::Status;
+use crate::api::{EventRecord, Events, Status};
+use crate::events::EventQuery;
 use crate::request::{Change, Declared, Done, Refused};
 
 /// Where an array's API is.
@@ -77,6 +79,15 @@ impl Client {
     /// Makes a change.
     pub async fn change(&self, change: &Change) -> Result<Vec<String>, ClientError> {
         Ok(self.request::<Change, Done>(Method::POST, "/v1/change", Some(change)).await?.done)
+    }
+
+    /// Kept events; waits for at most `wait` until there is one.
+    pub async fn events(&self, query: EventQuery, wait: Duration) -> Result<Vec<EventRecord>, ClientError> {
+        let EventQuery { after, since_ms, last } = query;
+        let last = last.map_or(String::new(), |n| format!("&last={n}"));
+        let wait_ms = wait.as_millis();
+        let path = format!("/v1/events?after={after}&since_ms={since_ms}&wait_ms={wait_ms}{last}");
+        Ok(self.request::<(), Events>(Method::GET, &path, None).await?.events)
     }
 
     fn place(&self) -> String {

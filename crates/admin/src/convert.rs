@@ -10,8 +10,8 @@ use array::status::{
 };
 
 use crate::api::{
-    Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat, Host,
-    HostLun, Image, Job, Journal, Load, Mapping, Member, Missing, Pool, PoolGroup, Port, Progress,
+    BelowMinimum, Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat,
+    Host, HostLun, Image, Job, Journal, Load, Mapping, Member, Missing, Pool, PoolGroup, Port, Progress,
     SecondLevel, Session, Status, Volume, VolumeCounters,
 };
 
@@ -37,6 +37,8 @@ impl Status {
             missing: vec![],
             jobs: vec![],
             events: vec![],
+            trouble: vec![],
+            below_minimum: vec![],
         };
         let mut spares = Vec::new();
         for part in parts {
@@ -55,6 +57,8 @@ impl Status {
             status.caches.extend(part.cache.map(|c| Cache::of(c, controller)));
             status.schedulers.extend(part.schedulers.into_iter().map(|s| policies::scheduler(s, controller)));
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
+            let below = part.below_minimum.into_iter();
+            status.below_minimum.extend(below.map(|(object, text)| BelowMinimum { object, text }));
             status.events.extend(part.events.iter().map(ToString::to_string));
         }
         status.jobs.extend(status.groups.iter().filter_map(rebuild));

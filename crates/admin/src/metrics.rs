@@ -10,6 +10,7 @@ use crate::api::{
 pub(crate) fn text(status: &Status) -> String {
     let mut out = String::new();
     gauge(&mut out, "masu_uptime_seconds", "Seconds since the start", [(String::new(), status.uptime_s)]);
+    trouble(&mut out, status);
     let busy = status.loads.iter().map(|l| (format!("controller=\"{}\"", l.controller), l.busy_ms));
     let help = "Processor time that a controller used; a second of it in a second is all there is";
     family(&mut out, "masu_controller_busy_milliseconds_total", help, "counter", busy);
@@ -70,6 +71,19 @@ pub(crate) fn text(status: &Status) -> String {
     let ports = status.ports.iter().map(|p| (format!("port={:?}", p.listen), p.sessions as u64));
     gauge(&mut out, "masu_port_sessions", "Sessions logged in", ports);
     out
+}
+
+/// What is wrong: a sample for each, and how many there are, so that none is a sample, too.
+fn trouble(out: &mut String, status: &Status) {
+    let labels = |t: &crate::api::Trouble| {
+        (format!("severity={:?},object={:?},kind={:?}", t.severity, t.object, t.kind), 1)
+    };
+    gauge(out, "masu_trouble", "Something that is wrong: 1", status.trouble.iter().map(labels));
+    let count = |severity: &str| {
+        let n = status.trouble.iter().filter(|t| t.severity == severity).count() as u64;
+        (format!("severity={severity:?}"), n)
+    };
+    gauge(out, "masu_troubles", "How much is wrong", ["warning", "error"].map(count));
 }
 
 /// What caches and journals hold and do.

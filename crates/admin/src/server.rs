@@ -6,29 +6,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use array::Array;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use array::{Array, Event, EventSender};
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::serve::IncomingStream;
 use axum::{Json, Router};
+use serde::Deserialize;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::api::Status;
+use crate::api::{Events, Status};
 use crate::declaration::Declaration;
 use crate::drift::differences;
+use crate::events::{EventLog, EventQuery};
 use crate::membership;
 use crate::perform::perform;
 use crate::request::{Change, Declared, Done, Refused};
 use crate::store::Store;
+use crate::trouble::{Tracker, trouble_of};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
 /// The largest request body: no change comes near it.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// A status takes milliseconds; whoever asks is told when a controller is silent for so long.
+const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
+/// How long who follows the events may wait for the next one.
+const EVENTS_WAIT_MAX: Duration = Duration::from_secs(25);
 /// The shortest token.
 const TOKEN_LEN_MIN: usize = 16;
 /// Connections that wait to be accepted.
@@ -78,6 +87,9 @@ struct Served {
     array: Mutex<Array>,
     store: Store,
     started: Instant,
+    log: EventLog,
+    events: EventSender,
+    tracker: std::sync::Mutex<Tracker>,
 }
 
 /// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
@@ -112,12 +124,25 @@ fn bind_tcp(addr: SocketAddr, token: &str) -> Result<(TcpListener, Arc<str>), Se
 
 impl Bound {
     /// Serves the API on the current tokio runtime until [`Server::stop`].
-    pub fn serve(self, array: Array, store: Store) -> (Server, ArrayOwner) {
-        let served = Arc::new(Served { array: Mutex::new(array), store, started: Instant::now() });
+    pub fn serve(
+        self,
+        array: Array,
+        store: Store,
+        (log, events): (EventLog, EventSender),
+    ) -> (Server, ArrayOwner) {
+        let served = Arc::new(Served {
+            array: Mutex::new(array),
+            store,
+            started: Instant::now(),
+            log,
+            events,
+            tracker: std::sync::Mutex::default(),
+        });
         let routes = Router::new()
             .route("/v1/status", get(status))
             .route("/v1/change", post(apply))
             .route("/v1/config", get(config))
+            .route("/v1/events", get(kept_events))
             .route("/metrics", get(metrics))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .with_state(served.clone());
@@ -130,11 +155,12 @@ impl Bound {
                 () = stopped => {}
             }
         });
-        let app = routes.clone();
+        let app = routes.clone().into_make_service_with_connect_info::<Who>();
         let (stopped, unix) = (server.stop_signal(), self.unix);
         tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
         if let Some((tcp, token)) = self.tcp {
             let guarded = routes.layer(middleware::from_fn_with_state(token, require_token));
+            let guarded = guarded.into_make_service_with_connect_info::<Who>();
             let stopped = server.stop_signal();
             tokio::spawn(async move { axum::serve(tcp, guarded).with_graceful_shutdown(stopped).await });
         }
@@ -153,6 +179,7 @@ async fn follow(served: &Served) {
             try_missing_again(&mut array).await;
         }
         let status = Status::of(array.config(), parts, 0);
+        served.watch_trouble(&status);
         let Some(next) = membership::followed(array.config(), &status) else { continue };
         match array.apply(next).await {
             Ok(_) => tracing::info!("the declaration follows the array: a drive or group changed its place"),
@@ -246,10 +273,76 @@ fn refused(code: StatusCode, error: impl Into<String>) -> Response {
 }
 
 async fn current(served: &Served) -> Result<Status, Response> {
-    let array = served.array.lock().await;
-    match array.status().await {
-        Ok(parts) => Ok(Status::of(array.config(), parts, served.started.elapsed().as_secs())),
-        Err(e) => Err(refused(StatusCode::SERVICE_UNAVAILABLE, e.to_string())),
+    let unavailable = |why: String| refused(StatusCode::SERVICE_UNAVAILABLE, why);
+    let asked = tokio::time::timeout(STATUS_TIME_MAX, async {
+        let array = served.array.lock().await;
+        let parts = array.status().await.map_err(|e| e.to_string())?;
+        Ok::<_, String>(Status::of(array.config(), parts, served.started.elapsed().as_secs()))
+    });
+    let silent = "a controller does not answer, or a change takes long: see masu events".to_owned();
+    let mut status = asked.await.map_err(|_| unavailable(silent))?.map_err(unavailable)?;
+    let mut all = trouble_of(&status);
+    served.tracker().date(&mut all, now_ms());
+    status.trouble = all;
+    Ok(status)
+}
+
+impl Served {
+    fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {
+        self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Tells what begins to be wrong, and what is well again.
+    fn watch_trouble(&self, status: &Status) {
+        let mut all = trouble_of(status);
+        self.tracker().track(&mut all, now_ms()).into_iter().for_each(|event| self.events.tell(event));
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |t| t.as_millis() as u64)
+}
+
+/// Who has connected.
+#[derive(Clone)]
+struct Who(String);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Who {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Who {
+        Who(match stream.io().peer_cred() {
+            Ok(peer) => format!("user {} of this machine", peer.uid()),
+            Err(_) => "somebody on this machine".into(),
+        })
+    }
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Who {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Who {
+        Who(format!("the token, from {}", stream.remote_addr().ip()))
+    }
+}
+
+/// `GET /v1/events`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EventParameters {
+    after: u64,
+    since_ms: u64,
+    last: Option<usize>,
+    wait_ms: u64,
+}
+
+async fn kept_events(State(served): State<Arc<Served>>, Query(asked): Query<EventParameters>) -> Response {
+    let wait = Duration::from_millis(asked.wait_ms).min(EVENTS_WAIT_MAX);
+    if !wait.is_zero() {
+        served.log.wait_after(asked.after, wait).await;
+    }
+    let query = EventQuery { after: asked.after, since_ms: asked.since_ms, last: asked.last };
+    let log = served.log.clone();
+    match tokio::task::spawn_blocking(move || log.read(query)).await {
+        Ok(events) => Json(Events { events }).into_response(),
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
@@ -279,13 +372,21 @@ async fn metrics(State(served): State<Arc<Served>>) -> Response {
     }
 }
 
-async fn apply(State(served): State<Arc<Served>>, Json(change): Json<Change>) -> Response {
+async fn apply(
+    State(served): State<Arc<Served>>,
+    ConnectInfo(who): ConnectInfo<Who>,
+    Json(change): Json<Change>,
+) -> Response {
     let mut array = served.array.lock().await;
     match perform(&mut array, &change, served.store.dir()).await {
         Ok(done) => {
-            tracing::info!(?done, "changed");
+            done.iter().for_each(|line| served.events.tell(Event::of_line(line).by(&who.0)));
             Json(Done { done }).into_response()
         }
-        Err(error) => refused(StatusCode::CONFLICT, error),
+        Err(error) => {
+            let text = format!("a change was refused: {error}");
+            served.events.tell(Event::info("array", text).by(&who.0));
+            refused(StatusCode::CONFLICT, error)
+        }
     }
 }

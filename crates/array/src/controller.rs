@@ -16,7 +16,7 @@ use crate::Disk;
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
-use crate::event::{Event, EventSender};
+use crate::event::{Event, EventSender, Often};
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::images::{all_images, close_images};
 use crate::jobs::JobKind;
@@ -39,6 +39,8 @@ pub(crate) struct Controller {
     stopping: Cell<bool>,
     /// Who keeps the events.
     events: Option<EventSender>,
+    /// What hosts can cause as often as they like.
+    often: RefCell<Often>,
 }
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
@@ -63,6 +65,7 @@ pub fn run_with_local_port(
         started,
         stopping: Cell::new(false),
         events: mailbox.events.clone(),
+        often: RefCell::default(),
     });
     (LocalPort(controller.clone()), controller.run(mailbox))
 }
@@ -120,6 +123,13 @@ impl Controller {
             events.tell(event.clone());
         }
         self.state.borrow_mut().note(event);
+    }
+
+    /// Tells an event to who keeps them, and does not show it in the status: there may be many.
+    pub(crate) fn tell(&self, event: Event) {
+        let Some(events) = &self.events else { return };
+        let event = self.often.borrow_mut().admit(event, self.world.now());
+        event.into_iter().for_each(|event| events.tell(event));
     }
 
     /// Tells an event that would be told again and again, once.

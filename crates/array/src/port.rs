@@ -10,6 +10,7 @@ use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 use crate::config::{ChapConfig, PortalConfig};
 use crate::controller::Controller;
 use crate::crossing;
+use crate::event::Event;
 use crate::hosts::Seen;
 
 /// One port of a controller.
@@ -41,6 +42,9 @@ pub(crate) struct HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
+        let name = &self.seen.nexus.initiator.name;
+        let text = format!("the session of {name} at {} ended", self.port.listen);
+        self.port.controller.tell(Event::info(format!("host {}", self.seen.host), text));
         self.port.controller.close_nexus(&self.seen.nexus);
     }
 }
@@ -76,7 +80,11 @@ impl Target for PortTarget {
         if target.is_some_and(|t| t != config.target) {
             return Err(LoginRefusal::NotFound);
         }
-        let host = config.host_of(initiator).ok_or(LoginRefusal::NotAllowed)?;
+        let Some(host) = config.host_of(initiator) else {
+            let text = format!("a login at {} was refused: no host has this name", self.0.listen);
+            self.0.controller.tell(Event::warning(format!("initiator {initiator}"), text));
+            return Err(LoginRefusal::NotAllowed);
+        };
         if target.is_none() && !config.discovery_chap {
             // Discovery tells a known host the name of its target and its portals, and nothing else; initiators keep separate
             // credentials for it, which operators rarely set.
@@ -96,7 +104,10 @@ impl Target for PortTarget {
         if target != self.0.controller.config().target {
             return Err(LoginRefusal::NotFound);
         }
-        let seen = self.0.controller.open_nexus(&initiator.name, initiator.isid, self.0.portal_group)?;
+        let controller = &self.0.controller;
+        let seen = controller.open_nexus(&initiator.name, initiator.isid, self.0.portal_group)?;
+        let text = format!("{} logged in at {}", initiator.name, self.0.listen);
+        controller.tell(Event::info(format!("host {}", seen.host), text));
         Ok(HostSession { port: self.0.clone(), seen })
     }
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Declaration, ServerOptions, Store, format_bytes};
+use admin::{ArrayOwner, Declaration, EventLog, EventWriter, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
 use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
-use array::{Array, ControlError, DriveSpec};
+use array::{Array, ControlError, DriveSpec, Event, EventSender};
 use clap::Args;
 
 use self::controllers::Controllers;
@@ -99,9 +99,11 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     if start.kept.is_none() {
         refuse_used(serve, &start.config).await?;
     }
-    let (events, _kept) = array::event_channel();
+    let (events, arriving) = array::event_channel();
+    let (log, writer) = EventLog::open(store.dir(), arriving)?;
+    events.tell(Event::info("array", format!("starts, version {}", env!("CARGO_PKG_VERSION"))));
     let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
-    supervision::watch_controllers()?;
+    supervision::watch_controllers(events.clone())?;
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
     let array = Array::new(controllers.handles.clone(), &start.config.target);
     let mut array = array.kept_by(Box::new(store.clone()), kept);
@@ -109,17 +111,48 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, &store, &start).await;
         tracing::info!("administered at {}", socket.display());
-        let (server, owner) = bound.serve(array, store);
+        let (server, owner) = bound.serve(array, store, (log, events.clone()));
+        events.tell(Event::info("array", "serves"));
         supervision::ready();
         let outcome = serve_until_told(serve, &owner, &mut controllers, &mut signals).await;
         supervision::stopping();
         tracing::info!("stopping: hosts are told, data is made durable");
         server.stop();
-        return ended(outcome, owner.stop_array().await, controllers);
+        let outcome = ended(outcome, owner.stop_array().await, controllers);
+        return told(outcome, &events, writer);
     }
     supervision::stopping();
     let stopped = array.stop().await;
-    ended(begun.map(drop), stopped, controllers)
+    told(ended(begun.map(drop), stopped, controllers), &events, writer)
+}
+
+/// Whether the ports can be opened that come last: a start that fails there has made drives. An address may be in use for a moment after
+/// the process before was killed.
+async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
+    for portal in config.portals.iter().filter(|p| p.listen.port() != 0) {
+        let mut tries = PORT_TRIES;
+        while let Err(error) = tokio::net::TcpListener::bind(portal.listen).await {
+            tries -= 1;
+            if tries == 0 {
+                let place = format!("portal {}", portal.listen);
+                let cause = format!("cannot listen: {error}");
+                let error = ControlError::Failed { place, cause };
+                bail!("{}{error}", declared_at(serve, &error));
+            }
+            tokio::time::sleep(PORT_PAUSE).await;
+        }
+    }
+    Ok(())
+}
+
+/// The last event: how it ended.
+fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Result<()> {
+    events.tell(match &outcome {
+        Ok(()) => Event::info("array", "stopped"),
+        Err(error) => Event::error("array", format!("ended: {error:#}")),
+    });
+    writer.finish();
+    outcome
 }
 
 /// Whether the ports can be opened that come last: a start that fails there has made drives. An address may be in use for a moment after
@@ -144,9 +177,7 @@ async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
 /// The outcome of it all: of several errors the one that the others follow from.
 fn ended(outcome: Result<()>, stopped: Result<(), ControlError>, controllers: Controllers) -> Result<()> {
     let joined = controllers.join();
-    joined.and(outcome).and(stopped.map_err(Into::into))?;
-    tracing::info!("stopped");
-    Ok(())
+    joined.and(outcome).and(stopped.map_err(Into::into))
 }
 
 /// How a start ended that did not fail.

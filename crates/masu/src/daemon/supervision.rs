@@ -2,6 +2,7 @@
 //! service manager starts it again.
 
 use anyhow::{Context, Result};
+use array::{Event, EventSender};
 use sd_notify::NotifyState;
 use world_real::{WatchdogLimits, Watched};
 
@@ -11,17 +12,20 @@ pub(super) fn end_on_panic() {
 }
 
 /// Watches the loops of the controllers, and tells the service manager that somebody does.
-pub(super) fn watch_controllers() -> Result<()> {
-    let tell = |watched| match watched {
+pub(super) fn watch_controllers(events: EventSender) -> Result<()> {
+    let tell = move |watched| match watched {
         Watched::Looked => notify(&[NotifyState::Watchdog]),
         Watched::Slow { thread, silent } => {
-            tracing::warn!("{thread} does not turn for {} s: its hosts wait", silent.as_secs());
+            let text = format!("does not turn for {} s: its hosts wait", silent.as_secs());
+            events.tell(Event::error(thread, text));
         }
         Watched::Again { thread, silent } => {
-            tracing::warn!("{thread} turns again; it stood still for {} s", silent.as_secs());
+            let text = format!("turns again; it stood still for {} s", silent.as_secs());
+            events.tell(Event::warning(thread, text));
         }
         Watched::Dead { thread, silent, stacks } => {
             let seconds = silent.as_secs();
+            events.tell(Event::error(&thread, format!("did not turn for {seconds} s: the process ends")));
             tracing::error!(
                 "{thread} did not turn for {seconds} s: the process ends. Its threads:\n{stacks}"
             );

@@ -101,10 +101,3 @@ pub(super) fn images(s: &Status) {
         empty,
     );
 }
-
-/// An image that is not served, or not whole, with the cause.
-pub(super) fn trouble(image: &Image, lines: &mut Vec<String>) {
-    let line = |error: &String| format!("image {} is not served: {error}", image.name);
-    lines.extend(image.error.as_ref().map(line));
-    lines.extend(image.trouble.as_ref().map(|trouble| format!("image {}: {trouble}", image.name)));
-}

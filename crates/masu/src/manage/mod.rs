@@ -3,6 +3,7 @@
 mod cache;
 mod config;
 mod confirm;
+mod events;
 mod follow;
 mod group;
 mod heat;
@@ -58,6 +59,14 @@ pub(crate) enum Manage {
     Config {
         #[command(subcommand)]
         what: config::ConfigCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+    /// What happened: drives, groups, hosts, changes and who made them; kept for 30 days
+    #[command(after_help = events::HELP)]
+    Events {
+        #[command(flatten)]
+        what: events::EventsCommand,
         #[command(flatten)]
         at: Where,
     },
@@ -144,6 +153,7 @@ pub(crate) fn run(manage: &Manage) -> Result<ExitCode> {
     match manage {
         Manage::Status { at } => show(at, state::print),
         Manage::Config { what, at } => config::run(what, at),
+        Manage::Events { what, at } => events::run(what, at),
         Manage::Cache { what, at } => cache::run(what.as_ref(), at),
         Manage::Group { what, at } => group::run(what, at),
         Manage::Drive { what, at } => group::run_drive(what, at),

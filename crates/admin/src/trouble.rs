@@ -1,0 +1,261 @@
+//! What is wrong: one pure function says it of a status, for `masu status`, the metrics and the events.
+
+use std::collections::BTreeMap;
+
+use array::{Event, Severity};
+
+use crate::api::{Drive, Group, Image, Pool, Status, Trouble};
+use crate::size::format_bytes;
+
+const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu drive spare";
+
+/// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
+pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
+    let mut all = Vec::new();
+    for missing in &status.missing {
+        let object = format!("{} {}", missing.kind, missing.name);
+        let to_do = "bring back what it lies on: the array opens it then by itself";
+        all.push(trouble(
+            Severity::Error,
+            object,
+            "missing",
+            format!("is not served: {}", missing.cause),
+            to_do,
+        ));
+    }
+    status.groups.iter().for_each(|group| of_group(group, &mut all));
+    status.pools.iter().for_each(|pool| of_pool(pool, &mut all));
+    status.images.iter().for_each(|image| of_image(image, &mut all));
+    status.drives.iter().for_each(|drive| of_drive(drive, &mut all));
+    for cache in status.caches.iter().filter(|c| c.second.as_ref().is_some_and(|s| s.failed)) {
+        let object = format!("controller {}", cache.controller);
+        let text = "the SSD behind its cache has failed: reads that it held come from the drives";
+        all.push(trouble(Severity::Warning, object, "ssd", text, "exchange the SSD and restart the array"));
+    }
+    for below in &status.below_minimum {
+        let text = format!("gets less than its policy promises: {}", below.text);
+        let to_do = "lower other minimums, or add drives to the pool: masu policy list";
+        all.push(trouble(Severity::Warning, below.object.clone(), "minimum", text, to_do));
+    }
+    // The worst first; of one severity in the order in which they were found.
+    all.sort_by_key(|t| t.severity != "error");
+    all
+}
+
+fn trouble(
+    severity: Severity,
+    object: impl Into<String>,
+    kind: &str,
+    text: impl Into<String>,
+    to_do: impl Into<String>,
+) -> Trouble {
+    Trouble {
+        severity: severity.name().into(),
+        object: object.into(),
+        kind: kind.into(),
+        text: text.into(),
+        to_do: to_do.into(),
+        since_ms: 0,
+    }
+}
+
+fn of_group(group: &Group, all: &mut Vec<Trouble>) {
+    let object = format!("group {}", group.name);
+    let serves = group.state == "degraded";
+    if group.state != "optimal" {
+        let away: Vec<String> = group.members.iter().filter(|m| m.state != "active").map(away).collect();
+        let left = match (serves, group.tolerates) {
+            (false, _) => "it serves no more".to_owned(),
+            (true, 0) => "no further drive may fail".to_owned(),
+            (true, 1) => "one further drive may fail".to_owned(),
+            (true, n) => format!("{n} further drives may fail"),
+        };
+        let level = &group.level;
+        let text = format!("{} ({level}): {}; {left}", group.state, away.join(", "));
+        let to_do = match &group.rebuild {
+            Some(p) => format!("wait: it is being rebuilt, {} %", 100 * p.done_bytes / p.total_bytes.max(1)),
+            None if serves => format!("no spare is left: {TO_REPLACE}"),
+            None => "bring the missing drives back, and restart the array".into(),
+        };
+        let severity = if serves { Severity::Warning } else { Severity::Error };
+        all.push(trouble(severity, object.clone(), "state", text, to_do));
+    }
+    if group.lost_ranges > 0 {
+        let n = group.lost_ranges;
+        let text = format!("{n} ranges are lost: reading them is an error until they are written again");
+        let to_do = "restore what lay there from a backup: masu group show";
+        all.push(trouble(Severity::Error, object.clone(), "lost", text, to_do));
+    }
+    if group.differing_blocks > 0 {
+        let n = group.differing_blocks;
+        let text = format!(
+            "{n} blocks differ between its drives, and no redundancy tells which is right: they are left as they are"
+        );
+        let to_do = "restore what lies there from a backup, then scrub again: masu group scrub";
+        all.push(trouble(Severity::Error, object, "differing", text, to_do));
+    }
+}
+
+fn away(member: &crate::api::Member) -> String {
+    let position = || format!("position {}", member.position);
+    let drive = member.drive.as_deref().map_or_else(position, |d| format!("drive {d}"));
+    let cause = member.cause.as_deref().map_or(String::new(), |cause| format!(" ({cause})"));
+    format!("{drive} is {}{cause}", member.state)
+}
+
+fn of_pool(pool: &Pool, all: &mut Vec<Trouble>) {
+    let used = pool.used_bytes as f64 * 100.0 / pool.size_bytes.max(1) as f64;
+    let severity = match used {
+        u if u >= f64::from(pool.critical_threshold_percent) => Severity::Error,
+        u if u >= f64::from(pool.soft_threshold_percent) => Severity::Warning,
+        _ => return,
+    };
+    let free = format_bytes(pool.size_bytes.saturating_sub(pool.used_bytes));
+    let text = format!("{used:.1} % are used, {free} are free; when it is full, writes are refused");
+    let to_do = "add a group (masu pool add-group), or free space (masu volume reclaim, delete)";
+    all.push(trouble(severity, format!("pool {}", pool.name), "threshold", text, to_do));
+}
+
+fn of_image(image: &Image, all: &mut Vec<Trouble>) {
+    if let Some(text) = &image.trouble {
+        let to_do = format!("make room, or look at {} with masu vdisk check", image.file);
+        all.push(trouble(Severity::Warning, format!("image {}", image.name), "image", text.clone(), to_do));
+    }
+    let Some(error) = &image.error else { return };
+    let text = format!("is not served: {error}");
+    let to_do = format!("mend {} (masu vdisk check), then restart the array", image.file);
+    all.push(trouble(Severity::Error, format!("image {}", image.name), "unopened", text, to_do));
+}
+
+/// Drives in a group are told with the group.
+fn of_drive(drive: &Drive, all: &mut Vec<Trouble>) {
+    let (kind, text) = match drive.state.as_str() {
+        "spare" if drive.size_bytes == 0 => {
+            ("spare", "is a spare that cannot be opened: no group can take it")
+        }
+        "replaced" => ("replaced", "was replaced, and has no place any more"),
+        _ => return,
+    };
+    let to_do = "take it out: masu drive forget, or masu drive remove-spare";
+    all.push(trouble(Severity::Warning, format!("drive {}", drive.name), kind, text, to_do));
+}
+
+/// Remembers since when something is wrong, and tells what begins and what ends.
+#[derive(Default)]
+pub(crate) struct Tracker {
+    since_ms: BTreeMap<(String, String), (u64, Trouble)>,
+}
+
+impl Tracker {
+    /// Puts to each trouble since when it is there; gives the events of what began and ended.
+    pub(crate) fn track(&mut self, all: &mut [Trouble], now_ms: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        let key = |t: &Trouble| (t.object.clone(), t.kind.clone());
+        let mut next = BTreeMap::new();
+        for trouble in all.iter_mut() {
+            let before = self.since_ms.get(&key(trouble));
+            trouble.since_ms = before.map_or(now_ms, |(since, _)| *since);
+            if before.is_none_or(|(_, before)| before.severity != trouble.severity) {
+                let severity = if trouble.severity == "error" { Severity::Error } else { Severity::Warning };
+                events.push(Event::new(severity, &trouble.object, format!("trouble: {}", trouble.text)));
+            }
+            next.insert(key(trouble), (trouble.since_ms, trouble.clone()));
+        }
+        let over = self.since_ms.iter().filter(|(key, _)| !next.contains_key(*key));
+        for (_, (_, trouble)) in over {
+            events.push(Event::info(&trouble.object, format!("trouble is over: {}", trouble.text)));
+        }
+        self.since_ms = next;
+        events
+    }
+
+    /// The same without telling: for a status that is asked for between two looks.
+    pub(crate) fn date(&self, all: &mut [Trouble], now_ms: u64) {
+        for trouble in all {
+            let known = self.since_ms.get(&(trouble.object.clone(), trouble.kind.clone()));
+            trouble.since_ms = known.map_or(now_ms, |(since, _)| *since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Member, Progress};
+
+    fn group(state: &str, rebuild: Option<Progress>, lost_ranges: usize) -> Status {
+        let mut status = Status::of(&array::Config::empty("iqn.2026-11.net.example:x"), vec![], 0);
+        let member = |position, drive: &str, state: &str, cause: Option<&str>| Member {
+            position,
+            drive: Some(drive.into()),
+            state: state.into(),
+            cause: cause.map(Into::into),
+        };
+        let second =
+            if state == "optimal" { ("active", None) } else { ("failed", Some("the file was removed")) };
+        status.groups = vec![Group {
+            name: "g0".into(),
+            level: "raid5".into(),
+            drives: vec![],
+            size_bytes: 0,
+            state: state.into(),
+            tolerates: 0,
+            members: vec![member(0, "d0", "active", None), member(1, "d1", second.0, second.1)],
+            rebuild,
+            scrub: None,
+            lost_ranges,
+            differing_blocks: 0,
+            repairs: 0,
+            foreground_share_percent: 70,
+            class: String::new(),
+        }];
+        status
+    }
+
+    fn check(status: &Status, severity: &str, expected: &[&str]) {
+        let all = trouble_of(status);
+        assert_eq!(all.len(), usize::from(!expected.is_empty()), "{all:?}");
+        for one in &all {
+            let line = format!("{}: {} -> {}", one.object, one.text, one.to_do);
+            assert_eq!(one.severity, severity, "{line}");
+            expected.iter().for_each(|part| assert!(line.contains(part), "{line:?} does not say {part:?}"));
+        }
+    }
+
+    #[test]
+    fn trouble_is_named_with_its_cause_and_what_to_do() {
+        check(&group("optimal", None, 0), "", &[]);
+        let degraded = [
+            "group g0: degraded (raid5)",
+            "drive d1 is failed (the file was removed)",
+            "no further drive",
+            "no spare",
+        ];
+        check(&group("degraded", None, 0), "warning", &degraded);
+        let progress = Progress { done_bytes: 43, total_bytes: 100 };
+        check(&group("degraded", Some(progress), 0), "warning", &["it is being rebuilt, 43 %"]);
+        check(&group("failed", None, 0), "error", &["it serves no more"]);
+        check(&group("optimal", None, 3), "error", &["3 ranges are lost"]);
+    }
+
+    #[test]
+    fn trouble_is_told_once_when_it_begins_and_once_when_it_ends() {
+        let mut tracker = Tracker::default();
+        let mut at = |status: &Status, now_ms| {
+            let mut all = trouble_of(status);
+            let events = tracker.track(&mut all, now_ms);
+            (events.iter().map(ToString::to_string).collect::<Vec<_>>(), all.first().map(|t| t.since_ms))
+        };
+        let (events, since) = at(&group("degraded", None, 0), 1000);
+        assert!(events.len() == 1 && events[0].starts_with("group g0: trouble: degraded"), "{events:?}");
+        assert_eq!(since, Some(1000));
+        // Its rebuild makes progress: it is the same trouble.
+        let progress = Progress { done_bytes: 43, total_bytes: 100 };
+        assert_eq!(at(&group("degraded", Some(progress), 0), 2000), (vec![], Some(1000)));
+        // It becomes worse: that is news.
+        assert_eq!(at(&group("failed", None, 0), 3000).0.len(), 1);
+        let (events, since) = at(&group("optimal", None, 0), 4000);
+        assert!(events.len() == 1 && events[0].contains("trouble is over"), "{events:?}");
+        assert_eq!(since, None);
+    }
+}

@@ -1,0 +1,125 @@
+//! `masu events`: what happened.
+
+#![expect(clippy::disallowed_methods, reason = "events are asked for by the time of day")]
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use admin::{EventQuery, EventRecord};
+use anyhow::{Result, bail};
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{Output, Where, client, wait};
+
+pub(super) const HELP: &str = "\
+Examples:
+  masu events                        the last 100
+  masu events --since 2h             of the last two hours
+  masu events --since 2026-11-23T08:00:00Z
+  masu events --follow --json        one JSON object a line, as they happen";
+
+/// How many are shown when nothing is said.
+const LAST: usize = 100;
+/// How long one request waits for the next event.
+const FOLLOW_WAIT: Duration = Duration::from_secs(20);
+
+#[derive(Args)]
+pub(crate) struct EventsCommand {
+    /// Go on with what happens from now on
+    #[arg(long, short)]
+    follow: bool,
+    /// Since when: how long ago (90s, 30m, 2h, 7d), or a time (2026-11-23T08:00:00Z)
+    #[arg(long, value_parser = since)]
+    since: Option<u64>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(what: &EventsCommand, at: &Where) -> Result<ExitCode> {
+    let json = what.json || at.output == Output::Json;
+    let last = if what.since.is_some() { None } else { Some(LAST) };
+    let since_ms = what.since.unwrap_or_default();
+    let client = client(at);
+    wait(async {
+        let mut query = EventQuery { after: 0, since_ms, last };
+        let mut pause = Duration::ZERO;
+        loop {
+            let events = client.events(query, pause).await?;
+            for event in &events {
+                query.after = event.number;
+                print(event, json)?;
+            }
+            // A full answer is one part of several.
+            if events.is_empty() || query.last.is_some() {
+                if !what.follow {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                pause = FOLLOW_WAIT;
+            }
+            query.last = None;
+        }
+    })?
+}
+
+fn print(event: &EventRecord, json: bool) -> Result<()> {
+    let line = match json {
+        true => serde_json::to_string(event)?,
+        false => text(event),
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush())?;
+    Ok(())
+}
+
+/// A line for people.
+pub(super) fn text(event: &EventRecord) -> String {
+    let who = event.who.as_ref().map_or(String::new(), |who| format!(" (by {who})"));
+    let EventRecord { severity, object, text, unix_ms, .. } = event;
+    format!("{}  {severity:<7}  {object}: {text}{who}", time(*unix_ms))
+}
+
+/// A time of day in UTC, to the second.
+pub(super) fn time(unix_ms: u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1000).unwrap_or_default();
+    Timestamp::from_second(seconds).map_or_else(|_| unix_ms.to_string(), |t| t.to_string())
+}
+
+/// Milliseconds since 1970 of how long ago, or of a time.
+fn since(text: &str) -> Result<u64> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(u64::try_from(time.as_millisecond())?);
+    }
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => bail!("not a time: expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z"),
+    };
+    let ago = number.parse::<u64>().ok().and_then(|n| n.checked_mul(seconds * 1000));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+    match ago {
+        Some(ago) => Ok(now.saturating_sub(ago)),
+        None => bail!("not a time: expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_shown() {
+        assert_eq!(since("1970-01-01T00:00:01.5Z").ok(), Some(1500));
+        let now = since("0s").expect("now");
+        assert!(now.abs_diff(since("2h").expect("ago") + 7_200_000) < 10_000);
+        for wrong in ["", "h", "2", "2 h", "2y", "99999999999999999999h", "yesterday"] {
+            assert!(since(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(time(1_763_856_000_123), "2025-11-23T00:00:00Z");
+    }
+}
