@@ -155,25 +155,6 @@ fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Resul
     outcome
 }
 
-/// Whether the ports can be opened that come last: a start that fails there has made drives. An address may be in use for a moment after
-/// the process before was killed.
-async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
-    for portal in config.portals.iter().filter(|p| p.listen.port() != 0) {
-        let mut tries = PORT_TRIES;
-        while let Err(error) = tokio::net::TcpListener::bind(portal.listen).await {
-            tries -= 1;
-            if tries == 0 {
-                let place = format!("portal {}", portal.listen);
-                let cause = format!("cannot listen: {error}");
-                let error = ControlError::Failed { place, cause };
-                bail!("{}{error}", declared_at(serve, &error));
-            }
-            tokio::time::sleep(PORT_PAUSE).await;
-        }
-    }
-    Ok(())
-}
-
 /// The outcome of it all: of several errors the one that the others follow from.
 fn ended(outcome: Result<()>, stopped: Result<(), ControlError>, controllers: Controllers) -> Result<()> {
     let joined = controllers.join();
