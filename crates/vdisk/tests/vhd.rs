@@ -53,7 +53,7 @@ fn images_in_files_conform_and_chains_are_found_by_their_paths() {
     world_real::run(world_real::Options::default(), async |world| {
         let make = async |name: &str, new: NewVhd| {
             let spec = DriveSpec::Image { path: path(name), access: ImageAccess::Create };
-            create(&world.open_now(&spec).expect("made"), &new).await.expect("made");
+            create(&world.open_drive(&spec).await.expect("made"), &new).await.expect("made");
         };
         for (name, kind) in [("fixed.vhd", Kind::Fixed), ("base.vhd", Kind::Dynamic)] {
             make(name, new(kind, 1)).await;

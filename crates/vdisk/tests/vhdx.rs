@@ -110,11 +110,11 @@ fn chains_compaction_and_growth_in_files() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = |name: &str| folder.path().join(name);
     world_real::run(world_real::Options::default(), async |world| {
-        let made = |name: &str| {
+        let made = async |name: &str| {
             let spec = DriveSpec::Image { path: path(name), access: ImageAccess::Create };
-            world.open_now(&spec).expect("made")
+            world.open_drive(&spec).await.expect("made")
         };
-        create(&made("base.vhdx"), &new(1)).await.expect("made");
+        create(&made("base.vhdx").await, &new(1)).await.expect("made");
         let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
         for at in 0..20 {
             fill(&base, at << 20, 8192, at as u8 + 1).await;
@@ -128,7 +128,7 @@ fn chains_compaction_and_growth_in_files() {
         assert_eq!(done.before_bytes - done.after_bytes, 11 << 20);
         drop(base);
         let spec = DriveSpec::Image { path: path("base.vhdx"), access: ImageAccess::Write };
-        grow(&world.open_now(&spec).expect("opens"), 2 * DISK, 5).await.expect("grown");
+        grow(&world.open_drive(&spec).await.expect("opens"), 2 * DISK, 5).await.expect("grown");
         let base = open_file(&world, &path("base.vhdx"), Access::Write).await.expect("opens");
         assert_eq!((base.len_bytes(), base.findings()), (2 * DISK, Default::default()));
         for at in 0..20_u64 {
@@ -140,7 +140,7 @@ fn chains_compaction_and_growth_in_files() {
         drop(base);
         let id = Guid(open_file(&world, &path("base.vhdx"), Access::Read).await.expect("opens").id());
         let parent = Parent { id, relative_path: "base.vhdx".into(), absolute_path: None };
-        create(&made("child.vhdx"), &NewVhdx { parent: Some(parent), len_bytes: 2 * DISK, ..new(9) })
+        create(&made("child.vhdx").await, &NewVhdx { parent: Some(parent), len_bytes: 2 * DISK, ..new(9) })
             .await
             .expect("made");
         let child =
@@ -167,7 +167,7 @@ fn chains_compaction_and_growth_in_files() {
         conformance::random_against_shadow(&child, &mut world.random("child"), 300).await;
         child.close().await.expect("closed");
         drop(child);
-        flatten_and_compare(&world, &path("child.vhdx"), made("flat.vhd"), &path("flat.vhd")).await;
+        flatten_and_compare(&world, &path("child.vhdx"), made("flat.vhd").await, &path("flat.vhd")).await;
     })
     .expect("a ring");
 }

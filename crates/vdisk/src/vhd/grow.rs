@@ -41,15 +41,18 @@ fn write(part: Part, at: u64, bytes: impl Into<Vec<u8>>) -> Step {
     Step::Write { part, at, bytes: bytes.into() }
 }
 
-/// The new footer is durable before the old one becomes the first zeros of the new space.
+/// The footer is the last sector of the file, which may be longer than the disk needs. The new one is durable before the old one becomes zeros of the new space, and
+/// what lay between disk and footer is none of it.
 async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), VdiskError> {
+    let old_at = drive.len_bytes() - FOOTER_BYTES as u64;
     lengthen(drive, footer.len_bytes + FOOTER_BYTES as u64).await?;
-    let steps = vec![
-        write(Part::Footer, footer.len_bytes, footer.encode()),
-        Step::Flush,
-        write(Part::Payload, old.len_bytes, [0; FOOTER_BYTES]),
-        Step::Flush,
-    ];
+    let new_at = drive.len_bytes() - FOOTER_BYTES as u64;
+    let zero = |at: u64, to: u64| (at < to).then(|| Step::Zero { part: Part::Payload, at, len: to - at });
+    let mut steps: Vec<Step> = zero(old.len_bytes, old_at.min(footer.len_bytes)).into_iter().collect();
+    steps.extend([Step::Flush, write(Part::Footer, new_at, footer.encode()), Step::Flush]);
+    if new_at != old_at {
+        steps.extend([write(Part::Payload, old_at, [0; FOOTER_BYTES]), Step::Flush]);
+    }
     take_steps(drive, steps).await
 }
 

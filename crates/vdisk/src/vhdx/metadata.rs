@@ -75,6 +75,14 @@ impl<'a> Items<'a> {
             }
             list.push((id, at, len, flags));
         }
+        // Who changes one would change the other.
+        let mut places: Vec<(u64, u64)> =
+            list.iter().map(|(_, at, len, _)| (u64::from(*at), u64::from(*at) + u64::from(*len))).collect();
+        places.retain(|(at, end)| at < end);
+        places.sort_unstable();
+        if let Some(pair) = places.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+            return Err(damaged(format!("the items at {} and {} lie on each other", pair[0].0, pair[1].0)));
+        }
         Ok(Items { bytes, list })
     }
 
@@ -237,6 +245,11 @@ mod tests {
         let read = Metadata::parse(&bytes).expect("parses");
         metadata.len_at = read.len_at;
         assert_eq!(read, metadata);
+        // The size of the disk where the block is.
+        let (block, size) = (ENTRY_BYTES + 16, 2 * ENTRY_BYTES + 16);
+        let mut overlapping = bytes.clone();
+        overlapping.copy_within(block..block + 4, size);
+        assert!(Metadata::parse(&overlapping).is_err_and(|e| e.to_string().contains("each other")));
         // A required item that nobody knows.
         bytes[ENTRY_BYTES * 3] ^= 1;
         assert!(matches!(Metadata::parse(&bytes), Err(VdiskError::Unsupported { .. })));

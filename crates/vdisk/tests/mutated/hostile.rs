@@ -150,6 +150,23 @@ fn a_child_with_other_sectors_than_its_parent_is_refused() {
     });
 }
 
+/// Its footer says that it is small: the file behind the disk is no part of it, and its end is where the footer stays.
+#[test]
+fn a_fixed_vhd_in_a_longer_file_grows_and_has_zeros_there() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhd::create(&file.drive(), &new_vhd(Kind::Fixed, 1)).await.expect("made");
+        file.poke(MIB, &[9; 512]);
+        file.poke(DISK, &vhd::Footer::new(Kind::Fixed, MIB, [1; 16], 0).encode());
+        for len in [2 * MIB, 3 * DISK] {
+            vhd::grow(&file.drive(), Some(Kind::Fixed), len).await.expect("grown");
+            let image = Image::open(&world, file.drive(), Access::Read).await.expect("opens");
+            assert_eq!((image.len_bytes(), byte_at(&image, MIB).await), (len, 0));
+        }
+        assert_eq!(file.len(), 3 * DISK + 512);
+    });
+}
+
 /// Writes that need space are refused while there is none, everything else goes on, and afterwards all of it.
 #[test]
 fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
