@@ -15,6 +15,8 @@ const VERSION: u16 = 1;
 const LOG_BYTES_MAX: u32 = 32 << 20;
 /// Every change of the header counts one up: no file comes so far, and from there on it can be counted on.
 const SEQUENCE_MAX: u64 = 1 << 62;
+/// One that is closer than this is not written: what masu adds in one opening must not pass it.
+const SEQUENCE_MARGIN: u64 = 1 << 32;
 /// No file is longer: a disk of the largest size with all that belongs to it.
 pub(super) const FILE_BYTES_MAX: u64 = 128 << 40;
 
@@ -83,6 +85,14 @@ impl Header {
             log: Guid(raw.log),
             log_at,
             log_len,
+        })
+    }
+
+    /// Why the header cannot be changed any more, if it cannot.
+    pub(super) fn fault(&self) -> Option<String> {
+        let is_last = self.sequence > SEQUENCE_MAX - SEQUENCE_MARGIN;
+        is_last.then(|| {
+            format!("the header has the sequence number {}: there are none behind it", self.sequence)
         })
     }
 

@@ -73,6 +73,7 @@ pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError>
     let log = (header.log_at, header.log_at + u64::from(header.log_len));
     let reserved: Vec<(u64, u64)> = regions.ranges().chain([log]).collect();
     let mut faults = overlaps(&reserved);
+    faults.extend(header.fault());
     faults.extend(table.faults(&reserved, len.max(replay.last_len)));
     let (data_write, disk_id) = (header.data_write, metadata.disk_id);
     let parent = metadata.parent.as_deref().map(parent);

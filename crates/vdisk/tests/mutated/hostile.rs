@@ -135,6 +135,20 @@ fn a_log_for_2_to_the_61_bytes_or_for_what_is_beyond_the_file_is_damage() {
     });
 }
 
+/// The next change of the header would make it one that is not believed.
+#[test]
+fn a_vhdx_whose_sequence_numbers_are_used_up_is_only_read() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made");
+        file.poke((128 << 10) + 8, &(1_u64 << 62).to_le_bytes());
+        mend_at(&file, 128 << 10, 4096);
+        assert!(Image::open(&world, file.drive(), Access::Read).await.is_ok());
+        let refused = Image::open(&world, file.drive(), Access::Write).await;
+        assert!(matches!(refused, Err(VdiskError::Damaged { .. })));
+    });
+}
+
 #[test]
 fn a_child_with_other_sectors_than_its_parent_is_refused() {
     Model::new(1).run(async |world| {
