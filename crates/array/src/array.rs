@@ -95,8 +95,12 @@ impl Array {
         }
     }
 
-    /// Gives the groups that are to be made their identities.
+    /// Gives the groups that are to be made their identities: where they are kept, a creation that is interrupted is known by them. An
+    /// array without a keeper knows its own labels by array and name alone.
     async fn name_groups(&self, config: &Config, made: &mut Made) -> Result<(), ControlError> {
+        if self.keeper.is_none() {
+            return Ok(());
+        }
         let new = config.groups.iter().filter(|g| !made.groups.contains_key(&g.name));
         let names: Vec<String> = new.map(|g| g.name.clone()).collect();
         if !names.is_empty()

@@ -203,7 +203,9 @@ pub(crate) async fn take_back(
     let drives: Vec<Drive> = controller.state().drives.values().cloned().collect();
     forget(controller, &groups);
     let made = controller.state().made.clone();
-    let ids: Vec<GroupId> = fresh.iter().filter_map(|name| made.groups.get(name)?.id).collect();
+    let open = groups.iter().filter(|g| fresh.iter().any(|name| name == g.name())).map(Group::id);
+    let begun = fresh.iter().filter_map(|name| made.groups.get(name)?.id);
+    let ids: Vec<GroupId> = open.chain(begun).collect();
     for group in groups.into_iter().filter(|g| !ids.contains(&g.id())) {
         group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;
     }
