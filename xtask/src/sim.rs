@@ -83,9 +83,12 @@ pub(crate) enum Fault {
     None,
     /// Flushes complete and make nothing durable.
     FlushLies,
-    /// In every life every disk loses a write.
+    /// In every life every disk loses writes.
     LostWrite,
 }
+
+/// So many, from the beginning of a life: the first four are of labels, which have two copies and are written twice when a group is opened.
+pub(crate) const LOST_WRITES: u32 = 8;
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug, Default)]

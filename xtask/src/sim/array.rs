@@ -167,7 +167,7 @@ impl Living for ArrayLives {
         for disk in (0..DISKS).filter_map(|i| model.disks().get(&format!("d{i}"))) {
             disk.set_flush_lies(self.fault == Fault::FlushLies);
             if self.fault == Fault::LostWrite {
-                disk.lose_writes(1);
+                disk.lose_writes(super::LOST_WRITES);
             }
         }
         let mut array = start(&world);

@@ -151,6 +151,6 @@ pub(crate) fn lose_a_write(world: &World, disk: &Disk, rng: &mut Rng) {
     let (clock, disk, after) = (world.clone(), disk.clone(), rng.u64(..AFTER_NS_MAX));
     world.spawn(async move {
         clock.sleep(Duration::from_nanos(after)).await;
-        disk.lose_writes(1);
+        disk.lose_writes(super::LOST_WRITES);
     });
 }
