@@ -521,7 +521,12 @@ impl Image {
         }
         let steps = match self.0.announced.replace(true) {
             true => Vec::new(),
-            false => self.0.map.borrow_mut().begin()?,
+            false => {
+                // A copy that is damaged is made whole while the other one is: the changes may take its place.
+                let mut steps = self.0.repairs.take();
+                steps.extend(self.0.map.borrow_mut().begin()?);
+                steps
+            }
         };
         self.take(steps).await?;
         self.0.begun.set(true);

@@ -135,6 +135,25 @@ fn a_log_for_2_to_the_61_bytes_or_for_what_is_beyond_the_file_is_damage() {
     });
 }
 
+/// Only its last footer is whole, and the file has more behind its blocks than the image knows of: the next block takes the place of that footer.
+#[test]
+fn a_damaged_copy_of_the_footer_is_made_whole_before_the_other_one_goes() {
+    Model::new(1).run(async |world| {
+        let file = empty();
+        vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made");
+        file.drive().set_len(file.len() + (256 << 10)).await.expect("longer");
+        let mut footer = [0; 512];
+        file.peek(0, &mut footer);
+        file.poke(file.len() - 512, &footer);
+        file.poke(0, &[0; 512]);
+        let image = Image::open(&world, file.drive(), Access::Write).await.expect("opens by the last one");
+        write(&image, MIB, &[5; 4096]).await.expect("written");
+        image.close().await.expect("closed");
+        let again = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+        assert_eq!((again.len_bytes(), byte_at(&again, MIB).await), (DISK, 5));
+    });
+}
+
 /// The next change of the header would make it one that is not believed.
 #[test]
 fn a_vhdx_whose_sequence_numbers_are_used_up_is_only_read() {
