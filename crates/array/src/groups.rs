@@ -162,7 +162,7 @@ async fn open_found(
 fn unreadable(complaints: &[String]) -> String {
     let causes = complaints.join("; ");
     format!(
-        "none of its drives can be used: {causes}. Nothing was written to them: bring them back, then run `masu group open`"
+        "none of its drives can be used: {causes}. Nothing was written to them: bring them back, and the array opens the group by itself"
     )
 }
 
