@@ -55,6 +55,9 @@ pub struct Status {
     /// Volumes and images that get less than their policy promises.
     #[serde(default)]
     pub below_minimum: Vec<BelowMinimum>,
+    /// Who was refused repeatedly in the last 15 minutes.
+    #[serde(default)]
+    pub refused: Vec<Refusals>,
 }
 
 /// Something that is wrong.
@@ -72,6 +75,19 @@ pub struct Trouble {
     pub to_do: String,
     /// Since when, in milliseconds since 1970.
     pub since_ms: u64,
+}
+
+/// Somebody whose logins are refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals {
+    /// Who, as in `host h1`: an initiator whose name no host has, or a port where no name was given.
+    pub object: String,
+    /// Whether it is a declared host.
+    pub is_host: bool,
+    /// How often, since there was no refusal for 15 minutes.
+    pub logins: u64,
+    /// The last one.
+    pub text: String,
 }
 
 /// A promise that is not kept now.

@@ -12,7 +12,7 @@ use array::status::{
 use crate::api::{
     BelowMinimum, Cache, CachePartition, CacheTraffic, CachedVolume, ClassHeat, Decision, Drive, Group, Heat,
     Host, HostLun, Image, Job, Journal, Load, Mapping, Member, Missing, Pool, PoolGroup, Port, Progress,
-    SecondLevel, Session, Status, Volume, VolumeCounters,
+    Refusals, SecondLevel, Session, Status, Volume, VolumeCounters,
 };
 
 impl Status {
@@ -39,6 +39,7 @@ impl Status {
             events: vec![],
             trouble: vec![],
             below_minimum: vec![],
+            refused: vec![],
         };
         let mut spares = Vec::new();
         for part in parts {
@@ -59,11 +60,18 @@ impl Status {
             status.sessions.extend(part.sessions.into_iter().map(Session::of));
             let below = part.below_minimum.into_iter();
             status.below_minimum.extend(below.map(|(object, text)| BelowMinimum { object, text }));
+            status.refused.extend(part.refused.into_iter().map(Refusals::of));
             status.events.extend(part.events.iter().map(ToString::to_string));
         }
         status.jobs.extend(status.groups.iter().filter_map(rebuild));
         place_drives(&mut status, config, &spares);
         status
+    }
+}
+
+impl Refusals {
+    fn of(r: array::status::RefusedStatus) -> Refusals {
+        Refusals { object: r.object, is_host: r.is_host, logins: r.count, text: r.why }
     }
 }
 

@@ -8,6 +8,7 @@
     reason = "the control plane lives on its own threads, with files and the time of day"
 )]
 
+mod answers;
 mod api;
 mod change;
 mod client;

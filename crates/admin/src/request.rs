@@ -322,6 +322,13 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether it only asks what would be, and changes nothing.
+    pub(crate) fn is_a_question(&self) -> bool {
+        matches!(self, Change::ConfigImport { plan: true, .. })
+    }
+}
+
 /// What a policy promises: normalised IOPS are requests of which a long one counts once for each unit of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -19,7 +19,8 @@ use serde::Deserialize;
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::api::{Events, Status};
+use crate::answers::Answers;
+use crate::api::{Events, Status, Trouble};
 use crate::declaration::Declaration;
 use crate::drift::differences;
 use crate::events::{EventLog, EventQuery};
@@ -27,7 +28,7 @@ use crate::membership;
 use crate::perform::perform;
 use crate::request::{Change, Declared, Done, Refused};
 use crate::store::Store;
-use crate::trouble::{Tracker, trouble_of};
+use crate::trouble::{Tracker, sort, trouble_of};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
@@ -90,6 +91,9 @@ struct Served {
     log: EventLog,
     events: EventSender,
     tracker: std::sync::Mutex<Tracker>,
+    answers: Answers,
+    /// As the array stood when it was looked at last, without volumes.
+    last: std::sync::Mutex<Option<Status>>,
 }
 
 /// The API's sockets: bound, and silent until there is an array. Who connects meanwhile waits.
@@ -130,6 +134,7 @@ impl Bound {
         store: Store,
         (log, events): (EventLog, EventSender),
     ) -> (Server, ArrayOwner) {
+        let controllers = array.controllers().to_vec();
         let served = Arc::new(Served {
             array: Mutex::new(array),
             store,
@@ -137,6 +142,8 @@ impl Bound {
             log,
             events,
             tracker: std::sync::Mutex::default(),
+            answers: Answers::default(),
+            last: std::sync::Mutex::default(),
         });
         let routes = Router::new()
             .route("/v1/status", get(status))
@@ -150,11 +157,22 @@ impl Bound {
         let stopped = server.stop_signal();
         let follower = served.clone();
         tokio::spawn(async move {
+            // A look waits for all controllers; trouble is told meanwhile.
             tokio::select! {
                 () = follow(&follower) => {}
+                () = tell_trouble(&follower) => {}
                 () = stopped => {}
             }
         });
+        for handle in controllers {
+            let (asking, stopped) = (served.clone(), server.stop_signal());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = asking.answers.ask(&handle) => {}
+                    () = stopped => {}
+                }
+            });
+        }
         let app = routes.clone().into_make_service_with_connect_info::<Who>();
         let (stopped, unix) = (server.stop_signal(), self.unix);
         tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
@@ -176,22 +194,35 @@ async fn follow(served: &Served) {
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
         if parts.iter().any(|part| !part.missing.is_empty()) {
-            try_missing_again(&mut array).await;
+            try_missing_again(&mut array, &served.events).await;
         }
         let status = Status::of(array.config(), parts, 0);
-        served.watch_trouble(&status);
-        let Some(next) = membership::followed(array.config(), &status) else { continue };
+        let next = membership::followed(array.config(), &status);
+        *served.last() = Some(status);
+        let Some(next) = next else { continue };
         match array.apply(next).await {
-            Ok(_) => tracing::info!("the declaration follows the array: a drive or group changed its place"),
+            Ok(done) => done.iter().for_each(|line| served.events.tell(Event::of_line(line))),
             Err(error) => tracing::warn!("the declaration does not follow the array: {error}"),
         }
     }
 }
 
+/// Tells what begins to be wrong, and what is well again.
+async fn tell_trouble(served: &Served) {
+    loop {
+        tokio::time::sleep(FOLLOW_INTERVAL).await;
+        let mut all = match &*served.last() {
+            Some(status) => served.trouble_of(status),
+            None => continue,
+        };
+        served.tracker().track(&mut all, now_ms()).into_iter().for_each(|event| served.events.tell(event));
+    }
+}
+
 /// What was missing may be there again. What still is not stays in the status, with its cause.
-async fn try_missing_again(array: &mut Array) {
+async fn try_missing_again(array: &mut Array, events: &EventSender) {
     match array.apply(array.config().clone()).await {
-        Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
+        Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::warn!("what was missing is not opened: {error}"),
     }
 }
@@ -200,9 +231,11 @@ async fn try_missing_again(array: &mut Array) {
 pub struct ArrayOwner(Arc<Served>);
 
 impl ArrayOwner {
-    /// Applies a declaration that is read anew, and keeps it. An error of reading or checking changes nothing.
+    /// Applies a declaration that is read anew, and keeps it. An error of reading or checking changes nothing. What changes is told as
+    /// what this one did.
     pub async fn apply_again(
         &self,
+        who: &str,
         read: impl FnOnce(&Store) -> Result<array::Config, String>,
     ) -> Result<Vec<String>, String> {
         let mut array = self.0.array.lock().await;
@@ -210,7 +243,9 @@ impl ArrayOwner {
         if config.id == array::config::ArrayId::default() {
             config.id = array.config().id;
         }
-        array.apply(config).await.map_err(|e| e.to_string())
+        let done = array.apply(config).await.map_err(|e| e.to_string())?;
+        done.iter().for_each(|line| self.0.events.tell(Event::of_line(line).by(who)));
+        Ok(done)
     }
 
     /// Stops the array in order.
@@ -279,9 +314,14 @@ async fn current(served: &Served) -> Result<Status, Response> {
         let parts = array.status().await.map_err(|e| e.to_string())?;
         Ok::<_, String>(Status::of(array.config(), parts, served.started.elapsed().as_secs()))
     });
-    let silent = "a controller does not answer, or a change takes long: see masu events".to_owned();
-    let mut status = asked.await.map_err(|_| unavailable(silent))?.map_err(unavailable)?;
-    let mut all = trouble_of(&status);
+    let silent = |_| {
+        let mut why = "a controller does not answer, or a change takes long: see masu events".to_owned();
+        let slow = served.answers.trouble(tokio::time::Instant::now());
+        slow.iter().for_each(|t| why += &format!("\n{}: {}", t.object, t.text));
+        unavailable(why)
+    };
+    let mut status = asked.await.map_err(silent)?.map_err(unavailable)?;
+    let mut all = served.trouble_of(&status);
     served.tracker().date(&mut all, now_ms());
     status.trouble = all;
     Ok(status)
@@ -292,10 +332,16 @@ impl Served {
         self.tracker.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Tells what begins to be wrong, and what is well again.
-    fn watch_trouble(&self, status: &Status) {
-        let mut all = trouble_of(status);
-        self.tracker().track(&mut all, now_ms()).into_iter().for_each(|event| self.events.tell(event));
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Status>> {
+        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Everything that is wrong, the worst first.
+    fn trouble_of(&self, status: &Status) -> Vec<Trouble> {
+        let mut all = self.answers.trouble(tokio::time::Instant::now());
+        all.extend(trouble_of(status));
+        sort(&mut all);
+        all
     }
 }
 
@@ -380,12 +426,15 @@ async fn apply(
     let mut array = served.array.lock().await;
     match perform(&mut array, &change, served.store.dir()).await {
         Ok(done) => {
-            done.iter().for_each(|line| served.events.tell(Event::of_line(line).by(&who.0)));
+            let news = done.iter().filter(|_| !change.is_a_question());
+            news.for_each(|line| served.events.tell(Event::of_line(line).by(&who.0)));
             Json(Done { done }).into_response()
         }
         Err(error) => {
             let text = format!("a change was refused: {error}");
-            served.events.tell(Event::info("array", text).by(&who.0));
+            if !change.is_a_question() {
+                served.events.tell(Event::info("array", text).by(&who.0));
+            }
             refused(StatusCode::CONFLICT, error)
         }
     }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use array::{Event, Severity};
 
-use crate::api::{Drive, Group, Image, Pool, Status, Trouble};
+use crate::api::{Drive, Group, Image, Pool, Refusals, Status, Trouble};
 use crate::size::format_bytes;
 
+/// Strangers that are named.
+const STRANGERS_MAX: usize = 8;
 const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu drive spare";
 
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
@@ -37,12 +39,16 @@ pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
         let to_do = "lower other minimums, or add drives to the pool: masu policy list";
         all.push(trouble(Severity::Warning, below.object.clone(), "minimum", text, to_do));
     }
-    // The worst first; of one severity in the order in which they were found.
-    all.sort_by_key(|t| t.severity != "error");
+    of_refused(&status.refused, &mut all);
     all
 }
 
-fn trouble(
+/// The worst first; of one severity in the order in which they were found.
+pub(crate) fn sort(all: &mut [Trouble]) {
+    all.sort_by_key(|t| t.severity != "error");
+}
+
+pub(crate) fn trouble(
     severity: Severity,
     object: impl Into<String>,
     kind: &str,
@@ -138,6 +144,29 @@ fn of_drive(drive: &Drive, all: &mut Vec<Trouble>) {
     };
     let to_do = "take it out: masu drive forget, or masu drive remove-spare";
     all.push(trouble(Severity::Warning, format!("drive {}", drive.name), kind, text, to_do));
+}
+
+/// Declared hosts each; of strangers, whose names may be made up, a few.
+fn of_refused(refused: &[Refusals], all: &mut Vec<Trouble>) {
+    let (hosts, strangers): (Vec<_>, Vec<_>) = refused.iter().partition(|r| r.is_host);
+    let mut tell = |r: &Refusals, to_do: &str| {
+        let text = format!("is refused again and again, {} times; the last: {}", r.logins, r.text);
+        all.push(trouble(Severity::Warning, r.object.clone(), "refused", text, to_do));
+    };
+    let to_do = "compare its CHAP name and secret (masu host set); if it is somebody else, see where from";
+    hosts.iter().for_each(|host| tell(host, to_do));
+    let to_do = "declare it if it is yours: masu host set NAME INITIATOR; otherwise see where it comes from";
+    strangers.iter().take(STRANGERS_MAX).for_each(|stranger| tell(stranger, to_do));
+    if let Some(more) = strangers.len().checked_sub(STRANGERS_MAX).filter(|more| *more > 0) {
+        let text = format!("{more} more initiators that no host has are refused again and again");
+        all.push(trouble(
+            Severity::Warning,
+            "array",
+            "refused",
+            text,
+            "see where they come from: masu events",
+        ));
+    }
 }
 
 /// Remembers since when something is wrong, and tells what begins and what ends.
@@ -236,6 +265,28 @@ mod tests {
         check(&group("degraded", Some(progress), 0), "warning", &["it is being rebuilt, 43 %"]);
         check(&group("failed", None, 0), "error", &["it serves no more"]);
         check(&group("optimal", None, 3), "error", &["3 ranges are lost"]);
+    }
+
+    #[test]
+    fn who_is_refused_again_and_again_is_trouble_and_strangers_are_bounded() {
+        let mut status = group("optimal", None, 0);
+        let refused = |object: &str, is_host| Refusals {
+            object: object.into(),
+            is_host,
+            logins: 5,
+            text: "a login from 10.0.0.1 at 10.0.0.9:3260 was refused: wrong".into(),
+        };
+        status.refused = vec![refused("host h", true)];
+        let expected =
+            ["host h: is refused again and again, 5 times", "from 10.0.0.1", "CHAP name and secret"];
+        check(&status, "warning", &expected);
+        let strangers = (0..STRANGERS_MAX + 3).map(|n| refused(&format!("initiator {n}"), false));
+        status.refused.splice(0..0, strangers);
+        let all = trouble_of(&status);
+        assert_eq!(all.len(), STRANGERS_MAX + 2);
+        assert_eq!(all[0].object, "host h", "no stranger hides a host");
+        let rest = all.last().map(|t| (t.object.as_str(), t.text.as_str()));
+        assert_eq!(rest, Some(("array", "3 more initiators that no host has are refused again and again")));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn settle(
         Err(ControlError::Failed { cause, .. }) if was_made => {
             let before = controller.state.borrow_mut().missing.insert(object, cause.clone());
             if before.as_ref() != Some(&cause) {
-                controller.note(format!("{} {name}: is not served: {cause}", kind.name()));
+                controller.alarm(format!("{} {name}: is not served: {cause}", kind.name()));
             }
             Ok(())
         }

@@ -41,6 +41,11 @@ impl Array {
         self
     }
 
+    /// The controllers.
+    pub fn controllers(&self) -> &[ControllerHandle] {
+        &self.controllers
+    }
+
     /// What is declared.
     pub fn config(&self) -> &Config {
         &self.config

@@ -94,6 +94,8 @@ pub enum Control {
         /// Also when another array seems to own them.
         force: bool,
     },
+    /// Answer at once: whether the controller's loop turns.
+    Ping,
     /// Say what is there and how it was used.
     Status,
     /// The same without what there may be thousands of: volumes, cached volumes.

@@ -16,12 +16,13 @@ use crate::Disk;
 use crate::config::Config;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::crossing::RemoteNexus;
-use crate::event::{Event, EventSender, Often};
+use crate::event::{Event, EventSender, Severity};
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::images::{all_images, close_images};
 use crate::jobs::JobKind;
 use crate::local::LocalPort;
 use crate::observe::status;
+use crate::often::Often;
 use crate::slices::Slices;
 use crate::state::State;
 use crate::watch::Watch;
@@ -39,8 +40,10 @@ pub(crate) struct Controller {
     stopping: Cell<bool>,
     /// Who keeps the events.
     events: Option<EventSender>,
-    /// What hosts can cause as often as they like.
-    often: RefCell<Often>,
+    /// What declared hosts can cause as often as they like.
+    of_hosts: RefCell<Often>,
+    /// What anybody can.
+    of_strangers: RefCell<Often>,
 }
 
 /// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
@@ -60,12 +63,13 @@ pub fn run_with_local_port(
         tokens: Rc::new(Tokens::new(world.clone())),
         world,
         index,
+        of_hosts: RefCell::new(Often::new(handles.len())),
+        of_strangers: RefCell::new(Often::new(handles.len())),
         handles,
         state: RefCell::new(State::new()),
         started,
         stopping: Cell::new(false),
         events: mailbox.events.clone(),
-        often: RefCell::default(),
     });
     (LocalPort(controller.clone()), controller.run(mailbox))
 }
@@ -125,18 +129,12 @@ impl Controller {
         self.state.borrow_mut().note(event);
     }
 
-    /// Tells an event to who keeps them, and does not show it in the status: there may be many.
-    pub(crate) fn tell(&self, event: Event) {
+    /// Tells what a declared host caused, or a stranger, to who keeps events, and does not show it in the status: there may be many.
+    pub(crate) fn tell(&self, event: Event, is_host: bool) {
         let Some(events) = &self.events else { return };
-        let event = self.often.borrow_mut().admit(event, self.world.now());
+        let often = if is_host { &self.of_hosts } else { &self.of_strangers };
+        let event = often.borrow_mut().admit(event, self.world.now());
         event.into_iter().for_each(|event| events.tell(event));
-    }
-
-    /// Tells an event that would be told again and again, once.
-    pub(crate) fn event_once(&self, event: Event) {
-        if !self.state().has_noted(&event) {
-            self.event(event);
-        }
     }
 
     /// Tells an event that happened as it should, as a line that begins with its object: `group g0: …`.
@@ -144,9 +142,22 @@ impl Controller {
         self.event(Event::of_line(&line));
     }
 
-    /// Like [`Controller::note`], for what would be told again and again: once.
-    pub(crate) fn note_once(&self, line: String) {
-        self.event_once(Event::of_line(&line));
+    /// The same for what is to be looked at.
+    pub(crate) fn warn(&self, line: String) {
+        self.event(Event { severity: Severity::Warning, ..Event::of_line(&line) });
+    }
+
+    /// The same where something is not served, or data are in danger.
+    pub(crate) fn alarm(&self, line: String) {
+        self.event(Event { severity: Severity::Error, ..Event::of_line(&line) });
+    }
+
+    /// Tells an event that would be told again and again, once.
+    pub(crate) fn once(&self, severity: Severity, line: String) {
+        let event = Event { severity, ..Event::of_line(&line) };
+        if !self.state().has_noted(&event) {
+            self.event(event);
+        }
     }
 
     /// Reads and compares everything on a group, as a job.
@@ -160,10 +171,11 @@ impl Controller {
             drop(controller);
             match group.scrub(&throttle).await {
                 Ok(s) if !s.complete => {
-                    format!("group {object}: the scrub was stopped after {} bytes", s.compared_bytes)
+                    Ok(format!("group {object}: the scrub was stopped after {} bytes", s.compared_bytes))
                 }
-                Ok(s) => scrub_line(&object, &s),
-                Err(e) => format!("group {object}: the scrub ended: {e}"),
+                Ok(s) if s.differing > 0 || s.unrepaired > 0 => Err(scrub_line(&object, &s)),
+                Ok(s) => Ok(scrub_line(&object, &s)),
+                Err(e) => Err(format!("group {object}: the scrub ended: {e}")),
             }
         });
         let what = if begun { "is being scrubbed" } else { "is being scrubbed already" };
@@ -209,6 +221,7 @@ impl Controller {
             Control::ImportPool { drives, force } => {
                 travel::import(self, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
             }
+            Control::Ping => Ok(Reply::Done(vec![])),
             Control::Status => Ok(Reply::Status(Box::new(status(self, true).await))),
             Control::Overview => Ok(Reply::Status(Box::new(status(self, false).await))),
             Control::Stop { .. } => unreachable!("the mailbox loop handles it"),

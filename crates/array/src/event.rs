@@ -3,13 +3,9 @@
 //! A controller tells an event and goes on: nothing on its thread waits for a file. Who receives them puts time and number
 //! to them; a receiver that does not keep up loses events, and is told how many.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use world::Instant;
 
 /// Events on their way to who keeps them. A burst is what a large array says when it starts.
 const QUEUE_LEN: usize = 16_384;
@@ -75,7 +71,7 @@ impl Event {
         Event { who: Some(who.into()), ..self }
     }
 
-    /// A line that begins with its object, as in `group g0: it starts degraded`.
+    /// Something happened as it should: a line that begins with its object, as in `group g0: its scrub ends`.
     pub fn of_line(line: &str) -> Event {
         const KINDS: [&str; 9] =
             ["group", "pool", "volume", "image", "drive", "spare", "host", "policy", "port"];
@@ -145,42 +141,6 @@ impl EventReceiver {
     }
 }
 
-/// An event of one kind is told once in this time; what comes meanwhile is counted.
-const OFTEN_PAUSE: Duration = Duration::from_secs(10);
-/// Kinds that are remembered: more than hosts that misbehave at the same time.
-const OFTEN_KINDS_MAX: usize = 1024;
-
-/// Keeps events that hosts cause from filling what is kept: of equal ones a few are told, with how many there were.
-#[derive(Default)]
-pub(crate) struct Often {
-    told: BTreeMap<(String, String), (Instant, u64)>,
-}
-
-impl Often {
-    /// The event, if it is its time.
-    pub(crate) fn admit(&mut self, mut event: Event, now: Instant) -> Option<Event> {
-        let key = (event.object.clone(), event.text.clone());
-        if let Some((at, more)) = self.told.get_mut(&key) {
-            if now < *at + OFTEN_PAUSE {
-                *more += 1;
-                return None;
-            }
-            if *more > 0 {
-                event.text = format!("{} ({more} more times since this was told last)", event.text);
-            }
-        }
-        if self.told.len() >= OFTEN_KINDS_MAX {
-            self.told.retain(|_, (at, _)| now < *at + OFTEN_PAUSE);
-        }
-        // Too many kinds at once: then a kind is told each time that it is new.
-        if self.told.len() >= OFTEN_KINDS_MAX {
-            self.told.pop_first();
-        }
-        self.told.insert(key, (now, 0));
-        Some(event)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,22 +164,5 @@ mod tests {
         (0..QUEUE_LEN + 3).for_each(|n| sender.tell(Event::info("array", n.to_string())));
         assert_eq!((receiver.take_lost(), receiver.take_lost()), (3, 0));
         assert_eq!(receiver.try_next().map(|e| e.text), Some("0".to_owned()));
-    }
-
-    #[test]
-    fn what_a_host_causes_again_and_again_is_told_a_few_times_with_its_number() {
-        let (mut often, start) = (Often::default(), Instant::default());
-        let mut told = Vec::new();
-        for ms in (0..25_000).step_by(10) {
-            let event = Event::warning("initiator x", "refused");
-            told.extend(often.admit(event, start + Duration::from_millis(ms)).map(|e| e.text));
-        }
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert_eq!(told[1], "refused (999 more times since this was told last)");
-        // Names that are made up are bounded, too.
-        for n in 0..10 * OFTEN_KINDS_MAX {
-            often.admit(Event::warning(format!("initiator {n}"), "refused"), start);
-        }
-        assert!(often.told.len() <= OFTEN_KINDS_MAX);
     }
 }

@@ -16,6 +16,7 @@ use crate::config::{Config, GroupConfig, Made};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::drives::{leave_to_others, members_of, open_drive, open_exchanged, position_of, probe};
+use crate::event::Severity;
 use crate::upkeep::begin_upkeep;
 
 /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
@@ -120,8 +121,8 @@ pub(crate) async fn open_group(
     let state = opened.status().state;
     done.push(format!("group {}: {how}, {state:?}", group.name));
     if state != GroupState::Optimal {
-        let state = format!("{state:?}").to_lowercase();
-        controller.note(format!("group {}: it starts {state}", group.name));
+        let told = format!("group {}: it starts {}", group.name, format!("{state:?}").to_lowercase());
+        if state == GroupState::Degraded { controller.warn(told) } else { controller.alarm(told) }
     }
     controller.state.borrow_mut().groups.insert(group.name.clone(), opened.clone());
     begin_upkeep(controller, &group.name, opened);
@@ -143,7 +144,7 @@ async fn open_found(
         spec.id = None;
     }
     let complaints = found.complaints.clone();
-    complaints.iter().for_each(|c| controller.note_once(format!("group {}: {c}", group.name)));
+    complaints.iter().for_each(|c| controller.once(Severity::Warning, format!("group {}: {c}", group.name)));
     let drives = members(controller, config, group, found.drives);
     if drives.is_empty() {
         return Err(place(&unreadable(&complaints)));
@@ -300,7 +301,7 @@ fn members(
     group: &GroupConfig,
     found: Vec<FoundDrive>,
 ) -> Vec<Drive> {
-    let note = |text: String| controller.note(format!("group {}: {text}", group.name));
+    let note = |text: String| controller.warn(format!("group {}: {text}", group.name));
     let mut taken: Vec<FoundDrive> = Vec::new();
     for new in found {
         let Some(label) = new.label() else {

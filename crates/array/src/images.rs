@@ -13,6 +13,7 @@ use crate::config::{Config, ImageConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::event::Event;
+use crate::event::Severity;
 use crate::guarantee::image_gate;
 
 /// What hosts are told to align to: pages of the file system below.
@@ -35,7 +36,8 @@ pub(crate) async fn open_images(
         match open(controller, config, declared).await {
             Ok(image) => serve(controller, config, declared, image, done),
             Err(error) if starting || controller.state().config.image(&declared.name).is_some() => {
-                controller.note_once(format!("image {}: is not served: {error}", declared.name));
+                let told = format!("image {}: is not served: {error}", declared.name);
+                controller.once(Severity::Error, told);
                 let mut state = controller.state.borrow_mut();
                 state.unopened.insert(declared.name.clone(), error.to_string());
             }

@@ -115,12 +115,13 @@ pub(crate) fn ask_to_stop(controller: &Controller, kind: JobKind, object: &str) 
     controller.state().jobs.stop(|k, o| k == kind && o == object)
 }
 
-/// Begins a job, unless it runs; `work` says how it ended, or nothing when that is no news. Whether it was begun.
+/// Begins a job, unless it runs; `work` says how it ended, or nothing when that is no news; an error is what is to be looked at. Whether it
+/// was begun.
 pub(crate) fn begin(
     controller: &Rc<Controller>,
     (kind, object): (JobKind, &str),
     total_bytes: u64,
-    work: impl AsyncFnOnce(Rc<Job>) -> String + 'static,
+    work: impl AsyncFnOnce(Rc<Job>) -> Result<String, String> + 'static,
 ) -> bool {
     let key = (kind, object.to_owned());
     if controller.state().jobs.0.contains_key(&key) {
@@ -131,9 +132,10 @@ pub(crate) fn begin(
     controller.state.borrow_mut().jobs.0.insert(key.clone(), job.clone());
     let this = controller.clone();
     controller.world.spawn(async move {
-        let ended = work(job).await;
-        if !ended.is_empty() {
-            this.note(ended);
+        match work(job).await {
+            Ok(ended) if ended.is_empty() => {}
+            Ok(ended) => this.note(ended),
+            Err(ended) => this.warn(ended),
         }
         this.state.borrow_mut().jobs.0.remove(&key);
     });

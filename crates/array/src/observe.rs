@@ -56,6 +56,7 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         below_minimum,
         sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
         ports: state.ports.iter().map(|port| port_status(port)).collect(),
+        refused: state.refusals.status(world.now()),
         missing: state.missing.iter().map(missing_status).collect(),
         jobs: state.jobs.status(),
         spares: state.spares.clone(),

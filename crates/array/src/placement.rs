@@ -64,10 +64,10 @@ pub(crate) async fn placement_task(controller: Rc<Controller>, pool: Pool, watch
             let name = placed.name();
             match outcome {
                 // Another one moves pages: the next interval will do.
-                Err(PoolError::Busy { .. }) => String::new(),
-                Ok(moved) if moved.bytes == 0 => String::new(),
-                Ok(m) => format!("pool {name}: {} pages promoted, {} demoted", m.promoted, m.demoted),
-                Err(error) => format!("pool {name}: pages stay in their class: {error}"),
+                Err(PoolError::Busy { .. }) => Ok(String::new()),
+                Ok(moved) if moved.bytes == 0 => Ok(String::new()),
+                Ok(m) => Ok(format!("pool {name}: {} pages promoted, {} demoted", m.promoted, m.demoted)),
+                Err(error) => Err(format!("pool {name}: pages stay in their class: {error}")),
             }
         });
     }

@@ -144,16 +144,15 @@ fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &str) {
         let pace = job.pace(&this, &pool, foreground_share_percent(&this, &name));
         let moved = match pool.evacuate(space.id, pace).await {
             Ok(moved) if !moved.complete => {
-                return format!("pool {}: group {name}: stopped, {} bytes moved", pool.name(), moved.bytes);
+                let (pool, bytes) = (pool.name(), moved.bytes);
+                return Ok(format!("pool {pool}: group {name}: stopped, {bytes} bytes moved"));
             }
             Ok(moved) => moved,
-            Err(e) => return format!("pool {}: group {name} cannot leave: {e}", pool.name()),
+            Err(e) => return Err(format!("pool {}: group {name} cannot leave: {e}", pool.name())),
         };
         match pool.remove_group(space.id).await {
-            Ok(_) => {
-                format!("pool {}: group {name} has left, {} bytes moved", pool.name(), moved.bytes)
-            }
-            Err(e) => format!("pool {}: group {name} cannot leave: {e}", pool.name()),
+            Ok(_) => Ok(format!("pool {}: group {name} has left, {} bytes moved", pool.name(), moved.bytes)),
+            Err(e) => Err(format!("pool {}: group {name} cannot leave: {e}", pool.name())),
         }
     });
 }
@@ -167,8 +166,8 @@ pub(crate) fn rebalance(controller: &Rc<Controller>, name: &str) -> Result<Vec<S
     let begun = begin(controller, (JobKind::Rebalance, name), 0, async move |job| {
         let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
         match pool.rebalance(pace).await {
-            Ok(moved) => format!("pool {}: rebalanced, {} bytes moved", pool.name(), moved.bytes),
-            Err(e) => format!("pool {}: not rebalanced: {e}", pool.name()),
+            Ok(moved) => Ok(format!("pool {}: rebalanced, {} bytes moved", pool.name(), moved.bytes)),
+            Err(e) => Err(format!("pool {}: not rebalanced: {e}", pool.name())),
         }
     });
     let what = if begun { "is being rebalanced" } else { "is being rebalanced already" };
@@ -194,8 +193,10 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
             None => Ok(None),
         };
         match pool.reclaim_behind(&name, settle, pace).await {
-            Ok(r) => format!("volume {name}: {} of {} bytes given back", r.released_bytes, r.scanned_bytes),
-            Err(e) => format!("volume {name}: nothing more is given back: {e}"),
+            Ok(r) => {
+                Ok(format!("volume {name}: {} of {} bytes given back", r.released_bytes, r.scanned_bytes))
+            }
+            Err(e) => Err(format!("volume {name}: nothing more is given back: {e}")),
         }
     });
     let what = if begun { "is searched for zeros" } else { "is searched for zeros already" };
@@ -208,17 +209,18 @@ async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
     loop {
         let next = select(Box::pin(pool.next_event()), Box::pin(watch.ended())).await;
         let Either::Left((event, _)) = next else { return };
-        let told = match event {
+        match &event {
             PoolEvent::ThresholdCrossed { level, percent, used_bytes, total_bytes } => {
-                let what = match level {
-                    Threshold::Soft => "warning",
-                    Threshold::Critical => "critical",
-                };
-                format!("{what}: {percent} % are used: {used_bytes} of {total_bytes} bytes")
+                let told = format!("{percent} % are used: {used_bytes} of {total_bytes} bytes");
+                match level {
+                    Threshold::Soft => controller.warn(format!("pool {name}: warning: {told}")),
+                    Threshold::Critical => controller.alarm(format!("pool {name}: critical: {told}")),
+                }
             }
-            PoolEvent::Full => "full: writes that need a page are refused".into(),
-        };
-        controller.note(format!("pool {name}: {told}"));
+            PoolEvent::Full => {
+                controller.alarm(format!("pool {name}: full: writes that need a page are refused"))
+            }
+        }
         if let PoolEvent::ThresholdCrossed { .. } = event {
             let state = controller.state();
             let on_pool =

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Portal, Secret, Target};
+use iscsi::target::{self, Chap, InitiatorPort, LoginRefusal, Portal, Secret, Target};
 use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
 use crate::config::{ChapConfig, PortalConfig};
@@ -34,6 +34,57 @@ pub(crate) struct PortCounts {
     pub(crate) bytes_out: Cell<u64>,
 }
 
+/// Of what a peer said, what an event repeats at most.
+const WHY_LEN_MAX: usize = 200;
+
+impl Port {
+    /// Tells what hosts and strangers do at the port. Discovery that succeeds is no news.
+    pub(crate) fn heed(&self, event: &target::Event) {
+        match event {
+            target::Event::LoginFailed { peer, initiator, is_discovery, is_refused: true, why } => {
+                self.refused((peer, initiator), *is_discovery, why);
+            }
+            target::Event::Opened { peer, initiator, target: Some(_) } => {
+                let (object, is_host) = self.object_of(&initiator.name);
+                let text = format!("{} at {} logged in at {}", initiator.name, peer.ip(), self.listen);
+                self.controller.tell(Event::info(object, text), is_host);
+            }
+            target::Event::Closed { peer, initiator, target: Some(_), why } => {
+                let (object, is_host) = self.object_of(&initiator.name);
+                let (name, peer, why) = (&initiator.name, peer.ip(), printable(why));
+                let text = format!("the session of {name} at {peer} with {} ended: {why}", self.listen);
+                self.controller.tell(Event::info(object, text), is_host);
+            }
+            _ => {}
+        }
+    }
+
+    fn refused(&self, (peer, initiator): (&SocketAddr, &str), is_discovery: bool, why: &str) {
+        let (object, is_host) = self.object_of(initiator);
+        let what = if is_discovery { "discovery" } else { "a login" };
+        let (peer, why) = (peer.ip(), printable(why));
+        let text = format!("{what} from {peer} at {} was refused: {why}", self.listen);
+        let (controller, now) = (&self.controller, self.controller.world.now());
+        controller.state.borrow_mut().refusals.add(&object, is_host, text.clone(), now);
+        controller.tell(Event::warning(object, text), is_host);
+    }
+
+    /// Whom an event of an initiator is about, and whether that is a declared host.
+    fn object_of(&self, initiator: &str) -> (String, bool) {
+        match self.controller.config().host_of(initiator) {
+            _ if initiator.is_empty() => (format!("port {}", self.listen), false),
+            // Where a host has any name, names are made up as those of strangers are.
+            Some(host) => (format!("host {}", host.name), host.initiator == initiator),
+            None => (format!("initiator {initiator}"), false),
+        }
+    }
+}
+
+/// What a peer may have put there, fit for a line.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(WHY_LEN_MAX).collect()
+}
+
 /// One host's session at a port. Dropping it ends the nexus at every controller.
 pub(crate) struct HostSession {
     port: Rc<Port>,
@@ -42,9 +93,6 @@ pub(crate) struct HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
-        let name = &self.seen.nexus.initiator.name;
-        let text = format!("the session of {name} at {} ended", self.port.listen);
-        self.port.controller.tell(Event::info(format!("host {}", self.seen.host), text));
         self.port.controller.close_nexus(&self.seen.nexus);
     }
 }
@@ -80,11 +128,7 @@ impl Target for PortTarget {
         if target.is_some_and(|t| t != config.target) {
             return Err(LoginRefusal::NotFound);
         }
-        let Some(host) = config.host_of(initiator) else {
-            let text = format!("a login at {} was refused: no host has this name", self.0.listen);
-            self.0.controller.tell(Event::warning(format!("initiator {initiator}"), text));
-            return Err(LoginRefusal::NotAllowed);
-        };
+        let host = config.host_of(initiator).ok_or(LoginRefusal::NotAllowed)?;
         if target.is_none() && !config.discovery_chap {
             // Discovery tells a known host the name of its target and its portals, and nothing else; initiators keep separate
             // credentials for it, which operators rarely set.
@@ -106,8 +150,6 @@ impl Target for PortTarget {
         }
         let controller = &self.0.controller;
         let seen = controller.open_nexus(&initiator.name, initiator.isid, self.0.portal_group)?;
-        let text = format!("{} logged in at {}", initiator.name, self.0.listen);
-        controller.tell(Event::info(format!("host {}", seen.host), text));
         Ok(HostSession { port: self.0.clone(), seen })
     }
 

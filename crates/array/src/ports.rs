@@ -83,6 +83,8 @@ pub(crate) async fn open_port(
         portal: Portal::new(),
         counts: PortCounts::default(),
     });
+    let heeding = Rc::downgrade(&port);
+    port.portal.observe(move |event| heeding.upgrade().into_iter().for_each(|port| port.heed(event)));
     done.push(format!("port {}: open", listener.local()));
     let target = Rc::new(PortTarget(port.clone()));
     let world = controller.world.clone();

@@ -21,6 +21,7 @@ use crate::index::Whereabouts;
 use crate::jobs::Jobs;
 use crate::partitions::Partitions;
 use crate::port::Port;
+use crate::refusals::Refusals;
 use crate::watch::Watch;
 
 /// Events kept for the status.
@@ -72,6 +73,7 @@ pub(crate) struct State {
     /// Who looks after that.
     pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
+    pub(crate) refusals: Refusals,
     events: VecDeque<Event>,
 }
 
@@ -108,6 +110,7 @@ impl State {
             image_service: None,
             image_watch: Watch::default(),
             nexuses: Nexuses::default(),
+            refusals: Refusals::default(),
             events: VecDeque::new(),
         }
     }

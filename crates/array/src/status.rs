@@ -42,6 +42,8 @@ pub struct ControllerStatus {
     pub sessions: Vec<SessionStatus>,
     /// Ports.
     pub ports: Vec<PortStatus>,
+    /// Who was refused repeatedly in the last minutes.
+    pub refused: Vec<RefusedStatus>,
     /// Objects that were made and cannot be opened.
     pub missing: Vec<MissingStatus>,
     /// Long work that runs.
@@ -50,6 +52,19 @@ pub struct ControllerStatus {
     pub spares: Vec<String>,
     /// Events since the start, oldest first, bounded.
     pub events: Vec<Event>,
+}
+
+/// Somebody whose logins are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedStatus {
+    /// Who, as in `host h`: an initiator whose name no host has, or a port where it did not come to a name.
+    pub object: String,
+    /// Whether it is a declared host.
+    pub is_host: bool,
+    /// How often, since there was none for a while.
+    pub count: u64,
+    /// Why, the last time.
+    pub why: String,
 }
 
 /// An object that is declared, was made and cannot be opened: it is not served, and nothing is written to it.

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use pool::Pool;
-use raid::{Go, Group, GroupEvent, MemberState, MemberStatus, Throttle};
+use raid::{Go, Group, GroupEvent, GroupState, MemberState, MemberStatus, Throttle};
 use world::Drive;
 
 use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::{ControlError, Steer};
 use crate::controller::Controller;
 use crate::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
+use crate::event::{Event, Severity};
 use crate::guarantee::Gate;
 use crate::jobs::{self, Job, JobKind};
 use crate::watch::Watch;
@@ -117,10 +118,12 @@ async fn resync_task(kept: Kept) {
     }
     controller.note(format!("group {name}: mirrors are compared after an unclean stop"));
     let ended = group.resync(&throttle(controller, name)).await;
-    controller.note(match ended {
-        Ok(written) => format!("group {name}: mirrors are equal again, {written} bytes differed"),
-        Err(e) => format!("group {name}: mirrors could not be compared: {e}"),
-    });
+    match ended {
+        Ok(written) => {
+            controller.note(format!("group {name}: mirrors are equal again, {written} bytes differed"))
+        }
+        Err(e) => controller.warn(format!("group {name}: mirrors could not be compared: {e}")),
+    }
 }
 
 /// Listens to a group and looks after its drives, as long as the controller has it.
@@ -149,8 +152,12 @@ impl Kept {
         let (name, note) = (&self.name, |text| self.controller.note(text));
         match event {
             GroupEvent::DriveFailed { position, drive, cause } => {
-                let state = format!("{:?}", self.group.status().state).to_lowercase();
-                note(format!("group {name}: drive {drive} at position {position} failed: {cause}; {state}"));
+                let state = self.group.status().state;
+                let severity = if state == GroupState::Failed { Severity::Error } else { Severity::Warning };
+                let state = format!("{state:?}").to_lowercase();
+                let told =
+                    format!("group {name}: drive {drive} at position {position} failed: {cause}; {state}");
+                self.controller.event(Event { severity, ..Event::of_line(&told) });
                 self.fill_places().await;
             }
             GroupEvent::DriveReplaced { position, drive } => {
@@ -161,7 +168,8 @@ impl Kept {
                 note(format!("group {name}: position {position} is whole again"))
             }
             GroupEvent::Lost { at, len } => {
-                note(format!("group {name}: {len} bytes at {at} are lost until they are written again"));
+                let told = format!("group {name}: {len} bytes at {at} are lost until they are written again");
+                self.controller.alarm(told);
             }
         }
     }
@@ -200,7 +208,7 @@ impl Kept {
             let Some(drive) = self.drive_of(member) else { continue };
             if let Err(error) = self.group.replace(member.position, drive).await {
                 let (name, position) = (&self.name, member.position);
-                self.controller.note(format!("group {name}: position {position} stays empty: {error}"));
+                self.controller.warn(format!("group {name}: position {position} stays empty: {error}"));
             }
         }
     }
@@ -235,7 +243,8 @@ impl Kept {
                 }
                 Err(error) => {
                     leave_to_others(controller, &spare);
-                    controller.note_once(format!("group {name}: spare {spare} does not fit: {error}"));
+                    let told = format!("group {name}: spare {spare} does not fit: {error}");
+                    controller.once(Severity::Warning, told);
                 }
             }
         }
@@ -253,8 +262,8 @@ impl Kept {
         let kept = self.clone();
         self.controller.world.spawn(async move {
             if let Err(error) = pool.clean_free_pages(kept.group.id()).await {
-                kept.controller
-                    .note_once(format!("group {}: free pages are copied, too: {error}", kept.name));
+                let told = format!("group {}: free pages are copied, too: {error}", kept.name);
+                kept.controller.once(Severity::Warning, told);
             }
             drop(pool);
             kept.preparing.set(false);
@@ -272,7 +281,7 @@ impl Kept {
         self.controller.world.spawn(async move {
             let _held = watch;
             if let Err(error) = group.rebuild(&throttle(&controller, &name)).await {
-                controller.note_once(format!("group {name}: the rebuild ended: {error}"));
+                controller.once(Severity::Warning, format!("group {name}: the rebuild ended: {error}"));
             }
             drop(group);
         });

@@ -9,6 +9,7 @@ use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::event::Severity;
 
 /// Opens a declared volume: `known` is what the pool has of that name.
 pub(crate) async fn open_volume(
@@ -36,10 +37,9 @@ pub(crate) async fn open_volume(
     let len = block::Device::geometry(&volume).len_bytes;
     if declared.len_bytes < len && was_made {
         // Its size is on the drives: hosts are shown what they had.
-        controller.note_once(format!(
-            "volume {}: is declared with {}, and has {len} bytes",
-            declared.name, declared.len_bytes
-        ));
+        let (name, declared) = (&declared.name, declared.len_bytes);
+        let told = format!("volume {name}: is declared with {declared}, and has {len} bytes");
+        controller.once(Severity::Warning, told);
     } else if declared.len_bytes < len {
         return Err(place()(&format!(
             "has {len} bytes and is declared with {}: a volume does not shrink",

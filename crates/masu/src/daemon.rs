@@ -109,7 +109,7 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let mut array = array.kept_by(Box::new(store.clone()), kept);
     let begun = begin(serve, &mut array, &start, (&mut controllers, &mut signals)).await;
     if let Ok(Begun::Serves) = begun {
-        bring_up_to_date(serve, &mut array, &store, &start).await;
+        bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
         tracing::info!("administered at {}", socket.display());
         let (server, owner) = bound.serve(array, store, (log, events.clone()));
         events.tell(Event::info("array", "serves"));
@@ -241,7 +241,7 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
         return;
     };
     let mut again = None;
-    let outcome = owner.apply_again(|store| {
+    let outcome = owner.apply_again("SIGHUP", |store| {
         let start = read(serve, store).map_err(|e| format!("{e:#}"))?;
         let config = start.config.clone();
         again = Some((start, store.clone()));
@@ -252,7 +252,6 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
             if done.is_empty() {
                 tracing::info!("SIGHUP: {}: nothing has changed", path.display());
             }
-            done.iter().for_each(|line| tracing::info!("SIGHUP: {line}"));
             if let Some((start, store)) = again {
                 applied(serve, &store, &start.config, start.declared.as_ref());
             }
@@ -301,14 +300,19 @@ async fn refuse_used(serve: &Serve, config: &Config) -> Result<()> {
 }
 
 /// The array serves what it kept; now it becomes what the file declares. What cannot be done of that is said, and keeps it from nothing.
-async fn bring_up_to_date(serve: &Serve, array: &mut Array, store: &Store, start: &Start) {
+async fn bring_up_to_date(
+    serve: &Serve,
+    array: &mut Array,
+    (store, events): (&Store, &EventSender),
+    start: &Start,
+) {
     match array.delete_discarded().await {
-        Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
+        Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::error!("{error}"),
     }
     if *array.config() != start.config {
         match array.apply_over(start.config.clone(), &serve.overwrite).await {
-            Ok(done) => done.iter().for_each(|line| tracing::info!("{line}")),
+            Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line).by("the declaration"))),
             Err(error) => {
                 let place = declared_at(serve, &error);
                 tracing::error!(

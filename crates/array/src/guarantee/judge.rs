@@ -32,12 +32,13 @@ pub(super) async fn judge_task(
         let Either::Right(_) = select(ended.as_mut(), pin!(slept)).await else { return };
         service.scheduler.borrow_mut().close_window(service.now(), &mut news);
         for (flow, health) in news.drain(..) {
+            let is_kept = health == Health::Ok;
             if let Some(text) = tell(&service, &place, flow, health) {
-                controller.note(text);
+                if is_kept { controller.note(text) } else { controller.warn(text) }
             }
         }
         if let Some(text) = tell_scale(&service, &place) {
-            controller.note(text);
+            if service.scaled.get() { controller.warn(text) } else { controller.note(text) }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod caching;
 mod caching_online;
+mod events;
 mod guarantee;
 mod handing_over;
 mod hosts;

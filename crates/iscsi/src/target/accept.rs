@@ -78,26 +78,50 @@ async fn connection_task<T: Target>(
             link.close(&error.to_string());
             session.end().await;
             portal.give_handle_back(tsih);
-            if let Some((initiator, _)) = link.port.get() {
+            if let Some((initiator, target)) = link.port.get().cloned() {
                 let why = link.reason.borrow().clone().unwrap_or_default();
-                portal.tell(&Event::Closed { peer: link.peer, initiator: initiator.clone(), why });
+                portal.tell(&Event::Closed { peer: link.peer, initiator, target, why });
             }
         }
-        Ok(None) => link.counts.borrow_mut().login_failures += 1,
-        Err(error) => {
-            link.counts.borrow_mut().login_failures += 1;
-            let why = link.reason.borrow().clone().unwrap_or_else(|| error.why.clone());
-            portal.tell(&Event::LoginFailed { peer: link.peer, initiator: error.initiator, why });
-        }
+        Ok(None) => login_failed(&link, &portal, Failure::default()),
+        Err(failure) => login_failed(&link, &portal, failure),
     }
     link.stream.close();
     portal.remove(number);
 }
 
+/// Counts and tells a login that failed. What the portal ends for its limits is refused, too.
+fn login_failed(link: &Link, portal: &Portal, failure: Failure) {
+    link.counts.borrow_mut().login_failures += 1;
+    let limit = link.reason.borrow().clone();
+    if failure.initiator.is_empty() && failure.why.is_empty() && limit.is_none() {
+        // It said nothing and left.
+        return;
+    }
+    portal.tell(&Event::LoginFailed {
+        peer: link.peer,
+        initiator: failure.initiator,
+        is_discovery: failure.is_discovery,
+        is_refused: !portal.is_stopping() && (failure.is_refused || limit.is_some()),
+        why: limit.unwrap_or(failure.why),
+    });
+}
+
 /// A login that failed, for the log.
+#[derive(Default)]
 struct Failure {
     initiator: String,
+    is_discovery: bool,
+    /// It was answered with a refusal.
+    is_refused: bool,
     why: String,
+}
+
+impl Failure {
+    fn of(login: Login, is_refused: bool, why: String) -> Failure {
+        let Login { initiator, is_discovery, .. } = login;
+        Failure { initiator, is_discovery, is_refused, why }
+    }
 }
 
 /// A connection before its session.
@@ -136,7 +160,7 @@ impl<T: Target> Guest<T> {
             let (header, text) = match next_request(&mut receiver).await {
                 Ok(Some(request)) => request,
                 Ok(None) => return Ok(None),
-                Err(why) => return Err(Failure { initiator: login.initiator, why }),
+                Err(why) => return Err(Failure::of(login, false, why)),
             };
             self.link.has_spoken.set(true);
             let step = match self.check_handle(&header) {
@@ -156,7 +180,7 @@ impl<T: Target> Guest<T> {
                 Ok(entered) => Ok(Some(entered)),
                 Err((e, _receiver)) => {
                     self.refuse(&header, stat_sn, &e).await;
-                    Err(Failure { initiator: login.initiator, why: e.to_string() })
+                    Err(Failure::of(login, true, e.to_string()))
                 }
             };
         }

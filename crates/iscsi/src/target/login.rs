@@ -51,7 +51,7 @@ pub enum LoginError {
     #[error("no such session")]
     NoSuchSession,
     /// The array refuses.
-    #[error("refused: {0:?}")]
+    #[error("{0}")]
     Refused(LoginRefusal),
 }
 

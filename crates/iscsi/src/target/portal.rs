@@ -48,6 +48,10 @@ pub enum Event {
         peer: SocketAddr,
         /// The name it gave, if it came so far.
         initiator: String,
+        /// Whether it was for discovery, if it came so far.
+        is_discovery: bool,
+        /// Whether the portal refused it; otherwise the peer left.
+        is_refused: bool,
         /// Why.
         why: String,
     },
@@ -66,6 +70,8 @@ pub enum Event {
         peer: SocketAddr,
         /// The initiator port.
         initiator: InitiatorPort,
+        /// The target; `None` for discovery.
+        target: Option<String>,
         /// Why.
         why: String,
     },

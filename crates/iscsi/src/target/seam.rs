@@ -32,15 +32,19 @@ pub struct Chap {
 }
 
 /// Why a login is refused (RFC 7143 11.13.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginRefusal {
     /// 0202h: the initiator is not known.
+    #[error("no host has this name")]
     NotAllowed,
     /// 0203h: the target is not here.
+    #[error("there is no such target")]
     NotFound,
-    /// 0301h: shutting down, or too many sessions.
+    /// 0301h: shutting down, or the connection gave way to another one.
+    #[error("the portal does not take it in now")]
     ServiceUnavailable,
     /// 0302h: out of resources.
+    #[error("too many sessions")]
     OutOfResources,
 }
 

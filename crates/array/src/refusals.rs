@@ -1,0 +1,115 @@
+//! Logins that were refused: by whom, how often, why, for as long as that is trouble.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use world::Instant;
+
+use crate::status::RefusedStatus;
+
+/// So many within the last [`WINDOW`] are trouble: one wrong password is none.
+const REPEATED: usize = 3;
+const WINDOW: Duration = Duration::from_secs(15 * 60);
+/// Who is remembered beside declared hosts: names are made up easily.
+const STRANGERS_MAX: usize = 64;
+
+/// Who was refused lately, by the object that an event of it names.
+#[derive(Default)]
+pub(crate) struct Refusals(BTreeMap<String, Refused>);
+
+struct Refused {
+    is_host: bool,
+    /// The last ones.
+    times: VecDeque<Instant>,
+    /// All since there was none for as long as the window.
+    count: u64,
+    why: String,
+}
+
+impl Refusals {
+    pub(crate) fn add(&mut self, object: &str, is_host: bool, why: String, now: Instant) {
+        self.0.retain(|_, refused| refused.is_recent(now));
+        let strangers = self.0.values().filter(|r| !r.is_host).count();
+        if !is_host && strangers >= STRANGERS_MAX && !self.0.contains_key(object) {
+            self.forget_a_stranger();
+        }
+        let new = || Refused { is_host, times: VecDeque::new(), count: 0, why: String::new() };
+        let refused = self.0.entry(object.to_owned()).or_insert_with(new);
+        refused.times.push_back(now);
+        if refused.times.len() > REPEATED {
+            refused.times.pop_front();
+        }
+        refused.count += 1;
+        refused.why = why;
+    }
+
+    /// The one whose last try was longest ago.
+    fn forget_a_stranger(&mut self) {
+        let strangers = self.0.iter().filter(|(_, r)| !r.is_host);
+        let oldest = strangers.min_by_key(|(_, r)| r.times.back().copied()).map(|(object, _)| object.clone());
+        oldest.into_iter().for_each(|object| drop(self.0.remove(&object)));
+    }
+
+    /// Who was refused repeatedly.
+    pub(crate) fn status(&self, now: Instant) -> Vec<RefusedStatus> {
+        let repeated = |r: &Refused| {
+            r.times.len() == REPEATED && r.times.front().is_some_and(|first| now < *first + WINDOW)
+        };
+        let status = |(object, r): (&String, &Refused)| RefusedStatus {
+            object: object.clone(),
+            is_host: r.is_host,
+            count: r.count,
+            why: r.why.clone(),
+        };
+        self.0.iter().filter(|(_, r)| repeated(r)).map(status).collect()
+    }
+}
+
+impl Refused {
+    fn is_recent(&self, now: Instant) -> bool {
+        self.times.back().is_some_and(|last| now < *last + WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> Instant {
+        Instant::default() + Duration::from_secs(s)
+    }
+
+    #[test]
+    fn who_is_refused_repeatedly_within_the_window_is_trouble() {
+        let mut refusals = Refusals::default();
+        let mut counts = |s: u64, add: bool| {
+            if add {
+                refusals.add("host h", true, format!("why {s}"), at(s));
+            }
+            refusals.status(at(s)).into_iter().map(|r| (r.count, r.why)).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(0, true), []);
+        assert_eq!(counts(10, true), []);
+        assert_eq!(counts(20, true), [(3, "why 20".to_owned())]);
+        assert_eq!(counts(899, false).len(), 1);
+        assert_eq!(counts(900, false), []);
+        // Now and then is none, however long that goes on.
+        for s in [1000, 1500, 2000, 2500, 3000] {
+            assert_eq!(counts(s, true), [], "at {s}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_bounded_and_push_out_no_host() {
+        let mut refusals = Refusals::default();
+        for name in 0..2 * STRANGERS_MAX {
+            (0..3).for_each(|_| refusals.add("host h", true, String::new(), at(name as u64)));
+            let object = format!("initiator {name}");
+            (0..3).for_each(|_| refusals.add(&object, false, String::new(), at(name as u64)));
+        }
+        let all = refusals.status(at(128));
+        assert_eq!(all.len(), STRANGERS_MAX + 1);
+        assert!(all.iter().any(|r| r.is_host && r.count == 6 * STRANGERS_MAX as u64));
+        assert!(all.iter().all(|r| r.object != "initiator 0"), "the oldest went");
+    }
+}
