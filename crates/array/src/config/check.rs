@@ -1,6 +1,6 @@
 //! What a declaration must hold to: checked as a whole, before anything is touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cache::{FRAME_BYTES, PARTITIONS_MAX};
 use raid::Level;
@@ -95,11 +95,12 @@ impl Config {
     fn check_drives_and_groups(&self) -> Result<(), ConfigError> {
         check_names("drive", self.drives.iter().map(|d| &d.name))?;
         check_names("group", self.groups.iter().map(|g| &g.name))?;
+        let drives: BTreeSet<&str> = self.drives.iter().map(|d| d.name.as_str()).collect();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         for group in &self.groups {
             let place = format!("group {:?}: drives", group.name);
             for drive in &group.drives {
-                if !self.drives.iter().any(|d| d.name == *drive) {
+                if !drives.contains(drive.as_str()) {
                     return refuse(place, format!("no drive {drive:?} is declared"));
                 }
                 if let Some(other) = taken.insert(drive, &group.name) {
@@ -120,7 +121,7 @@ impl Config {
         check_names("spare", self.spares.iter())?;
         for spare in &self.spares {
             let place = format!("spare {spare:?}");
-            if !self.drives.iter().any(|d| d.name == *spare) {
+            if !drives.contains(spare.as_str()) {
                 return refuse(place, format!("no drive {spare:?} is declared"));
             }
             if let Some(group) = taken.get(spare.as_str()) {
@@ -131,7 +132,7 @@ impl Config {
         check_names("ssd", ssds.clone())?;
         for ssd in ssds {
             let place = "cache: ssds";
-            if !self.drives.iter().any(|d| d.name == *ssd) {
+            if !drives.contains(ssd.as_str()) {
                 return refuse(place, format!("no drive {ssd:?} is declared"));
             }
             if let Some(group) = taken.get(ssd.as_str()) {
@@ -146,6 +147,7 @@ impl Config {
 
     fn check_pools(&self) -> Result<(), ConfigError> {
         check_names("pool", self.pools.iter().map(|p| &p.name))?;
+        let groups: BTreeSet<&str> = self.groups.iter().map(|g| g.name.as_str()).collect();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         for pool in &self.pools {
             let place = format!("pool {:?}", pool.name);
@@ -153,7 +155,7 @@ impl Config {
                 return refuse(place, "needs at least one group".into());
             }
             for group in pool.groups.iter().chain(&pool.leaving) {
-                if !self.groups.iter().any(|g| g.name == *group) {
+                if !groups.contains(group.as_str()) {
                     return refuse(place, format!("no group {group:?} is declared"));
                 }
                 if let Some(other) = taken.insert(group, &pool.name) {
@@ -165,7 +167,7 @@ impl Config {
             }
             if let Some(journal) = &pool.journal {
                 let place = format!("pool {:?}: journal", pool.name);
-                if !self.groups.iter().any(|g| g.name == *journal) {
+                if !groups.contains(journal.as_str()) {
                     return refuse(place, format!("no group {journal:?} is declared"));
                 }
                 if let Some(other) = taken.insert(journal, &pool.name) {
@@ -196,9 +198,12 @@ impl Config {
 
     fn check_volumes(&self) -> Result<(), ConfigError> {
         check_names("volume", self.volumes.iter().map(|v| &v.name))?;
+        let pools: BTreeSet<&str> = self.pools.iter().map(|p| p.name.as_str()).collect();
+        let partitions = self.cache.iter().flat_map(|c| &c.partitions);
+        let partitions: BTreeSet<&str> = partitions.map(|p| p.name.as_str()).collect();
         for volume in &self.volumes {
             let place = format!("volume {:?}", volume.name);
-            if self.pool(&volume.pool).is_none() {
+            if !pools.contains(volume.pool.as_str()) {
                 return refuse(place, format!("no pool {:?} is declared", volume.pool));
             }
             if volume.block_bytes != 512 && volume.block_bytes != 4096 {
@@ -209,11 +214,10 @@ impl Config {
             {
                 return refuse(place, "physical_block is 512 or 4096, and no less than block".into());
             }
-            if let Some(partition) = &volume.partition {
-                let declared = self.cache.iter().flat_map(|c| &c.partitions);
-                if !declared.into_iter().any(|p| p.name == *partition) {
-                    return refuse(place, format!("no cache partition {partition:?} is declared"));
-                }
+            if let Some(partition) = &volume.partition
+                && !partitions.contains(partition.as_str())
+            {
+                return refuse(place, format!("no cache partition {partition:?} is declared"));
             }
             if volume.len_bytes == 0 || !volume.len_bytes.is_multiple_of(4096) {
                 return refuse(
@@ -228,12 +232,13 @@ impl Config {
     fn check_images(&self) -> Result<(), ConfigError> {
         let volumes = self.volumes.iter().map(|v| &v.name);
         check_names("image", volumes.chain(self.images.iter().map(|i| &i.name)))?;
-        for (i, image) in self.images.iter().enumerate() {
+        let mut files = BTreeSet::new();
+        for image in &self.images {
             let place = format!("image {:?}", image.name);
             if image.controller >= self.controllers {
                 return refuse(place, format!("there is no controller {}", image.controller));
             }
-            if self.images[..i].iter().any(|other| other.file() == image.file()) {
+            if !files.insert(image.file()) {
                 return refuse(place, "its file is another image's already".into());
             }
         }
@@ -242,14 +247,17 @@ impl Config {
 
     fn check_hosts(&self) -> Result<(), ConfigError> {
         check_names("host", self.hosts.iter().map(|h| &h.name))?;
-        for (i, host) in self.hosts.iter().enumerate() {
+        let volumes = self.volumes.iter().map(|v| v.name.as_str());
+        let disks: BTreeSet<&str> = volumes.chain(self.images.iter().map(|i| i.name.as_str())).collect();
+        let mut initiators = BTreeSet::new();
+        for host in &self.hosts {
             let place = format!("host {:?}", host.name);
             if host.initiator != "*"
                 && let Err(cause) = iscsi::name::check(&host.initiator)
             {
                 return refuse(place, format!("initiator {:?}: {cause}", host.initiator));
             }
-            if self.hosts[..i].iter().any(|h| h.initiator == host.initiator) {
+            if !initiators.insert(&host.initiator) {
                 return refuse(place, format!("initiator {:?} is another host's already", host.initiator));
             }
             if host.mutual_chap.is_some() && host.chap.is_none() {
@@ -276,7 +284,7 @@ impl Config {
                 if lun.0 > LUN_MAX {
                     return refuse(place, format!("LUN {} is over {LUN_MAX}", lun.0));
                 }
-                if self.volume(volume).is_none() && self.image(volume).is_none() {
+                if !disks.contains(volume.as_str()) {
                     return refuse(
                         place,
                         format!("LUN {}: no volume or image {volume:?} is declared", lun.0),
@@ -292,7 +300,7 @@ pub(super) fn check_names<'a>(
     kind: &str,
     names: impl Iterator<Item = &'a String>,
 ) -> Result<(), ConfigError> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for name in names {
         let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(good) {
