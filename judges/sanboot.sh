@@ -95,8 +95,8 @@ masu host set installer "$NAMES:installer"
 masu host map installer golden --lun 0
 qemu-img convert -n -f raw --target-image-opts "$OUT/image/disk.img" \
   "driver=iscsi,transport=tcp,portal=127.0.0.1:$MASU_PORT,target=$MASU_TARGET,lun=0,initiator-name=$NAMES:installer"
-masu host unmap installer golden
-masu host delete installer
+masu host unmap installer golden --yes
+masu host delete installer --yes
 for n in $(seq "$servers"); do
   masu snapshot create golden "system$n"
   proof=$(secret "server$n")
@@ -122,8 +122,8 @@ for n in $(seq "$servers"); do row "server$n"; done
 echo "sanboot: $servers servers booted, worked and shut down in $((SECONDS - started)) s"
 
 # ------------------------------------------------------------------ the disk of one server goes to another, online
-masu host unmap "server$to" "system$to"
-masu host unmap "server$from" "system$from"
+masu host unmap "server$to" "system$to" --yes
+masu host unmap "server$from" "system$from" --yes
 masu host map "server$to" "system$from" --lun 0
 power_on "server$to-remapped" "server$to"
 judge "server$to-remapped" "server$to" || fail "server$to does not boot from the disk of server$from"

@@ -373,6 +373,9 @@ pub struct Volume {
     pub name: String,
     /// Pool.
     pub pool: String,
+    /// The volume of which it is a snapshot; that one may be deleted by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_of: Option<String>,
     /// Size.
     pub size_bytes: u64,
     /// Used.

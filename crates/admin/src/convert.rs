@@ -394,6 +394,7 @@ impl Volume {
             counters: VolumeCounters::of(&v.counters),
             name: v.name,
             pool: v.pool,
+            snapshot_of: v.snapshot_of,
             size_bytes: v.len_bytes,
             used_bytes: v.used_bytes,
             shared_bytes: v.shared_bytes,

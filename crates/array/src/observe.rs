@@ -152,6 +152,7 @@ fn volume_status(
     let space = lu.medium().volume()?.space();
     Some(VolumeStatus {
         pool: declared.pool.clone(),
+        snapshot_of: declared.snapshot_of.clone(),
         len_bytes: lu.geometry().len_bytes,
         used_bytes: space.used_bytes,
         shared_bytes: space.shared_bytes,

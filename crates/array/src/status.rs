@@ -159,6 +159,8 @@ pub struct VolumeStatus {
     pub name: String,
     /// Its pool.
     pub pool: String,
+    /// The volume of which it is a snapshot.
+    pub snapshot_of: Option<String>,
     /// Size in bytes.
     pub len_bytes: u64,
     /// Bytes in pages that it uses.

@@ -67,7 +67,8 @@ fn volumes_and_hosts_are_made_kept_and_survive_kill_9() {
     check_refused(&array.command(&["volume", "delete", "v0"]), &["v0", "--yes"]);
     let refused = array.command(&["volume", "delete", "v0", "--yes"]);
     check_refused(&refused, &["v0", "mapped to host \"kvm\""]);
-    array.ok(&["host", "unmap", "kvm", "v0"]);
+    check_refused(&array.command(&["host", "unmap", "kvm", "v0"]), &["v0", "kvm", "--yes"]);
+    array.ok(&["host", "unmap", "kvm", "v0", "--yes"]);
     check_refused(&array.command(&["snapshot", "delete", "v0", "--yes"]), &["v0", "no snapshot"]);
     array.ok(&["volume", "delete", "v0", "--yes"]);
     assert!(qemu_io(&array.url(0), &["read 0 4k"]).is_err(), "an unmapped LUN is not seen");
@@ -75,8 +76,10 @@ fn volumes_and_hosts_are_made_kept_and_survive_kill_9() {
     array.stop();
     array.restart();
     let list = array.ok(&["volume", "list", "--output", "json"]);
-    assert!(list.contains("\"before\"") && !list.contains("\"v0\""), "{list}");
-    array.ok(&["host", "unmap", "kvm", "before"]);
+    assert!(list.contains("\"name\": \"before\"") && !list.contains("\"name\": \"v0\""), "{list}");
+    assert!(list.contains("\"snapshot_of\": \"v0\""), "{list}");
+    check_refused(&array.command(&["host", "delete", "kvm"]), &["kvm", "--yes"]);
+    array.ok(&["host", "delete", "kvm", "--yes"]);
     check_refused(&array.command(&["snapshot", "delete", "before"]), &["before", "--yes"]);
     array.ok(&["snapshot", "delete", "before", "--yes"]);
 }
@@ -119,6 +122,13 @@ fn a_wrong_secret_is_refused_and_a_right_one_is_not() {
     qemu_io(&url("right-secret-1"), &["read 0 4k"]).expect("the right secret");
     assert!(qemu_io(&url("wrong-secret-1"), &["read 0 4k"]).is_err());
     assert!(qemu_io(&array.url(0), &["read 0 4k"]).is_err(), "no secret at all");
+    let events = array.ok(&["events"]);
+    for told in ["logged in", "was refused: authentication failed", "was refused: no authentication method"] {
+        assert!(
+            events.lines().any(|line| line.contains("host kvm") && line.contains(told)),
+            "{told}: {events}"
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use admin::Change;
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::confirm::confirm;
+use super::confirm::{ask, confirm};
 use super::{Where, change, show, show_one, tables};
 
 #[derive(Subcommand)]
@@ -39,6 +39,9 @@ pub(crate) enum HostCommand {
     Delete {
         /// The host
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Let a host see a volume
     Map {
@@ -59,6 +62,9 @@ pub(crate) enum HostCommand {
         host: String,
         /// The volume
         volume: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -71,12 +77,16 @@ pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
     match what {
         HostCommand::List => show(at, tables::hosts),
         HostCommand::Set { .. } => set(what, at),
-        HostCommand::Delete { name } => change(at, &Change::HostDelete { name: name.clone() }),
+        HostCommand::Delete { name, yes } => {
+            ask(&format!("host {name} will be forgotten with its mappings, and its sessions end"), *yes)?;
+            change(at, &Change::HostDelete { name: name.clone() })
+        }
         HostCommand::Map { host, volume, lun, again } => {
             let (host, volume) = (host.clone(), volume.clone());
             change(at, &Change::Map { host, volume, lun: *lun, again: *again })
         }
-        HostCommand::Unmap { host, volume } => {
+        HostCommand::Unmap { host, volume, yes } => {
+            ask(&format!("host {host} will see {volume} no longer, also if it uses it now"), *yes)?;
             change(at, &Change::Unmap { host: host.clone(), volume: volume.clone() })
         }
     }
