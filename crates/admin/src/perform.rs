@@ -9,7 +9,7 @@ use crate::change;
 use crate::declaration::Declaration;
 use crate::drift::{changes, merged};
 use crate::request::{Change, Work};
-use crate::takeover;
+use crate::takeover::{self, NewFiles};
 
 /// Makes a change; gives a line for each thing that was done, or one line that says why nothing was.
 pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {
@@ -36,13 +36,19 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
             }
             let next = change::next(array.config(), declared, dir)?;
             let new = takeover::new_drives(array, &next);
-            if !change::overwrites(declared) {
+            let names: Vec<String> = match change::overwrites(declared) {
+                true => new.iter().map(|drive| drive.name.clone()).collect(),
+                false => Vec::new(),
+            };
+            if names.is_empty() {
                 takeover::refuse_used(&new).await?;
-                array.apply(next).await
-            } else {
-                let names: Vec<String> = new.into_iter().map(|drive| drive.name).collect();
-                array.apply_over(next, &names).await
             }
+            let files = NewFiles::of(&new).await;
+            let applied = array.apply_over(next, &names).await;
+            if applied.is_err() {
+                files.remove(array.config()).await;
+            }
+            applied
         }
     };
     done.map_err(|e| e.to_string())
@@ -65,8 +71,14 @@ async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result
     if plan {
         return Ok(changes(&now, &next));
     }
-    takeover::refuse_used(&takeover::new_drives(array, &next)).await?;
-    array.apply(next).await.map_err(|e| e.to_string())
+    let new = takeover::new_drives(array, &next);
+    takeover::refuse_used(&new).await?;
+    let files = NewFiles::of(&new).await;
+    let applied = array.apply(next).await;
+    if applied.is_err() {
+        files.remove(array.config()).await;
+    }
+    applied.map_err(|e| e.to_string())
 }
 
 async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<String>, String> {
@@ -74,18 +86,26 @@ async fn replace(array: &mut Array, change: &Change, dir: &Path) -> Result<Vec<S
         return Err("is no replacement of a drive".into());
     };
     let (next, new) = change::replacement(array.config(), (group, old, new), *drive_bytes, dir)?;
+    let taken = takeover::new_drives(array, &next);
     if !overwrite {
-        takeover::refuse_used(&takeover::new_drives(array, &next)).await?;
+        takeover::refuse_used(&taken).await?;
     }
+    let files = NewFiles::of(&taken).await;
     let before = array.config().clone();
-    let mut done = array.apply(next).await.map_err(|e| e.to_string())?;
-    match array.replace_drive(group, old, &new, *overwrite).await {
-        Ok(lines) => done.extend(lines),
-        Err(error) => {
+    let replaced = match array.apply(next).await {
+        Ok(mut done) => match array.replace_drive(group, old, &new, *overwrite).await {
+            Ok(lines) => {
+                done.extend(lines);
+                // What is behind the name is another device from now on.
+                array.forget_device(&new).map(|()| done)
+            }
             // The drive that did not fit is declared no longer.
-            array.apply(before).await.map_err(|e| e.to_string())?;
-            return Err(error.to_string());
-        }
+            Err(error) => array.apply(before).await.and(Err(error)),
+        },
+        Err(error) => Err(error),
+    };
+    if replaced.is_err() {
+        files.remove(array.config()).await;
     }
-    Ok(done)
+    replaced.map_err(|e| e.to_string())
 }

@@ -24,11 +24,12 @@ use crate::api::{Events, Status, Trouble};
 use crate::declaration::Declaration;
 use crate::drift::differences;
 use crate::events::{EventLog, EventQuery};
-use crate::membership;
 use crate::perform::perform;
 use crate::request::{Change, Declared, Done, Refused};
 use crate::store::Store;
+use crate::takeover::NewFiles;
 use crate::trouble::{Tracker, sort, trouble_of};
+use crate::{identity, membership};
 
 /// How often the declaration follows the array. Until then the labels alone say what changed, and they decide.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
@@ -193,6 +194,7 @@ async fn follow(served: &Served) {
         let mut array = served.array.lock().await;
         // Groups and pools are all that is followed: volumes are not looked at.
         let Ok(parts) = array.overview().await else { continue };
+        identity::remember(&mut array).await;
         if parts.iter().any(|part| !part.missing.is_empty()) {
             try_missing_again(&mut array, &served.events).await;
         }
@@ -221,7 +223,9 @@ async fn tell_trouble(served: &Served) {
 
 /// What was missing may be there again. What still is not stays in the status, with its cause.
 async fn try_missing_again(array: &mut Array, events: &EventSender) {
-    match array.apply(array.config().clone()).await {
+    let (config, moved) = identity::look_again(array).await;
+    moved.iter().for_each(|line| events.tell(Event::of_line(line)));
+    match array.apply(config).await {
         Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line))),
         Err(error) => tracing::warn!("what was missing is not opened: {error}"),
     }
@@ -243,7 +247,12 @@ impl ArrayOwner {
         if config.id == array::config::ArrayId::default() {
             config.id = array.config().id;
         }
-        let done = array.apply(config).await.map_err(|e| e.to_string())?;
+        let files = NewFiles::of(&config.drives).await;
+        let applied = array.apply(config).await;
+        if applied.is_err() {
+            files.remove(array.config()).await;
+        }
+        let done = applied.map_err(|e| e.to_string())?;
         done.iter().for_each(|line| self.0.events.tell(Event::of_line(line).by(who)));
         Ok(done)
     }

@@ -23,6 +23,45 @@ pub(crate) fn new_drives(array: &Array, next: &Config) -> Vec<DriveConfig> {
     next.drives.iter().filter(|drive| !known(drive)).cloned().collect()
 }
 
+/// Files of drives that are not there yet: what a change that is refused has made of them is removed again.
+pub struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    /// Those that opening these drives makes.
+    pub async fn of(drives: &[DriveConfig]) -> NewFiles {
+        let made = |drive: &DriveConfig| match &drive.spec {
+            DriveSpec::File { path, create_len_bytes: Some(_) } => Some(path.clone()),
+            _ => None,
+        };
+        let paths: Vec<PathBuf> = drives.iter().filter_map(made).collect();
+        let missing =
+            |path: &PathBuf| path.symlink_metadata().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+        let looking = tokio::task::spawn_blocking(move || paths.into_iter().filter(missing).collect());
+        // What cannot be looked at in time is left alone.
+        let looked = tokio::time::timeout(EXAMINE_TIME_MAX, looking).await;
+        NewFiles(looked.ok().and_then(Result::ok).unwrap_or_default())
+    }
+
+    /// Removes those that were made since, but for those of drives that are declared.
+    pub async fn remove(self, config: &Config) {
+        let is_declared = |path: &PathBuf| {
+            let file = |d: &DriveConfig| matches!(&d.spec, DriveSpec::File { path: own, .. } if own == path);
+            config.drives.iter().any(file)
+        };
+        let made: Vec<PathBuf> = self.0.into_iter().filter(|path| !is_declared(path)).collect();
+        let removing = tokio::task::spawn_blocking(move || {
+            for path in made {
+                match std::fs::remove_file(&path) {
+                    Ok(()) => tracing::info!("{}: removed again", path.display()),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) => tracing::warn!("{}: is left over: {e}", path.display()),
+                }
+            }
+        });
+        let _ = tokio::time::timeout(EXAMINE_TIME_MAX, removing).await;
+    }
+}
+
 /// Refuses drives on which something is found that is not masu's, or that something else uses.
 ///
 /// # Errors
@@ -142,6 +181,30 @@ mod tests {
         std::os::unix::fs::FileExt::write_all_at(&file, &page, 0).expect("written");
         let refusal = checked(&path).expect_err("it is in use");
         assert!(refusal.contains("swap") && refusal.contains("--overwrite"), "{refusal}");
+    }
+
+    #[test]
+    fn files_that_a_refused_change_made_are_removed_and_no_others() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, len| DriveConfig {
+            name: name.into(),
+            spec: DriveSpec::File { path: dir.path().join(name), create_len_bytes: len },
+        };
+        let drives =
+            [file("new", Some(1)), file("there", Some(1)), file("named", None), file("kept", Some(1))];
+        std::fs::write(dir.path().join("there"), "data").expect("a file");
+        let in_force =
+            Config { drives: vec![drives[3].clone()], ..Config::empty("iqn.2026-11.net.example:x") };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let files = NewFiles::of(&drives).await;
+            for name in ["new", "named", "kept"] {
+                std::fs::write(dir.path().join(name), "").expect("a file");
+            }
+            files.remove(&in_force).await;
+        });
+        let left = |name: &str| dir.path().join(name).exists();
+        assert_eq!(["new", "there", "named", "kept"].map(left), [false, true, true, true]);
     }
 
     #[test]

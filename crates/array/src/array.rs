@@ -159,6 +159,39 @@ impl Array {
         }
     }
 
+    /// Notes what the block devices of drives are.
+    ///
+    /// # Errors
+    /// Where it cannot be kept.
+    pub fn remember_devices(&mut self, devices: BTreeMap<String, String>) -> Result<(), ControlError> {
+        self.made.devices.extend(devices);
+        self.keep_made()
+    }
+
+    /// The device of a drive was exchanged: what it was before does not matter any more.
+    ///
+    /// # Errors
+    /// Where it cannot be kept.
+    pub fn forget_device(&mut self, drive: &str) -> Result<(), ControlError> {
+        self.made.displaced.remove(drive);
+        match self.made.devices.remove(drive) {
+            Some(_) => self.keep_made(),
+            None => Ok(()),
+        }
+    }
+
+    /// Says in whose place another device is: they are not opened until they are found.
+    pub fn set_displaced(&mut self, displaced: BTreeMap<String, String>) {
+        self.made.displaced = displaced;
+    }
+
+    fn keep_made(&mut self) -> Result<(), ControlError> {
+        let (config, made) = (self.config.clone(), self.made.clone());
+        self.keep(&config, &made)?;
+        self.kept = Some((config, made));
+        Ok(())
+    }
+
     fn keep(&mut self, config: &Config, made: &Made) -> Result<(), ControlError> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         if self.kept.as_ref().is_some_and(|(c, m)| c == config && m == made) {
@@ -173,10 +206,7 @@ impl Array {
             Some(pool) => self.made.discarded.insert(volume.into(), pool.into()),
             None => self.made.discarded.remove(volume),
         };
-        let (config, made) = (self.config.clone(), self.made.clone());
-        self.keep(&config, &made)?;
-        self.kept = Some((config, made));
-        Ok(())
+        self.keep_made()
     }
 
     /// Deletes the volumes that an earlier life was about to delete, or was making when it ended.
@@ -490,9 +520,14 @@ fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlErro
 
 /// What changes for the hosts, a line each. Secrets are not shown.
 fn host_changes(old: &Config, new: &Config) -> Vec<String> {
+    let by_name = |config| -> BTreeMap<&str, &HostConfig> {
+        let hosts: &Vec<HostConfig> = config;
+        hosts.iter().map(|h| (h.name.as_str(), h)).collect()
+    };
+    let (known, now) = (by_name(&old.hosts), by_name(&new.hosts));
     let mut lines = Vec::new();
     for host in &new.hosts {
-        let before = old.hosts.iter().find(|h| h.name == host.name);
+        let before = known.get(host.name.as_str()).copied();
         let same_identity = |h: &&HostConfig| {
             h.initiator == host.initiator && h.chap == host.chap && h.mutual_chap == host.mutual_chap
         };
@@ -507,7 +542,7 @@ fn host_changes(old: &Config, new: &Config) -> Vec<String> {
             gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
         );
     }
-    let removed = old.hosts.iter().filter(|h| new.hosts.iter().all(|n| n.name != h.name));
+    let removed = old.hosts.iter().filter(|h| !now.contains_key(h.name.as_str()));
     lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
     lines
 }

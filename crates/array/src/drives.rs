@@ -43,8 +43,11 @@ pub(crate) async fn open_drive(
     config: &Config,
     name: &str,
 ) -> Result<Drive, ControlError> {
-    let was_made = controller.state().made.drives.contains(name);
-    open(controller, config, name, was_made).await
+    let made = controller.state().made.clone();
+    if let Some(cause) = made.displaced.get(name) {
+        return Err(ControlError::at(format!("drive {name:?}"))(cause));
+    }
+    open(controller, config, name, made.drives.contains(name)).await
 }
 
 /// Opens the drive that was put in the place of one of the same name; its file is made where that was declared.

@@ -176,10 +176,19 @@ async fn create(
 ) -> Result<Group, ControlError> {
     let place = ControlError::at(format!("group {:?}", group.name));
     let made = controller.state().made.clone();
-    let overwrite = match group.drives.iter().all(|name| made.overwrite.contains(name)) {
-        true => Overwrite::Foreign,
-        false => Overwrite::Nothing,
+    let (named, others): (Vec<_>, Vec<_>) =
+        found.drives.iter().partition(|f| made.overwrite.contains(&f.name));
+    let overwrite = if named.is_empty() { Overwrite::Nothing } else { Overwrite::Foreign };
+    // Only what is named may be overwritten; labels of this very creation may be on the others.
+    let is_free = |f: &&FoundDrive| match &f.found {
+        OnDrive::Blank => true,
+        OnDrive::Label(l) => l.epoch == 0 && l.array_id == config.id && l.group_name == group.name,
+        _ => false,
     };
+    if let Some(used) = others.into_iter().find(|f| !named.is_empty() && !is_free(f)) {
+        let what = carried(&used.found);
+        return Err(place(&format!("drive {} {what}; it is not named to be overwritten", used.name)));
+    }
     controller.state.borrow_mut().fresh.groups.push(group.name.clone());
     let drives = found.drives.into_iter().map(|f| f.drive).collect();
     let spec = spec_of(config, &made, group);
@@ -305,14 +314,7 @@ fn members(
     let mut taken: Vec<FoundDrive> = Vec::new();
     for new in found {
         let Some(label) = new.label() else {
-            let what = match &new.found {
-                OnDrive::NewerFormat { format } => {
-                    format!("carries a label of format {format}, written by a newer masu")
-                }
-                OnDrive::DamagedLabel => "carries a label that is damaged".to_owned(),
-                OnDrive::NotBlank { at } => format!("carries no label, but data at byte {at}"),
-                _ => "carries no label".to_owned(),
-            };
+            let what = carried(&new.found);
             note(format!("drive {} {what}: it is left out until it replaces a drive", new.name));
             continue;
         };
@@ -332,6 +334,19 @@ fn members(
         }
     }
     taken.into_iter().map(|f| f.drive).collect()
+}
+
+/// What a drive carries, in words.
+fn carried(found: &OnDrive) -> String {
+    match found {
+        OnDrive::NewerFormat { format } => {
+            format!("carries a label of format {format}, written by a newer masu")
+        }
+        OnDrive::DamagedLabel => "carries a label that is damaged".to_owned(),
+        OnDrive::NotBlank { at } => format!("carries no label, but data at byte {at}"),
+        OnDrive::Label(label) => format!("belongs to {label}"),
+        OnDrive::Blank => "carries no label".to_owned(),
+    }
 }
 
 /// Gives the place of the drive `old` in a group to the drive `new`, which may be the same name with another medium behind it.

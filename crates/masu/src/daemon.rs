@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Declaration, EventLog, EventWriter, ServerOptions, Store, format_bytes};
+use admin::{ArrayOwner, Declaration, EventLog, EventWriter, NewFiles, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
 use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
 use array::{Array, ControlError, DriveSpec, Event, EventSender};
@@ -39,7 +39,7 @@ pub(crate) struct Serve {
     /// Where to listen for hosts, when nothing is declared
     #[arg(long, default_value = "127.0.0.1:3260")]
     listen: SocketAddr,
-    /// Erase what is on this declared drive when it is taken for the first time; once for each
+    /// Erase what is on this declared drive when it is taken for the first time; once for each. Drives that are not named must be blank
     #[arg(long, value_name = "DRIVE")]
     overwrite: Vec<String>,
     /// Controllers (threads), when nothing is declared
@@ -93,6 +93,7 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     if start.config.id == ArrayId::default() {
         start.config.id = ArrayId(random()?);
     }
+    let moved = start.find_devices();
     start.config.check()?;
     ports_are_free(serve, &start.config).await?;
     wait_until_free(&start.config)?;
@@ -102,6 +103,7 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let (events, arriving) = array::event_channel();
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
     events.tell(Event::info("array", format!("starts, version {}", env!("CARGO_PKG_VERSION"))));
+    moved.iter().for_each(|line| events.tell(Event::of_line(line)));
     let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
     supervision::watch_controllers(events.clone())?;
     let kept = start.kept.clone().map(|kept| (kept.config, kept.made));
@@ -176,8 +178,10 @@ async fn begin(
     start: &Start,
     (controllers, signals): (&mut Controllers, &mut Signals),
 ) -> Result<Begun> {
+    let files;
     let applied = {
         let overwrite = if start.kept.is_none() { serve.overwrite.as_slice() } else { &[] };
+        files = NewFiles::of(&start.first().drives).await;
         let mut applying = pin!(array.apply_over(start.first(), overwrite));
         tokio::select! {
             applied = &mut applying => Some(applied),
@@ -193,7 +197,10 @@ async fn begin(
     match applied {
         None => return Ok(Begun::Stopped),
         Some(Ok(done)) => done.iter().for_each(|line| tracing::info!("{line}")),
-        Some(Err(error)) => bail!("{}{error}", declared_at(serve, &error)),
+        Some(Err(error)) => {
+            files.remove(array.config()).await;
+            bail!("{}{error}", declared_at(serve, &error));
+        }
     }
     let parts = array.status().await?;
     for missing in parts.iter().flat_map(|part| &part.missing) {
@@ -311,9 +318,11 @@ async fn bring_up_to_date(
         Err(error) => tracing::error!("{error}"),
     }
     if *array.config() != start.config {
+        let files = NewFiles::of(&start.config.drives).await;
         match array.apply_over(start.config.clone(), &serve.overwrite).await {
             Ok(done) => done.iter().for_each(|line| events.tell(Event::of_line(line).by("the declaration"))),
             Err(error) => {
+                files.remove(array.config()).await;
                 let place = declared_at(serve, &error);
                 tracing::error!(
                     "{place}{error}: the declaration is not applied, the array serves what it had"

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use admin::identity::{Places, settle};
 use admin::{Declaration, Kept, Store, differences, merged};
 use anyhow::{Context, Result, bail};
 use array::Config;
@@ -51,6 +52,16 @@ impl Start {
             ..kept.config.clone()
         };
         if first.check().is_ok() { first } else { self.config.clone() }
+    }
+
+    /// Has the declarations say where the devices are now that the array has. A line for each that is elsewhere.
+    pub(crate) fn find_devices(&mut self) -> Vec<String> {
+        let Some(kept) = &mut self.kept else { return Vec::new() };
+        let places = Places::of_system();
+        let settled = settle(&mut kept.config, &kept.made.devices, &places);
+        settle(&mut self.config, &kept.made.devices, &places);
+        kept.made.displaced = settled.displaced;
+        settled.moved
     }
 
     /// In what the array differs from the file, because it was changed by command.

@@ -123,6 +123,18 @@ fn a_drive_replaced_by_hand_leaves_the_spare_alone() {
     assert!(drives.lines().any(|line| line.contains("s0") && line.contains("spare")), "{drives}");
     let refused = array.command(&["group", "replace", "g0", "d1", "another.img"]);
     assert_eq!(refused.status.code(), Some(2), "d1 has left");
+    // A change that is refused leaves no file that it made.
+    for (drive, change) in [
+        ("another.img", &["group", "replace", "g0", "d2", "another.img", "--drive-size", "2MiB"][..]),
+        (
+            "tiny.img",
+            &["group", "create", "g1", "--level", "0", "--drive", "tiny.img", "--drive-size", "1MiB"],
+        ),
+    ] {
+        let refused = array.command(change);
+        assert_eq!(refused.status.code(), Some(2), "{change:?}: the drive is too small");
+        assert!(!array.data().join(drive).exists(), "{drive} is left over");
+    }
     qemu_io(&array.url(0), &["read -P 0x5a 0 8M"]).expect("all is there");
 }
 
@@ -170,7 +182,7 @@ fn a_pool_moves_to_another_array() {
     qemu_io(&from.url(0), &["write -P 0x3c 0 16M", "flush"]).expect("write");
     let refused = from.command(&["pool", "export", "p0"]);
     assert_eq!(refused.status.code(), Some(2), "a host sees its volume");
-    from.ok(&["host", "unmap", "any", "v0"]);
+    from.ok(&["host", "unmap", "any", "v0", "--yes"]);
     from.ok(&["pool", "export", "p0"]);
     from.stop();
     let to = Running::start("[[host]]\nname = \"any\"\ninitiator = \"*\"\n");

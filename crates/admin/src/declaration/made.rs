@@ -13,14 +13,17 @@ pub(super) struct Made {
     drives: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pools: BTreeSet<String>,
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    journals: BTreeSet<String>,
+    /// Written by versions before, and not asked for: the volumes of a pool know their journal.
+    #[serde(rename = "journals", skip_serializing)]
+    _journals: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     volumes: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     overwrite: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     discarded: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    devices: BTreeMap<String, String>,
     #[serde(rename = "group", skip_serializing_if = "BTreeMap::is_empty")]
     groups: BTreeMap<String, Group>,
 }
@@ -45,10 +48,11 @@ impl Made {
         Made {
             drives: made.drives.clone(),
             pools: made.pools.clone(),
-            journals: made.journals.clone(),
+            _journals: BTreeSet::new(),
             volumes: made.volumes.clone(),
             overwrite: made.overwrite.clone(),
             discarded: made.discarded.clone(),
+            devices: made.devices.clone(),
             groups: made.groups.iter().map(|(name, g)| (name.clone(), group(g))).collect(),
         }
     }
@@ -59,10 +63,11 @@ impl Made {
         MadeObjects {
             drives: self.drives.clone(),
             pools: self.pools.clone(),
-            journals: self.journals.clone(),
             volumes: self.volumes.clone(),
             overwrite: self.overwrite.clone(),
             discarded: self.discarded.clone(),
+            devices: self.devices.clone(),
+            displaced: BTreeMap::new(),
             groups: self.groups.iter().map(|(name, g)| (name.clone(), group(g))).collect(),
         }
     }

@@ -15,16 +15,18 @@ pub struct Made {
     pub drives: BTreeSet<String>,
     /// Groups, from the moment before the first label is written.
     pub groups: BTreeMap<String, MadeGroup>,
-    /// Pools.
+    /// Pools. A journal is not named: the volumes of its pool say which one has acknowledged writes of theirs, and none is made in its place.
     pub pools: BTreeSet<String>,
-    /// Pools that have a journal.
-    pub journals: BTreeSet<String>,
     /// Volumes.
     pub volumes: BTreeSet<String>,
     /// Volumes that are to be deleted, or were being made when the process ended, with their pools: a start deletes what is left.
     pub discarded: BTreeMap<String, String>,
     /// Drives whose content may be overwritten, until they are made.
     pub overwrite: BTreeSet<String>,
+    /// What the block devices are that drives were opened on, whatever their names are now.
+    pub devices: BTreeMap<String, String>,
+    /// Drives in whose place another device is, and how that is told: they are not opened. It is seen anew in every life, and not kept.
+    pub displaced: BTreeMap<String, String>,
 }
 
 /// A group that was made, or is being made.
@@ -56,14 +58,15 @@ impl Made {
         let used = config.groups.iter().flat_map(|g| &g.drives).chain(&config.spares).chain(ssds);
         self.drives.extend(used.cloned());
         self.drives.retain(|name| config.drives.iter().any(|d| d.name == *name));
+        self.devices.retain(|name, _| self.drives.contains(name));
+        self.displaced.retain(|name, _| self.drives.contains(name));
         let known = std::mem::take(&mut self.groups);
         let id_of = |name: &str| ids.get(name).copied().or_else(|| known.get(name)?.id);
         let ready = |name: &String| (name.clone(), MadeGroup { id: id_of(name), ready: true });
         self.groups = config.groups.iter().filter(|g| lasts(config, g)).map(|g| ready(&g.name)).collect();
         let lasting = |name: &String| self.groups.contains_key(name);
-        let pools = || config.pools.iter().filter(|p| p.groups.iter().chain(&p.leaving).any(lasting));
-        self.pools = pools().map(|p| p.name.clone()).collect();
-        self.journals = pools().filter(|p| p.journal.is_some()).map(|p| p.name.clone()).collect();
+        let pools = config.pools.iter().filter(|p| p.groups.iter().chain(&p.leaving).any(lasting));
+        self.pools = pools.map(|p| p.name.clone()).collect();
         let volumes = config.volumes.iter().filter(|v| self.pools.contains(&v.pool));
         self.volumes = volumes.map(|v| v.name.clone()).collect();
         self.discarded.retain(|name, _| config.volume(name).is_none());

@@ -49,7 +49,7 @@ pub(crate) enum GroupCommand {
         /// What of the time hosts keep while the group is rebuilt or scrubbed, in percent
         #[arg(long)]
         foreground_share: Option<u8>,
-        /// Erase what is on the drives; without it, drives that are not blank are refused
+        /// Erase what is on drives that the array did not have before; without it, drives that are not blank are refused
         #[arg(long)]
         overwrite: bool,
     },
