@@ -169,6 +169,7 @@ pub(crate) struct Faults {
     pub(crate) lose_writes: u32,
     pub(crate) misdirect_to: Option<u64>,
     pub(crate) flush_lies: bool,
+    pub(crate) read_only: bool,
 }
 
 impl Default for Faults {
@@ -180,6 +181,7 @@ impl Default for Faults {
             lose_writes: 0,
             misdirect_to: None,
             flush_lies: false,
+            read_only: false,
         }
     }
 }
@@ -322,6 +324,11 @@ impl Disk {
     /// Whether flushes complete without making anything durable.
     pub fn set_flush_lies(&self, lies: bool) {
         self.0.faults.borrow_mut().flush_lies = lies;
+    }
+
+    /// Whether writes are refused, as is opening it, as systems do; where it is open, reads and flushes are answered.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.0.faults.borrow_mut().read_only = read_only;
     }
 
     fn fire_parked(&self) {

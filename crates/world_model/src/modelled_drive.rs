@@ -107,6 +107,10 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
             return refuse(path.display().to_string(), "the model world has no files and devices");
         }
     };
+    if disk.faults.borrow().read_only {
+        // It would be opened for reading and writing.
+        return refuse(disk.name.clone(), "it is read-only");
+    }
     if disk.line.borrow().as_ptr() != Rc::as_ptr(core) {
         // Another run: its time begins anew, and the drive is at rest.
         *disk.clockwork.borrow_mut() = Clockwork::new(&disk.spec.timing);
@@ -214,6 +218,11 @@ impl Fire for Shared {
                 if health == Health::Dead =>
             {
                 done.complete(Err(gone()))
+            }
+            Op::Write { done, .. } if self.faults.borrow().read_only => {
+                // What a system says of a device that was set read-only.
+                let cause = "read-only file system (os error 30)".to_owned();
+                done.complete(Err(DriveError::Gone { drive: self.name.clone(), cause }));
             }
             Op::Probe { done } => done.complete(Ok(())),
             Op::Read { at, mut buf, done } => {
