@@ -105,6 +105,58 @@ case_labels_newer_on_all_drives() { labels raid1 2 newer_all; }
 case_labels_wiped_on_all_drives() { labels raid10 4 wipe_all; }
 case_labels_wiped_on_the_only_drive() { labels raid0 1 wipe_all; }
 
+# The start-up matrix with files (crates/array/src/tests/starting.rs has all of it): what becomes of drives between two lives of an array. After each
+# fate it serves what was flushed, or nothing has changed on any of them.
+fate() { # FATE NUMBER
+  local d=d$2.img next=d$((($2 + 1) % 3)).img
+  case $1 in
+    none) ;;
+    missing) rm "$d" ;;
+    blank) truncate -s 0 "$d"; truncate -s 64M "$d" ;;
+    file_system) truncate -s 0 "$d"; truncate -s 64M "$d"; mkfs.ext4 -q -F "$d" ;;
+    other_array) cp "other/$d" "$d" ;;
+    older) cp "older/$d" "$d" ;;
+    newer) poke "$d" 8 '\x63'; poke "$d" $((8 + 524288)) '\x63' ;;
+    damaged) poke "$d" 100 '\xff'; poke "$d" $((100 + 524288)) '\xff' ;;
+    swapped) cp "kept/$next" "$d" ;;
+    smaller) truncate -s 32M "$d" ;;
+  esac
+}
+# begin_again: restart, with what was kept, or import of what was exported into an array with nothing.
+begin_again() {
+  rm -rf data array.toml.applied
+  if [ "$1" = restart ]; then cp -r kept/data data; cp kept/array.toml .; try_start; return; fi
+  printf 'target = "%s"\n[[portal]]\nlisten = "127.0.0.1:%s"\n' "$TARGET" "$port" >array.toml
+  start
+  m config import export.toml --yes || true
+}
+# fates_of NEXT DRIVES...: each fate to these of three drives.
+fates_of() {
+  local next=$1 fate d served; shift
+  command -v mkfs.ext4 >/dev/null || skip "mkfs.ext4 is missing"
+  mkdir other older kept
+  (cd other && declare_array raid5 3 && start && put 0x11 && stop) || fail "the other array: $(cat other/why)"
+  declare_array raid5 3; start; put 0x22; stop; cp ./*.img older/
+  start; put 0x5a; must config export; cp out export.toml; stop; cp -r ./*.img data array.toml kept/
+  for fate in none missing blank file_system other_array older newer damaged swapped smaller; do
+    cp kept/*.img .; for d in "$@"; do fate "$fate" "$d"; done
+    # All drives as they were earlier: nobody can tell.
+    [ "$fate/$#" != older/3 ] || continue
+    sums ./*.img; served=no
+    if begin_again "$next"; then
+      if lu 0 -c "read 0 4k"; then served=yes; lu 0 -c "read -P 0x5a 0 1M" || fail "$next, $fate, drives $*: other data are served"; fi
+      kill9
+    fi
+    case $fate in none | swapped) [ $served = yes ] || fail "$next, $fate, drives $*: nothing is lost, and it is not served: $(tail -n 1 log)" ;; esac
+    [ $served = yes ] || [ "$fate/$#" = missing/3 ] || (unchanged) || fail "$next, $fate, drives $*: $(cat why)"
+    [ $fate != missing ] || [ ! -e "d$1.img" ] || fail "$next: a file that was missing was made"
+  done
+}
+case_fates_of_one_drive() { fates_of restart 0; }
+case_fates_of_all_drives() { fates_of restart 0 1 2; }
+case_fates_of_one_drive_before_an_import() { fates_of import 0; }
+case_fates_of_all_drives_before_an_import() { fates_of import 0 1 2; }
+
 case_missing_files_are_not_made_again() {
   declare_array raid1 2; start; put 0x5a; stop
   mkdir away; mv ./*.img away/

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use array::config::{ArrayId, Made};
 use array::{Array, DriveSpec, Steer};
 
 use crate::change;
@@ -67,9 +68,22 @@ async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result
     let declared = Declaration::parse(text, "the declaration", dir).map_err(|e| e.to_string())?;
     // What the array is now is the base: whatever the declaration says otherwise counts.
     let now = array.config().clone();
-    let next = merged(&now, &now, &declared, dir).map_err(|e| e.to_string())?;
+    let mut next = merged(&now, &now, &declared, dir).map_err(|e| e.to_string())?;
+    // An array with nothing of its own becomes the one that was exported: its drives know it by its id.
+    let becomes = now.drives.is_empty() && now.images.is_empty() && declared.id != ArrayId::default();
+    if becomes {
+        next.id = declared.id;
+    }
     if plan {
         return Ok(changes(&now, &next));
+    }
+    if becomes {
+        array.adopt(Made::all_of(&next));
+        let applied = array.apply(next).await;
+        if applied.is_err() {
+            array.adopt(Made::default());
+        }
+        return applied.map_err(|e| e.to_string());
     }
     let new = takeover::new_drives(array, &next);
     takeover::refuse_used(&new).await?;

@@ -46,6 +46,11 @@ impl Array {
         &self.controllers
     }
 
+    /// The array has nothing of its own, and becomes one that made this: it is opened or missing, and not made.
+    pub fn adopt(&mut self, made: Made) {
+        self.made = made;
+    }
+
     /// What is declared.
     pub fn config(&self) -> &Config {
         &self.config

@@ -56,8 +56,10 @@ const FATES: [Fate; 12] = [
 enum Next {
     /// The array is started, with what it kept.
     Restart,
-    /// Another array, with nothing of its own, is given the declaration: `masu config import` of what was exported before.
+    /// Another array, with nothing of its own, becomes the one that was: `masu config import` of what was exported before.
     Import,
+    /// The declaration is given to an array that knows nothing of an earlier life: its data directory is lost.
+    Declare,
 }
 
 /// An array after its first life.
@@ -173,6 +175,9 @@ async fn again(
     }
     let kept = (next == Next::Restart).then(|| (before.config.clone(), before.made.clone()));
     let mut array = start(world).kept_by(Box::new(Nowhere), kept);
+    if next == Next::Import {
+        array.adopt(Made::all_of(&before.config));
+    }
     let applied = array.apply(before.config.clone()).await;
     (array, applied)
 }
@@ -193,14 +198,14 @@ fn check(before: &Before, (level, next): (Level, Next), fate: Fate, victims: &[u
         }
     }
     let all = victims.len() == media.len();
-    // Who imports a declaration with blank drives asks for a new group.
-    let is_new = next == Next::Import && fate == Fate::Blank && all;
+    // Who declares a group on blank drives asks for a new one.
+    let is_new = next == Next::Declare && fate == Fate::Blank && all;
     let served = model.run(async |world| {
         let (array, applied) = again(&world, before, next).await;
         match (applied, next) {
             (Ok(_), _) => {}
-            (Err(_), Next::Import) => return false,
-            (Err(e), Next::Restart) => panic!("{case}: the array does not start: {e}"),
+            (Err(_), Next::Declare) => return false,
+            (Err(e), _) => panic!("{case}: the array does not start: {e}"),
         }
         let status = array.status().await.expect("status");
         let served = status[0].missing.is_empty();
@@ -239,7 +244,7 @@ fn check_level(level: Level, width: usize) {
             if fate == Fate::Older && count == width {
                 continue;
             }
-            for next in [Next::Restart, Next::Import] {
+            for next in [Next::Restart, Next::Import, Next::Declare] {
                 check(&before, (level, next), fate, &victims);
             }
         }

@@ -25,6 +25,9 @@ pub(crate) enum ConfigCommand {
     /// Print the declaration of the array as it is now, as TOML; it contains the CHAP secrets
     Export,
     /// Apply a declaration: what it names becomes as it says, what it does not name stays
+    ///
+    /// An array that has no drives and images yet becomes the one that was exported (the `id` says which): it opens what
+    /// that one had made, with its data, and makes nothing. Without the line `id` everything is made that is not there.
     Import {
         /// The file (array.toml)
         file: PathBuf,
