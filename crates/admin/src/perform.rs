@@ -44,12 +44,13 @@ pub(crate) async fn perform(array: &mut Array, change: &Change, dir: &Path) -> R
             if names.is_empty() {
                 takeover::refuse_used(&new).await?;
             }
-            let files = NewFiles::of(&new).await;
+            let (files, before) = (NewFiles::of(&new).await, array.config().clone());
             let applied = array.apply_over(next, &names).await;
             if applied.is_err() {
                 files.remove(array.config()).await;
             }
-            applied
+            // What only the declaration has is told, too.
+            applied.map(|done| if done.is_empty() { changes(&before, array.config()) } else { done })
         }
     };
     done.map_err(|e| e.to_string())

@@ -123,6 +123,14 @@ fn a_drive_replaced_by_hand_leaves_the_spare_alone() {
     assert!(drives.lines().any(|line| line.contains("s0") && line.contains("spare")), "{drives}");
     let refused = array.command(&["group", "replace", "g0", "d1", "another.img"]);
     assert_eq!(refused.status.code(), Some(2), "d1 has left");
+    // What changes only in the declaration is said, and told, too.
+    let said = array.ok(&["drive", "spare", "s1", "s1.img", "--size", "128MiB"]);
+    assert!(said.contains("s1") && !said.contains("nothing to do"), "{said}");
+    let events = array.ok(&["events"]);
+    assert!(events.lines().any(|line| line.contains("s1") && line.contains("(by user")), "{events}");
+    let again = array.ok(&["group", "foreground-share", "g0", "70"]);
+    let said = array.ok(&["group", "foreground-share", "g0", "70"]);
+    assert!(said.contains("nothing to do"), "after {again}: {said}");
     // A change that is refused leaves no file that it made.
     for (drive, change) in [
         ("another.img", &["group", "replace", "g0", "d2", "another.img", "--drive-size", "2MiB"][..]),
