@@ -60,16 +60,17 @@ impl Port {
     }
 
     fn refused(&self, (peer, initiator): (&SocketAddr, &str), is_discovery: bool, why: &str) {
-        let (object, is_host) = self.object_of(initiator);
+        let (object, is_its_own) = self.object_of(initiator);
+        let is_host = object.starts_with("host ");
         let what = if is_discovery { "discovery" } else { "a login" };
         let (peer, why) = (peer.ip(), printable(why));
         let text = format!("{what} from {peer} at {} was refused: {why}", self.listen);
         let (controller, now) = (&self.controller, self.controller.world.now());
         controller.state.borrow_mut().refusals.add(&object, is_host, text.clone(), now);
-        controller.tell(Event::warning(object, text), is_host);
+        controller.tell(Event::warning(object, text), is_its_own);
     }
 
-    /// Whom an event of an initiator is about, and whether that is a declared host.
+    /// Whom an event of an initiator is about, and whether a declared host has this very name.
     fn object_of(&self, initiator: &str) -> (String, bool) {
         match self.controller.config().host_of(initiator) {
             _ if initiator.is_empty() => (format!("port {}", self.listen), false),

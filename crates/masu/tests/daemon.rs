@@ -129,6 +129,10 @@ fn a_wrong_secret_is_refused_and_a_right_one_is_not() {
             "{told}: {events}"
         );
     }
+    assert!(qemu_io(&url("wrong-secret-2"), &["read 0 4k"]).is_err());
+    let status = array.ok(&["status"]);
+    let trouble = ["host kvm", "refused again and again", "compare its CHAP name"];
+    assert!(trouble.iter().all(|part| status.contains(part)), "{status}");
 }
 
 #[test]
