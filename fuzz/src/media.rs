@@ -1,7 +1,10 @@
 //! Media of an array that say anything: fields of its structures changed, the checksums made right again.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
-use world_model::Disk;
+use world_model::{Disk, DisksImage, Loss, Model};
+
+/// The most that a checksum covers.
+const COVERED_LEN_MAX: u64 = 256 << 10;
 
 /// How a kind of structure is found and mended.
 #[derive(Clone, Copy)]
@@ -32,29 +35,27 @@ pub enum Covers {
 
 /// A structure on a disk.
 #[derive(Clone, Copy)]
-pub struct Structure {
+struct Structure {
     disk: usize,
     at: u64,
     kind: Kind,
 }
 
-/// What is on disks that are as they should be, and what can be changed there.
+/// What is on disks that are as they should be, and what can be changed there. Made once; every input gets disks that share its content.
 pub struct Media {
-    /// The disks.
-    pub disks: Vec<Disk>,
-    images: Vec<Vec<u8>>,
+    image: DisksImage,
+    names: Vec<String>,
     structures: Vec<Structure>,
 }
 
 impl Media {
-    /// Takes the disks as they are, and finds the structures in their first `len` bytes.
+    /// Takes the model's disks as they are, and finds the structures in the first `len` bytes of each.
     ///
     /// # Panics
     /// When there are none.
-    pub fn of(disks: Vec<Disk>, len: usize, kinds: &[Kind]) -> Media {
-        let images: Vec<Vec<u8>> = disks.iter().map(|d| d.peek(0, len)).collect();
+    pub fn of(model: &Model, disks: &[Disk], len: usize, kinds: &[Kind]) -> Media {
         let mut structures = Vec::new();
-        for (disk, image) in images.iter().enumerate() {
+        for (disk, image) in disks.iter().map(|d| d.peek(0, len)).enumerate() {
             for (i, block) in image.chunks(4096).enumerate() {
                 let fits = |k: &&Kind| block.starts_with(k.magic);
                 let found = kinds.iter().filter(fits);
@@ -62,12 +63,23 @@ impl Media {
             }
         }
         assert!(!structures.is_empty(), "there is nothing to change");
-        Media { disks, images, structures }
+        let names = disks.iter().map(|d| d.name().to_owned()).collect();
+        Media { image: model.disks().image(), names, structures }
     }
 
-    /// Everything as it was, then changed as `data` says: which structure (of all disks alike, or of one), where, how much, what.
-    pub fn change(&self, mut data: &[u8]) {
-        self.disks.iter().zip(&self.images).for_each(|(disk, image)| disk.poke(0, image));
+    /// How many disks there are.
+    pub fn width(&self) -> usize {
+        self.names.len()
+    }
+
+    /// A model of its own with everything as it was, then changed as `data` says: which structure (of all disks alike, or of one), where, how much, what.
+    ///
+    /// # Panics
+    /// When a disk is not in the image, where all of them are.
+    pub fn changed(&self, mut data: &[u8]) -> Model {
+        let model = Model::from_image(1, self.image.clone(), Loss::Process);
+        let disk = |name: &String| model.disks().get(name).expect("it is in the image");
+        let disks: Vec<Disk> = self.names.iter().map(disk).collect();
         while let [which, low, high, len, tail @ ..] = data {
             let bytes = &tail[..tail.len().min(usize::from(len % 32))];
             data = &tail[bytes.len()..];
@@ -76,29 +88,33 @@ impl Media {
             for structure in &self.structures {
                 let alike = structure.at == chosen.at && (which & 1 == 0 || structure.disk == chosen.disk);
                 if alike {
-                    self.change_one(structure, from % chosen.kind.reach, bytes);
+                    structure.change(&disks[structure.disk], from % chosen.kind.reach, bytes);
                 }
             }
         }
+        model
     }
+}
 
-    fn change_one(&self, Structure { disk, at, kind }: &Structure, from: usize, bytes: &[u8]) {
-        let disk = &self.disks[*disk];
-        let room = disk.spec().len_bytes - at;
-        let mut block = disk.peek(*at, room.min(256 << 10) as usize);
-        block[from..from + bytes.len()].copy_from_slice(bytes);
+impl Structure {
+    /// Puts bytes into it, and makes its checksum right.
+    fn change(&self, disk: &Disk, from: usize, bytes: &[u8]) {
+        let Structure { at, kind, .. } = *self;
+        disk.poke(at + from as u64, bytes);
+        let room = (disk.spec().len_bytes - at).min(COVERED_LEN_MAX) as usize;
         let covered = match kind.covers {
             Covers::Bytes(len) => len,
-            Covers::Field { plus, at } => {
-                let field = block[at..at + 4].try_into().expect("four bytes");
-                (u32::from_le_bytes(field) as usize).saturating_add(plus).min(block.len())
+            Covers::Field { plus, at: field } => {
+                let field = disk.peek(at + field as u64, 4).try_into().expect("four bytes");
+                (u32::from_le_bytes(field) as usize).saturating_add(plus).min(room)
             }
         };
+        // A length may say less than where the checksum lies.
+        let mut block = disk.peek(at, covered.max(kind.sum_at + 4));
         if kind.sum_at < covered {
             block[kind.sum_at..kind.sum_at + 4].fill(0);
         }
         let sum = crc_fast::checksum(Crc32Iscsi, &block[..covered]) as u32;
-        block[kind.sum_at..kind.sum_at + 4].copy_from_slice(&sum.to_le_bytes());
-        disk.poke(*at, &block);
+        disk.poke(at + kind.sum_at as u64, &sum.to_le_bytes());
     }
 }

@@ -5,18 +5,17 @@ use block::{Device, Pieces};
 use masu_fuzz::media::{Covers, Kind, Media};
 use raid::{ArrayId, Group, GroupSpec, Level, Throttle};
 use world::{Drive, DriveSpec, World};
-use world_model::{DiskSpec, Model};
+use world_model::{Disk, DiskSpec, Model};
 
 const LEN: u64 = 2 << 20;
 const KINDS: [Kind; 2] = [
-    Kind { magic: b"MASULABL", sum_at: 12, covers: Covers::Bytes(4096), reach: 1500 },
+    Kind { magic: b"MASULABL", sum_at: 12, covers: Covers::Bytes(4096), reach: 4064 },
     Kind { magic: b"MASUSTRJ", sum_at: 8, covers: Covers::Field { plus: 0, at: 12 }, reach: 400 },
 ];
 const LEVELS: [(Level, usize); 4] =
     [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)];
 
 struct Rig {
-    model: Model,
     media: Media,
     spec: GroupSpec,
 }
@@ -36,7 +35,7 @@ async fn drives(world: &World, width: usize) -> Vec<Drive> {
 
 fn rig(level: Level, width: usize) -> Rig {
     let model = Model::new(1);
-    let disks = (0..width).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(LEN))).collect();
+    let disks: Vec<Disk> = (0..width).map(|i| model.disk(&format!("d{i}"), DiskSpec::new(LEN))).collect();
     let spec = GroupSpec { stripe_unit_bytes: 8192, ..GroupSpec::new("g", level, ArrayId([7; 16])) };
     model.disks().cut_power_after(model.disks().persistence_points() + 120);
     model.run_until_crash(async |world| {
@@ -47,21 +46,16 @@ fn rig(level: Level, width: usize) -> Rig {
             group.write(i % 5 * 12_288, &Pieces::copy_of(&vec![i as u8; len])).await.expect("write");
         }
     });
-    model.reboot();
-    model.disks().keep_power();
-    let media = Media::of(disks, LEN as usize, &KINDS);
-    Rig { model, media, spec }
+    Rig { media: Media::of(&model, &disks, LEN as usize, &KINDS), spec }
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&choice, data)) = data.split_first() else { return };
     RIGS.with(|rigs| {
         let rig = &rigs[usize::from(choice) % rigs.len()];
-        rig.media.change(data);
-        let width = rig.media.disks.len();
-        rig.model.run(async |world| {
-            let opened =
-                Group::open_degraded(world.clone(), rig.spec.clone(), drives(&world, width).await).await;
+        rig.media.changed(data).run(async |world| {
+            let drives = drives(&world, rig.media.width()).await;
+            let opened = Group::open_degraded(world.clone(), rig.spec.clone(), drives).await;
             let Ok(group) = opened else { return };
             let len = group.geometry().len_bytes;
             for at in [0, len - 4096] {

@@ -44,20 +44,15 @@ impl Device for OnDrive {
     }
 }
 
-struct Rig {
-    model: Model,
-    media: Media,
-}
-
 thread_local! {
-    static RIG: Rig = rig();
+    static MEDIA: Media = media();
 }
 
 async fn device(world: &World) -> OnDrive {
     OnDrive(world.open_drive(&DriveSpec::Modelled { name: "j".into() }).await.expect("it is there"))
 }
 
-fn rig() -> Rig {
+fn media() -> Media {
     let model = Model::new(1);
     let disk = model.disk("j", DiskSpec::new(LEN));
     model.run(async |world| {
@@ -71,14 +66,12 @@ fn rig() -> Rig {
         }
     });
     // More than this was never written.
-    let media = Media::of(vec![disk], 1 << 20, &KINDS);
-    Rig { model, media }
+    Media::of(&model, &[disk], 1 << 20, &KINDS)
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    RIG.with(|rig| {
-        rig.media.change(data);
-        rig.model.run(async |world| {
+    MEDIA.with(|media| {
+        media.changed(data).run(async |world| {
             let Ok((journal, mut replay)) = Journal::open(world.clone(), device(&world).await).await else {
                 return;
             };

@@ -16,13 +16,8 @@ const KINDS: [Kind; 3] = [
     Kind { magic: b"MASUJRNL", sum_at: 8, covers: Covers::Field { plus: 64, at: 48 }, reach: 200 },
 ];
 
-struct Rig {
-    model: Model,
-    media: Media,
-}
-
 thread_local! {
-    static RIG: Rig = rig();
+    static MEDIA: Media = media();
 }
 
 async fn drive(world: &World) -> Drive {
@@ -38,7 +33,7 @@ async fn open(world: &World) -> Option<Pool> {
     Pool::open(world.clone(), vec![group]).await.ok()
 }
 
-fn rig() -> Rig {
+fn media() -> Media {
     let model = Model::new(1);
     let disk = model.disk("d", DiskSpec::new(LEN));
     model.run(async |world| {
@@ -61,14 +56,12 @@ fn rig() -> Rig {
             v.flush().await.expect("flush");
         }
     });
-    let media = Media::of(vec![disk], 5 << 20, &KINDS);
-    Rig { model, media }
+    Media::of(&model, &[disk], 5 << 20, &KINDS)
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    RIG.with(|rig| {
-        rig.media.change(data);
-        rig.model.run(async |world| {
+    MEDIA.with(|media| {
+        media.changed(data).run(async |world| {
             let Some(pool) = open(&world).await else { return };
             let mut well = true;
             for v in pool.volumes() {
