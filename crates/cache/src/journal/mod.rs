@@ -28,3 +28,5 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) const RING_START: u64 = 2 * BLOCK;
 /// Positions and numbers stay below this, 4 EiB: what is read from a device is held to it, so that nothing overflows.
 pub(crate) const COUNTER_END: u64 = 1 << 62;
+/// A life of a journal begins below this: it writes less than what is left before the end, so that the next life can read it.
+pub(crate) const COUNTER_FULL: u64 = COUNTER_END - (1 << 60);

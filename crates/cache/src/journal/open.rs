@@ -9,7 +9,7 @@ use super::batch::{BATCH_LEN_MAX, Found, Place, decode};
 use super::commit::{COMMIT_BATCHES, Inner, Journal, Live};
 use super::header::Header;
 use super::replay::{Replay, Window};
-use super::{BLOCK, RING_START};
+use super::{BLOCK, COUNTER_FULL, RING_START};
 
 /// A ring has room for so many of the largest batches at least: in a shorter one a writer would wait for room for ever.
 const RING_BATCHES_MIN: u64 = 8;
@@ -60,6 +60,9 @@ pub enum JournalError {
         /// The later of the two.
         number: u64,
     },
+    /// A number in it is one that no journal comes to.
+    #[error("the journal is damaged: a counter is at its end")]
+    UsedUp,
     /// The device failed.
     #[error("the journal cannot be read or written: {0}")]
     Device(#[from] BlockError),
@@ -107,6 +110,12 @@ impl<J: Device + Clone + 'static> Journal<J> {
         let (turn, epoch) = (header.turn + 1, header.epoch + 1);
         let tail = batches.first().map_or(head, |b| b.place);
         let header = Header { turn, epoch, tail, sequence, ..header };
+        let last = batches.last().map_or(0, |b| b.found.stamp.first_sequence);
+        let counters = [turn, epoch, sequence, last, head.number, head.position];
+        if counters.iter().any(|counter| *counter >= COUNTER_FULL) {
+            // What would be written from here on could not be opened again.
+            return Err(JournalError::UsedUp);
+        }
         device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
         device.flush().await?;
         let inner = Inner::new(world, device.clone(), header);

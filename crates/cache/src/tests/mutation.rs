@@ -5,7 +5,7 @@ use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use world::Rng;
 
 use super::*;
-use crate::Journal;
+use crate::{Journal, JournalError};
 
 const LEN: u64 = 8 << 20;
 /// The memory of the cache, what the ring holds, and buffers.
@@ -160,6 +160,28 @@ fn changed_fields_are_an_error_or_a_cache() {
 #[test]
 fn flipped_bits_are_an_error_or_a_cache() {
     check("bits", 0..200, Medium::flip_bits);
+}
+
+#[test]
+fn a_journal_at_the_end_of_a_counter_is_refused_and_left_as_it_is() {
+    let medium = medium();
+    // How often the header was written, and the lives.
+    for field in [32, 40] {
+        medium.restore();
+        for at in [0, BLOCK as u64] {
+            let mut bytes = medium.journal.peek(at, BLOCK);
+            bytes[field..field + 8].copy_from_slice(&((1_u64 << 62) - 1).to_le_bytes());
+            let sum = crc_fast::checksum(Crc32Iscsi, &bytes[..SUM_AT]) as u32;
+            bytes[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+            medium.journal.poke(at, &bytes);
+        }
+        let before = medium.journal.peek(0, medium.image.len());
+        medium.model.run(async |world| {
+            let opened = Journal::open(world.clone(), OnDrive::open(&world, "journal")).await;
+            assert_eq!(opened.err(), Some(JournalError::UsedUp), "field at {field}");
+        });
+        assert!(medium.journal.peek(0, medium.image.len()) == before, "field at {field}: it was written to");
+    }
 }
 
 #[test]
