@@ -23,7 +23,7 @@ use crate::index::Index;
 use crate::placement::set_classes;
 use crate::pools::{drop_pool, open_pool};
 use crate::ports::{close_ports, end_sessions, open_port};
-use crate::slices::Slices;
+use crate::slices::{Slices, name_after};
 use crate::volumes::open_volume;
 
 /// The kinds of objects that can be missing.
@@ -84,6 +84,7 @@ pub(crate) async fn prepare(
     }
     open_volumes(controller, config, &index, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
+    index.let_go(&mut slices).await;
     let ids = controller.state().groups.iter().map(|(name, group)| (name.clone(), group.id())).collect();
     Ok(Reply::Prepared(done, ids))
 }
@@ -139,47 +140,67 @@ pub(crate) async fn commit(
     let before = controller.config();
     let (index, was) = (Index::of(&config, &mut slices).await, Index::of(&before, &mut slices).await);
     set_policies(controller, &config, (&was, &index), &mut slices, &mut done).await;
-    let lus: Vec<String> = controller.state().lus.keys().cloned().collect();
-    let undeclared = not_in(lus, |name| index.declares(name), &mut slices).await;
+    let undeclared = undeclared(controller, &index, &mut slices).await;
     let whereabouts = index.whereabouts(&mut slices).await;
     let images = images_of(controller, &undeclared);
-    {
+    let whereabouts = {
         let mut state = controller.state.borrow_mut();
         state.config = config.clone();
-        state.whereabouts = whereabouts;
         undeclared.iter().for_each(|name| {
             state.lus.remove(name);
         });
-        state.unopened.retain(|name, _| config.image(name).is_some());
-        state.missing.retain(|object, _| is_declared(&config, object));
-    }
+        state.unopened.retain(|name, _| index.image(name).is_some());
+        state.missing.retain(|object, _| is_declared(&config, &index, object));
+        std::mem::replace(&mut state.whereabouts, whereabouts)
+    };
     // Before the views follow, which takes its time: who has no rights any more has none from now on.
-    end_sessions(controller, &before, &config);
-    controller.update_views(&mut slices).await;
+    end_sessions(controller, &before, &config, &index);
+    controller.update_views(&index, &mut slices).await;
     close_images(images).await?;
-    let units: Vec<String> = controller.state().units.keys().cloned().collect();
-    let gone = not_in(units, |name| index.volume(name).is_some(), &mut slices).await;
-    let gone: BTreeSet<String> = gone.into_iter().collect();
-    let_go(controller, |volume| gone.contains(volume)).await?;
+    let gone: BTreeSet<String> = units_without_volume(controller, &index, &mut slices).await;
+    if !gone.is_empty() {
+        let_go(controller, |volume| gone.contains(volume)).await?;
+    }
     close_journals(controller, |pool| config.pool(pool).is_none()).await?;
     close_drives(controller, &config);
     close_ports(controller, &config, &mut done);
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
         open_port(controller, portal, i as u16 + 1, &mut done).await?;
     }
+    slices.let_go(whereabouts).await;
+    index.let_go(&mut slices).await;
+    was.let_go(&mut slices).await;
     Ok(done)
 }
 
-/// The names that do not satisfy `is_in`.
-async fn not_in(names: Vec<String>, is_in: impl Fn(&str) -> bool, slices: &mut Slices) -> Vec<String> {
-    let mut out = Vec::new();
-    for name in names {
+/// The LUs that are declared no more.
+async fn undeclared(controller: &Controller, index: &Index<'_>, slices: &mut Slices) -> Vec<String> {
+    let (mut out, mut last) = (Vec::new(), None::<String>);
+    loop {
         slices.step(1).await;
-        if !is_in(&name) {
-            out.push(name);
+        last = name_after(&controller.state().lus, last.as_deref());
+        let Some(name) = &last else { return out };
+        if !index.declares(name) {
+            out.push(name.clone());
         }
     }
-    out
+}
+
+/// The cached volumes that are declared no more.
+async fn units_without_volume(
+    controller: &Controller,
+    index: &Index<'_>,
+    slices: &mut Slices,
+) -> BTreeSet<String> {
+    let (mut out, mut last) = (BTreeSet::new(), None::<String>);
+    loop {
+        slices.step(1).await;
+        last = name_after(&controller.state().units, last.as_deref());
+        let Some(name) = &last else { return out };
+        if index.volume(name).is_none() {
+            out.insert(name.clone());
+        }
+    }
 }
 
 /// Opens the volumes of this controller that are not open, and grows those that are declared larger.
@@ -206,11 +227,11 @@ async fn open_volumes(
     Ok(())
 }
 
-fn is_declared(config: &Config, (kind, name): &(Kind, String)) -> bool {
+fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)) -> bool {
     match kind {
         Kind::Group => config.groups.iter().any(|g| g.name == *name),
         Kind::Pool => config.pool(name).is_some(),
-        Kind::Volume => config.volume(name).is_some(),
+        Kind::Volume => index.volume(name).is_some(),
     }
 }
 

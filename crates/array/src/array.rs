@@ -22,6 +22,31 @@ pub struct Array {
     keeper: Option<Box<dyn Keeper>>,
     /// What the keeper has: it stays so when the first declaration of this life cannot be applied.
     kept: Option<(Config, Made)>,
+    sent: Sent,
+}
+
+/// What controllers were given to share. It is kept here until none of them has it any more: to free ten thousand volumes' names takes
+/// milliseconds, and a controller that were the last to have them would make hosts wait for it.
+#[derive(Default)]
+struct Sent {
+    configs: Vec<Arc<Config>>,
+    made: Vec<Arc<Made>>,
+}
+
+impl Sent {
+    fn config(&mut self, config: &Config) -> Arc<Config> {
+        self.configs.retain(|sent| Arc::strong_count(sent) > 1);
+        let shared = Arc::new(config.clone());
+        self.configs.push(shared.clone());
+        shared
+    }
+
+    fn made(&mut self, made: &Made) -> Arc<Made> {
+        self.made.retain(|sent| Arc::strong_count(sent) > 1);
+        let shared = Arc::new(made.clone());
+        self.made.push(shared.clone());
+        shared
+    }
 }
 
 impl Array {
@@ -29,7 +54,8 @@ impl Array {
     pub fn new(controllers: Vec<ControllerHandle>, target: &str) -> Array {
         let mut config = Config::empty(target);
         config.controllers = controllers.len();
-        Array { controllers, config, made: Made::default(), keeper: None, kept: None }
+        let (made, sent) = (Made::default(), Sent::default());
+        Array { controllers, config, made, keeper: None, kept: None, sent }
     }
 
     /// The array as it was kept: what was made in earlier lives is opened or missing, and never made again. From now on every change
@@ -124,8 +150,8 @@ impl Array {
 
     /// Everything is opened and made on all controllers, kept as made, and only then shown to hosts.
     async fn take_effect(&mut self, config: &Config, made: &mut Made) -> Result<Vec<String>, ControlError> {
-        let shared = Arc::new(config.clone());
-        let before = Arc::new(made.clone());
+        let shared = self.sent.config(config);
+        let before = self.sent.made(made);
         let (mut done, mut ids) = (Vec::new(), BTreeMap::new());
         for controller in &self.controllers {
             controller.ask(Control::Release(shared.clone())).await?;
@@ -149,7 +175,7 @@ impl Array {
 
     /// The declaration that was in force is so again.
     async fn take_back(&mut self, refused: &Config) -> Result<(), ControlError> {
-        let shared = Arc::new(self.config.clone());
+        let shared = self.sent.config(&self.config);
         for controller in &self.controllers {
             controller.ask(Control::Undo(shared.clone())).await?;
         }

@@ -19,6 +19,7 @@ use crate::crossing::RemoteNexus;
 use crate::event::{Event, EventSender, Severity};
 use crate::hosts::{Seen, initiator_port, target_port};
 use crate::images::{all_images, close_images};
+use crate::index::Index;
 use crate::jobs::JobKind;
 use crate::local::LocalPort;
 use crate::observe::status;
@@ -294,12 +295,12 @@ impl Controller {
     }
 
     /// Makes every view what the configuration says. A session whose host is another one now, or has another secret, sees nothing any more.
-    pub(crate) async fn update_views(&self, slices: &mut Slices) {
-        let config = self.config();
+    pub(crate) async fn update_views(&self, index: &Index<'_>, slices: &mut Slices) {
         let all: Vec<Rc<Seen>> = self.state().nexuses.iter().cloned().collect();
         for seen in all {
             let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
-            let luns = seen.host_in(&config).map(|host| &host.luns);
+            slices.step(1).await;
+            let luns = seen.host_in(index).map(|host| &host.luns);
             for one in luns.into_iter().flatten() {
                 slices.step(1).await;
                 self.state().place(one, self.index, &mut here, &mut elsewhere);

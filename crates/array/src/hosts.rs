@@ -7,8 +7,9 @@ use std::rc::Rc;
 use scsi::{InitiatorPort, LogicalUnit, Lun, NexusId, TargetPort, View};
 
 use crate::Disk;
-use crate::config::{ChapConfig, Config, HostConfig};
+use crate::config::{ChapConfig, HostConfig};
 use crate::crossing::RemoteNexus;
+use crate::index::Index;
 
 /// What one nexus sees from this controller, whether the session is at one of its own ports or at another controller's.
 pub(crate) struct Seen {
@@ -41,9 +42,9 @@ impl Seen {
 
     /// The host that the session is of, as long as it is the same one that logged in, and would have to prove the same. Otherwise the
     /// session has no rights any more.
-    pub(crate) fn host_in<'a>(&self, config: &'a Config) -> Option<&'a HostConfig> {
-        let host = config.host_of(&self.nexus.initiator.name)?;
-        (host.name == self.host && Proof::of(host) == self.proof).then_some(host)
+    pub(crate) fn host_in<'a>(&self, index: &Index<'a>) -> Option<&'a HostConfig> {
+        let host = index.host_of(&self.nexus.initiator.name)?;
+        (host.name == self.host && self.proof.is_asked_of(host)).then_some(host)
     }
 
     /// The controller that serves a LUN when it is another one.
@@ -68,7 +69,7 @@ impl Seen {
 }
 
 /// What a host has to prove, and what it may ask to be proved.
-#[derive(Default, PartialEq, Eq)]
+#[derive(Default)]
 struct Proof {
     chap: Option<ChapConfig>,
     mutual: Option<ChapConfig>,
@@ -77,6 +78,10 @@ struct Proof {
 impl Proof {
     fn of(host: &HostConfig) -> Proof {
         Proof { chap: host.chap.clone(), mutual: host.mutual_chap.clone() }
+    }
+
+    fn is_asked_of(&self, host: &HostConfig) -> bool {
+        self.chap == host.chap && self.mutual == host.mutual_chap
     }
 }
 

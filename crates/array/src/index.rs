@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use scsi::Lun;
 
-use crate::config::{Config, ImageConfig, VolumeConfig};
+use crate::config::{Config, HostConfig, ImageConfig, VolumeConfig};
 use crate::slices::Slices;
 
 /// The volumes and images of a declaration by name, and who sees them.
@@ -12,6 +12,8 @@ pub(crate) struct Index<'a> {
     volumes: BTreeMap<&'a str, &'a VolumeConfig>,
     images: BTreeMap<&'a str, &'a ImageConfig>,
     seers: BTreeMap<&'a str, Vec<(&'a str, Lun)>>,
+    /// Hosts by the name of their initiator.
+    hosts: BTreeMap<&'a str, &'a HostConfig>,
     /// The controllers of pools.
     pools: BTreeMap<&'a str, usize>,
     /// What volumes promise to hosts, by pool.
@@ -32,6 +34,7 @@ impl<'a> Index<'a> {
             volumes: BTreeMap::new(),
             images: BTreeMap::new(),
             seers: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             pools,
             promised_bytes: BTreeMap::new(),
         };
@@ -45,12 +48,27 @@ impl<'a> Index<'a> {
             index.images.insert(&image.name, image);
         }
         for host in &config.hosts {
+            slices.step(1).await;
+            index.hosts.insert(&host.initiator, host);
             for (lun, seen) in &host.luns {
                 slices.step(1).await;
                 index.seers.entry(seen).or_default().push((&host.name, *lun));
             }
         }
         index
+    }
+
+    /// Frees it in slices.
+    pub(crate) async fn let_go(self, slices: &mut Slices) {
+        slices.let_go(self.volumes).await;
+        slices.let_go(self.images).await;
+        slices.let_go(self.seers).await;
+        slices.let_go(self.hosts).await;
+    }
+
+    /// As [`Config::host_of`].
+    pub(crate) fn host_of(&self, initiator: &str) -> Option<&'a HostConfig> {
+        self.hosts.get(initiator).or_else(|| self.hosts.get("*")).copied()
     }
 
     pub(crate) fn volume(&self, name: &str) -> Option<&'a VolumeConfig> {

@@ -1,5 +1,7 @@
 //! How a controller's things stand, as plain values.
 
+use std::rc::Rc;
+
 use pool::Pool;
 use raid::Group;
 use scsi::LogicalUnit;
@@ -14,7 +16,7 @@ use crate::guarantee::{qos_of, schedulers_status};
 use crate::hosts::Seen;
 use crate::index::Index;
 use crate::port::Port;
-use crate::slices::Slices;
+use crate::slices::{Slices, name_after};
 use crate::state::State;
 use crate::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, MissingStatus,
@@ -40,6 +42,9 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         false => Vec::new(),
     };
     let below_minimum = below_minimum(controller, &index, &mut slices).await;
+    let sessions = sessions_status(controller, &mut slices).await;
+    let pools = pools_status(&controller.state(), &index);
+    index.let_go(&mut slices).await;
     let state = controller.state();
     let world = &controller.world;
     ControllerStatus {
@@ -48,13 +53,13 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         age: world.now() - controller.started.0,
         drives: state.drives.iter().map(|(name, drive)| drive_status(name, drive)).collect(),
         groups: groups_status(&state),
-        pools: pools_status(&state, &index),
+        pools,
         volumes,
         images,
         cache: cache_status(&state, units),
         schedulers: schedulers_status(&state),
         below_minimum,
-        sessions: state.nexuses.iter().filter(|s| s.local).map(|s| session_status(s)).collect(),
+        sessions,
         ports: state.ports.iter().map(|port| port_status(port)).collect(),
         refused: state.refusals.status(world.now()),
         missing: state.missing.iter().map(missing_status).collect(),
@@ -131,13 +136,15 @@ async fn volumes_status(
     index: &Index<'_>,
     slices: &mut Slices,
 ) -> Vec<VolumeStatus> {
-    let names: Vec<String> = controller.state().lus.keys().cloned().collect();
-    let mut all = Vec::with_capacity(names.len());
-    for name in names {
+    let mut all = Vec::with_capacity(controller.state().lus.len());
+    let mut last: Option<String> = None;
+    loop {
         // A copy of all counters, with the histograms.
         slices.step(VOLUME_UNITS).await;
         let state = controller.state();
-        all.extend(state.lus.get(&name).and_then(|lu| volume_status(&state, index, name, lu)));
+        last = name_after(&state.lus, last.as_deref());
+        let Some(name) = &last else { break };
+        all.extend(state.lus.get(name).and_then(|lu| volume_status(&state, index, name, lu)));
     }
     all
 }
@@ -145,10 +152,10 @@ async fn volumes_status(
 fn volume_status(
     state: &State,
     index: &Index<'_>,
-    name: String,
+    name: &str,
     lu: &LogicalUnit<Disk>,
 ) -> Option<VolumeStatus> {
-    let declared = index.volume(&name)?;
+    let declared = index.volume(name)?;
     let space = lu.medium().volume()?.space();
     Some(VolumeStatus {
         pool: declared.pool.clone(),
@@ -160,10 +167,10 @@ fn volume_status(
         provisioning: declared.provisioning,
         block_bytes: declared.block_bytes,
         naa: naa(lu),
-        mapped_to: index.mapped_to(&name),
+        mapped_to: index.mapped_to(name),
         qos: qos_of(state, declared.policy.as_ref(), lu.medium().gate()?),
         counters: lu.counters(),
-        name,
+        name: name.into(),
     })
 }
 
@@ -178,14 +185,16 @@ async fn below_minimum(
     {
         return Vec::new();
     }
-    let names: Vec<String> = controller.state().lus.keys().cloned().collect();
     let mut all = Vec::new();
-    for name in names {
+    let mut last: Option<String> = None;
+    loop {
         slices.step(1).await;
         let state = controller.state();
-        let kind = if index.volume(&name).is_some() { "volume" } else { "image" };
-        let policy = index.policy_of(kind, &name);
-        let Some(gate) = state.lus.get(&name).and_then(|lu| lu.medium().gate()) else { continue };
+        last = name_after(&state.lus, last.as_deref());
+        let Some(name) = &last else { break };
+        let kind = if index.volume(name).is_some() { "volume" } else { "image" };
+        let policy = index.policy_of(kind, name);
+        let Some(gate) = state.lus.get(name).and_then(|lu| lu.medium().gate()) else { continue };
         if let QosState::BelowMinimum { minimum_iops, served_iops } = qos_of(&state, policy, gate).state {
             all.push((format!("{kind} {name}"), format!("{served_iops} of {minimum_iops} IOPS")));
         }
@@ -240,17 +249,19 @@ fn served(lu: &LogicalUnit<Disk>, image: &Image, qos: VolumeQos) -> ServedImage 
 }
 
 async fn units_status(controller: &Controller, slices: &mut Slices) -> Vec<CachedStatus> {
-    let names: Vec<String> = controller.state().units.keys().cloned().collect();
-    let mut all = Vec::with_capacity(names.len());
-    for name in names {
+    let mut all = Vec::with_capacity(controller.state().units.len());
+    let mut last: Option<String> = None;
+    loop {
         slices.step(2).await;
         let state = controller.state();
-        let Some(unit) = state.units.get(&name) else { continue };
+        last = name_after(&state.units, last.as_deref());
+        let Some(name) = &last else { break };
+        let Some(unit) = state.units.get(name) else { continue };
         all.push(CachedStatus {
             policy: CachePolicy::of_cache(unit.policy()),
             partition: state.partitions.name_of(unit.partition()).into(),
             counts: unit.counts(),
-            volume: name,
+            volume: name.clone(),
         });
     }
     all
@@ -266,6 +277,16 @@ fn cache_status(state: &State, units: Vec<CachedStatus>) -> Option<CacheStatus> 
         units,
         journals: state.journals.iter().map(|(pool, journal)| (pool.clone(), journal.counts())).collect(),
     })
+}
+
+async fn sessions_status(controller: &Controller, slices: &mut Slices) -> Vec<SessionStatus> {
+    let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().filter(|seen| seen.local).cloned().collect();
+    let mut out = Vec::with_capacity(all.len());
+    for seen in all {
+        slices.step(1).await;
+        out.push(session_status(&seen));
+    }
+    out
 }
 
 fn session_status(seen: &Seen) -> SessionStatus {

@@ -12,6 +12,7 @@ use crate::config::{Config, HostConfig, PortalConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::hosts::initiator_port;
+use crate::index::Index;
 use crate::port::{Port, PortCounts, PortTarget};
 
 /// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
@@ -20,10 +21,10 @@ const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Ends the sessions that have no rights any more: their host is not known, another one, or has another secret. Logins that are under way
 /// began with what held before: they begin anew.
-pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Config) {
+pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Config, index: &Index<'_>) {
     let state = controller.state();
     let mut ended = BTreeSet::new();
-    for seen in state.nexuses.iter().filter(|seen| seen.host_in(config).is_none()) {
+    for seen in state.nexuses.iter().filter(|seen| seen.host_in(index).is_none()) {
         seen.update(&BTreeMap::new(), Vec::new());
         if seen.local {
             ended.insert(seen.nexus.initiator.clone());
@@ -44,10 +45,13 @@ pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Co
 
 /// Whether the same initiators may log in, with the same proof.
 fn same_logins(before: &Config, after: &Config) -> bool {
-    let logins = |config: &Config| -> Vec<HostConfig> {
-        config.hosts.iter().map(|h| HostConfig { luns: BTreeMap::new(), ..h.clone() }).collect()
+    // Without a copy of what each sees: this is done at once, whatever the number of hosts.
+    let same = |(a, b): (&HostConfig, &HostConfig)| {
+        (&a.name, &a.initiator, &a.chap, &a.mutual_chap) == (&b.name, &b.initiator, &b.chap, &b.mutual_chap)
     };
-    before.discovery_chap == after.discovery_chap && logins(before) == logins(after)
+    before.discovery_chap == after.discovery_chap
+        && before.hosts.len() == after.hosts.len()
+        && before.hosts.iter().zip(&after.hosts).all(same)
 }
 
 /// Closes the ports that are declared no longer.

@@ -1,5 +1,7 @@
 //! Looking at many objects without standing in the way of hosts: a bounded part between two turns of the loop.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use world::World;
@@ -28,4 +30,18 @@ impl Slices {
             self.world.sleep(PAUSE).await;
         }
     }
+
+    /// Lets go of a map of many: to free it at once takes as long as to look at it.
+    pub(crate) async fn let_go<K: Ord, V>(&mut self, mut map: BTreeMap<K, V>) {
+        while map.pop_first().is_some() {
+            self.step(1).await;
+        }
+    }
+}
+
+/// The name behind this one, or the first. What is looked at in slices changes between them: a list of all names would be as long a stall as
+/// what the slices are to avoid.
+pub(crate) fn name_after<V>(map: &BTreeMap<String, V>, last: Option<&str>) -> Option<String> {
+    let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+    map.range::<str, _>((from, Bound::Unbounded)).next().map(|(name, _)| name.clone())
 }

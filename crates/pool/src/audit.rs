@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Pool;
+use crate::totals::Totals;
 
 impl Pool {
     /// Compares every reference count with the maps, and the counts of pages with each other. Only meaningful while no
@@ -59,6 +60,10 @@ impl Pool {
         let accounted = u64::from(space.used()) + free + u64::from(space.waiting());
         expect("all pages", pages().count() as u64, accounted);
         expect("pages of the table", pages().count() as u64, inner.table().pages());
+        let totals = Totals::of(inner.page_bytes, &inner.volumes.borrow(), &inner.records.borrow());
+        if inner.totals != totals {
+            findings.push(format!("totals: {:?} counted, {totals:?} found", inner.totals));
+        }
         findings
     }
 }

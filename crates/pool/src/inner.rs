@@ -20,6 +20,7 @@ use crate::rod::RodList;
 use crate::space::{Allocated, Space};
 use crate::structure::Structure;
 use crate::superblock::Superblock;
+use crate::totals::Totals;
 use crate::volume::{Provisioning, State};
 use crate::{PoolCounts, PoolId};
 
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     /// Map entries of all volumes.
     pub(crate) entries: Cell<u64>,
     pub(crate) records: RefCell<BTreeMap<String, Rc<[u8]>>>,
+    /// Of the volumes and records.
+    pub(crate) totals: Totals,
     pub(crate) thresholds: Cell<Thresholds>,
     pub(crate) events: Events,
     pub(crate) commit: Rc<Commit>,
@@ -87,6 +90,8 @@ impl Inner {
             let provisioning = if v.thick { Provisioning::Thick } else { Provisioning::Thin };
             (id, Rc::new(State::new(id, v.name, v.len_bytes, provisioning, v.map)))
         });
+        let volumes = volumes.collect();
+        let totals = Totals::of(superblock.page_bytes, &volumes, &catalog.records);
         Ok(Rc::new(Inner {
             world,
             id: superblock.pool_id,
@@ -103,7 +108,8 @@ impl Inner {
             placement: Placement::default(),
             space: RefCell::new(space),
             freed: Signal::default(),
-            volumes: RefCell::new(volumes.collect()),
+            volumes: RefCell::new(volumes),
+            totals,
             rods: RodList::default(),
             next_volume: Cell::new(catalog.next_volume),
             entries: Cell::new(entries),

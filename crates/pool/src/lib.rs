@@ -63,6 +63,7 @@ mod space;
 mod structure;
 mod superblock;
 mod table;
+mod totals;
 mod volume;
 mod write;
 

@@ -1,6 +1,6 @@
 //! The life of volumes: created, cloned, grown, deleted. What returns is durable.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::rc::Rc;
 
 use block::BlockError;
@@ -30,7 +30,7 @@ impl Pool {
         provisioning: Provisioning,
     ) -> Result<Volume, PoolError> {
         self.0.room().await?;
-        self.check_len(name, len_bytes)?;
+        self.check_len(name, 0, len_bytes)?;
         let thick = provisioning == Provisioning::Thick;
         let id = self.reserve(name)?;
         let state = State::new(id, name.to_owned(), len_bytes, provisioning, Map::default());
@@ -58,7 +58,7 @@ impl Pool {
         let gate = source.state.gates.hold(Span::all()).await;
         source.drain(Span::all()).await;
         source.alive()?;
-        self.check_len(name, source.state.len_bytes.get())?;
+        self.check_len(name, 0, source.state.len_bytes.get())?;
         let id = self.reserve(name)?;
         let map = source.state.map.borrow().clone();
         if self.0.entries.get() + map.mapped() > self.0.entries_max {
@@ -89,7 +89,7 @@ impl Pool {
     /// Makes a volume larger. What is new reads as zeros.
     pub async fn grow_volume(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
         let volume = self.find(name)?;
-        self.check_len(name, len_bytes)?;
+        self.check_len(name, volume.state.len_bytes.get(), len_bytes)?;
         let _gate = volume.state.gates.hold(Span::all()).await;
         volume.alive()?;
         let old = volume.state.len_bytes.get();
@@ -104,6 +104,7 @@ impl Pool {
         }
         self.0.room().await?;
         volume.state.len_bytes.set(len_bytes);
+        self.0.totals.resize(old, len_bytes);
         self.0.log(Record::Resize { volume: volume.state.id, len_bytes });
         Ok(self.0.commit().await?)
     }
@@ -126,10 +127,22 @@ impl Pool {
         let map = std::mem::take(&mut *state.map.borrow_mut());
         self.0.entries.set(self.0.entries.get() - map.mapped());
         self.0.volumes.borrow_mut().remove(&state.id);
-        let prefix = volume_prefix(state.id);
-        self.0.records.borrow_mut().retain(|key, _| !key.starts_with(&prefix));
+        self.0.totals.remove(state);
+        self.forget_records(&volume_prefix(state.id));
         self.drop_map(state.id, map, true).await;
         self.0.commit().await
+    }
+
+    /// Forgets all records whose keys begin so.
+    fn forget_records(&self, prefix: &str) {
+        let mut records = self.0.records.borrow_mut();
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let keys =
+            records.range::<str, _>(from).map(|(key, _)| key).take_while(|key| key.starts_with(prefix));
+        for key in keys.cloned().collect::<Vec<String>>() {
+            let old = records.remove(&key);
+            self.0.totals.record_saved(&key, old.as_deref(), None);
+        }
     }
 
     /// Ends the references of a map that is no volume's any more; others take turns. `logged` says whether the durable map had them.
@@ -156,7 +169,8 @@ impl Pool {
         len_bytes.div_ceil(self.0.page_bytes) as u32
     }
 
-    fn check_len(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
+    /// Whether a volume of `old` bytes, 0 for a new one, may have `len_bytes`.
+    fn check_len(&self, name: &str, old: u64, len_bytes: u64) -> Result<(), PoolError> {
         // The last index is the end of the span over all; a map is a table of 32-bit indices.
         let max = u64::from(u32::MAX - 1) * self.0.page_bytes;
         if len_bytes == 0 || len_bytes > max || !len_bytes.is_multiple_of(BLOCK_BYTES.into()) {
@@ -166,10 +180,7 @@ impl Pool {
             return Err(self.refuse(name, &cause));
         }
         // What is written must be readable: see LEAVES_MAX.
-        let leaves = |len: u64| len.div_ceil(self.0.page_bytes).div_ceil(LEAF_LEN as u64);
-        let volumes = self.0.volumes.borrow();
-        let others = volumes.values().filter(|v| v.name != name).map(|v| leaves(v.len_bytes.get()));
-        if others.sum::<u64>() + leaves(len_bytes) > LEAVES_MAX {
+        if self.0.totals.leaves_with(old, len_bytes) > LEAVES_MAX {
             let together = LEAVES_MAX * LEAF_LEN as u64;
             let cause =
                 format!("the volumes of a pool have at most {together} pages together, mapped or not");
@@ -187,14 +198,13 @@ impl Pool {
     }
 
     fn check_new(&self, name: &str) -> Result<(), PoolError> {
-        let volumes = self.0.volumes.borrow();
         if name.is_empty() || name.len() > VOLUME_NAME_LEN_MAX {
             return Err(self.refuse(name, &format!("a name has 1 to {VOLUME_NAME_LEN_MAX} bytes")));
         }
-        if volumes.values().any(|v| v.name == name) {
+        if self.0.totals.id_of(name).is_some() {
             return Err(PoolError::NameTaken { pool: self.0.name.clone(), volume: name.to_owned() });
         }
-        if volumes.len() >= self.0.volumes_max || self.0.next_volume.get() == u32::MAX {
+        if self.0.volumes.borrow().len() >= self.0.volumes_max || self.0.next_volume.get() == u32::MAX {
             return Err(
                 self.refuse(name, &format!("a pool of this size has at most {} volumes", self.0.volumes_max))
             );
@@ -206,6 +216,7 @@ impl Pool {
     fn insert(&self, state: State) -> Result<Volume, PoolError> {
         self.check_new(&state.name)?;
         let state = Rc::new(state);
+        self.0.totals.add(&state);
         self.0.volumes.borrow_mut().insert(state.id, state.clone());
         Ok(Volume { pool: self.0.clone(), state })
     }

@@ -110,7 +110,7 @@ impl Pool {
             used_bytes: used,
             shared_bytes: u64::from(space.shared()) * page,
             free_bytes: total - used,
-            subscribed_bytes: self.0.volumes.borrow().values().map(|v| v.len_bytes.get()).sum(),
+            subscribed_bytes: self.0.totals.subscribed_bytes(),
             soft_threshold_percent: self.0.thresholds.get().soft,
             critical_threshold_percent: self.0.thresholds.get().critical,
             page_bytes: page,
@@ -124,7 +124,10 @@ impl Pool {
 
     /// The volume of this name.
     pub fn volume(&self, name: &str) -> Option<Volume> {
-        self.volumes().into_iter().find(|v| v.name() == name)
+        let id = self.0.totals.id_of(name)?;
+        let state = self.0.volumes.borrow().get(&id)?.clone();
+        let is_complete = !state.unfinished.get() && !state.deleted.get();
+        is_complete.then(|| Volume { pool: self.0.clone(), state })
     }
 
     /// All volumes, in the order of their creation.

@@ -32,14 +32,16 @@ impl Inner {
 
     fn put(&self, key: &str, bytes: &[u8]) -> Result<(), BlockError> {
         let mut records = self.records.borrow_mut();
-        let others: u64 = records.iter().filter(|(k, _)| *k != key).map(|(k, b)| record_size(k, b)).sum();
+        let taken = records.get(key).map_or(0, |old| record_size(key, old));
+        let others = self.totals.records_bytes() - taken;
         if !bytes.is_empty() && others + record_size(key, bytes) > self.records_max {
             return Err(self.no_space());
         }
-        match bytes.is_empty() {
-            true => drop(records.remove(key)),
-            false => drop(records.insert(key.to_owned(), bytes.into())),
-        }
+        let (old, new) = match bytes.is_empty() {
+            true => (records.remove(key), None),
+            false => (records.insert(key.to_owned(), bytes.into()), Some(bytes)),
+        };
+        self.totals.record_saved(key, old.as_deref(), new);
         Ok(())
     }
 
