@@ -138,6 +138,11 @@ kill: build ## kill -9 under load KILLS (5) times, every sector compared; then d
 	@$(STEP) "kill -9 with a cache and a journal, $(KILLS) times" $(KILL) --masu $(MASU) --cached --rounds $(KILLS)
 	@$(STEP) "drives removed and replaced under load" $(KILL) --masu $(MASU) --replace
 
+.PHONY: restart
+restart: setup release ## kill -9 with 10 TiB mapped: a host reads again within 5 s
+	@$(STEP) "restart, build" cargo build --release --locked --quiet --package pool --example open_ten_tb
+	@MASU=$(RELEASE) $(STEP) "kill -9 with 10 TiB mapped" judges/restart.sh
+
 .PHONY: hostile
 hostile: build ## those who mean it ill, or know no better: file systems on drives, labels of another version, hung and full file systems, odd clients, crafted images
 	@$(STEP) "hostile" judges/hostile.sh
@@ -192,6 +197,7 @@ soak: setup build release ## every persistence point of 2,000 operations, 100,00
 	@end=$$(($$(date +%s) + $(SOAK_MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$((RANDOM * 32768 + RANDOM)); $(STEP) "sim seed $$seed" $(SIM) --seed $$seed; done
 	@$(STEP) "fuzz" judges/fuzz.sh $$(($(SOAK_MINUTES) * 30 / $$(ls fuzz/targets | wc -l)))
+	@$(MAKE) --no-print-directory restart
 	@$(MAKE) --no-print-directory judges KILLS=50 MASU=$(RELEASE)
 
 .PHONY: clean

@@ -42,6 +42,9 @@ const STATUS_TIME_MAX: Duration = Duration::from_secs(15);
 const EVENTS_WAIT_MAX: Duration = Duration::from_secs(25);
 /// The shortest token.
 const TOKEN_LEN_MIN: usize = 16;
+/// How long a socket may still answer whose process is about to end: one that was killed with a large pool takes a tenth of a second.
+const SOCKET_TIME: Duration = Duration::from_secs(2);
+const SOCKET_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that wait to be accepted.
 const TCP_BACKLOG: u32 = 128;
 
@@ -285,8 +288,12 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
     let failed = |cause: String| ServerError::Bind { place: path.display().to_string(), cause };
     if path.exists() {
         // A socket that nobody answers on is left from a crash; one that answers is another array's.
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(failed("another masu serves this data directory".into()));
+        let begun = Instant::now();
+        while std::os::unix::net::UnixStream::connect(path).is_ok() {
+            if begun.elapsed() > SOCKET_TIME {
+                return Err(failed("another masu serves this data directory".into()));
+            }
+            std::thread::sleep(SOCKET_PAUSE);
         }
         std::fs::remove_file(path).map_err(|e| failed(e.to_string()))?;
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p pool --example open_ten_tb            # in order: every volume's pages follow each other
 //! cargo run --release -p pool --example open_ten_tb scattered  # every page anywhere
+//! cargo run --release -p pool --example open_ten_tb keep       # only makes the drive and leaves it: for `kill --drive`, which has a daemon open it
 //! ```
 //!
 //! The drive is a sparse file under `target/`; what volumes write to their pages is thrown away, so that the file holds the pool's
@@ -214,6 +215,12 @@ fn main() {
         ["--step", "open", _] => run(&|world| Box::pin(async move { drop(open(&world).await) })),
         ["--step", "kill", _] => run(&|world| Box::pin(kill(world))),
         ["--step", "pauses", _] => run(&|world| Box::pin(pauses(world))),
+        ["keep"] => {
+            _ = std::fs::remove_file(path());
+            step("create", "scattered");
+            step("kill", "scattered");
+            println!("{}", path().display());
+        }
         _ => {
             let mode = if scattered { "scattered" } else { "ordered" };
             _ = std::fs::remove_file(path());
