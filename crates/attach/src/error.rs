@@ -52,9 +52,10 @@ pub enum AttachError {
 pub(crate) fn errno(error: &BlockError) -> Errno {
     match error {
         BlockError::OutOfRange { .. } => Errno::EINVAL,
-        BlockError::NoSpace { .. } => Errno::ENOSPC,
+        BlockError::NoSpace { .. } | BlockError::NoRoom { .. } => Errno::ENOSPC,
         BlockError::Unreadable { .. }
         | BlockError::Failed { .. }
+        | BlockError::Silent { .. }
         | BlockError::Poisoned { .. }
         | BlockError::Corrupt { .. } => Errno::EIO,
     }

@@ -35,6 +35,19 @@ pub enum BlockError {
         /// What the layer below said.
         cause: String,
     },
+    /// The drives below do not answer in time, and there are no others that have the blocks. What was written may be written, or not. It may
+    /// go on by itself.
+    #[error("no answer: {cause}")]
+    Silent {
+        /// What the layer below said.
+        cause: String,
+    },
+    /// There is no room below a drive: the write was not carried out, or a part of it. It may be as soon as there is room.
+    #[error("no room: {cause}")]
+    NoRoom {
+        /// What the layer below said.
+        cause: String,
+    },
     /// A metadata write failed earlier; the component refuses everything from then on, for ever.
     #[error("{component} stopped after a failed metadata write: {cause}")]
     Poisoned {
@@ -53,13 +66,20 @@ pub enum BlockError {
     },
 }
 
+impl BlockError {
+    /// Whether the same may succeed later, without a start: the state below is what it was, or what was asked for.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, BlockError::Silent { .. } | BlockError::NoRoom { .. })
+    }
+}
+
 impl From<DriveError> for BlockError {
     fn from(error: DriveError) -> BlockError {
         match error {
             DriveError::Medium { at, .. } => BlockError::Unreadable { at, cause: error.to_string() },
-            DriveError::Gone { .. } | DriveError::NoRoom { .. } => {
-                BlockError::Failed { cause: error.to_string() }
-            }
+            DriveError::Gone { .. } => BlockError::Failed { cause: error.to_string() },
+            DriveError::Silent { .. } => BlockError::Silent { cause: error.to_string() },
+            DriveError::NoRoom { .. } => BlockError::NoRoom { cause: error.to_string() },
         }
     }
 }

@@ -88,7 +88,7 @@ impl WorldBackend for TimedWorld {
                 self.opened.0.borrow_mut().insert(name.clone(), shared);
                 Io::ready(Ok(drive))
             }
-            other => self.inner.open_drive(other),
+            other => self.inner.open_for_outer(other),
         }
     }
 

@@ -41,12 +41,22 @@ impl Inner {
         let (generation, sequence) = (self.journal.generation.get(), self.journal.sequence.get());
         let next = Superblock { generation, sequence, ..self.superblock.borrow().clone() };
         let Some(change) = change else {
-            return self.write_checkpoint(catalog, next, &self.areas()).await;
+            return self.write_persistently(catalog, &next, &self.areas()).await;
         };
         let next = Superblock { table: change.table.clone(), ..next };
-        self.write_checkpoint(catalog, next, &change.areas).await?;
+        self.write_persistently(catalog, &next, &change.areas).await?;
         self.install(&change);
-        self.tell_others().await
+        self.persistently(async || self.tell_others().await).await
+    }
+
+    /// An attempt that failed may have been the one that counts: the next one writes the same.
+    async fn write_persistently(
+        &self,
+        catalog: &Catalog,
+        next: &Superblock,
+        areas: &Areas,
+    ) -> Result<(), BlockError> {
+        self.persistently(async || self.write_checkpoint(catalog, next.clone(), areas).await).await
     }
 
     /// Writes a checkpoint to the holders of `next` and makes it the one that counts. `areas` are those of its table.

@@ -28,6 +28,9 @@ use crate::journal::{Frame, encode, frame_len};
 /// released comes back.
 const PENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// What failed and may pass is tried again after this time.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
 /// Who asked for which commit, and how far it is.
 #[derive(Default)]
 pub(crate) struct Commit {
@@ -120,9 +123,9 @@ impl Inner {
         self.commit.ask_for(number);
         self.commit
             .progress
-            .wait_for(|| (self.commit.done() >= number || self.alive().is_err()).then_some(()))
+            .wait_for(|| (self.commit.done() >= number || self.goes_on().is_err()).then_some(()))
             .await;
-        self.alive()
+        if self.commit.done() >= number { Ok(()) } else { self.goes_on() }
     }
 
     /// Makes everything durable that completed before the call: data, and changes if there are any.
@@ -132,7 +135,9 @@ impl Inner {
             return self.commit().await;
         }
         let outcome = self.flush_areas().await;
-        if let Err(error) = &outcome {
+        if let Err(error) = &outcome
+            && !error.may_pass()
+        {
             self.poison(error);
         }
         outcome
@@ -144,9 +149,33 @@ impl Inner {
         self.alive()?;
         if full() {
             self.commit.ask_for(self.commit.next());
-            self.commit.progress.wait_for(|| (!full() || self.alive().is_err()).then_some(())).await;
+            self.commit.progress.wait_for(|| (!full() || self.goes_on().is_err()).then_some(())).await;
+            if full() {
+                self.goes_on()?;
+            }
         }
         self.alive()
+    }
+
+    /// Tries metadata I/O until it succeeds, or fails in a way that does not pass. Meanwhile whoever waits for it hears of the failure.
+    pub(crate) async fn persistently<T>(
+        &self,
+        attempt: impl AsyncFn() -> Result<T, BlockError>,
+    ) -> Result<T, BlockError> {
+        loop {
+            match attempt().await {
+                Err(error) if error.may_pass() => {
+                    *self.stalled.borrow_mut() = Some(error);
+                    self.commit.wake_everybody();
+                    self.freed.wake_all();
+                    self.world.sleep(RETRY_AFTER).await;
+                }
+                ended => {
+                    *self.stalled.borrow_mut() = None;
+                    return ended;
+                }
+            }
+        }
     }
 
     /// A commit within a second, if none comes earlier.
@@ -192,7 +221,7 @@ impl Inner {
         let full = !records.is_empty() && left().saturating_sub(len) < self.layout.journal_half / 2;
         let last = !journal.checkpoint_runs.get() && (full || change.is_some());
         let snapshot = last.then(|| self.catalog());
-        self.flush_areas().await?;
+        self.persistently(async || self.flush_areas().await).await?;
         if !records.is_empty() || last {
             assert!(len <= left(), "a frame of {len} bytes for {} that are left", left());
             self.append(&records, last).await?;
@@ -215,8 +244,13 @@ impl Inner {
         let len = buf.len() as u64;
         let at = self.layout.journal_at(generation) + journal.offset.get();
         let holders = self.journal_areas();
-        write_all(&holders, at, &buf.freeze().into()).await?;
-        flush_all(&holders).await?;
+        let frame = Pieces::from(buf.freeze());
+        // A frame that was written in part is written again, the same at the same place.
+        self.persistently(async || {
+            write_all(&holders, at, &frame).await?;
+            flush_all(&holders).await
+        })
+        .await?;
         self.count(|c| c.journal_bytes += len);
         journal.sequence.set(sequence);
         journal.offset.set(journal.offset.get() + len);

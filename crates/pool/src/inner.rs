@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     pub(crate) counts: Cell<PoolCounts>,
     pub(crate) zeros: Data,
     poisoned: Cell<bool>,
+    /// Why metadata cannot be written at the moment.
+    pub(crate) stalled: RefCell<Option<BlockError>>,
     cause: RefCell<String>,
 }
 
@@ -121,6 +123,7 @@ impl Inner {
             counts: Cell::default(),
             zeros: Buf::zeroed(ZEROS_LEN).freeze(),
             poisoned: Cell::new(false),
+            stalled: RefCell::default(),
             cause: RefCell::default(),
         }))
     }
@@ -153,6 +156,12 @@ impl Inner {
                 cause: self.cause.borrow().clone(),
             }),
         }
+    }
+
+    /// An error while metadata cannot be written, for now or for ever.
+    pub(crate) fn goes_on(&self) -> Result<(), BlockError> {
+        self.alive()?;
+        self.stalled.borrow().clone().map_or(Ok(()), Err)
     }
 
     /// From here on nothing is accepted any more: what is durable is not known.

@@ -76,7 +76,7 @@ impl Group {
         // The first flush of this makes the zeros durable, too, though nothing depends on their order.
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let members = drives.into_iter().map(|d| Member::new(Some(d), MemberState::Active)).collect();
-        Ok(Group(std::rc::Rc::new(Inner::new(world, &labels[0], members, true))))
+        Ok(Group::of(Inner::new(world, &labels[0], members, true)))
     }
 }
 

@@ -75,6 +75,16 @@ pub struct GroupStatus {
 }
 
 impl Group {
+    pub(crate) fn of(inner: Inner) -> Group {
+        let inner = Rc::new(inner);
+        for (m, member) in inner.members.iter().enumerate() {
+            if let Some(drive) = &*member.drive.borrow() {
+                drive.ask_before_giving_up(asked(&inner, m));
+            }
+        }
+        Group(inner)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.0.name
@@ -184,8 +194,22 @@ impl Group {
             return Ok(());
         };
         let error = DriveError::Gone { drive: drive.info().name.clone(), cause: cause.to_owned() };
-        self.0.drop_member(position as usize, &error).await
+        self.drop_drive(position, &error).await
     }
+
+    /// Takes a drive out of service that was asked whether it is there. A silent one stays where there would be no data without it.
+    pub async fn drop_drive(&self, position: u32, error: &DriveError) -> Result<(), BlockError> {
+        match self.0.members.get(position as usize).and_then(|m| m.taking_part()) {
+            Some(_) => self.0.drop_member(position as usize, error).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the drive at a position asks before it gives up operations.
+pub(crate) fn asked(inner: &Rc<Inner>, m: usize) -> Rc<dyn Fn() -> bool> {
+    let inner = Rc::downgrade(inner);
+    Rc::new(move || inner.upgrade().is_none_or(|inner| inner.may_give_up(m)))
 }
 
 impl Device for Group {

@@ -6,6 +6,7 @@ use block::{BlockError, Geometry, Ranges};
 use world::sync::{Permits, Signal};
 use world::{Drive, DriveError, World};
 
+use crate::changed::{Regions, Unflushed};
 use crate::contents::KnownContents;
 use crate::events::{Events, GroupEvent};
 use crate::group::{GroupState, Progress};
@@ -64,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) labelling: Cell<bool>,
     pub(crate) label_written: Signal,
     pub(crate) writes: Ranges,
+    /// Where a drive can be done without.
+    pub(crate) unflushed: Option<Unflushed>,
     pub(crate) turn: Cell<usize>,
     pub(crate) repairs: Cell<u64>,
     /// Operations of users since the group was opened.
@@ -118,6 +121,8 @@ impl Inner {
             labelling: Cell::new(false),
             label_written: Signal::default(),
             writes: Ranges::default(),
+            unflushed: (label.level.tolerates(label.width as usize) > 0)
+                .then(|| Unflushed::new(&Regions::new(label.data_len, label.stripe_unit_bytes.into()))),
             turn: Cell::new(0),
             repairs: Cell::new(0),
             foreground: Cell::new(0),
@@ -214,7 +219,7 @@ impl Inner {
         match error {
             DriveError::Medium { .. } => BlockError::Unreadable { at, cause: error.to_string() },
             DriveError::Gone { .. } => self.failure(),
-            DriveError::NoRoom { .. } => error.clone().into(),
+            DriveError::Silent { .. } | DriveError::NoRoom { .. } => error.clone().into(),
         }
     }
 

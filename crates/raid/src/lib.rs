@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changed;
 mod contents;
 mod create;
 mod erase;

@@ -119,7 +119,7 @@ pub(crate) async fn read(
                     return Ok(Some(lost));
                 }
             }
-            Err(error @ DriveError::Gone { .. }) => return Err(error),
+            Err(error) if error.is_of_drive() => return Err(error),
             Err(error) => outcome = outcome.and(Err(error)),
         }
     }

@@ -1,8 +1,11 @@
 //! One drive in its place in a group.
 
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
-use world::{Drive, DriveCounts};
+use world::{Drive, DriveCounts, Silence};
+
+use crate::changed::Regions;
 
 /// What a drive does in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,15 @@ pub struct MemberStatus {
     pub cause: Option<String>,
     /// How often the drive was used since it was opened.
     pub counts: DriveCounts,
+    /// Operations of the drives in this place that failed, since the group was opened: a read that could not be done, or what a drive was
+    /// dropped for.
+    pub errors: u64,
+    /// What of it is silent.
+    pub silence: Silence,
+    /// Whether it was dropped because it did not answer: it may come back.
+    pub dropped_silent: bool,
+    /// What 99 of 100 of its reads and writes of the last minute did not exceed; none where there were few.
+    pub latency_p99: Option<Duration>,
 }
 
 /// A place in the group.
@@ -41,6 +53,12 @@ pub(crate) struct Member {
     pub(crate) cause: RefCell<Option<String>>,
     /// Which of the drives that had the place this is: see `Label::tags`.
     pub(crate) tag: Cell<u64>,
+    /// What changed since it was dropped, while that is known.
+    pub(crate) missed: RefCell<Option<Regions>>,
+    /// It was dropped because it did not answer.
+    pub(crate) silent: Cell<bool>,
+    /// Operations of its drives that failed.
+    pub(crate) errors: Cell<u64>,
     /// Reads in flight, for choosing the least loaded mirror.
     pub(crate) reads_in_flight: Cell<u32>,
 }
@@ -53,6 +71,9 @@ impl Member {
             state: Cell::new(state),
             cause: RefCell::default(),
             tag: Cell::new(0),
+            missed: RefCell::default(),
+            silent: Cell::new(false),
+            errors: Cell::new(0),
             reads_in_flight: Cell::new(0),
         }
     }
@@ -78,6 +99,15 @@ impl Member {
         self.active().or_else(|| self.rebuilding())
     }
 
+    pub(crate) fn count_error(&self) {
+        self.errors.set(self.errors.get() + 1);
+    }
+
+    /// Whether its drive does not answer now, so that others are asked first.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.drive.borrow().as_ref().is_some_and(|drive| drive.silence().slow)
+    }
+
     pub(crate) fn status(&self, position: u32) -> MemberStatus {
         let drive = self.drive.borrow();
         MemberStatus {
@@ -86,6 +116,10 @@ impl Member {
             state: self.state.get(),
             cause: self.cause.borrow().clone(),
             counts: drive.as_ref().map(Drive::counts).unwrap_or_default(),
+            silence: drive.as_ref().map(Drive::silence).unwrap_or_default(),
+            errors: self.errors.get(),
+            dropped_silent: self.silent.get() && self.state.get() == MemberState::Failed,
+            latency_p99: drive.as_ref().and_then(Drive::latency_p99),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Opening: every label is held against the declaration and against the other labels.
 
-use std::rc::Rc;
-
 use world::{Drive, World};
 
 use crate::create::io;
@@ -125,7 +123,7 @@ async fn assemble(
         // Two, so that a change that a power cut left on a missing drive alone is older than this one.
         label.epoch += 2;
     }
-    let group = Group(Rc::new(Inner::new(world, &label, members, !changed && !behind)));
+    let group = Group::of(Inner::new(world, &label, members, !changed && !behind));
     group.0.next_to_rebuild();
     let failed = |cause| GroupError::Io { group: spec.name.clone(), cause };
     if let Layout::Rows(rows) = &group.0.layout {

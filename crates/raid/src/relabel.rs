@@ -5,20 +5,27 @@ use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
 use crate::events::GroupEvent;
-use crate::inner::Inner;
+use crate::inner::{Inner, Layout};
 use crate::label::{COPIES_AT, Label};
 use crate::lost_table::{self, SLOTS};
-use crate::member::MemberState;
+use crate::member::{Member, MemberState};
 
 impl Inner {
     /// Takes a drive out of service. In the label it stays when without it there would be no data: whoever opens the group
-    /// must find it called for.
-    pub(crate) fn mark_failed(&self, m: usize, error: &DriveError) {
+    /// must find it called for. `false`: it stays in service, because it is only silent and there would be no data without it.
+    pub(crate) fn mark_failed(&self, m: usize, error: &DriveError) -> bool {
         let member = &self.members[m];
         let was = member.state.get();
         if was != MemberState::Active && was != MemberState::Rebuilding {
-            return;
+            return true;
         }
+        member.count_error();
+        let silent = matches!(error, DriveError::Silent { .. });
+        if silent && matches!(self.layout, Layout::Sets(_)) && !self.can_go_without(m, 0) {
+            return false;
+        }
+        member.silent.set(silent);
+        self.begin_to_miss(m, was == MemberState::Active);
         let drive = member.drive.borrow().as_ref().map(|d| d.info().name.clone()).unwrap_or_default();
         member.state.set(MemberState::Failed);
         *member.cause.borrow_mut() = Some(error.to_string());
@@ -30,19 +37,39 @@ impl Inner {
                 self.next_to_rebuild();
             }
             self.epoch.set(self.epoch.get() + 1);
-            return;
+            return true;
         }
         let in_sync = self.in_sync.get() & !(1 << m);
         if self.level.can_serve(in_sync, self.members.len() as u32) {
             self.in_sync.set(in_sync);
             self.epoch.set(self.epoch.get() + 1);
         }
+        true
     }
 
-    /// Drops a drive and returns when the survivors' labels are durable.
+    /// Whether the group serves without this drive, and without those of `others`.
+    fn can_go_without(&self, m: usize, others: u32) -> bool {
+        let active = self.active_set();
+        active & 1 << m == 0 || self.level.can_serve(active & !others & !(1 << m), self.members.len() as u32)
+    }
+
+    /// Whether a drive may be told to be silent, when others are already: of levels 5 and 6 only while the group can do without all of them.
+    /// A row of which a part was written and another one given up could not be told from the others any more; of the other
+    /// levels every block stands by itself.
+    pub(crate) fn may_give_up(&self, m: usize) -> bool {
+        let silent =
+            |(_, other): &(u32, &Member)| other.drive.borrow().as_ref().is_some_and(Drive::has_given_up);
+        let others = (0..).zip(&self.members).filter(|(p, _)| *p as usize != m).filter(silent);
+        let others = others.fold(0, |set, (p, _)| set | 1 << p);
+        matches!(self.layout, Layout::Sets(_)) || self.can_go_without(m, others)
+    }
+
+    /// Drops a drive and returns when the survivors' labels are durable. An error when it is silent and cannot be done without.
     pub(crate) async fn drop_member(&self, m: usize, error: &DriveError) -> Result<(), BlockError> {
-        self.mark_failed(m, error);
-        self.relabel().await
+        match self.mark_failed(m, error) {
+            true => self.relabel().await,
+            false => Err(error.clone().into()),
+        }
     }
 
     /// Something on the label changed that is not membership.
@@ -95,7 +122,11 @@ impl Inner {
                     self.labelled.set(wanted);
                     self.floor.set(wanted.1);
                 }
-                Err((m, error)) => self.mark_failed(m, &error),
+                Err((m, error)) if self.mark_failed(m, &error) => {}
+                Err((_, error)) => {
+                    self.label_written.wake_all();
+                    return Err(error.into());
+                }
             }
             self.label_written.wake_all();
         }

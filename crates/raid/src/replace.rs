@@ -1,18 +1,29 @@
 //! Another drive takes a place in the group; another array takes the group.
 
+use std::rc::Rc;
+
 use block::BlockError;
 use world::Drive;
 
 use crate::create::{Overwrite, may_overwrite};
 use crate::events::GroupEvent;
-use crate::examine::{examine, inspect};
-use crate::group::Group;
+use crate::examine::{OnDrive, examine, inspect};
+use crate::group::{Group, asked};
 use crate::inner::Inner;
 use crate::label::Label;
 use crate::member::MemberState;
 use crate::relabel::write_all;
 use crate::spec::check_name;
 use crate::{ArrayId, GroupError};
+
+/// What a drive that takes a place is filled with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fill {
+    /// All that the group holds.
+    Anew,
+    /// What changed since it was dropped.
+    WhatChanged,
+}
 
 impl Group {
     /// Gives the place of a missing, stale or failed drive to `drive`, which is blank, or is this group's own and was left out.
@@ -34,7 +45,34 @@ impl Group {
         overwrite: Overwrite,
     ) -> Result<(), GroupError> {
         self.check_replacement(position, &drive, overwrite).await?;
-        self.take_place(position, drive).await
+        self.take_place(position, drive, Fill::Anew).await
+    }
+
+    /// A drive that was dropped because it did not answer, and answers again, takes its place: [`Group::rebuild`] fills it with what changed
+    /// meanwhile, where that is known. How many bytes that is; none where it is filled anew.
+    pub async fn take_back(&self, position: u32) -> Result<Option<u64>, GroupError> {
+        let inner = &self.0;
+        let member = inner.members.get(position as usize);
+        let returned = member.filter(|m| m.silent.get()).and_then(|m| Some((m, m.drive.borrow().clone()?)));
+        let Some((member, drive)) = returned else {
+            let cause = format!("no drive of position {position} was dropped because it did not answer");
+            return Err(GroupError::Spec { group: inner.name.clone(), cause });
+        };
+        let own = |label: &Label| {
+            let same = label.group_id == inner.id && label.position == position;
+            same && label.tags[position as usize] == member.tag.get()
+        };
+        let fill = match examine(&drive).await.map_err(|e| inner.io_error(e.into()))? {
+            OnDrive::Label(label) if own(&label) && !inner.pinned.get() => Fill::WhatChanged,
+            found => {
+                let array = inner.array_id.get();
+                may_overwrite(&inner.name, array, &drive, found, Overwrite::Nothing, own)?;
+                Fill::Anew
+            }
+        };
+        self.take_place(position, drive, fill).await?;
+        let missed = member.missed.borrow();
+        Ok(missed.as_ref().map(|missed| missed.len_bytes().min(inner.data_len)))
     }
 
     /// Whether `drive` could take a place: what it carries, and that it fits. For who asks before the drive that has the place leaves,
@@ -58,7 +96,7 @@ impl Group {
         may_overwrite(&inner.name, inner.array_id.get(), drive, found, overwrite, own)
     }
 
-    async fn take_place(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
+    async fn take_place(&self, position: u32, drive: Drive, fill: Fill) -> Result<(), GroupError> {
         let inner = &self.0;
         inner.can_take(position, &drive)?;
         let zeroed = match inner.data_offset - crate::label::LABEL_REGION_LEN {
@@ -75,7 +113,15 @@ impl Group {
         let name = drive.info().name.clone();
         // Writers look at the members once: none may be on its way.
         let held = inner.writes.alone(0..inner.geometry.len_bytes).await;
+        if let Some(before) = &*member.drive.borrow() {
+            before.ask_before_giving_up(Rc::new(|| true));
+        }
+        drive.ask_before_giving_up(asked(inner, position as usize));
         *member.drive.borrow_mut() = Some(drive);
+        if fill == Fill::Anew || inner.pinned.get() {
+            *member.missed.borrow_mut() = None;
+        }
+        member.silent.set(false);
         *member.cause.borrow_mut() = None;
         member.tag.set(tag);
         member.state.set(MemberState::Rebuilding);

@@ -221,9 +221,10 @@ pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
         // ROD tokens (SPC-5 table of 23h codes).
         E::Token(fault) => Sense::new(IllegalRequest, 0x2300 | *fault as u16),
         E::Block(BlockError::OutOfRange { .. }) => Sense::new(IllegalRequest, 0x2100),
-        E::Block(BlockError::NoSpace { .. }) => Sense::new(DataProtect, 0x2707),
+        E::Block(BlockError::NoSpace { .. } | BlockError::NoRoom { .. }) => Sense::new(DataProtect, 0x2707),
         E::Block(BlockError::Unreadable { at, .. }) => Sense::new(MediumError, 0x1100).information(lba(at)),
-        E::Block(BlockError::Failed { .. }) => Sense::new(HardwareError, 0x0801),
+        // Communication time-out.
+        E::Block(BlockError::Failed { .. } | BlockError::Silent { .. }) => Sense::new(HardwareError, 0x0801),
         E::Block(BlockError::Poisoned { .. }) => Sense::new(HardwareError, 0x4400),
         E::Block(BlockError::Corrupt { .. }) => Sense::new(MediumError, 0x1101),
     };

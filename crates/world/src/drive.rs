@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
-use crate::{Buf, Data, Io};
+use crate::deadline::Deadlines;
+use crate::{Buf, Data, Io, Patience, Silence, World};
 
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
@@ -43,6 +45,14 @@ pub enum DriveError {
         /// What the system said.
         cause: String,
     },
+    /// The drive does not answer in time, or has not ended what it did not answer. It may again.
+    #[error("drive {drive} does not answer for {secs} s")]
+    Silent {
+        /// The drive's name.
+        drive: String,
+        /// How long operations were waited for.
+        secs: u64,
+    },
     /// The drive has no room for the write (a file system that is full below a file drive).
     #[error("drive {drive}: no room below it for a write at byte {at}")]
     NoRoom {
@@ -51,6 +61,13 @@ pub enum DriveError {
         /// The first byte of the operation that failed.
         at: u64,
     },
+}
+
+impl DriveError {
+    /// Whether the drive is at fault, and not the place or the room: it is gone, or does not answer.
+    pub fn is_of_drive(&self) -> bool {
+        matches!(self, DriveError::Gone { .. } | DriveError::Silent { .. })
+    }
 }
 
 /// What to open as a drive.
@@ -185,6 +202,8 @@ pub struct DriveCounts {
     pub zero_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Operations that were given up because the drive did not answer in time.
+    pub silences: u64,
 }
 
 /// A drive, opened: immutable facts, bounds checked, operations counted.
@@ -196,6 +215,7 @@ struct Opened {
     info: DriveInfo,
     len_bytes: Cell<u64>,
     counts: Cell<DriveCounts>,
+    deadlines: Rc<Deadlines>,
 }
 
 impl Drive {
@@ -204,7 +224,45 @@ impl Drive {
         assert!(info.block_bytes.is_power_of_two() && info.block_bytes >= 512);
         assert!(info.len_bytes.is_multiple_of(info.block_bytes.into()));
         let len_bytes = Cell::new(info.len_bytes);
-        Drive(Rc::new(Opened { backend, info, len_bytes, counts: Cell::default() }))
+        let deadlines = Rc::new(Deadlines::new(info.name.clone(), info.cheap_zero));
+        Drive(Rc::new(Opened { backend, info, len_bytes, counts: Cell::default(), deadlines }))
+    }
+
+    /// From here on its operations have deadlines on the clock of `world`. A drive that a world opens has them from the beginning.
+    pub(crate) fn with_deadlines(self, world: &World) -> Drive {
+        self.0.deadlines.begin(world);
+        self
+    }
+
+    /// How long it may be silent, for operations that follow.
+    pub fn set_patience(&self, patience: Patience) {
+        self.0.deadlines.set_patience(patience);
+    }
+
+    /// How long it may be silent.
+    pub fn patience(&self) -> Patience {
+        self.0.deadlines.patience()
+    }
+
+    /// What of it was silent a moment ago.
+    pub fn silence(&self) -> Silence {
+        self.0.deadlines.silence()
+    }
+
+    /// Whether it still works on what was given up: until then it takes nothing.
+    pub fn has_given_up(&self) -> bool {
+        self.0.deadlines.has_given_up()
+    }
+
+    /// From here on `may` is asked before operations are given up: while it says no, they are waited for.
+    pub fn ask_before_giving_up(&self, may: Rc<dyn Fn() -> bool>) {
+        self.0.deadlines.ask_before_giving_up(may);
+    }
+
+    /// What 99 of 100 of its reads and writes of the last whole minute did not exceed, measured at some of them; none where there were too
+    /// few.
+    pub fn latency_p99(&self) -> Option<Duration> {
+        self.0.deadlines.p99()
     }
 
     /// The drive's facts.
@@ -229,7 +287,7 @@ impl Drive {
 
     /// How often it was used.
     pub fn counts(&self) -> DriveCounts {
-        self.0.counts.get()
+        DriveCounts { silences: self.0.deadlines.silences(), ..self.0.counts.get() }
     }
 
     /// Reads `buf.len()` bytes at byte `at`. Panics when the range is misaligned or past the end: the caller's bug.
@@ -239,7 +297,13 @@ impl Drive {
             c.reads += 1;
             c.read_bytes += buf.len() as u64;
         });
-        self.0.backend.read(at, buf)
+        if let Some(refusal) = self.0.deadlines.refusal() {
+            return Io::ready(Filled { buf, result: Err(refusal) });
+        }
+        let len = buf.len() as u64;
+        let io = self.0.backend.read(at, buf);
+        self.0.deadlines.read(&io, len);
+        io
     }
 
     /// Writes `data` at byte `at`. Panics like [`Drive::read`].
@@ -249,7 +313,21 @@ impl Drive {
             c.writes += 1;
             c.write_bytes += data.len() as u64;
         });
-        self.0.backend.write(at, data)
+        let len = data.len() as u64;
+        self.write_in_time(len, || self.0.backend.write(at, data))
+    }
+
+    fn write_in_time(
+        &self,
+        len: u64,
+        write: impl FnOnce() -> Io<Result<(), DriveError>>,
+    ) -> Io<Result<(), DriveError>> {
+        if let Some(refusal) = self.0.deadlines.refusal() {
+            return Io::ready(Err(refusal));
+        }
+        let io = write();
+        self.0.deadlines.write(&io, len);
+        io
     }
 
     /// Writes all of `list`, one after the other, from byte `at` on, as one operation of at most [`BUF_LEN_MAX`](crate::BUF_LEN_MAX)
@@ -265,7 +343,7 @@ impl Drive {
             c.writes += 1;
             c.write_bytes += end - at;
         });
-        self.0.backend.write_vectored(at, list)
+        self.write_in_time(end - at, || self.0.backend.write_vectored(at, list))
     }
 
     /// Makes a range read as zeros. Panics like [`Drive::read`].
@@ -275,19 +353,36 @@ impl Drive {
             c.zeros += 1;
             c.zero_bytes += len;
         });
-        self.0.backend.zero(at, len)
+        if let Some(refusal) = self.0.deadlines.refusal() {
+            return Io::ready(Err(refusal));
+        }
+        let io = self.0.backend.zero(at, len);
+        self.0.deadlines.zero(&io, len);
+        io
     }
 
     /// Makes everything that completed before this call durable.
     pub fn flush(&self) -> Io<Result<(), DriveError>> {
         self.count(|c| c.flushes += 1);
-        self.0.backend.flush()
+        self.flush_or_probe(|backend| backend.flush())
+    }
+
+    fn flush_or_probe(
+        &self,
+        begin: impl FnOnce(&dyn DriveBackend) -> Io<Result<(), DriveError>>,
+    ) -> Io<Result<(), DriveError>> {
+        if let Some(refusal) = self.0.deadlines.refusal() {
+            return Io::ready(Err(refusal));
+        }
+        let io = begin(&*self.0.backend);
+        self.0.deadlines.flush_or_probe(&io);
+        io
     }
 
     /// Asks whether the drive is still there, without reading or writing a block: an idle drive that was pulled is noticed
     /// by this. Not counted, for no use of the medium is made.
     pub fn probe(&self) -> Io<Result<(), DriveError>> {
-        self.0.backend.probe()
+        self.flush_or_probe(|backend| backend.probe())
     }
 
     fn check(&self, at: u64, len: u64) {

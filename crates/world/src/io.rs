@@ -1,10 +1,12 @@
 //! Operations in flight: a concrete future, and the recycled cells through which it completes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
+
+use crate::latency::Stopwatch;
 
 /// An operation that was submitted and will complete with a `T`.
 ///
@@ -22,12 +24,25 @@ pub struct Completer<T>(Rc<Slot<T>>);
 
 struct Slot<T> {
     inner: RefCell<Inner<T>>,
+    /// Which operation has the cell, counted from the first.
+    serial: Cell<u64>,
+    /// The world has not completed it.
+    in_flight: Cell<bool>,
+    slow: Cell<bool>,
+    given_up: Cell<bool>,
     home: Weak<Shelf<T>>,
 }
 
 struct Inner<T> {
     outcome: Option<T>,
     waker: Option<Waker>,
+    stopwatch: Option<Stopwatch>,
+}
+
+/// An operation that somebody keeps an eye on while it is in flight, beside the caller and the world.
+pub(crate) struct Followed<T> {
+    slot: Weak<Slot<T>>,
+    serial: u64,
 }
 
 /// The recycled completion cells of one kind of operation. One per drive or socket back end.
@@ -51,24 +66,30 @@ impl<T> Completions<T> {
     pub fn start(&self) -> (Io<T>, Completer<T>) {
         let slot = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
             Rc::new(Slot {
-                inner: RefCell::new(Inner { outcome: None, waker: None }),
+                inner: RefCell::new(Inner { outcome: None, waker: None, stopwatch: None }),
+                serial: Cell::new(0),
+                in_flight: Cell::new(false),
+                slow: Cell::new(false),
+                given_up: Cell::new(false),
                 home: Rc::downgrade(&self.0),
             })
         });
+        slot.serial.set(slot.serial.get() + 1);
+        slot.in_flight.set(true);
+        slot.slow.set(false);
+        slot.given_up.set(false);
         (Io(State::Waiting(Some(slot.clone()))), Completer(slot))
     }
 }
 
 impl<T> Completer<T> {
-    /// Completes the operation and wakes whoever waits for it.
+    /// Completes the operation and wakes whoever waits for it. One that was given up has told its caller so already.
     pub fn complete(self, outcome: T) {
-        let waker = {
-            let mut inner = self.0.inner.borrow_mut();
-            inner.outcome = Some(outcome);
-            inner.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(stopwatch) = self.0.inner.borrow_mut().stopwatch.take() {
+            stopwatch.stop();
+        }
+        if !self.0.given_up.get() {
+            self.0.put(outcome);
         }
     }
 
@@ -78,8 +99,22 @@ impl<T> Completer<T> {
     }
 }
 
+impl<T> Slot<T> {
+    fn put(&self, outcome: T) {
+        let waker = {
+            let mut inner = self.inner.borrow_mut();
+            inner.outcome = Some(outcome);
+            inner.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
 impl<T> Drop for Completer<T> {
     fn drop(&mut self) {
+        self.0.in_flight.set(false);
         recycle(&self.0);
     }
 }
@@ -98,6 +133,81 @@ impl<T> Io<T> {
             State::Waiting(slot) => slot.as_ref().and_then(|s| s.inner.borrow_mut().outcome.take()),
         };
         outcome.ok_or(io)
+    }
+}
+
+impl<T> Io<T> {
+    /// Waits until the operation has ended, or is told to be slow (see [`crate::Patience`]): then it comes back, and may be waited for.
+    pub fn unless_slow(self) -> UnlessSlow<T> {
+        UnlessSlow(Some(self))
+    }
+
+    /// The operation, to be followed; none when it ended at once.
+    pub(crate) fn follow(&self) -> Option<Followed<T>> {
+        match &self.0 {
+            State::Waiting(Some(slot)) => {
+                Some(Followed { slot: Rc::downgrade(slot), serial: slot.serial.get() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Measures how long it takes.
+    pub(crate) fn time(&self, stopwatch: Stopwatch) {
+        if let State::Waiting(Some(slot)) = &self.0 {
+            slot.inner.borrow_mut().stopwatch = Some(stopwatch);
+        }
+    }
+}
+
+impl<T> Followed<T> {
+    fn slot(&self) -> Option<Rc<Slot<T>>> {
+        self.slot.upgrade().filter(|slot| slot.serial.get() == self.serial && slot.in_flight.get())
+    }
+
+    /// Whether the world still works on it.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.slot().is_some()
+    }
+
+    /// Tells whoever waits that it takes long.
+    pub(crate) fn tell_slow(&self) {
+        let Some(slot) = self.slot() else { return };
+        slot.slow.set(true);
+        let waker = slot.inner.borrow_mut().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Ends the wait for it. What it works with stays with the world until that has it back.
+    pub(crate) fn give_up(&self, outcome: T) {
+        let Some(slot) = self.slot() else { return };
+        if !slot.given_up.replace(true) {
+            slot.put(outcome);
+        }
+    }
+}
+
+/// See [`Io::unless_slow`].
+#[must_use = "only awaiting it tells"]
+pub struct UnlessSlow<T>(Option<Io<T>>);
+
+impl<T> Future for UnlessSlow<T> {
+    type Output = Result<T, Io<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut io = self.0.take().expect("polled after completion");
+        match Pin::new(&mut io).poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+            Poll::Pending if matches!(&io.0, State::Waiting(Some(slot)) if slot.slow.get()) => {
+                Poll::Ready(Err(io))
+            }
+            Poll::Pending => {
+                self.0 = Some(io);
+                Poll::Pending
+            }
+        }
     }
 }
 
@@ -145,6 +255,7 @@ fn recycle<T>(slot: &Rc<Slot<T>>) {
     let abandoned = {
         let mut inner = slot.inner.borrow_mut();
         inner.waker = None;
+        inner.stopwatch = None;
         inner.outcome.take()
     };
     drop(abandoned);
@@ -173,5 +284,39 @@ mod tests {
         done.complete(6);
         let (io, _done) = ops.start();
         assert!(io.try_now().is_err(), "an abandoned outcome does not leak into the next operation");
+    }
+
+    #[test]
+    fn what_is_followed_ends_once_and_is_never_taken_for_the_next_operation() {
+        let ops = Completions::<u32>::default();
+        let (io, done) = ops.start();
+        let followed = io.follow().expect("in flight");
+        followed.give_up(7);
+        assert!(followed.is_in_flight(), "the world still has it");
+        assert_eq!(io.try_now().ok(), Some(7));
+        done.complete(8);
+        assert!(!followed.is_in_flight());
+        let (io, done) = ops.start();
+        assert_eq!(ops.0.free.borrow().len(), 0, "the same cell");
+        followed.give_up(9);
+        followed.tell_slow();
+        done.complete(10);
+        assert_eq!(io.try_now().ok(), Some(10));
+        assert!(ops.start().0.follow().is_some());
+        assert!(Io::ready(1).follow().is_none());
+    }
+
+    #[test]
+    fn an_operation_that_is_told_to_be_slow_comes_back_and_ends_later() {
+        let ops = Completions::<u32>::default();
+        let (io, done) = ops.start();
+        let followed = io.follow().expect("in flight");
+        let mut wait = io.unless_slow();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut wait).poll(&mut cx).is_pending());
+        followed.tell_slow();
+        let Poll::Ready(Err(io)) = Pin::new(&mut wait).poll(&mut cx) else { panic!("it is slow") };
+        done.complete(3);
+        assert_eq!(io.try_now().ok(), Some(3));
     }
 }

@@ -12,14 +12,17 @@
 //!   completion cells are recycled ([`io::Completions`]), and an operation that ends at once needs none.
 //! * **An operation owns its buffers** until it completes ([`Buf`] to be filled, [`Data`] to be written). Dropping the
 //!   future abandons the outcome, not the operation: the world keeps the buffers until the kernel is done with them.
+//! * **Every operation of a drive has a deadline** ([`Patience`]): a drive that is silent is an error value after it, too.
 //! * Handles have cached, validated facts ([`DriveInfo`]); a caller that breaks an alignment or a bound has a bug, and
 //!   the handle asserts it. What a drive or a peer does wrong is an error value.
 //! * Tasks run on the thread that spawned them, in turn, never concurrently. A task that panics takes its world down.
 
 mod buf;
+mod deadline;
 mod digest;
 mod drive;
 pub mod io;
+mod latency;
 mod net;
 mod shelf;
 pub mod sync;
@@ -27,6 +30,7 @@ mod task;
 mod time;
 
 pub use buf::{BUF_LEN_MAX, Buf, Data};
+pub use deadline::{Patience, Silence};
 pub use digest::fnv1a;
 pub use drive::{
     Drive, DriveBackend, DriveCounts, DriveError, DriveInfo, DriveSpec, Filled, ImageAccess, OpenError,

@@ -80,16 +80,22 @@ impl World {
         self.0.seed()
     }
 
-    /// Opens a drive. It ends in bounded time, also where what is to be opened never answers.
-    pub fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
+    /// Opens a drive, whose operations have deadlines. It ends in bounded time, also where what is to be opened never answers.
+    pub async fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
+        self.0.open_drive(spec).await.map(|drive| drive.with_deadlines(self))
+    }
+
+    /// Opens a drive for a world that wraps this one, and whose clock its deadlines are on.
+    pub fn open_for_outer(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         self.0.open_drive(spec)
     }
 
     /// Opens a drive that is there at once: memory, or a drive of the model that answers. What has to be waited for is refused.
     pub fn open_now(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
-        self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
+        let opened = self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
             Err(OpenError { name: spec.name(), cause: "it has to be waited for until it is open".into() })
-        })
+        });
+        opened.map(|drive| drive.with_deadlines(self))
     }
 
     /// Listens on an address.

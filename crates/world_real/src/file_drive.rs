@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::opcode;
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, FsyncFlags};
 use world::io::{Completer, Completions};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io};
@@ -54,6 +54,7 @@ impl OpenMedium {
         let OpenMedium { fd, info, presence, zeroing, memory_align, is_image } = self;
         let medium = Medium {
             fd: fd.as_raw_fd(),
+            hands_over: presence.may_wait_to_hand_in(),
             opened: Arc::new(Opened { fd, presence }),
             name: info.name.clone(),
             zeroing: Cell::new(zeroing),
@@ -79,6 +80,8 @@ struct Medium {
     zeroing: Cell<Zeroing>,
     memory_align: usize,
     is_image: bool,
+    /// Operations go to the kernel's own threads at once: to hand them in may wait for what lies below.
+    hands_over: bool,
     closings: Closings,
 }
 
@@ -272,6 +275,11 @@ pub(crate) struct DriveOp {
 
 impl DriveOp {
     pub(crate) fn entry(&mut self) -> Entry {
+        let entry = self.plain_entry();
+        if self.medium.hands_over { entry.flags(Flags::ASYNC) } else { entry }
+    }
+
+    fn plain_entry(&mut self) -> Entry {
         let fd = Fd(self.medium.fd);
         let (done, offset) = (self.done as usize, self.at + self.done);
         // Buffers are at most 8 MiB, so that every length below fits 32 bits.
@@ -411,6 +419,7 @@ mod tests {
             zeroing: Cell::new(Zeroing::Writes),
             memory_align: 512,
             is_image: false,
+            hands_over: false,
             closings: Closings::default(),
         });
         let (io, end) = Completions::default().start();

@@ -4,14 +4,18 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, SeekFrom, Stat, fstat, seek, stat};
+use rustix::fs::{FileType, SeekFrom, Stat, fstat, fstatfs, seek, stat};
 use rustix::io::Errno;
+
+/// File systems that never let who hands in an operation wait (IOCB_NOWAIT), by the numbers of statfs(2): ext4, XFS, Btrfs, F2FS, tmpfs.
+const NEVER_WAIT: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
 /// What was opened under which path.
 pub(crate) struct Presence {
     path: PathBuf,
     node: Node,
     len_bytes: u64,
+    may_wait_to_hand_in: bool,
 }
 
 /// What makes a file or device itself.
@@ -35,7 +39,18 @@ impl Node {
 impl Presence {
     /// Remembers what `fd`, opened from `path`, is.
     pub(crate) fn new(path: &Path, fd: impl AsFd, len_bytes: u64) -> rustix::io::Result<Presence> {
-        Ok(Presence { path: path.to_owned(), node: Node::of(&fstat(fd)?), len_bytes })
+        let node = Node::of(&fstat(&fd)?);
+        let may_wait_to_hand_in = match node {
+            Node::Device { .. } => false,
+            Node::File { .. } => !NEVER_WAIT.contains(&(fstatfs(&fd)?.f_type as u64)),
+        };
+        Ok(Presence { path: path.to_owned(), node, len_bytes, may_wait_to_hand_in })
+    }
+
+    /// Whether handing in an operation may wait for what lies below: on FUSE and on remote file systems it does. Block devices never let
+    /// it wait.
+    pub(crate) fn may_wait_to_hand_in(&self) -> bool {
+        self.may_wait_to_hand_in
     }
 
     /// What it was opened as.

@@ -36,6 +36,9 @@ pub(crate) struct Ring {
 /// Results are expected in bursts larger than submissions: multi-turn operations (accepts, receives) end together.
 const RESULTS_PER_ENTRY: u32 = 4;
 
+/// Operations that wait in the kernel's own threads at once.
+const KERNEL_THREADS_MAX: u32 = 1024;
+
 impl Ring {
     pub(crate) fn new(entries: u32) -> Result<Ring, RunError> {
         let io = build(entries)?;
@@ -46,6 +49,9 @@ impl Ring {
             });
         }
         check_opcodes(&io)?;
+        // A drive that hangs holds as many of the kernel's threads as it has operations; the operations of others must find one. (Linux 5.15;
+        // older kernels have a few threads for each processor.)
+        let _ = io.submitter().register_iowq_max_workers(&mut [KERNEL_THREADS_MAX, 0]);
         // Saves the look-up of the descriptor on every enter (Linux 5.18); older kernels do without.
         let _ = io.submitter().register_ring_fd();
         Ok(Ring { io, ended: Vec::with_capacity(entries as usize * RESULTS_PER_ENTRY as usize) })

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use block::{BlockError, Device, Pieces};
 use futures::future::join_all;
@@ -17,6 +18,8 @@ use super::{RING_START, batch};
 
 /// Batches of one commit at most: they are written at once, and one flush makes all of them durable.
 pub(crate) const COMMIT_BATCHES: usize = 4;
+/// What failed and may pass is tried again after this time.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Records that wait for their commit, in bytes, before writers wait.
 const GATHERED_BYTES_MAX: u64 = 16 << 20;
 
@@ -68,6 +71,8 @@ pub(crate) struct Inner<J> {
     committing: Cell<bool>,
     progress: Signal,
     failure: RefCell<Option<BlockError>>,
+    /// Why the device does not take what is gathered, at the moment.
+    stalled: RefCell<Option<BlockError>>,
     counts: Cell<JournalCounts>,
 }
 
@@ -95,6 +100,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
             committing: Cell::new(false),
             progress: Signal::default(),
             failure: RefCell::default(),
+            stalled: RefCell::default(),
             counts: Cell::default(),
         }
     }
@@ -116,11 +122,17 @@ impl<J: Device + Clone + 'static> Journal<J> {
         self.0.next_sequence.get()
     }
 
-    /// Waits while too much waits for its commit. (A journal that failed has room: its records say so.)
-    pub async fn room(&self) {
+    /// Waits while too much waits for its commit. (A journal that failed has room: its records say so.) An error while the device takes
+    /// nothing.
+    pub async fn room(&self) -> Result<(), BlockError> {
         let inner = &self.0;
-        let ready = || inner.gathered_bytes.get() < GATHERED_BYTES_MAX || inner.failure.borrow().is_some();
-        inner.progress.wait_for(|| ready().then_some(())).await;
+        let ready = || {
+            if inner.gathered_bytes.get() < GATHERED_BYTES_MAX || inner.failure.borrow().is_some() {
+                return Some(Ok(()));
+            }
+            inner.stalled.borrow().clone().map(Err)
+        };
+        inner.progress.wait_for(ready).await
     }
 
     /// Queues a record: the range of a unit has this content, of less than 1 MiB. Gives its number; see [`Journal::durable`].
@@ -165,7 +177,8 @@ impl<J: Device + Clone + 'static> Journal<J> {
             if inner.durable.get() >= sequence {
                 return Some(Ok(()));
             }
-            inner.failure.borrow().clone().map(Err)
+            let failed = inner.failure.borrow().clone();
+            failed.or_else(|| inner.stalled.borrow().clone()).map(Err)
         };
         inner.progress.wait_for(ended).await
     }
@@ -299,17 +312,39 @@ impl<J: Device + Clone + 'static> Inner<J> {
                 c.bytes += data.len() as u64;
             });
             let at = RING_START + position % header.ring_len;
-            writes.push(async move { self.device.write(at, &data).await });
+            writes.push((at, data));
         }
-        for outcome in join_all(writes).await {
-            outcome?;
-        }
-        self.device.flush().await?;
+        self.persistently(async || {
+            let writes = writes.iter().map(|(at, data)| self.device.write(*at, data));
+            join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+            self.device.flush().await
+        })
+        .await?;
         self.count(|c| c.commits += 1);
         self.durable.set(last.last_sequence);
         self.pass(tail_sequence - 1);
         self.drop_retired();
         Ok(())
+    }
+
+    /// Tries I/O of the journal until it succeeds, or fails in a way that does not pass. Meanwhile whoever waits for it hears of the failure.
+    async fn persistently(
+        &self,
+        attempt: impl AsyncFn() -> Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
+        loop {
+            match attempt().await {
+                Err(error) if error.may_pass() => {
+                    *self.stalled.borrow_mut() = Some(error);
+                    self.progress.wake_all();
+                    self.world.sleep(RETRY_AFTER).await;
+                }
+                ended => {
+                    *self.stalled.borrow_mut() = None;
+                    return ended;
+                }
+            }
+        }
     }
 
     /// No replay reads records up to this one any more.
@@ -333,8 +368,12 @@ impl<J: Device + Clone + 'static> Inner<J> {
     async fn write_header(&self, tail: Place) -> Result<(), BlockError> {
         let sequence = self.tail_sequence(self.next_sequence.get());
         let header = Header { turn: self.header.get().turn + 1, tail, sequence, ..self.header.get() };
-        self.device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
-        self.device.flush().await?;
+        let bytes = Pieces::from(header.encode().freeze());
+        self.persistently(async || {
+            self.device.write(header.at(), &bytes).await?;
+            self.device.flush().await
+        })
+        .await?;
         // Until both copies say so, a replay may begin where the older one does.
         let sequence = self.header.get().sequence;
         self.header.set(header);

@@ -71,7 +71,7 @@ fn records_come_back_in_order_and_retired_ones_do_not() {
         let journal = Journal::create(world.clone(), device, [1; 16]).await.expect("create");
         let mut last = 0;
         for _ in 0..3000 {
-            journal.room().await;
+            journal.room().await.expect("room");
             last = append(&journal);
             if last.is_multiple_of(7) {
                 journal.durable(last).await.expect("durable");
@@ -152,7 +152,7 @@ async fn one_life(world: World, (durable, retired, appended): Cells, seed: u64) 
     appended.set(last);
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..400 {
-        journal.room().await;
+        journal.room().await.expect("room");
         let sequence = append(&journal);
         appended.set(sequence);
         if rng.u8(..4) == 0 || journal.presses() {
@@ -254,7 +254,7 @@ fn a_journal_whose_device_fails_says_so_and_stops() {
         let text = journal.durable(sequence).await.expect_err("the disk is gone").to_string();
         assert!(text.contains("journal"), "{text}");
         let sequence = append(&journal);
-        journal.room().await;
+        journal.room().await.expect("room");
         assert!(journal.durable(sequence).await.is_err());
     });
 }

@@ -70,7 +70,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             if journal.presses() {
                 self.cache.dirtied();
             }
-            journal.room().await;
+            journal.room().await?;
         }
         let _held = state.ranges.share(bytes_of(&blocks_of(&(at..at + len)))).await;
         if !state.store.takes_in_place(at, len) {

@@ -47,8 +47,17 @@ impl Inner {
         }
         let mut filled: SmallVec<[(Extent, Data); 4]> = SmallVec::new();
         for Begun { extent, member, io } in begun {
-            let ended = io.await;
-            let data = match self.end_read(member, ended) {
+            let data = match io.unless_slow().await {
+                Ok(ended) => self.end_read(member, ended),
+                Err(io) => match self.read_other_mirror(sets, extent, member).await {
+                    Some(data) => {
+                        self.count_read_ended(member);
+                        Ok(data)
+                    }
+                    None => self.end_read(member, io.await),
+                },
+            };
+            let data = match data {
                 Ok(data) => data,
                 Err(error) => self.read_elsewhere(sets, extent, member, error).await?,
             };
@@ -67,6 +76,23 @@ impl Inner {
         Ok(())
     }
 
+    /// Reads from a mirror that answers, while `slow` does not. None where mirrors may differ: what the first of them holds counts until it
+    /// is dropped.
+    async fn read_other_mirror(&self, sets: &Sets, extent: Extent, slow: usize) -> Option<Data> {
+        if self.pinned.get() {
+            return None;
+        }
+        let answers = |m: &usize| *m != slow && !self.members[*m].is_slow();
+        for m in sets.members(extent.set).filter(answers) {
+            let Some(drive) = self.members[m].active() else { continue };
+            let io = drive.read(self.data_offset + extent.from, Buf::new(extent.len as usize));
+            if let Ok(Filled { buf, result: Ok(()) }) = io.unless_slow().await {
+                return Some(buf.freeze());
+            }
+        }
+        None
+    }
+
     /// Reads from the mirrors that are left after `member` failed, and writes what they hold over the places that cannot be
     /// read.
     async fn read_elsewhere(
@@ -81,8 +107,11 @@ impl Inner {
         loop {
             let (m, error) = failed;
             match &error {
-                DriveError::Gone { .. } => self.drop_member(m, &error).await?,
-                _ => unreadable.push(m),
+                error if error.is_of_drive() => self.drop_member(m, error).await?,
+                _ => {
+                    self.members[m].count_error();
+                    unreadable.push(m);
+                }
             }
             let Some(next) = self.choose_mirror(sets, extent.set, &unreadable) else {
                 return Err(self.unhelped(sets.address(extent.set, extent.from), &error));
@@ -99,8 +128,8 @@ impl Inner {
         }
     }
 
-    /// The mirror of a set with the fewest reads in flight; equal ones take turns. With mirrors that may differ always the
-    /// first.
+    /// The mirror of a set with the fewest reads in flight, of those that answer; equal ones take turns. With mirrors that may differ
+    /// always the first.
     fn choose_mirror(&self, sets: &Sets, set: usize, except: &[usize]) -> Option<usize> {
         let members = sets.members(set);
         if sets.copies == 1 {
@@ -114,7 +143,7 @@ impl Inner {
         if self.pinned.get() {
             return candidates.min();
         }
-        candidates.min_by_key(|&m| self.members[m].reads_in_flight.get())
+        candidates.min_by_key(|&m| (self.members[m].is_slow(), self.members[m].reads_in_flight.get()))
     }
 
     fn begin_read(&self, m: usize, extent: Extent) -> Result<Io<Filled>, BlockError> {
@@ -125,9 +154,13 @@ impl Inner {
     }
 
     fn end_read(&self, m: usize, ended: Filled) -> Result<Data, DriveError> {
+        self.count_read_ended(m);
+        ended.result.map(|()| ended.buf.freeze())
+    }
+
+    fn count_read_ended(&self, m: usize) {
         let flight = &self.members[m].reads_in_flight;
         flight.set(flight.get() - 1);
-        ended.result.map(|()| ended.buf.freeze())
     }
 
     /// Reads from one member, which may be one that is gone by now.

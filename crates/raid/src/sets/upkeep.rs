@@ -4,7 +4,6 @@
 use block::{BlockError, Buf, Data};
 use futures::future::join_all;
 use smallvec::SmallVec;
-use world::DriveError;
 
 use super::Sets;
 use crate::contents::{Contents, is_zero};
@@ -78,6 +77,7 @@ impl Inner {
         len: u64,
     ) -> Result<(), BlockError> {
         let set = position / sets.copies;
+        let _changing = self.changing(std::iter::once(from..from + len));
         for block in (from..from + len).step_by(crate::BLOCK_LEN as usize) {
             let data = match self.read_any(sets, set, block, crate::BLOCK_LEN).await? {
                 Some(data) => data,
@@ -108,7 +108,7 @@ impl Inner {
         for m in sets.members(set).filter(|m| self.members[*m].active().is_some()) {
             match self.read_from(m, from, len as usize).await {
                 Ok(data) => return Ok(Some(data)),
-                Err(error @ DriveError::Gone { .. }) => self.drop_member(m, &error).await?,
+                Err(error) if error.is_of_drive() => self.drop_member(m, &error).await?,
                 Err(_) => {}
             }
         }
@@ -145,7 +145,7 @@ impl Inner {
         for m in sets.members(set).filter(|m| self.members[*m].active().is_some()) {
             match self.read_from(m, from, len as usize).await {
                 Ok(data) => copies.push((m, Some(data))),
-                Err(error @ DriveError::Gone { .. }) => self.drop_member(m, &error).await?,
+                Err(error) if error.is_of_drive() => self.drop_member(m, &error).await?,
                 Err(_) => copies.push((m, None)),
             }
         }
@@ -184,6 +184,7 @@ impl Inner {
         };
         let agree = votes(&right) == readable().count();
         let at = sets.address(set, from);
+        let _changing = self.changing(std::iter::once(from..from + len as u64));
         let right = match self.contents_of(at..at + len as u64) {
             // Nobody's data differ: what is free, or must be zeros, becomes zeros.
             Contents::Free | Contents::Zeros => Buf::zeroed(len).freeze(),
@@ -208,6 +209,7 @@ impl Inner {
     /// Brings the mirrors of all sets to what the first one of each holds. Returns how many bytes were written.
     pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
         self.mirrors_begin_to_differ().await?;
+        self.forget_missed();
         let _held = self.writes.alone(sets.around(from, len)).await;
         let mut written = 0;
         for set in 0..sets.count as usize {
@@ -233,7 +235,7 @@ impl Inner {
             let Some(drive) = self.filled_at(m, from) else { continue };
             let read = self.read_from(m, from, len as usize).await;
             let outcome = match (&first, read) {
-                (_, Err(error @ DriveError::Gone { .. })) => Err(error),
+                (_, Err(error)) if error.is_of_drive() => Err(error),
                 (None, Ok(data)) => {
                     first = Some(data);
                     Ok(())

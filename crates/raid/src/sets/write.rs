@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
 use super::Sets;
+use crate::changed::Changing;
 use crate::inner::Inner;
 use crate::segments::{self, segments};
 
@@ -13,6 +14,7 @@ type Writes = SmallVec<[(usize, Io<Result<(), DriveError>>); 8]>;
 impl Inner {
     pub(crate) async fn sets_write(&self, sets: &Sets, at: u64, data: &Pieces) -> Result<(), BlockError> {
         let _held = self.begin_write(sets, at, data.len() as u64).await?;
+        let _changing = self.changing_sets(sets, at, data.len() as u64);
         let mut writes = Writes::new();
         for extent in sets.extents(at, data.len() as u64) {
             let gathered;
@@ -36,6 +38,7 @@ impl Inner {
 
     pub(crate) async fn sets_zero(&self, sets: &Sets, at: u64, len: u64) -> Result<(), BlockError> {
         let _held = self.begin_write(sets, at, len).await?;
+        let _changing = self.changing_sets(sets, at, len);
         let mut writes = Writes::new();
         for extent in sets.extents(at, len) {
             for (m, drive) in self.takers(sets, extent.set) {
@@ -47,11 +50,20 @@ impl Inner {
 
     pub(crate) async fn sets_flush(&self) -> Result<(), BlockError> {
         let crate::inner::Layout::Sets(sets) = &self.layout else { return Ok(()) };
+        let flushing = self.begin_flush();
+        let epoch = self.epoch.get();
         let takers = (0..sets.count as usize).flat_map(|set| self.takers(sets, set));
         let flushes = takers.map(|(m, drive)| (m, drive.flush())).collect();
         self.sets_await(sets, 0, flushes).await?;
+        if self.epoch.get() == epoch {
+            flushing.succeeded();
+        }
         // A drive that another operation dropped in the meantime: what it missed is acknowledged only with the label.
         self.relabel().await
+    }
+
+    fn changing_sets(&self, sets: &Sets, at: u64, len: u64) -> Changing<'_> {
+        self.changing(sets.extents(at, len).map(|e| e.from..e.from + e.len))
     }
 
     /// Takes the range, where there are mirrors.
@@ -97,7 +109,8 @@ impl Inner {
                 outcome = outcome.and(Err(self.nobody_took_it(at, failed.iter().find(of_it)).await));
             }
             for (m, error) in failed.iter().filter(of_it) {
-                if took || matches!(error, DriveError::Gone { .. }) {
+                let gone = matches!(error, DriveError::Gone { .. });
+                if took || gone {
                     outcome = outcome.and(self.drop_member(*m, error).await);
                 }
             }
@@ -113,10 +126,8 @@ impl Inner {
     async fn nobody_took_it(&self, at: u64, failed: Option<&(usize, DriveError)>) -> BlockError {
         self.pinned.set(self.mirrored());
         match failed {
-            Some((_, error)) => match error {
-                DriveError::Gone { .. } => BlockError::from(error.clone()),
-                _ => self.unhelped(at, error),
-            },
+            Some((_, error)) if error.is_of_drive() => BlockError::from(error.clone()),
+            Some((_, error)) => self.unhelped(at, error),
             None => self.failure(),
         }
     }

@@ -1,6 +1,9 @@
 //! Reading: each unit from its drive; from all others of its row where that is not possible.
 
+use std::pin::pin;
+
 use block::{BlockError, Buf, Data, Pieces};
+use futures::future::{Either, select};
 use parity::{Place, Role, Span, Unit, recover};
 use smallvec::SmallVec;
 use world::{BUF_LEN_MAX, DriveError, Filled, Io};
@@ -23,6 +26,12 @@ struct Extent {
     position: u32,
     from: u64,
     len: u64,
+}
+
+/// What became of a read of a slow drive.
+enum Around {
+    Recovered(Data),
+    Answered(Filled),
 }
 
 impl Inner {
@@ -58,14 +67,26 @@ impl Inner {
         }
         let mut filled: SmallVec<[Option<Data>; 8]> = SmallVec::new();
         for (extent, io) in extents.iter().zip(reads) {
-            let Filled { buf, result } = io.await;
+            let Filled { buf, result } = match io.unless_slow().await {
+                Ok(filled) => filled,
+                Err(io) => match self.read_around(rows, extent, io).await? {
+                    Around::Recovered(data) => {
+                        filled.push(Some(data));
+                        continue;
+                    }
+                    Around::Answered(filled) => filled,
+                },
+            };
             filled.push(match result {
                 Ok(()) => Some(buf.freeze()),
-                Err(error @ DriveError::Gone { .. }) => {
+                Err(error) if error.is_of_drive() => {
                     self.drop_member(extent.position as usize, &error).await?;
                     None
                 }
-                Err(_) => None,
+                Err(_) => {
+                    self.members[extent.position as usize].count_error();
+                    None
+                }
             });
         }
         for run in runs {
@@ -76,6 +97,53 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Computes what a slow drive does not answer from the others, unless it answers first. An error after the time in which a drive has
+    /// to answer, where it cannot be done without.
+    async fn read_around(&self, rows: &Rows, extent: &Extent, io: Io<Filled>) -> Result<Around, BlockError> {
+        let drive = self.members[extent.position as usize].drive.borrow().clone();
+        let io = match select(pin!(self.recover_extent(rows, extent)), io).await {
+            Either::Left((Some(data), _)) => return Ok(Around::Recovered(data)),
+            Either::Left((None, io)) => io,
+            Either::Right((filled, _)) => return Ok(Around::Answered(filled)),
+        };
+        let (name, patience) = drive.map(|d| (d.info().name.clone(), d.patience())).unwrap_or_default();
+        match select(io, self.world.sleep(patience.drop)).await {
+            Either::Left((filled, _)) => Ok(Around::Answered(filled)),
+            Either::Right(_) => Err(DriveError::Silent { drive: name, secs: patience.drop.as_secs() }.into()),
+        }
+    }
+
+    /// The content of an extent from the other drives of its rows, while all of them answer. May be dropped at any time.
+    async fn recover_extent(&self, rows: &Rows, extent: &Extent) -> Option<Data> {
+        let mut whole = Buf::new(extent.len as usize);
+        let (mut at, end, unit) = (extent.from, extent.from + extent.len, rows.unit());
+        while at < end {
+            let (row, within) = (at / unit, at % unit);
+            let n = (unit - within).min(end - at);
+            let span = Span::new(within as u32, (within + n) as u32);
+            let _held = self.writes.alone(rows.range(row, row + 1)).await;
+            let slow = (0..).zip(&self.members).filter(|(_, m)| m.is_slow());
+            let out = slow.fold(1 << extent.position, |set, (p, _): (u32, _)| set | 1 << p);
+            let known = self.known_units(rows, row, out)?;
+            let begin = |p: u32| {
+                let drive = self.in_row(rows, row, p)?;
+                Some((p, drive.read(self.on_drive(rows, row, span.from), Buf::new(n as usize))))
+            };
+            let reads: Option<SmallVec<[_; 8]>> = known.into_iter().map(begin).collect();
+            let mut units: SmallVec<[(u32, Buf); 8]> = SmallVec::new();
+            for (p, io) in reads? {
+                match io.unless_slow().await {
+                    Ok(Filled { buf, result: Ok(()) }) => units.push((p, buf)),
+                    _ => return None,
+                }
+            }
+            let unit = recovered(rows, row, extent.position, span, &units);
+            whole[(at - extent.from) as usize..][..n as usize].copy_from_slice(&unit);
+            at += n;
+        }
+        Some(whole.freeze())
     }
 
     /// The parts of units that make up a range, and the reads that bring them.
@@ -172,7 +240,7 @@ impl Inner {
                     Ok(()) => units.push((p, buf)),
                     Err(error) => {
                         unreadable |= 1 << p;
-                        if let DriveError::Gone { .. } = error {
+                        if error.is_of_drive() {
                             self.drop_member(p as usize, &error).await?;
                         }
                     }

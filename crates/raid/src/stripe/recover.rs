@@ -70,7 +70,7 @@ impl Inner {
             match self.scan(rows, position, &drive).await {
                 Ok(scanned) => drop(rings.insert(position, scanned)),
                 // What this drive has in its ring cannot be told, so what it has in place cannot be trusted.
-                Err(error) => self.mark_failed(position as usize, &error),
+                Err(error) => drop(self.mark_failed(position as usize, &error)),
             }
         }
         if !self.serves() {
@@ -152,7 +152,7 @@ impl Inner {
             let ended = drive.read(self.on_drive(rows, row, 0), Buf::new(unit as usize)).await;
             match ended.result {
                 Ok(()) => units.push((position, ended.buf)),
-                Err(error @ DriveError::Gone { .. }) => self.drop_member(position as usize, &error).await?,
+                Err(error) if error.is_of_drive() => self.drop_member(position as usize, &error).await?,
                 Err(_) => {}
             }
         }

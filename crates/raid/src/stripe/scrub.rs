@@ -4,7 +4,6 @@ use block::{BlockError, Buf, Data};
 use futures::future::join_all;
 use parity::{Fit, Place, Role, Span, fits, locate};
 use smallvec::SmallVec;
-use world::DriveError;
 
 use super::Rows;
 use super::write::parities_of;
@@ -112,7 +111,15 @@ impl Inner {
                     let ended =
                         drive.read(self.on_drive(rows, row, span.from), Buf::new(span.len() as usize));
                     let ended = ended.await;
-                    ended.result.map(|()| ended.buf).ok()
+                    match ended.result {
+                        Ok(()) => Some(ended.buf),
+                        // Not lost yet: the row is looked at again without the drive.
+                        Err(error) if error.is_of_drive() => {
+                            self.drop_member(position as usize, &error).await?;
+                            return Err(error.into());
+                        }
+                        Err(_) => None,
+                    }
                 }
                 None => None,
             };
@@ -146,6 +153,7 @@ impl Inner {
         span: Span,
         data: Data,
     ) -> Result<(), BlockError> {
+        let _changing = self.changing(std::iter::once(row * rows.unit()..(row + 1) * rows.unit()));
         match self.in_row(rows, row, position) {
             Some(_) => self.fill_span(rows, row, position, span.from, data).await,
             None => Ok(()),
@@ -180,7 +188,7 @@ impl Inner {
             let ended = io.await;
             match ended.result {
                 Ok(()) => units.push((position, ended.buf)),
-                Err(error @ DriveError::Gone { .. }) => self.drop_member(position as usize, &error).await?,
+                Err(error) if error.is_of_drive() => self.drop_member(position as usize, &error).await?,
                 Err(_) => unreadable.push(position),
             }
         }
@@ -246,6 +254,8 @@ impl Inner {
             None => Fit::Several,
             Some(q_drive) => locate(&data, line(p_drive), line(q_drive)),
         };
+        let _changing = (!matches!(fit, Fit::Whole))
+            .then(|| self.changing(std::iter::once(row * rows.unit()..(row + 1) * rows.unit())));
         match fit {
             Fit::Whole => return Ok(()),
             Fit::Wrong(Role::Data(k)) => {

@@ -151,6 +151,7 @@ impl Inner {
     async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
         let ticket = self.journal(rows, &change).await?;
         let whole = !optimal || change.intents.is_empty() || self.is_optimal();
+        let _changing = self.changing(change.pieces.iter().map(|p| p.at..p.at + p.new.len()));
         let mut writes: Operations = SmallVec::new();
         for run in in_place(&change, self.members.len() as u32, whole) {
             let Some(drive) = self.members[run[0].position as usize].taking_part() else { continue };
@@ -242,11 +243,14 @@ impl Inner {
             let Filled { buf, result } = io.await;
             match result {
                 Ok(()) => old.push((position, buf)),
-                Err(error @ DriveError::Gone { .. }) => {
+                Err(error) if error.is_of_drive() => {
                     self.drop_member(position as usize, &error).await?;
                     gone = true;
                 }
-                Err(_) => unreadable.push((position, span)),
+                Err(_) => {
+                    self.members[position as usize].count_error();
+                    unreadable.push((position, span));
+                }
             }
         }
         if gone {

@@ -7,6 +7,7 @@ mod levels;
 mod mapped;
 mod membership;
 mod mutation;
+mod silent;
 mod upkeep;
 
 use block::conformance::random_against_shadow;

@@ -70,6 +70,11 @@ impl Inner {
         }
         let mut at = from;
         while at < self.data_len {
+            let skipped = self.skip_unchanged(position as usize, at).await;
+            if skipped > 0 {
+                at += skipped;
+                continue;
+            }
             let len = match &self.layout {
                 Layout::Sets(sets) => self.sets_rebuild_step(sets, position as usize, at).await?,
                 Layout::Rows(rows) => self.rows_rebuild_step(rows, position as usize, at).await?,
@@ -92,6 +97,24 @@ impl Inner {
         self.resync(throttle).await?;
         self.finish_rebuild(position).await?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Moves the mark of a drive that came back over what it has. How much that is.
+    async fn skip_unchanged(&self, position: usize, from: u64) -> u64 {
+        let max = SKIP_LEN.next_multiple_of(self.stripe_unit_bytes.into()).min(self.data_len - from);
+        let len = self.unchanged(position, from, max);
+        if len == 0 {
+            return 0;
+        }
+        let range = match &self.layout {
+            Layout::Sets(sets) => sets.around(from, len),
+            Layout::Rows(rows) => rows.range(from / rows.unit(), (from + len) / rows.unit()),
+        };
+        // A write that is on its way notes what it changed at its end.
+        let _held = self.writes.alone(range).await;
+        let len = self.unchanged(position, from, len);
+        self.rebuilt_up_to(position, from + len);
+        len
     }
 
     /// Bytes of a drive that are filled at once.
@@ -160,6 +183,7 @@ impl Inner {
         let member = &self.members[position as usize];
         member.state.set(MemberState::Active);
         *member.cause.borrow_mut() = None;
+        *member.missed.borrow_mut() = None;
         self.rebuilding.set(None);
         self.rebuilt_durably.set(0);
         self.in_sync.set(self.in_sync.get() | 1 << position);

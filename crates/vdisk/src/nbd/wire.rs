@@ -72,9 +72,10 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 pub(super) fn errno(error: &BlockError) -> u32 {
     match error {
         BlockError::OutOfRange { .. } => EINVAL,
-        BlockError::NoSpace { .. } => ENOSPC,
+        BlockError::NoSpace { .. } | BlockError::NoRoom { .. } => ENOSPC,
         BlockError::Unreadable { .. }
         | BlockError::Failed { .. }
+        | BlockError::Silent { .. }
         | BlockError::Poisoned { .. }
         | BlockError::Corrupt { .. } => EIO,
     }

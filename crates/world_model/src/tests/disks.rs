@@ -267,13 +267,13 @@ fn a_hung_disk_answers_nothing_until_it_is_dead_or_goes_on() {
         let drive = open(&world);
         disk.hang();
         let waiting = drive.write(0, filled(512, 1));
-        world.sleep(Duration::from_secs(60)).await;
-        let waiting = waiting.try_now().expect_err("no answer for a minute");
+        world.sleep(Duration::from_secs(9)).await;
+        let waiting = waiting.try_now().expect_err("no answer for 9 s");
         disk.resume();
         waiting.await.expect("it goes on");
         disk.hang();
         let waiting = drive.write(512, filled(512, 1));
-        world.sleep(Duration::from_secs(60)).await;
+        world.sleep(Duration::from_secs(9)).await;
         disk.kill();
         assert!(matches!(waiting.await, Err(DriveError::Gone { .. })));
         assert!(matches!(read(&drive, 0, 512).await, Err(DriveError::Gone { .. })));
@@ -292,14 +292,76 @@ fn a_probe_tells_whether_the_disk_is_there() {
         assert_eq!(drive.probe().await, Ok(()));
         disk.hang();
         let waiting = drive.probe();
-        world.sleep(Duration::from_secs(60)).await;
-        let waiting = waiting.try_now().expect_err("no answer for a minute");
+        world.sleep(Duration::from_secs(9)).await;
+        let waiting = waiting.try_now().expect_err("no answer for 9 s");
         disk.kill();
         assert!(matches!(waiting.await, Err(DriveError::Gone { .. })));
         assert!(matches!(drive.probe().await, Err(DriveError::Gone { .. })));
         disk.resume();
         assert_eq!(drive.probe().await, Ok(()), "plugged in again");
         assert_eq!(drive.counts(), DriveCounts::default());
+    });
+}
+
+#[test]
+fn operations_of_a_hung_disk_are_given_up_and_nothing_more_is_taken_until_they_ended() {
+    let model = Model::new(1);
+    let disk = model.disk("d", DiskSpec::new(1 << 20));
+    model.run(async |world| {
+        let drive = open(&world);
+        drive.write(0, filled(512, 1)).await.expect("write");
+        disk.hang();
+        let begun = world.now();
+        let (reading, flushing) = (drive.read(0, Buf::new(512)), drive.flush());
+        let Err(reading) = reading.unless_slow().await else { panic!("it is slow") };
+        let slow_after = world.now() - begun;
+        assert!((2.0..=2.5).contains(&slow_after.as_secs_f64()), "{slow_after:?}");
+        assert!(drive.silence().slow && drive.silence().given_up == 0);
+        let silent = DriveError::Silent { drive: "d".into(), secs: 10 };
+        assert_eq!(reading.await.result, Err(silent.clone()));
+        assert_eq!(flushing.await, Err(silent.clone()));
+        let given_up_after = world.now() - begun;
+        assert!((10.0..=10.5).contains(&given_up_after.as_secs_f64()), "{given_up_after:?}");
+        assert_eq!((drive.silence().given_up, drive.silence().given_up_bytes), (2, 512));
+        let refused = world.now();
+        assert_eq!(drive.write(0, filled(512, 2)).await, Err(silent.clone()));
+        assert_eq!((world.now(), drive.counts().silences), (refused, 2), "at once");
+        disk.resume();
+        world.sleep(Duration::from_micros(1)).await;
+        assert_eq!(read(&drive, 0, 512).await.expect("it answers")[..], [1; 512]);
+        // Whoever has the drive may want to wait for longer.
+        drive.ask_before_giving_up(std::rc::Rc::new(|| false));
+        disk.hang();
+        let waiting = drive.read(0, Buf::new(512));
+        world.sleep(Duration::from_secs(60)).await;
+        let waiting = waiting.try_now().expect_err("nobody gives it up");
+        disk.resume();
+        assert_eq!(waiting.await.result, Ok(()));
+    });
+}
+
+#[test]
+fn the_latencies_of_the_last_minute_are_measured_at_some_operations() {
+    let model = Model::new(1);
+    let disk = model.disk("d", DiskSpec::new(1 << 20).with_latency(Duration::from_micros(100)));
+    model.run(async |world| {
+        let drive = open(&world);
+        let minute_of = async |slow: u32| {
+            disk.set_slow(slow);
+            let end = (world.now().0 / 60_000_000_000 + 1) * 60_000_000_000;
+            for _ in 0..1000 {
+                drive.write(0, filled(512, 1)).await.expect("write");
+            }
+            world.sleep_until(world::Instant(end)).await;
+            drive.latency_p99().map(|time| time.as_micros())
+        };
+        assert_eq!(drive.latency_p99(), None);
+        let usual = minute_of(1).await.expect("enough");
+        assert!((100..=128).contains(&usual), "{usual}");
+        let slow = minute_of(50).await.expect("enough");
+        assert!((5000..=6400).contains(&slow), "{slow}");
+        world.sleep(Duration::from_secs(120)).await;
+        assert_eq!(drive.latency_p99(), None, "nothing in the last minute");
     });
 }
 

@@ -1,0 +1,218 @@
+//! Drives that do not answer: who waits, for how long, and what happens when they answer again.
+
+use std::time::Duration;
+
+use block::{BlockError, Device, Pieces};
+use world::{Instant, World};
+
+use super::{DISK_LEN, drives, pattern, rack, rack_of, read, spec_of};
+use crate::{Group, GroupState, Level, MemberState, Throttle};
+
+const REDUNDANT: [(Level, usize); 5] =
+    [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 6)];
+
+async fn create(world: &World, level: Level, width: usize) -> Group {
+    Group::create(world.clone(), spec_of(level, width), drives(world, 0..width)).await.expect("create")
+}
+
+fn since(world: &World, begun: Instant) -> Duration {
+    world.now() - begun
+}
+
+#[test]
+fn reads_are_answered_by_the_others_and_a_write_when_the_drive_is_dropped() {
+    for (level, width) in REDUNDANT {
+        for hung in 0..width {
+            let rack = rack(hung as u64 + 1, width);
+            rack.model.run(async |world| {
+                let group = create(&world, level, width).await;
+                let len = 2 << 20;
+                let data = pattern(len, 5);
+                group.write(0, &data).await.expect("write");
+                rack.disks[hung].hang();
+                // Each read alone, so that some are of the drive that hangs.
+                for at in (0..len).step_by(128 << 10) {
+                    let begun = world.now();
+                    let found = read(&group, at as u64, 128 << 10).await;
+                    assert!(
+                        since(&world, begun) <= Duration::from_secs(3),
+                        "{level}: a read took {:?}",
+                        since(&world, begun)
+                    );
+                    assert_eq!(found, data.slice(at, 128 << 10).joined().to_vec());
+                }
+                let begun = world.now();
+                let new = pattern(len, 9);
+                group.write(0, &new).await.expect("the group goes on without it");
+                let took = since(&world, begun);
+                assert!(took <= Duration::from_secs(12), "{level}: the write took {took:?}");
+                let status = group.status();
+                assert_eq!(status.members[hung].state, MemberState::Failed, "{level}");
+                assert!(status.members[hung].dropped_silent);
+                let begun = world.now();
+                group.write(0, &new).await.expect("write");
+                group.flush().await.expect("flush");
+                assert_eq!(read(&group, 0, len).await, new.joined().to_vec());
+                assert!(since(&world, begun) < Duration::from_secs(1), "nobody asks it any more");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_group_without_redundancy_says_so_in_time_and_serves_when_the_drive_answers_again() {
+    for (level, width) in [(Level::Raid0, 2), (Level::Raid1, 2)] {
+        let rack = rack(3, width);
+        rack.model.run(async |world| {
+            let group = create(&world, level, width).await;
+            group.write(0, &pattern(1 << 20, 1)).await.expect("write");
+            rack.disks.iter().for_each(|disk| disk.hang());
+            let begun = world.now();
+            let written = group.write(0, &pattern(1 << 20, 2)).await;
+            assert!(matches!(written, Err(BlockError::Silent { .. })), "{level}: {written:?}");
+            let found = group.read(0, 4096, &mut Pieces::new()).await;
+            assert!(matches!(found, Err(BlockError::Silent { .. })), "{level}: {found:?}");
+            let flushed = group.flush().await;
+            assert!(matches!(flushed, Err(BlockError::Silent { .. })), "{level}: {flushed:?}");
+            assert!(since(&world, begun) <= Duration::from_secs(12), "{:?}", since(&world, begun));
+            assert!(group.status().members[0].silence.given_up > 0, "what is not given back is accounted");
+            rack.disks.iter().for_each(|disk| disk.resume());
+            world.sleep(Duration::from_millis(10)).await;
+            group.write(0, &pattern(1 << 20, 3)).await.expect("it answers again");
+            assert_eq!(read(&group, 0, 1 << 20).await, pattern(1 << 20, 3).joined().to_vec(), "{level}");
+            assert_ne!(group.status().state, GroupState::Failed);
+            world.sleep(Duration::from_secs(1)).await;
+            assert_eq!(group.status().members[0].silence.given_up_bytes, 0);
+        });
+    }
+}
+
+#[test]
+fn levels_with_parity_wait_for_a_drive_that_they_cannot_do_without() {
+    for (level, width) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
+        let rack = rack(4, width);
+        rack.model.run(async |world| {
+            let group = create(&world, level, width).await;
+            group.write(0, &pattern(1 << 20, 1)).await.expect("write");
+            // A cable shared by all of them, for longer than a drive may be silent.
+            rack.disks.iter().for_each(|disk| disk.hang());
+            let resume = async {
+                world.sleep(Duration::from_secs(30)).await;
+                rack.disks.iter().for_each(|disk| disk.resume());
+            };
+            let new = pattern(1 << 20, 2);
+            let (written, ()) = futures::join!(group.write(0, &new), resume);
+            written.expect("it goes on where it was");
+            assert_ne!(group.status().state, GroupState::Failed, "{level}");
+            assert_eq!(read(&group, 0, 1 << 20).await, new.joined().to_vec(), "{level}");
+        });
+    }
+}
+
+/// The bytes written to every drive by `work`.
+async fn written(group: &Group, work: impl Future<Output = ()>) -> Vec<u64> {
+    let counts =
+        || group.status().members.iter().map(|m| m.counts.write_bytes + m.counts.zero_bytes).collect();
+    let before: Vec<u64> = counts();
+    work.await;
+    let after: Vec<u64> = counts();
+    after.iter().zip(before).map(|(a, b)| a - b).collect()
+}
+
+#[test]
+fn a_drive_that_comes_back_is_filled_with_what_changed() {
+    const LONG: u64 = 200 << 20;
+    for (level, width) in REDUNDANT {
+        let rack = rack_of(5, width, LONG);
+        rack.model.run(async |world| {
+            let group = create(&world, level, width).await;
+            let len = group.geometry().len_bytes;
+            let part = 256 << 10;
+            // All over the group, so that to fill it anew would show.
+            let places: Vec<u64> = (0..len - part).step_by(8 << 20).map(|at| at & !0xffff).collect();
+            for at in &places {
+                group.write(*at, &pattern(part as usize, 1)).await.expect("write");
+            }
+            group.flush().await.expect("flush");
+            // Not flushed: what is in a drive's cache may be lost with its power.
+            group.write(places[1], &pattern(part as usize, 2)).await.expect("write");
+            rack.disks[1].hang();
+            group.write(places[2], &pattern(part as usize, 3)).await.expect("write");
+            group.flush().await.expect("flush");
+            assert!(group.status().members[1].dropped_silent, "{level}");
+            group.write(places[3], &pattern(part as usize, 4)).await.expect("write");
+            group.flush().await.expect("flush");
+            assert!(group.take_back(0).await.is_err(), "it serves");
+            rack.disks[1].resume();
+            world.sleep(Duration::from_secs(1)).await;
+            let missed = group.take_back(1).await.expect("it answers").expect("what changed is known");
+            assert!((1 << 20..=24 << 20).contains(&missed), "{level}: {missed}");
+            let wrote = written(&group, async {
+                // Beside a write in front of the mark and behind it.
+                let writes = async {
+                    group.write(places[0], &pattern(part as usize, 5)).await.expect("write");
+                    let last = places[places.len() - 1];
+                    group.write(last, &pattern(part as usize, 6)).await.expect("write");
+                };
+                let throttle = Throttle::none(world.clone());
+                let (rebuilt, ()) = futures::join!(group.rebuild(&throttle), writes);
+                assert!(rebuilt.expect("rebuild"));
+            });
+            let wrote = wrote.await;
+            assert!(wrote[1] < LONG / 4, "{level}: {wrote:?} of {LONG}");
+            assert_eq!(group.status().state, GroupState::Optimal, "{level}");
+            // The drive that came back carries it: the others of its data go.
+            let away = if level == Level::Raid10 { 0 } else { 2 % width as u32 };
+            let away = if level == Level::Raid1 { 0 } else { away };
+            group.fail_drive(away).await.expect("fail");
+            let salts = |i: usize| match i {
+                0 => 5,
+                1 => 2,
+                2 => 3,
+                3 => 4,
+                i if i == places.len() - 1 => 6,
+                _ => 1,
+            };
+            for (i, at) in places.iter().enumerate() {
+                assert_eq!(
+                    read(&group, *at, part as usize).await,
+                    pattern(part as usize, salts(i)).joined().to_vec(),
+                    "{level}, place {i}"
+                );
+            }
+        });
+    }
+}
+
+/// Where data begin on the drives.
+fn data_offset(group: &Group) -> u64 {
+    group.0.data_offset
+}
+
+#[test]
+fn a_drive_that_lost_its_cache_while_it_was_away_is_filled_with_that_too() {
+    for (level, width) in REDUNDANT {
+        let rack = rack_of(6, width, DISK_LEN);
+        rack.model.run(async |world| {
+            let group = create(&world, level, width).await;
+            let len = 512 << 10;
+            group.write(0, &pattern(len, 1)).await.expect("write");
+            group.flush().await.expect("flush");
+            group.write(0, &pattern(len, 2)).await.expect("write");
+            rack.disks[1].hang();
+            // What the drive had not flushed is gone from it.
+            group.write(len as u64, &pattern(len, 3)).await.expect("write");
+            let data_at = data_offset(&group);
+            let kept = rack.disks[1].peek(data_at, len);
+            let old: Vec<u8> = kept.iter().map(|byte| byte ^ 0x55).collect();
+            rack.disks[1].poke(data_at, &old);
+            rack.disks[1].resume();
+            world.sleep(Duration::from_secs(1)).await;
+            group.take_back(1).await.expect("it answers");
+            group.rebuild(&Throttle::none(world.clone())).await.expect("rebuild");
+            let away = if matches!(level, Level::Raid1 | Level::Raid10) { 0 } else { 2 };
+            group.fail_drive(away).await.expect("fail");
+            assert_eq!(read(&group, 0, len).await, pattern(len, 2).joined().to_vec(), "{level}");
+        });
+    }
+}

@@ -1,0 +1,247 @@
+//! How long a drive may be silent: every operation has a deadline.
+//!
+//! ```text
+//!   submitted ────── slow ────────────── given up ─────── ended by the world
+//!             2 s: whoever can do        10 s: the caller hears [`DriveError::Silent`]; what the
+//!             without it need not wait   operation works with stays with the world
+//! ```
+//!
+//! Time is counted in turns of a task that runs while something is in flight, so that an operation costs no timer and no look at the
+//! clock, and a process that did not run for a while blames no drive for it.
+//!
+//! While operations that were given up have not ended, the drive takes no others: nobody knows when the old ones will be carried out, and
+//! a write must not be overtaken by one that its caller believes to be over. So there are never more of them than were in flight at once.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use crate::io::Followed;
+use crate::latency::{Latencies, SAMPLED_ONE_IN, Stopwatch};
+use crate::{DriveError, Filled, Io, World};
+
+/// A turn of the count.
+const TURN: Duration = Duration::from_millis(250);
+/// So many turns without an operation end the task.
+const IDLE_TURNS_MAX: u32 = 40;
+/// Zeros take time for their length: so many bytes are given another turn, where they are written and where they are cheap.
+const ZEROS_PER_TURN: u64 = 4 << 20;
+const CHEAP_ZEROS_PER_TURN: u64 = 256 << 20;
+
+/// How long a drive may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// From then on an operation counts as slow: what others can answer is asked of them.
+    pub slow: Duration,
+    /// From then on it is given up.
+    pub drop: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { slow: Duration::from_secs(2), drop: Duration::from_secs(10) }
+    }
+}
+
+/// An operation in flight.
+struct Entry<T> {
+    op: Followed<T>,
+    slow_at: u64,
+    given_up_at: u64,
+    given_up: bool,
+    bytes: u64,
+}
+
+type Entries<T> = RefCell<VecDeque<Entry<T>>>;
+
+/// What is silent of a drive, as the last turn saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Whether an operation is slow.
+    pub slow: bool,
+    /// Operations that were given up and have not ended.
+    pub given_up: u32,
+    /// The memory that they keep.
+    pub given_up_bytes: u64,
+}
+
+/// The operations of one drive.
+#[derive(Default)]
+pub(crate) struct Deadlines {
+    drive: String,
+    cheap_zero: bool,
+    patience: Cell<Patience>,
+    world: OnceCell<(World, Rc<Latencies>)>,
+    turn: Cell<u64>,
+    runs: Cell<bool>,
+    submitted: Cell<u64>,
+    reads: Entries<Filled>,
+    others: Entries<Result<(), DriveError>>,
+    silence: Cell<Silence>,
+    /// Whether operations may be given up now; always, where nobody says so.
+    may_give_up: RefCell<Option<Rc<dyn Fn() -> bool>>>,
+    /// Operations that were ever given up.
+    silences: Cell<u64>,
+}
+
+impl Deadlines {
+    pub(crate) fn new(drive: String, cheap_zero: bool) -> Deadlines {
+        Deadlines { drive, cheap_zero, ..Deadlines::default() }
+    }
+
+    /// From here on operations have deadlines. A drive that has them keeps its first world.
+    pub(crate) fn begin(&self, world: &World) {
+        self.world.get_or_init(|| (world.clone(), Rc::new(Latencies::new(world.clone()))));
+    }
+
+    pub(crate) fn set_patience(&self, patience: Patience) {
+        self.patience.set(patience);
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience.get()
+    }
+
+    pub(crate) fn silence(&self) -> Silence {
+        self.silence.get()
+    }
+
+    pub(crate) fn silences(&self) -> u64 {
+        self.silences.get()
+    }
+
+    pub(crate) fn p99(&self) -> Option<Duration> {
+        self.world.get().and_then(|(_, latencies)| latencies.p99())
+    }
+
+    /// Why the drive takes nothing now.
+    pub(crate) fn refusal(&self) -> Option<DriveError> {
+        self.has_given_up().then(|| self.silent())
+    }
+
+    /// Whether an operation that was given up has not ended.
+    pub(crate) fn has_given_up(&self) -> bool {
+        // The last turn saw it; it may have ended since.
+        self.silence.get().given_up > 0 && (has_given_up(&self.reads) || has_given_up(&self.others))
+    }
+
+    pub(crate) fn ask_before_giving_up(&self, may: Rc<dyn Fn() -> bool>) {
+        *self.may_give_up.borrow_mut() = Some(may);
+    }
+
+    fn silent(&self) -> DriveError {
+        DriveError::Silent { drive: self.drive.clone(), secs: self.patience.get().drop.as_secs() }
+    }
+
+    pub(crate) fn read(self: &Rc<Self>, io: &Io<Filled>, bytes: u64) {
+        self.follow(io, &self.reads, bytes, 0, true);
+    }
+
+    pub(crate) fn write(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, bytes: u64) {
+        self.follow(io, &self.others, bytes, 0, true);
+    }
+
+    pub(crate) fn zero(self: &Rc<Self>, io: &Io<Result<(), DriveError>>, len: u64) {
+        let more = len / if self.cheap_zero { CHEAP_ZEROS_PER_TURN } else { ZEROS_PER_TURN };
+        self.follow(io, &self.others, 0, more, false);
+    }
+
+    pub(crate) fn flush_or_probe(self: &Rc<Self>, io: &Io<Result<(), DriveError>>) {
+        self.follow(io, &self.others, 0, 0, false);
+    }
+
+    fn follow<T>(self: &Rc<Self>, io: &Io<T>, entries: &Entries<T>, bytes: u64, more: u64, timed: bool) {
+        let Some((world, latencies)) = self.world.get() else { return };
+        let Some(op) = io.follow() else { return };
+        if timed {
+            let n = self.submitted.get();
+            self.submitted.set(n + 1);
+            if n.is_multiple_of(SAMPLED_ONE_IN) {
+                io.time(Stopwatch::start(latencies));
+            }
+        }
+        // One more than the quotient: the turn that goes on has begun at some time.
+        let turns = |time: Duration| time.as_millis().div_ceil(TURN.as_millis()) as u64 + 1 + more;
+        let (now, patience) = (self.turn.get(), self.patience.get());
+        let (slow_at, given_up_at) = (now + turns(patience.slow), now + turns(patience.drop));
+        let entry = Entry { op, slow_at, given_up_at, given_up: false, bytes };
+        {
+            let mut entries = entries.borrow_mut();
+            while entries.front().is_some_and(|e| !e.op.is_in_flight()) {
+                entries.pop_front();
+            }
+            entries.push_back(entry);
+        }
+        if !self.runs.replace(true) {
+            let weak = Rc::downgrade(self);
+            world.spawn(count(world.clone(), weak));
+        }
+    }
+
+    /// One turn. Whether something is in flight.
+    fn count_turn(&self) -> bool {
+        let turn = self.turn.get() + 1;
+        self.turn.set(turn);
+        let due = is_due(&self.reads, turn) || is_due(&self.others, turn);
+        let may = due && self.may_give_up.borrow().as_ref().is_none_or(|may| may());
+        let error = || {
+            self.silences.set(self.silences.get() + 1);
+            self.silent()
+        };
+        let mut silence = Silence::default();
+        let unfilled = || Filled { buf: crate::Buf::new(0), result: Err(error()) };
+        look(&self.reads, turn, may, &mut silence, unfilled);
+        look(&self.others, turn, may, &mut silence, || Err(error()));
+        self.silence.set(silence);
+        !self.reads.borrow().is_empty() || !self.others.borrow().is_empty()
+    }
+}
+
+fn is_due<T>(entries: &Entries<T>, turn: u64) -> bool {
+    entries.borrow().iter().any(|e| turn >= e.given_up_at && !e.given_up && e.op.is_in_flight())
+}
+
+fn look<T>(
+    entries: &Entries<T>,
+    turn: u64,
+    may_give_up: bool,
+    silence: &mut Silence,
+    mut outcome: impl FnMut() -> T,
+) {
+    let mut entries = entries.borrow_mut();
+    entries.retain(|e| e.op.is_in_flight());
+    for entry in &mut *entries {
+        if turn >= entry.slow_at {
+            silence.slow = true;
+            if turn == entry.slow_at {
+                entry.op.tell_slow();
+            }
+        }
+        if turn >= entry.given_up_at && may_give_up && !entry.given_up {
+            entry.given_up = true;
+            entry.op.give_up(outcome());
+        }
+        if entry.given_up {
+            silence.given_up += 1;
+            silence.given_up_bytes += entry.bytes;
+        }
+    }
+}
+
+fn has_given_up<T>(entries: &Entries<T>) -> bool {
+    entries.borrow().iter().any(|e| e.given_up && e.op.is_in_flight())
+}
+
+async fn count(world: World, deadlines: Weak<Deadlines>) {
+    let mut idle = 0;
+    loop {
+        world.sleep(TURN).await;
+        let Some(deadlines) = deadlines.upgrade() else { return };
+        idle = if deadlines.count_turn() { 0 } else { idle + 1 };
+        if idle > IDLE_TURNS_MAX {
+            deadlines.runs.set(false);
+            return;
+        }
+    }
+}
