@@ -238,6 +238,18 @@ pub struct Member {
     pub state: String,
     /// Why the drive was dropped, when it was.
     pub cause: Option<String>,
+    /// Whether its drive does not answer at the moment, and is read around.
+    #[serde(default)]
+    pub slow: bool,
+    /// Operations of the drives in this place that failed, since the group was opened.
+    #[serde(default)]
+    pub errors: u64,
+    /// Operations that were given up because the drive did not answer in time, since it was opened.
+    #[serde(default)]
+    pub silences: u64,
+    /// What 99 of 100 of its reads and writes of the last whole minute did not exceed, in microseconds; none where there were few.
+    #[serde(default)]
+    pub p99_us: Option<u64>,
 }
 
 /// How far long work is.

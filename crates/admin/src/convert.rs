@@ -259,6 +259,10 @@ impl Group {
             drive: name.or(m.drive),
             state: lower(m.state),
             cause: m.cause,
+            slow: m.silence.slow,
+            errors: m.errors,
+            silences: m.counts.silences,
+            p99_us: m.latency_p99.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
         });
         let members: Vec<Member> = members.collect();
         Group {

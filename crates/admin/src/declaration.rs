@@ -3,6 +3,8 @@
 //! ```toml
 //! target = "iqn.2026-11.net.example:masu"
 //! discovery_chap = true    # hosts that have a secret prove it before they are told the target's name and portals
+//! drive_slow_ms = 2000     # a drive that does not answer for so long is read around, where others have its data
+//! drive_drop_ms = 10000    # and dropped, where its group can do without it
 //! spares = ["s0"]          # any group that loses a drive takes one
 //!
 //! [[portal]]
@@ -88,6 +90,7 @@ mod policies;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use array::config::{
     ArrayId, BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, ChapConfig, Class, Config, ConfigError,
@@ -95,7 +98,7 @@ use array::config::{
     PAGE_BYTES_DEFAULT, PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, PortalConfig, Provisioning,
     SOFT_THRESHOLD_PERCENT_DEFAULT, VolumeConfig, normalised_name, stripe_unit_bytes_default,
 };
-use array::{DriveSpec, Lun};
+use array::{DriveSpec, Lun, Patience};
 use serde::{Deserialize, Serialize};
 
 use crate::size::parse_bytes;
@@ -151,6 +154,12 @@ pub struct Declaration {
     /// Whether a host that has a secret must prove it before it is told the target's name and portals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     discovery_chap: bool,
+    /// A drive that does not answer for so long is read around, where others have its data.
+    #[serde(default = "drive_slow_ms", skip_serializing_if = "is_drive_slow_ms")]
+    drive_slow_ms: u64,
+    /// A drive that does not answer for so long is dropped, where its group can do without it; operations on others fail.
+    #[serde(default = "drive_drop_ms", skip_serializing_if = "is_drive_drop_ms")]
+    drive_drop_ms: u64,
     /// Drives that any group takes by itself when it loses one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     spares: Vec<String>,
@@ -460,6 +469,8 @@ impl Declaration {
             target: config.target.clone(),
             controllers: config.controllers,
             discovery_chap: config.discovery_chap,
+            drive_slow_ms: millis(config.patience.slow),
+            drive_drop_ms: millis(config.patience.drop),
             spares: config.spares.clone(),
             cache: config.cache.as_ref().map(Cache::of),
             qos: Qos::of(&config.qos),
@@ -500,6 +511,10 @@ impl Declaration {
                 })
                 .collect(),
             discovery_chap: self.discovery_chap,
+            patience: Patience {
+                slow: Duration::from_millis(self.drive_slow_ms),
+                drop: Duration::from_millis(self.drive_drop_ms),
+            },
             drives: self.drives.iter().map(|d| d.to_config(data_dir)).collect::<Result<_, _>>()?,
             spares: self.spares.clone(),
             cache: self.cache.as_ref().map(Cache::to_config),
@@ -512,6 +527,26 @@ impl Declaration {
             hosts: self.hosts.iter().map(Host::to_config).collect::<Result<_, _>>()?,
         })
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn drive_slow_ms() -> u64 {
+    millis(Patience::default().slow)
+}
+
+fn drive_drop_ms() -> u64 {
+    millis(Patience::default().drop)
+}
+
+fn is_drive_slow_ms(ms: &u64) -> bool {
+    *ms == drive_slow_ms()
+}
+
+fn is_drive_drop_ms(ms: &u64) -> bool {
+    *ms == drive_drop_ms()
 }
 
 /// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has the name g0.

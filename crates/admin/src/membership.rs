@@ -57,6 +57,10 @@ mod tests {
     fn status(config: &Config, members: &[Option<&str>], in_pool: &[&str]) -> Status {
         let mut status = Status::of(config, vec![], 0);
         let member = |(position, drive): (u32, &Option<&str>)| Member {
+            slow: false,
+            errors: 0,
+            silences: 0,
+            p99_us: None,
             position,
             drive: drive.map(Into::into),
             state: "active".into(),

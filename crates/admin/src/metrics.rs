@@ -43,6 +43,17 @@ pub(crate) fn text(status: &Status) -> String {
     for (name, help, value) in GROUP_GAUGES {
         gauge(&mut out, name, help, groups(*value));
     }
+    for (name, kind, help, value) in MEMBER_FAMILIES {
+        let mut members = Vec::new();
+        for group in &status.groups {
+            for m in &group.members {
+                let drive = m.drive.as_deref().unwrap_or_default();
+                let label = format!("group={:?},position=\"{}\",drive={drive:?}", group.name, m.position);
+                members.extend(value(m).map(|value| (label, value)));
+            }
+        }
+        family(&mut out, name, help, kind, members);
+    }
     let drives = |f: fn(&crate::api::Drive) -> u64| {
         status.drives.iter().map(move |d| (format!("drive={:?}", d.name), f(d)))
     };
@@ -205,6 +216,30 @@ fn partitions(out: &mut String, status: &Status) {
         family(out, &format!("masu_cache_partition_{name}"), help, "counter", values);
     }
 }
+
+type MemberFamily = (&'static str, &'static str, &'static str, fn(&crate::api::Member) -> Option<u64>);
+
+const MEMBER_FAMILIES: &[MemberFamily] = &[
+    ("masu_member_active", "gauge", "1 while the drive in a place of a group serves", |m| {
+        Some((m.state == "active").into())
+    }),
+    ("masu_member_silent", "gauge", "1 while the drive in a place does not answer", |m| Some(m.slow.into())),
+    ("masu_member_errors_total", "counter", "Operations of the drives in a place that failed", |m| {
+        Some(m.errors)
+    }),
+    (
+        "masu_member_unanswered_total",
+        "counter",
+        "Operations that were given up because the drive in a place did not answer",
+        |m| Some(m.silences),
+    ),
+    (
+        "masu_member_p99_microseconds",
+        "gauge",
+        "What 99 of 100 reads and writes of the last minute did not exceed",
+        |m| m.p99_us,
+    ),
+];
 
 type GroupGauge = (&'static str, &'static str, fn(&crate::api::Group) -> u64);
 

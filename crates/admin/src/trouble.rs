@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use array::{Event, Severity};
 
-use crate::api::{Drive, Group, Image, Pool, Refusals, Status, Trouble};
+use crate::api::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
 use crate::size::format_bytes;
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
+/// A drive whose 99th percentile is so many times that of the others of its group is told.
+const SLOW_FACTOR: u64 = 10;
 const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu drive spare";
 
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
@@ -99,6 +101,29 @@ fn of_group(group: &Group, all: &mut Vec<Trouble>) {
         );
         let to_do = "restore what lies there from a backup, then scrub again: masu group scrub";
         all.push(trouble(Severity::Error, object, "differing", text, to_do));
+    }
+    group.members.iter().filter(|m| m.state == "active").for_each(|m| of_member(group, m, all));
+}
+
+/// A drive that serves, and is slow.
+fn of_member(group: &Group, member: &Member, all: &mut Vec<Trouble>) {
+    let Some(drive) = &member.drive else { return };
+    let place = format!("position {} of group {}", member.position, group.name);
+    let to_do = format!("look at the drive and its cable, or exchange it: {TO_REPLACE}");
+    if member.slow {
+        let text = format!("does not answer at the moment ({place})");
+        all.push(trouble(Severity::Warning, format!("drive {drive}"), "silent", text, to_do));
+        return;
+    }
+    let mut others: Vec<u64> =
+        group.members.iter().filter(|m| m.position != member.position).filter_map(|m| m.p99_us).collect();
+    others.sort_unstable();
+    let (Some(own), Some(usual)) = (member.p99_us, others.get(others.len() / 2)) else { return };
+    if own >= SLOW_FACTOR * usual {
+        let text = format!(
+            "is slow: 99 of 100 operations of the last minute took up to {own} us, those of the others of its group {usual} us ({place})"
+        );
+        all.push(trouble(Severity::Warning, format!("drive {drive}"), "slow", text, to_do));
     }
 }
 
@@ -210,7 +235,7 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Member, Progress};
+    use crate::api::Progress;
 
     fn group(state: &str, rebuild: Option<Progress>, lost_ranges: usize) -> Status {
         let mut status = Status::of(&array::Config::empty("iqn.2026-11.net.example:x"), vec![], 0);
@@ -219,6 +244,10 @@ mod tests {
             drive: Some(drive.into()),
             state: state.into(),
             cause: cause.map(Into::into),
+            slow: false,
+            errors: 0,
+            silences: 0,
+            p99_us: None,
         };
         let second =
             if state == "optimal" { ("active", None) } else { ("failed", Some("the file was removed")) };

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use scsi::Lun;
-use world::DriveSpec;
+use world::{DriveSpec, Patience};
 
 pub use defaults::{
     BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, DIRECT_BYTES_DEFAULT,
@@ -40,6 +40,8 @@ pub struct Config {
     pub portals: Vec<PortalConfig>,
     /// Whether a host that has a secret must prove it before it is told the target's name and portals.
     pub discovery_chap: bool,
+    /// How long drives may be silent.
+    pub patience: Patience,
     /// The drives.
     pub drives: Vec<DriveConfig>,
     /// Names of drives in no group: one that fits takes the place of a drive that fails.
@@ -305,6 +307,7 @@ impl Config {
             controllers: 1,
             portals: vec![],
             discovery_chap: false,
+            patience: Patience::default(),
             drives: vec![],
             spares: vec![],
             qos: QosSettings::default(),
@@ -332,6 +335,7 @@ impl Config {
             controllers: other.controllers,
             portals: if other.portals.is_empty() { self.portals } else { other.portals },
             discovery_chap: other.discovery_chap,
+            patience: other.patience,
             drives: overlay(self.drives, other.drives, |d| &d.name),
             spares: overlay(self.spares, other.spares, |s| s),
             qos: other.qos,

@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use raid::{Group, MemberState, MemberStatus, OnDrive, Overwrite, examine};
-use world::{Drive, DriveSpec, World};
+use world::{Drive, DriveError, DriveSpec, World};
 
 use crate::config::{Config, DriveConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::state::State;
-
-/// A drive that does not answer for this long is taken to be gone.
-const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A name whose drive is being opened, until this is dropped.
 struct Opening<'a> {
@@ -75,6 +72,7 @@ async fn open(
     };
     let spec = if must_exist { &existing(spec) } else { spec };
     let drive = controller.world.open_drive(spec).await.map_err(|e| place(&e))?;
+    drive.set_patience(config.patience);
     controller.state.borrow_mut().drives.insert(name.to_owned(), drive.clone());
     Ok(drive)
 }
@@ -87,11 +85,14 @@ pub(crate) fn existing(spec: &DriveSpec) -> DriveSpec {
     }
 }
 
-/// Whether a drive is there; why not. One that does not answer in time is gone, too.
-pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), String> {
-    match select(drive.probe(), world.sleep(PROBE_TIME_MAX)).await {
-        Either::Left((outcome, _)) => outcome.map_err(|e| e.to_string()),
-        Either::Right(_) => Err(format!("does not answer for {} s", PROBE_TIME_MAX.as_secs())),
+/// Whether a drive is there; why not. One that its group cannot do without may be silent for longer than it is waited for here.
+pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), DriveError> {
+    let time = drive.patience().drop + Duration::from_secs(1);
+    match select(drive.probe(), world.sleep(time)).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(_) => {
+            Err(DriveError::Silent { drive: drive.info().name.clone(), secs: time.as_secs() })
+        }
     }
 }
 

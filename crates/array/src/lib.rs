@@ -37,6 +37,7 @@ mod pools;
 mod port;
 mod ports;
 mod refusals;
+mod returns;
 mod slices;
 mod state;
 pub mod status;
@@ -56,7 +57,7 @@ pub use disk::Disk;
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use local::{LocalPort, LocalSession};
 pub use scsi::{Lun, OpClass};
-pub use world::{DriveSpec, ImageAccess};
+pub use world::{DriveSpec, ImageAccess, Patience};
 
 /// Bytes of a frame of a cache.
 pub const FRAME_BYTES: u64 = cache::FRAME_BYTES as u64;

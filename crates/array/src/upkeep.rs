@@ -1,7 +1,8 @@
 //! What keeps groups whole: drives are asked whether they are there, spares take the places of those that are not, what is to be
 //! filled is filled.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
 use crate::event::{Event, Severity};
 use crate::guarantee::Gate;
 use crate::jobs::{self, Job, JobKind};
+use crate::returns::{RETURNS_IN, RETURNS_MAX, Returns};
 use crate::watch::Watch;
 
 /// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
@@ -30,6 +32,9 @@ struct Kept {
     group: Group,
     /// Free pages are being zeroed for a rebuild that begins then.
     preparing: Rc<Cell<bool>>,
+    /// Positions whose drives have not answered yet whether they are there.
+    asked: Rc<RefCell<BTreeSet<u32>>>,
+    returns: Rc<RefCell<Returns>>,
     /// Last, so that whoever waits for the watch finds the group let go.
     watch: Watch,
 }
@@ -40,7 +45,15 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
     controller.state.borrow_mut().group_watches.insert(name.to_owned(), watch.clone());
     let kept = || {
         let (controller, name) = (controller.clone(), name.to_owned());
-        Kept { controller, name, group: group.clone(), preparing: Rc::default(), watch: watch.clone() }
+        Kept {
+            controller,
+            name,
+            group: group.clone(),
+            preparing: Rc::default(),
+            asked: Rc::default(),
+            returns: Rc::default(),
+            watch: watch.clone(),
+        }
     };
     controller.world.spawn(resync_task(kept()));
     controller.world.spawn(upkeep_task(kept()));
@@ -136,7 +149,8 @@ async fn upkeep_task(kept: Kept) {
             Either::Right(_) => return,
             Either::Left((Either::Left((event, _)), _)) => kept.heed(event).await,
             Either::Left((Either::Right(_), _)) => {
-                kept.probe().await;
+                kept.probe();
+                kept.take_back_silent().await;
                 kept.fill_places().await;
                 // One that ended with an error is taken up again.
                 if kept.group.status().rebuild.is_some() {
@@ -181,25 +195,63 @@ impl Kept {
     }
 
     /// Asks every drive of the group whether it is there.
-    async fn probe(&self) {
+    fn probe(&self) {
         let takes_part = |m: &&MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
         for member in self.group.status().members.iter().filter(takes_part) {
             let Some(drive) = self.drive_of(member) else { continue };
-            if let Err(cause) = probe(&self.controller.world, &drive).await {
-                self.fail(member.position, cause);
+            drive.set_patience(self.controller.config().patience);
+            // One at a time, and nobody waits for it: events are heeded meanwhile.
+            if !self.asked.borrow_mut().insert(member.position) {
+                continue;
             }
+            let (kept, position) = (self.clone(), member.position);
+            self.controller.world.spawn(async move {
+                let answer = probe(&kept.controller.world, &drive).await;
+                kept.asked.borrow_mut().remove(&position);
+                if let Err(error) = answer {
+                    // The group tells when it cannot go on without it.
+                    let _ = kept.group.drop_drive(position, &error).await;
+                }
+            });
         }
     }
 
-    /// Drops a drive. It is told at once; the labels may have to wait for what the drive still has to answer.
-    fn fail(&self, position: u32, cause: String) {
-        let (group, watch) = (self.group.clone(), self.watch.clone());
-        self.controller.world.spawn(async move {
-            let _held = watch;
-            // The group tells when it cannot go on without it.
-            let _ = group.fail(position, &cause).await;
-            drop(group);
-        });
+    /// Drives that were dropped because they did not answer take their places again when they do: a few times.
+    async fn take_back_silent(&self) {
+        let dropped = |m: &&MemberStatus| m.dropped_silent;
+        for member in self.group.status().members.iter().filter(dropped) {
+            let (position, now) = (member.position, self.controller.world.now());
+            let Some(drive) = self.drive_of(member).filter(|d| !d.has_given_up()) else { continue };
+            if self.returns.borrow_mut().is_flapping(position, now) {
+                self.controller.once(Severity::Warning, format!(
+                    "group {}: drive {} at position {position} came back {RETURNS_MAX} times in {} min, and stays out now; \
+                     exchange it: masu group replace",
+                    self.name,
+                    drive.info().name,
+                    RETURNS_IN.as_secs() / 60
+                ));
+                continue;
+            }
+            if probe(&self.controller.world, &drive).await.is_err() {
+                continue;
+            }
+            self.returns.borrow_mut().note(position, now);
+            let (name, medium) = (&self.name, &drive.info().name);
+            match self.group.take_back(position).await {
+                Ok(missed) => {
+                    let filled = missed.map_or("anew".to_owned(), |bytes| {
+                        format!("with {bytes} bytes that changed meanwhile")
+                    });
+                    self.controller.note(format!(
+                        "group {name}: drive {medium} at position {position} answers again and is filled {filled}"
+                    ));
+                }
+                Err(error) => self.controller.once(
+                    Severity::Warning,
+                    format!("group {name}: position {position} stays empty: {error}"),
+                ),
+            }
+        }
     }
 
     /// A drive of the group that missed changes while it was away takes its place again.

@@ -93,6 +93,14 @@ impl Config {
     }
 
     fn check_drives_and_groups(&self) -> Result<(), ConfigError> {
+        let (slow, drop) = (self.patience.slow.as_millis(), self.patience.drop.as_millis());
+        if !(250..=60_000).contains(&slow) {
+            return refuse("drive_slow_ms", format!("{slow} is not between 250 and 60000"));
+        }
+        if drop < 2 * slow || drop > 600_000 {
+            let cause = format!("{drop} is not between twice drive_slow_ms, {}, and 600000", 2 * slow);
+            return refuse("drive_drop_ms", cause);
+        }
         check_names("drive", self.drives.iter().map(|d| &d.name))?;
         check_names("group", self.groups.iter().map(|g| &g.name))?;
         let drives: BTreeSet<&str> = self.drives.iter().map(|d| d.name.as_str()).collect();

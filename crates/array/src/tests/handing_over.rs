@@ -277,24 +277,3 @@ fn jobs_are_seen_and_can_be_stopped() {
         host.verify().await;
     });
 }
-
-#[test]
-fn a_drive_that_hangs_under_load_is_told() {
-    let model = model(20, 4);
-    model.run(async |world| {
-        let mut array = start(&world);
-        array.apply(declaration(20, 4, vec![group("g", Level::Raid5, 0..4)])).await.expect("apply");
-        let mut host = Host::log_in(&world, 20).await;
-        host.fill().await;
-        let (disk, later) = (model.disks().get("d2").expect("it is there"), world.clone());
-        world.spawn(async move {
-            later.sleep(Duration::from_millis(5)).await;
-            disk.hang();
-        });
-        world.spawn(async move { host.fill().await });
-        let told = |s: &ControllerStatus| s.events.iter().any(|e| e.text.contains("does not answer for 5 s"));
-        wait_until(&world, &array, "the event", told).await;
-        let status = array.status().await.expect("status");
-        assert_eq!(status[0].groups[0].raid.state, GroupState::Degraded);
-    });
-}

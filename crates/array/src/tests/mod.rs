@@ -6,6 +6,7 @@ mod caching_online;
 mod events;
 mod guarantee;
 mod handing_over;
+mod hanging;
 mod hosts;
 mod images;
 mod keeping_whole;

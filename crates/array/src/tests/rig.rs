@@ -123,8 +123,13 @@ impl Host {
 
     /// A command as it is, again after a unit attention: its sense key, and what it gave.
     pub(super) async fn raw(&self, cdb: [u8; 16], out: Pieces, max: u32) -> (u8, Vec<u8>) {
+        self.raw_on(Lun(0), cdb, out, max).await
+    }
+
+    /// The same on another logical unit.
+    pub(super) async fn raw_on(&self, lun: Lun, cdb: [u8; 16], out: Pieces, max: u32) -> (u8, Vec<u8>) {
         loop {
-            let done = self.session.command(Lun(0), cdb, out.clone(), max).await.expect("the session lives");
+            let done = self.session.command(lun, cdb, out.clone(), max).await.expect("the session lives");
             match done.sense.get(2).map_or(0, |key| key & 0x0f) {
                 0x06 => {}
                 key => return (key, done.data_in.joined().to_vec()),

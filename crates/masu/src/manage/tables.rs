@@ -66,14 +66,19 @@ pub(super) fn group(s: &Status, g: &Group) {
         vec![
             m.position.to_string(),
             drive.clone(),
-            m.state.clone(),
+            if m.slow { format!("{}, silent", m.state) } else { m.state.clone() },
             known.map(|d| format_bytes(d.size_bytes)).unwrap_or_default(),
+            m.p99_us.map(|us| format!("{:.1} ms", us as f64 / 1000.0)).unwrap_or_default(),
+            m.errors.to_string(),
+            m.silences.to_string(),
             known.map(|d| d.medium.clone()).unwrap_or_default(),
             m.cause.clone().unwrap_or_default(),
         ]
     };
-    let header = ["position", "drive", "state", "size", "medium", "cause"];
-    table::print(&header, &["position", "size"], g.members.iter().map(row).collect(), "no drives");
+    let header =
+        ["position", "drive", "state", "size", "99th percentile", "errors", "unanswered", "medium", "cause"];
+    let numeric = ["position", "size", "99th percentile", "errors", "unanswered"];
+    table::print(&header, &numeric, g.members.iter().map(row).collect(), "no drives");
 }
 
 pub(super) fn drives(s: &Status) {
