@@ -19,7 +19,7 @@ readonly TARGET=iqn.2026-11.example.masu:hostile HOST=iqn.2026-11.example.masu:h
 . judges/ports.sh
 
 # Known not to hold: NAME and why, a line each.
-readonly NOT_YET="a_drive_that_hangs_holds_up_nobody_else a write waits for as long as a drive hangs"
+readonly NOT_YET=""
 
 # ---- an array of this case's own: all of these run in the directory of the case
 
@@ -70,8 +70,9 @@ must_refuse() {
   grep -qi -- "$word" out || fail "masu $*: does not say $word: $(tail -n 1 out)"
 }
 says() { must status; grep -qi -- "$1" out || fail "status does not say $1"; }
-lu() {
-  timeout 30 qemu-io -f raw -t none "${@:2}" "iscsi://127.0.0.1:$port/$TARGET/$1" >io 2>&1 && ! grep -qi 'failed\|error' io
+lu() { lu_to io "$@"; }
+lu_to() { # FILE LUN COMMAND...: what is said goes to FILE
+  timeout 30 qemu-io -f raw -t none "${@:3}" "iscsi://127.0.0.1:$port/$TARGET/$2" >"$1" 2>&1 && ! grep -qi 'failed\|error' "$1"
 }
 put() { lu 0 -c "write -P $1 0 1M" -c flush || fail "a write failed: $(tail -n 1 io)"; }
 has() { lu 0 -c "read -P $1 0 1M" || fail "what was flushed is not there: $(tail -n 1 io)"; }
@@ -292,9 +293,8 @@ case_a_full_file_system_has_room_again() {
 }
 has_or_new() { lu 0 -c "read 0 1M" || fail "reads fail while the file system is full: $(tail -n 1 io)"; }
 
-case_a_drive_that_hangs_holds_up_nobody_else() {
-  command -v fsfreeze >/dev/null || skip "fsfreeze is missing"
-  loop_mount 160M
+# hung_mirror PATH: mirror g0 has PATH, a file or a device, as d1, which `hang` makes hang and `let_go` answer again; g1 with LU 1 lies elsewhere.
+hung_mirror() {
   declare_array raid1 2 '[[drive]]
 name = "x0"
 file = "'"$PWD"'/x0.img"
@@ -310,16 +310,56 @@ groups = ["g1"]
 name = "other"
 pool = "p1"
 size = "8MiB"'
-  sed -i "s|$PWD/d1.img|$PWD/mnt/d1.img|; s|luns = { 0 = \"v0\" }|luns = { 0 = \"v0\", 1 = \"other\" }|" array.toml
-  start; put 0x5a
-  fsfreeze -f mnt; echo "$PWD/mnt" >frozen
-  lu 0 -c "write -P 0x66 0 1M" & local writer=$! begun=$SECONDS
-  lu 1 -c "write -P 0x44 0 1M" -c "read -P 0x44 0 1M" || fail "another group stands still"
-  [ $((SECONDS - begun)) -le 5 ] || fail "another group took $((SECONDS - begun)) s"
-  wait "$writer" || fail "the write to the mirror failed"
-  [ $((SECONDS - begun)) -le 15 ] || fail "the write to the mirror took $((SECONDS - begun)) s"
-  must status; grep -qi 'd1' out || fail "status does not tell of the drive"
-  fsfreeze -u mnt; rm frozen; alive
+  if [ -b "$1" ]; then sed -i "/name = \"d1\"/,/size/{s|file = .*|device = \"$1\"|;/size/d}" array.toml; fi
+  sed -i "s|$PWD/d1.img|$PWD/$1|; s|luns = { 0 = \"v0\" }|luns = { 0 = \"v0\", 1 = \"other\" }|" array.toml
+  start; put 0x5a; lu 0 -c "write -P 0x5a 8M 1M" -c flush || fail "a write failed: $(tail -n 1 io)"
+  hang
+  local begun=$SECONDS writer at
+  lu_to written 0 -c "write -P 0x66 0 1M" & writer=$!
+  lu_to beside 1 -c "write -P 0x44 0 1M" -c "read -P 0x44 0 1M" || fail "another group stands still: $(tail -n 1 beside)"
+  [ $((SECONDS - begun)) -le 3 ] || fail "another group took $((SECONDS - begun)) s"
+  for at in 8M 8256k 8704k; do
+    local read=$SECONDS
+    lu_to read 0 -c "read -P 0x5a $at 64k" || fail "a read of the mirror at $at failed: $(tail -n 1 read)"
+    [ $((SECONDS - read)) -le 4 ] || fail "a read of the mirror took $((SECONDS - read)) s"
+  done
+  wait "$writer" || fail "the write to the mirror failed: $(tail -n 1 written)"
+  [ $((SECONDS - begun)) -le 13 ] || fail "the write to the mirror took $((SECONDS - begun)) s"
+  alive; must status; grep -q 'd1 is failed' out || fail "status does not tell of the drive"
+  let_go
+  for _ in $(seq 200); do m status; ! grep -q 'All is well' out || break; sleep 0.1; done
+  grep -q 'All is well' out || fail "the drive answers again and does not come back: $(head -n 5 out)"
+  must events; grep -q 'bytes that changed meanwhile' out || fail "it was not filled with what changed"
+  has 0x66; stop || fail "it ended with status $?"
+  # Behind the labels mirrors are equal.
+  cmp -n $((48 << 20)) -i 1048576 d0.img "$1" || fail "the drive that came back differs from the other one"
+}
+case_a_frozen_file_system_holds_up_nobody_else() {
+  command -v fsfreeze >/dev/null || skip "fsfreeze is missing"
+  loop_mount 160M
+  hang() { fsfreeze -f mnt; echo "$PWD/mnt" >frozen; }
+  let_go() { fsfreeze -u mnt; rm frozen; }
+  hung_mirror mnt/d1.img
+}
+# The file of an attached image: it lies on FUSE, and stands still when the process that serves it does.
+on_fuse() {
+  [ -e /dev/fuse ] || skip "no /dev/fuse"
+  [ "$(id -u)" = 0 ] || skip "needs root"
+  mkdir mnt; "$masu" vdisk create below.vhdx --size 64MiB >out 2>&1 || fail "vdisk create: $(tail -n 1 out)"
+  "$masu" vdisk attach below.vhdx mnt >attach.log 2>&1 & server=$!
+  echo "$server" >>pids; echo "$PWD/mnt" >>mounts
+  for _ in $(seq 100); do [ ! -e mnt/disk ] || break; sleep 0.1; done
+  [ -e mnt/disk ] || skip "it cannot be attached: $(tail -n 1 attach.log)"
+  hang() { kill -STOP "$server"; }
+  let_go() { kill -CONT "$server"; }
+}
+case_a_stopped_fuse_server_holds_up_nobody_else() { on_fuse; hung_mirror mnt/disk; }
+case_a_loop_device_over_a_stopped_fuse_server() {
+  on_fuse
+  local loop; loop=$(losetup --find --show mnt/disk) || skip "no loop device is free"
+  # shellcheck disable=SC2064 # now
+  trap "kill -CONT $server; losetup -d $loop" EXIT
+  hung_mirror "$loop"
 }
 
 # ---- clients

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockError, Device, Pieces};
-use raid::{ArrayId, Group, GroupSpec, Level, MemberState};
+use raid::{ArrayId, Group, GroupSpec, Level, MemberState, Throttle};
 use world::{Rng, World};
 use world_model::{Disk, Model};
 
@@ -29,7 +29,9 @@ const NAME: &str = "g";
 /// Disks are slow by this factor when they are slow.
 const SLOW_FACTOR: u32 = 10;
 /// One life in so many loses a disk for a while.
-const DEATH_ONE_IN: u8 = 8;
+const DEATH_ONE_IN: u8 = 6;
+/// What the fill of a drive that came back leaves to the workload.
+const REBUILD_SHARE_PERCENT: u8 = 50;
 /// The disk dies (or hangs) within this time: 20 ms, a hundred operations.
 const DEATH_AFTER_NS_MAX: u64 = 20_000_000;
 
@@ -76,7 +78,7 @@ impl GroupLives {
     }
 
     /// What a group must bear: one slow disk; a disk that hangs for a while; with redundancy, latent errors on one of the disks,
-    /// or the death of one.
+    /// the death of one, or that one hangs until it is dropped, and comes back.
     ///
     /// No latent errors while the mirrors may differ after a power cut: a second fault there may show the other content of
     /// a sector. For the same reason it is the last disk that dies: reads are kept to the first one then.
@@ -112,6 +114,16 @@ impl GroupLives {
             self.shared.tell(|| format!("latent errors on {} at {at}..{end}", disks[which].name()));
             disks[which].add_latent_errors(at..end);
         }
+        if what == 2 && whole && !status.reads_pinned {
+            disks.iter().for_each(Disk::clear_latent_errors);
+            let times = (Duration::from_nanos(after), Duration::from_millis(rng.u64(8_000..30_000)));
+            world.spawn(self.hang_and_return(
+                world.clone(),
+                group.clone(),
+                (which, disks[which].clone()),
+                times,
+            ));
+        }
         if what == 0 && whole {
             let (world, victim) = (world.clone(), disks[disks.len() - 1].clone());
             let (places, shared) = (self.places.clone(), self.shared.clone());
@@ -122,6 +134,45 @@ impl GroupLives {
                 shared.tell(|| format!("{} dies", victim.name()));
                 places.borrow_mut().falls_behind(victim.name());
             });
+        }
+    }
+}
+
+impl GroupLives {
+    /// After a while a disk hangs for a while; if it was dropped, it comes back and is filled with what changed.
+    fn hang_and_return(
+        &self,
+        world: World,
+        group: Group,
+        (position, victim): (usize, Disk),
+        (after, hangs): (Duration, Duration),
+    ) -> impl Future<Output = ()> + 'static {
+        let (places, shared) = (self.places.clone(), self.shared.clone());
+        async move {
+            world.sleep(after).await;
+            victim.hang();
+            places.borrow_mut().falls_behind(victim.name());
+            shared.tell(|| format!("{} hangs", victim.name()));
+            let end = world.now() + hangs;
+            let dropped = || group.status().members[position].dropped_silent;
+            // A life goes on for some milliseconds of work: it comes back while there is some left.
+            while world.now() < end && !dropped() {
+                world.sleep(Duration::from_millis(1)).await;
+            }
+            world.sleep(after / 16).await;
+            victim.resume();
+            // What was given up ends now.
+            world.sleep(Duration::from_micros(1)).await;
+            if dropped() {
+                let missed = group.take_back(position as u32).await;
+                let missed = missed.unwrap_or_else(|e| panic!("take back {position}: {e}"));
+                shared.tell(|| format!("{} is filled with {missed:?} bytes", victim.name()));
+                let rebuilt = group.rebuild(&Throttle::new(world.clone(), REBUILD_SHARE_PERCENT)).await;
+                rebuilt.unwrap_or_else(|e| panic!("rebuild after the return: {e}"));
+            }
+            if group.status().members.iter().all(|m| m.state == MemberState::Active) {
+                places.borrow_mut().filled();
+            }
         }
     }
 }
