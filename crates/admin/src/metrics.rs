@@ -43,17 +43,7 @@ pub(crate) fn text(status: &Status) -> String {
     for (name, help, value) in GROUP_GAUGES {
         gauge(&mut out, name, help, groups(*value));
     }
-    for (name, kind, help, value) in MEMBER_FAMILIES {
-        let mut members = Vec::new();
-        for group in &status.groups {
-            for m in &group.members {
-                let drive = m.drive.as_deref().unwrap_or_default();
-                let label = format!("group={:?},position=\"{}\",drive={drive:?}", group.name, m.position);
-                members.extend(value(m).map(|value| (label, value)));
-            }
-        }
-        family(&mut out, name, help, kind, members);
-    }
+    members(&mut out, status);
     let drives = |f: fn(&crate::api::Drive) -> u64| {
         status.drives.iter().map(move |d| (format!("drive={:?}", d.name), f(d)))
     };
@@ -82,6 +72,21 @@ pub(crate) fn text(status: &Status) -> String {
     let ports = status.ports.iter().map(|p| (format!("port={:?}", p.listen), p.sessions as u64));
     gauge(&mut out, "masu_port_sessions", "Sessions logged in", ports);
     out
+}
+
+/// The drives in their places.
+fn members(out: &mut String, status: &Status) {
+    for (name, kind, help, value) in MEMBER_FAMILIES {
+        let mut members = Vec::new();
+        for group in &status.groups {
+            for m in &group.members {
+                let drive = m.drive.as_deref().unwrap_or_default();
+                let label = format!("group={:?},position=\"{}\",drive={drive:?}", group.name, m.position);
+                members.extend(value(m).map(|value| (label, value)));
+            }
+        }
+        family(out, name, help, kind, members);
+    }
 }
 
 /// What is wrong: a sample for each, and how many there are, so that none is a sample, too.

@@ -1,7 +1,7 @@
 //! How long hosts wait because somebody looks, or because something changes: the longest time in which the controller's thread does nothing
 //! else, with many volumes.
 //!
-//! `cargo run --release -p array --example stalls [VOLUMES]`; a session of each of the 1,251 hosts is open.
+//! `cargo run --release -p array --example stalls [VOLUMES]`; 1,251 hosts are declared, and a session of one of them is open.
 
 #![expect(clippy::disallowed_methods, reason = "it measures in the system's time")]
 
