@@ -218,6 +218,9 @@ impl Kept {
 
     /// Drives that were dropped because they did not answer take their places again when they do: a few times.
     async fn take_back_silent(&self) {
+        if self.controller.state().replacing.contains(&self.name) {
+            return;
+        }
         let dropped = |m: &&MemberStatus| m.dropped_silent;
         for member in self.group.status().members.iter().filter(dropped) {
             let (position, now) = (member.position, self.controller.world.now());

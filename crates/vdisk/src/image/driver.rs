@@ -485,8 +485,8 @@ impl Image {
         }
     }
 
-    /// Takes the steps of a change of metadata, behind those that found no room before. Where there is no room they are taken again with the next change: nothing
-    /// that counts was overwritten. Any other failure in the midst of it poisons the image: what is in the file is not known any more.
+    /// Takes the steps of a change of metadata, behind those that found no room before. Where there is no room, or no answer, they are taken again with the next
+    /// change: nothing that counts was overwritten. Any other failure in the midst of it poisons the image: what is in the file is not known any more.
     pub(super) async fn take(&self, steps: Vec<Step>) -> Result<(), VdiskError> {
         self.0.due.borrow_mut().extend(steps);
         let taken = self.note_room(take_due(&self.0.drive, &self.0.due).await);
@@ -616,9 +616,11 @@ impl Image {
         }
     }
 
-    /// What of the file is not known any more is not written to.
+    /// What of the file is not known any more is not written to. What a silent drive was asked for is done or is not, and is asked for again.
     fn poison_if<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
-        if let Err(error) = &outcome {
+        if let Err(error) = &outcome
+            && !matches!(error, VdiskError::Drive(DriveError::Silent { .. }))
+        {
             self.0.poisoned.borrow_mut().get_or_insert_with(|| error.to_string());
         }
         outcome

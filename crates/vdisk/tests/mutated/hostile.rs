@@ -235,6 +235,45 @@ fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
     });
 }
 
+/// What is asked of a file that does not answer fails, done or not done; when it answers again the image goes on.
+#[test]
+fn an_image_whose_file_does_not_answer_goes_on_when_it_does_again() {
+    Model::new(1).run(async |world| {
+        for is_vhdx in [false, true] {
+            for tries in 1..6 {
+                let file = empty();
+                match is_vhdx {
+                    true => vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made"),
+                    false => vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made"),
+                }
+                let image = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+                write(&image, 0, &[1; 4096]).await.expect("written");
+                image.flush().await.expect("durable");
+                file.set_silent(true);
+                for i in 0..tries {
+                    let refused =
+                        Device::write(&image, (1 + i) * (MIB / 2), &Pieces::copy_of(&[2; 4096])).await;
+                    assert!(matches!(refused, Err(BlockError::Silent { .. })), "{refused:?}");
+                    let flushed = Device::flush(&image).await;
+                    assert!(matches!(flushed, Err(BlockError::Silent { .. })), "{flushed:?}");
+                }
+                file.set_silent(false);
+                assert_eq!((image.trouble(), byte_at(&image, 0).await), (None, 1));
+                for i in 0..tries {
+                    write(&image, (1 + i) * (MIB / 2), &[4; 4096]).await.expect("it answers");
+                }
+                image.flush().await.expect("durable");
+                image.close().await.expect("closed");
+                let again = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
+                assert_eq!(again.findings(), Default::default(), "VHDX: {is_vhdx}");
+                for i in 0..tries {
+                    assert_eq!(byte_at(&again, (1 + i) * (MIB / 2)).await, 4, "VHDX: {is_vhdx}, block {i}");
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn foreign_images_are_read_whole_or_refused_and_checked() {
     Model::new(1).run(async |world| {

@@ -18,12 +18,23 @@ struct Content {
     len: Cell<u64>,
     /// From here on there is no room.
     room: Cell<u64>,
+    /// Nothing is answered: writes are carried out or are not, in turn.
+    silent: Cell<bool>,
+    given_up: Cell<u32>,
 }
 
 impl File {
     pub(crate) fn new(template: Rc<[u8]>) -> File {
         let len = Cell::new(template.len() as u64);
-        File(Rc::new(Content { template, pages: RefCell::default(), len, room: Cell::new(u64::MAX) }))
+        let (pages, room) = (RefCell::default(), Cell::new(u64::MAX));
+        File(Rc::new(Content {
+            template,
+            pages,
+            len,
+            room,
+            silent: Cell::default(),
+            given_up: Cell::default(),
+        }))
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -33,6 +44,18 @@ impl File {
     /// What was written behind this byte would have no room.
     pub(crate) fn set_room(&self, bytes: u64) {
         self.0.room.set(bytes);
+    }
+
+    /// From here on it does not answer, or does again.
+    pub(crate) fn set_silent(&self, silent: bool) {
+        self.0.silent.set(silent);
+    }
+
+    fn answer(&self) -> Result<(), DriveError> {
+        match self.0.silent.get() {
+            true => Err(DriveError::Silent { drive: "image".into(), secs: 10 }),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn peek(&self, at: u64, bytes: &mut [u8]) {
@@ -103,15 +126,17 @@ impl File {
 impl DriveBackend for File {
     fn read(&self, at: u64, mut buf: Buf) -> Io<Filled> {
         self.peek(at, &mut buf);
-        Io::ready(Filled { buf, result: Ok(()) })
+        Io::ready(Filled { buf, result: self.answer() })
     }
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
         let written = self.check_room(at + data.len() as u64);
-        if written.is_ok() {
+        let lost =
+            self.0.silent.get() && self.0.given_up.replace(self.0.given_up.get() + 1).is_multiple_of(2);
+        if written.is_ok() && !lost {
             self.poke(at, &data);
         }
-        Io::ready(written)
+        Io::ready(written.and(self.answer()))
     }
 
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
@@ -134,11 +159,11 @@ impl DriveBackend for File {
                 here = next.unwrap_or(end).clamp(here + n, end.max(here + n));
             }
         }
-        Io::ready(Ok(()))
+        Io::ready(self.answer())
     }
 
     fn flush(&self) -> Io<Result<(), DriveError>> {
-        Io::ready(Ok(()))
+        Io::ready(self.answer())
     }
 
     fn probe(&self) -> Io<Result<(), DriveError>> {
@@ -150,7 +175,7 @@ impl DriveBackend for File {
         const FILE_BYTES_MAX: u64 = 16 << 40;
         let set = match len_bytes > FILE_BYTES_MAX {
             true => Err(DriveError::NoRoom { drive: "image".into(), at: len_bytes }),
-            false => Ok(()),
+            false => self.answer(),
         };
         if set.is_ok() {
             self.0.len.set(len_bytes);
