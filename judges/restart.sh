@@ -29,7 +29,7 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
-start() { "$masu" serve --data "$dir/data" "$@" >>"$dir/log" 2>&1 & pid=$!; }
+start() { "$masu" serve --data "$dir/data" "$@" >>"$dir/log" 2>&1 & pid=$!; disown "$pid"; }
 read_block() { qemu-io -r -f raw -c "read 0 4k" "iscsi://127.0.0.1:$port/$TARGET/0" >/dev/null 2>&1; }
 until_read() {
   local begun=$1
