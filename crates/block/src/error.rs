@@ -1,6 +1,11 @@
 //! What can go wrong below a LU. One enum for all layers, so that it turns into sense data in exactly one place.
 
-use world::DriveError;
+use std::time::Duration;
+
+use world::{DriveError, World};
+
+/// What failed and may pass is tried again after this time.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Why an operation on blocks failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +75,27 @@ impl BlockError {
     /// Whether the same may succeed later, without a start: the state below is what it was, or what was asked for.
     pub fn may_pass(&self) -> bool {
         matches!(self, BlockError::Silent { .. } | BlockError::NoRoom { .. })
+    }
+}
+
+/// Tries metadata I/O until it succeeds, or fails in a way that does not pass. `stalled` hears of each failure, and of its end: whoever waits
+/// for the I/O is not to wait for what is below.
+pub async fn persistently<T>(
+    world: &World,
+    attempt: impl AsyncFn() -> Result<T, BlockError>,
+    stalled: impl Fn(Option<BlockError>),
+) -> Result<T, BlockError> {
+    loop {
+        match attempt().await {
+            Err(error) if error.may_pass() => {
+                stalled(Some(error));
+                world.sleep(RETRY_AFTER).await;
+            }
+            ended => {
+                stalled(None);
+                return ended;
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod pieces;
 mod ranges;
 
 pub use device::{Device, Geometry};
-pub use error::BlockError;
+pub use error::{BlockError, persistently};
 pub use pieces::Pieces;
 pub use ranges::{HeldRange, Ranges};
 pub use world::{Buf, Data};

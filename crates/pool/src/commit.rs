@@ -28,9 +28,6 @@ use crate::journal::{Frame, encode, frame_len};
 /// released comes back.
 const PENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What failed and may pass is tried again after this time.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
-
 /// Who asked for which commit, and how far it is.
 #[derive(Default)]
 pub(crate) struct Commit {
@@ -162,20 +159,15 @@ impl Inner {
         &self,
         attempt: impl AsyncFn() -> Result<T, BlockError>,
     ) -> Result<T, BlockError> {
-        loop {
-            match attempt().await {
-                Err(error) if error.may_pass() => {
-                    *self.stalled.borrow_mut() = Some(error);
-                    self.commit.wake_everybody();
-                    self.freed.wake_all();
-                    self.world.sleep(RETRY_AFTER).await;
-                }
-                ended => {
-                    *self.stalled.borrow_mut() = None;
-                    return ended;
-                }
+        block::persistently(&self.world, attempt, |stalled| {
+            let is_stalled = stalled.is_some();
+            *self.stalled.borrow_mut() = stalled;
+            if is_stalled {
+                self.commit.wake_everybody();
+                self.freed.wake_all();
             }
-        }
+        })
+        .await
     }
 
     /// A commit within a second, if none comes earlier.

@@ -118,42 +118,51 @@ impl Drop for Changing<'_> {
 }
 
 /// A flush of all drives that goes on.
-pub(crate) struct Flushing<'a>(Option<&'a Unflushed>);
+pub(crate) struct Flushing<'a> {
+    inner: &'a Inner,
+    /// None where another flush is on its way, which will forget.
+    unflushed: Option<&'a Unflushed>,
+    epoch: u64,
+    succeeded: bool,
+}
 
 impl Flushing<'_> {
-    /// All drives that take part have carried it out.
+    /// The drives have carried it out: all of them, where none was dropped meanwhile.
     pub(crate) fn succeeded(mut self) {
-        if let Some(unflushed) = self.0.take() {
-            unflushed.flushing.borrow_mut().clear();
-            unflushed.flushes.set(false);
-        }
+        self.succeeded = self.inner.epoch.get() == self.epoch;
     }
 }
 
 impl Drop for Flushing<'_> {
     fn drop(&mut self) {
-        if let Some(unflushed) = self.0 {
+        let Some(unflushed) = self.unflushed else { return };
+        if !self.succeeded {
             unflushed.now.borrow_mut().add_all(&unflushed.flushing.borrow());
-            unflushed.flushing.borrow_mut().clear();
-            unflushed.flushes.set(false);
         }
+        unflushed.flushing.borrow_mut().clear();
+        unflushed.flushes.set(false);
     }
 }
 
 impl Inner {
+    /// A range of the drives' data is about to change.
+    pub(crate) fn changing(&self, range: Range<u64>) -> Changing<'_> {
+        Changing { inner: self, range }
+    }
+
     /// The range that has all of `ranges`: those of one operation are next to each other.
-    pub(crate) fn changing(&self, ranges: impl Iterator<Item = Range<u64>>) -> Changing<'_> {
-        let range = ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end));
-        Changing { inner: self, range: range.unwrap_or(0..0) }
+    pub(crate) fn changing_all(&self, ranges: impl Iterator<Item = Range<u64>>) -> Changing<'_> {
+        let hull = ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end));
+        self.changing(hull.unwrap_or(0..0))
     }
 
     /// A flush of all drives begins. One at a time forgets something.
     pub(crate) fn begin_flush(&self) -> Flushing<'_> {
-        let Some(unflushed) = self.unflushed.as_ref().filter(|u| !u.flushes.replace(true)) else {
-            return Flushing(None);
-        };
-        std::mem::swap(&mut *unflushed.now.borrow_mut(), &mut *unflushed.flushing.borrow_mut());
-        Flushing(Some(unflushed))
+        let unflushed = self.unflushed.as_ref().filter(|u| !u.flushes.replace(true));
+        if let Some(unflushed) = unflushed {
+            std::mem::swap(&mut *unflushed.now.borrow_mut(), &mut *unflushed.flushing.borrow_mut());
+        }
+        Flushing { inner: self, unflushed, epoch: self.epoch.get(), succeeded: false }
     }
 
     /// A drive is dropped: what it misses is noted from now on, unless mirrors may differ anyway.

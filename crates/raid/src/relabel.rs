@@ -117,18 +117,15 @@ impl Inner {
             self.labelling.set(true);
             let outcome = self.write_labels().await;
             self.labelling.set(false);
+            self.label_written.wake_all();
             match outcome {
                 Ok(()) => {
                     self.labelled.set(wanted);
                     self.floor.set(wanted.1);
                 }
                 Err((m, error)) if self.mark_failed(m, &error) => {}
-                Err((_, error)) => {
-                    self.label_written.wake_all();
-                    return Err(error.into());
-                }
+                Err((_, error)) => return Err(error.into()),
             }
-            self.label_written.wake_all();
         }
     }
 

@@ -314,20 +314,7 @@ impl Drive {
             c.write_bytes += data.len() as u64;
         });
         let len = data.len() as u64;
-        self.write_in_time(len, || self.0.backend.write(at, data))
-    }
-
-    fn write_in_time(
-        &self,
-        len: u64,
-        write: impl FnOnce() -> Io<Result<(), DriveError>>,
-    ) -> Io<Result<(), DriveError>> {
-        if let Some(refusal) = self.0.deadlines.refusal() {
-            return Io::ready(Err(refusal));
-        }
-        let io = write();
-        self.0.deadlines.write(&io, len);
-        io
+        self.in_time(|backend| backend.write(at, data), |deadlines, io| deadlines.write(io, len))
     }
 
     /// Writes all of `list`, one after the other, from byte `at` on, as one operation of at most [`BUF_LEN_MAX`](crate::BUF_LEN_MAX)
@@ -343,7 +330,10 @@ impl Drive {
             c.writes += 1;
             c.write_bytes += end - at;
         });
-        self.write_in_time(end - at, || self.0.backend.write_vectored(at, list))
+        self.in_time(
+            |backend| backend.write_vectored(at, list),
+            |deadlines, io| deadlines.write(io, end - at),
+        )
     }
 
     /// Makes a range read as zeros. Panics like [`Drive::read`].
@@ -353,36 +343,33 @@ impl Drive {
             c.zeros += 1;
             c.zero_bytes += len;
         });
-        if let Some(refusal) = self.0.deadlines.refusal() {
-            return Io::ready(Err(refusal));
-        }
-        let io = self.0.backend.zero(at, len);
-        self.0.deadlines.zero(&io, len);
-        io
+        self.in_time(|backend| backend.zero(at, len), |deadlines, io| deadlines.zero(io, len))
     }
 
     /// Makes everything that completed before this call durable.
     pub fn flush(&self) -> Io<Result<(), DriveError>> {
         self.count(|c| c.flushes += 1);
-        self.flush_or_probe(|backend| backend.flush())
-    }
-
-    fn flush_or_probe(
-        &self,
-        begin: impl FnOnce(&dyn DriveBackend) -> Io<Result<(), DriveError>>,
-    ) -> Io<Result<(), DriveError>> {
-        if let Some(refusal) = self.0.deadlines.refusal() {
-            return Io::ready(Err(refusal));
-        }
-        let io = begin(&*self.0.backend);
-        self.0.deadlines.flush_or_probe(&io);
-        io
+        self.in_time(|backend| backend.flush(), Deadlines::flush_or_probe)
     }
 
     /// Asks whether the drive is still there, without reading or writing a block: an idle drive that was pulled is noticed
     /// by this. Not counted, for no use of the medium is made.
     pub fn probe(&self) -> Io<Result<(), DriveError>> {
-        self.flush_or_probe(|backend| backend.probe())
+        self.in_time(|backend| backend.probe(), Deadlines::flush_or_probe)
+    }
+
+    /// Submits an operation unless the drive takes none now, and has its deadline begin.
+    fn in_time(
+        &self,
+        submit: impl FnOnce(&dyn DriveBackend) -> Io<Result<(), DriveError>>,
+        follow: impl FnOnce(&Rc<Deadlines>, &Io<Result<(), DriveError>>),
+    ) -> Io<Result<(), DriveError>> {
+        if let Some(refusal) = self.0.deadlines.refusal() {
+            return Io::ready(Err(refusal));
+        }
+        let io = submit(&*self.0.backend);
+        follow(&self.0.deadlines, &io);
+        io
     }
 
     fn check(&self, at: u64, len: u64) {

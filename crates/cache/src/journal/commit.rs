@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::Duration;
 
 use block::{BlockError, Device, Pieces};
 use futures::future::join_all;
@@ -18,8 +17,6 @@ use super::{RING_START, batch};
 
 /// Batches of one commit at most: they are written at once, and one flush makes all of them durable.
 pub(crate) const COMMIT_BATCHES: usize = 4;
-/// What failed and may pass is tried again after this time.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Records that wait for their commit, in bytes, before writers wait.
 const GATHERED_BYTES_MAX: u64 = 16 << 20;
 
@@ -332,19 +329,14 @@ impl<J: Device + Clone + 'static> Inner<J> {
         &self,
         attempt: impl AsyncFn() -> Result<(), BlockError>,
     ) -> Result<(), BlockError> {
-        loop {
-            match attempt().await {
-                Err(error) if error.may_pass() => {
-                    *self.stalled.borrow_mut() = Some(error);
-                    self.progress.wake_all();
-                    self.world.sleep(RETRY_AFTER).await;
-                }
-                ended => {
-                    *self.stalled.borrow_mut() = None;
-                    return ended;
-                }
+        block::persistently(&self.world, attempt, |stalled| {
+            let is_stalled = stalled.is_some();
+            *self.stalled.borrow_mut() = stalled;
+            if is_stalled {
+                self.progress.wake_all();
             }
-        }
+        })
+        .await
     }
 
     /// No replay reads records up to this one any more.

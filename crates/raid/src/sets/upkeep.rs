@@ -77,7 +77,7 @@ impl Inner {
         len: u64,
     ) -> Result<(), BlockError> {
         let set = position / sets.copies;
-        let _changing = self.changing(std::iter::once(from..from + len));
+        let _changing = self.changing(from..from + len);
         for block in (from..from + len).step_by(crate::BLOCK_LEN as usize) {
             let data = match self.read_any(sets, set, block, crate::BLOCK_LEN).await? {
                 Some(data) => data,
@@ -184,7 +184,7 @@ impl Inner {
         };
         let agree = votes(&right) == readable().count();
         let at = sets.address(set, from);
-        let _changing = self.changing(std::iter::once(from..from + len as u64));
+        let _changing = self.changing(from..from + len as u64);
         let right = match self.contents_of(at..at + len as u64) {
             // Nobody's data differ: what is free, or must be zeros, becomes zeros.
             Contents::Free | Contents::Zeros => Buf::zeroed(len).freeze(),

@@ -51,19 +51,16 @@ impl Inner {
     pub(crate) async fn sets_flush(&self) -> Result<(), BlockError> {
         let crate::inner::Layout::Sets(sets) = &self.layout else { return Ok(()) };
         let flushing = self.begin_flush();
-        let epoch = self.epoch.get();
         let takers = (0..sets.count as usize).flat_map(|set| self.takers(sets, set));
         let flushes = takers.map(|(m, drive)| (m, drive.flush())).collect();
         self.sets_await(sets, 0, flushes).await?;
-        if self.epoch.get() == epoch {
-            flushing.succeeded();
-        }
+        flushing.succeeded();
         // A drive that another operation dropped in the meantime: what it missed is acknowledged only with the label.
         self.relabel().await
     }
 
     fn changing_sets(&self, sets: &Sets, at: u64, len: u64) -> Changing<'_> {
-        self.changing(sets.extents(at, len).map(|e| e.from..e.from + e.len))
+        self.changing_all(sets.extents(at, len).map(|e| e.from..e.from + e.len))
     }
 
     /// Takes the range, where there are mirrors.
@@ -109,8 +106,7 @@ impl Inner {
                 outcome = outcome.and(Err(self.nobody_took_it(at, failed.iter().find(of_it)).await));
             }
             for (m, error) in failed.iter().filter(of_it) {
-                let gone = matches!(error, DriveError::Gone { .. });
-                if took || gone {
+                if took || matches!(error, DriveError::Gone { .. }) {
                     outcome = outcome.and(self.drop_member(*m, error).await);
                 }
             }

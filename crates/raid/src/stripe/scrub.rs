@@ -153,7 +153,7 @@ impl Inner {
         span: Span,
         data: Data,
     ) -> Result<(), BlockError> {
-        let _changing = self.changing(std::iter::once(row * rows.unit()..(row + 1) * rows.unit()));
+        let _changing = self.changing(row * rows.unit()..(row + 1) * rows.unit());
         match self.in_row(rows, row, position) {
             Some(_) => self.fill_span(rows, row, position, span.from, data).await,
             None => Ok(()),
@@ -254,8 +254,8 @@ impl Inner {
             None => Fit::Several,
             Some(q_drive) => locate(&data, line(p_drive), line(q_drive)),
         };
-        let _changing = (!matches!(fit, Fit::Whole))
-            .then(|| self.changing(std::iter::once(row * rows.unit()..(row + 1) * rows.unit())));
+        let _changing =
+            (!matches!(fit, Fit::Whole)).then(|| self.changing(row * rows.unit()..(row + 1) * rows.unit()));
         match fit {
             Fit::Whole => return Ok(()),
             Fit::Wrong(Role::Data(k)) => {

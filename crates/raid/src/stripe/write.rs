@@ -151,7 +151,7 @@ impl Inner {
     async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
         let ticket = self.journal(rows, &change).await?;
         let whole = !optimal || change.intents.is_empty() || self.is_optimal();
-        let _changing = self.changing(change.pieces.iter().map(|p| p.at..p.at + p.new.len()));
+        let _changing = self.changing_all(change.pieces.iter().map(|p| p.at..p.at + p.new.len()));
         let mut writes: Operations = SmallVec::new();
         for run in in_place(&change, self.members.len() as u32, whole) {
             let Some(drive) = self.members[run[0].position as usize].taking_part() else { continue };

@@ -200,19 +200,25 @@ fn a_fixed_vhd_in_a_longer_file_grows_and_has_zeros_there() {
     });
 }
 
+/// A dynamic VHD or VHDX that is open, and has ones in its first block.
+async fn dynamic_with_a_block(world: &World, is_vhdx: bool) -> (File, Image) {
+    let file = empty();
+    match is_vhdx {
+        true => vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made"),
+        false => vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made"),
+    }
+    let image = Image::open(world, file.drive(), Access::Write).await.expect("opens");
+    write(&image, 0, &[1; 4096]).await.expect("written");
+    image.flush().await.expect("durable");
+    (file, image)
+}
+
 /// Writes that need space are refused while there is none, everything else goes on, and afterwards all of it.
 #[test]
 fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
     Model::new(1).run(async |world| {
         for (is_vhdx, room_beyond) in [(false, 0), (false, 512 << 10), (true, 0), (true, 2048)] {
-            let file = empty();
-            match is_vhdx {
-                true => vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made"),
-                false => vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made"),
-            }
-            let image = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
-            write(&image, 0, &[1; 4096]).await.expect("written");
-            image.flush().await.expect("durable");
+            let (file, image) = dynamic_with_a_block(&world, is_vhdx).await;
             file.set_room(file.len() + room_beyond);
             let refused = Device::write(&image, 2 * MIB, &Pieces::copy_of(&[2; 4096])).await;
             let flushed = Device::flush(&image).await;
@@ -241,14 +247,7 @@ fn an_image_whose_file_does_not_answer_goes_on_when_it_does_again() {
     Model::new(1).run(async |world| {
         for is_vhdx in [false, true] {
             for tries in 1..6 {
-                let file = empty();
-                match is_vhdx {
-                    true => vhdx::create(&file.drive(), &new_vhdx(1)).await.expect("made"),
-                    false => vhd::create(&file.drive(), &new_vhd(Kind::Dynamic, 1)).await.expect("made"),
-                }
-                let image = Image::open(&world, file.drive(), Access::Write).await.expect("opens");
-                write(&image, 0, &[1; 4096]).await.expect("written");
-                image.flush().await.expect("durable");
+                let (file, image) = dynamic_with_a_block(&world, is_vhdx).await;
                 file.set_silent(true);
                 for i in 0..tries {
                     let refused =
