@@ -102,7 +102,7 @@ pub struct FileserverOptions {
 
 /// What the command line says of `diskstress` besides.
 #[derive(Clone, Debug, Default)]
-pub struct StressOptions {
+pub struct DiskstressOptions {
     /// The quick form.
     pub quick: bool,
     /// Where.
@@ -158,15 +158,15 @@ pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
 }
 
 /// Runs `diskstress`, prints the answer, writes the report. Gives whether every check held.
-pub fn diskstress(options: &Options, own: &StressOptions) -> Result<bool> {
+pub fn diskstress(options: &Options, own: &DiskstressOptions) -> Result<bool> {
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::stress::verify(options, own)
+    crate::diskstress::verify(options, own)
 }
 
 /// Runs `qos`, prints the answer, writes the report. Gives whether every check held.
 pub fn qos(options: &Options, own: &QosOptions) -> Result<bool> {
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::guarantee::verify(options, own)
+    crate::qos::verify(options, own)
 }
 
 /// Runs `fileserver`, prints the answer, writes the report. Gives whether every check held.

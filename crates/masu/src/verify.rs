@@ -9,7 +9,7 @@ use lab::fileserver::real::Format;
 use lab::index::{self, Standing};
 use lab::sanboot::results::Layout;
 use lab::verify::{
-    FileserverOptions, Options, QosOptions, SanbootOptions, StressOptions, VaaiOptions, World,
+    DiskstressOptions, FileserverOptions, Options, QosOptions, SanbootOptions, VaaiOptions, World,
 };
 
 use crate::table;
@@ -176,7 +176,7 @@ fn one(verify: &Verify, which: Which, options: &Options) -> Result<bool> {
         }
         Which::Diskstress => {
             let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
-            lab::verify::diskstress(options, &StressOptions { quick: verify.quick, world, dir, guest })
+            lab::verify::diskstress(options, &DiskstressOptions { quick: verify.quick, world, dir, guest })
         }
         Which::All => unreachable!("it is each of the others, one after the other"),
     }
@@ -205,8 +205,8 @@ fn all(verify: &Verify, options: &Options) -> Result<ExitCode> {
         println!("\n{name}\n");
         let own = Options { out: options.out.join(&name), ..options.clone() };
         let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
-        let stress = StressOptions { quick: verify.quick, world: World::Real, dir, guest };
-        failed.extend(failure(&name, lab::verify::diskstress(&own, &stress)));
+        let own_options = DiskstressOptions { quick: verify.quick, world: World::Real, dir, guest };
+        failed.extend(failure(&name, lab::verify::diskstress(&own, &own_options)));
     }
     page(options, &failed)
 }

@@ -8,14 +8,14 @@ use crate::quantity::{Size, Time};
 use crate::scenario::{ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify diskstress`, as built in.
-const STRESS: &str = include_str!("../../../../scenarios/diskstress.toml");
+const BUILT_IN: &str = include_str!("../../../../scenarios/diskstress.toml");
 /// Where the built-in scenario lies in the repository.
-const STRESS_PATH: &str = "scenarios/diskstress.toml";
+const BUILT_IN_PATH: &str = "scenarios/diskstress.toml";
 
 /// `diskstress.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stress {
+pub struct Diskstress {
     /// Its name.
     pub name: String,
     /// The question that the report answers.
@@ -119,22 +119,22 @@ pub struct Real {
 
 const REPEATS_MAX: u32 = 1000;
 
-impl Stress {
+impl Diskstress {
     /// The built-in one, or the file that replaces it, and its text.
-    pub fn load(path: Option<&Path>) -> Result<(Stress, String), ScenarioError> {
-        let (text, path) = text_of(path, (STRESS, STRESS_PATH))?;
-        Ok((Stress::parse(&text, &path)?, text))
+    pub fn load(path: Option<&Path>) -> Result<(Diskstress, String), ScenarioError> {
+        let (text, path) = text_of(path, (BUILT_IN, BUILT_IN_PATH))?;
+        Ok((Diskstress::parse(&text, &path)?, text))
     }
 
     /// One from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Stress, ScenarioError> {
-        let stress: Stress = parse(text, path)?;
-        stress.check(path)?;
-        Ok(stress)
+    pub fn parse(text: &str, path: &str) -> Result<Diskstress, ScenarioError> {
+        let scenario: Diskstress = parse(text, path)?;
+        scenario.check(path)?;
+        Ok(scenario)
     }
 
     /// The quick form.
-    pub fn quick(mut self) -> Stress {
+    pub fn quick(mut self) -> Diskstress {
         self.run.repeats = self.quick.repeats;
         self
     }

@@ -7,7 +7,7 @@ use world_model::{DiskSpec, Model};
 
 use super::machine::{self, DRIVES};
 use super::results::{Measured, On, Run};
-use super::scenario::Stress;
+use super::scenario::Diskstress;
 use crate::drives;
 use crate::interrupt::Stop;
 use crate::progress::Progress;
@@ -16,13 +16,13 @@ use crate::progress::Progress;
 const PLACE_STEP: u64 = 1 << 20;
 
 /// Runs everything.
-pub(super) fn run(stress: &Stress, seed: u64, stop: &Stop) -> Result<Run> {
-    let specs: Result<Vec<(String, DiskSpec)>> = stress.run.drives.iter().map(|name| spec(name)).collect();
+pub(super) fn run(scenario: &Diskstress, seed: u64, stop: &Stop) -> Result<Run> {
+    let specs: Result<Vec<(String, DiskSpec)>> = scenario.run.drives.iter().map(|name| spec(name)).collect();
     let specs = specs?;
-    let progress = Progress::new(specs.len() as u64 * u64::from(stress.run.repeats));
-    let mut out = Run { drive: stress.run.drives[0].clone(), ..Run::default() };
+    let progress = Progress::new(specs.len() as u64 * u64::from(scenario.run.repeats));
+    let mut out = Run { drive: scenario.run.drives[0].clone(), ..Run::default() };
     for (drive, spec) in &specs {
-        for repeat in 0..stress.run.repeats {
+        for repeat in 0..scenario.run.repeats {
             if stop.is_asked() {
                 out.stopped = true;
                 break;
@@ -30,9 +30,9 @@ pub(super) fn run(stress: &Stress, seed: u64, stop: &Stop) -> Result<Run> {
             progress.step(&format!("{drive}, repeat {}", repeat + 1));
             // The same places for all patterns and both machines.
             let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(repeat));
-            let steps = stress.run.place_spread.0 / PLACE_STEP;
-            let place = stress.run.place.0 + Rng::with_seed(seed).u64(..=steps) * PLACE_STEP;
-            out.measured.extend(repeat_of(stress, (drive, spec), place, seed)?);
+            let steps = scenario.run.place_spread.0 / PLACE_STEP;
+            let place = scenario.run.place.0 + Rng::with_seed(seed).u64(..=steps) * PLACE_STEP;
+            out.measured.extend(repeat_of(scenario, (drive, spec), place, seed)?);
             out.repeats = out.repeats.max(repeat + 1);
         }
     }
@@ -47,7 +47,7 @@ fn spec(name: &str) -> Result<(String, DiskSpec)> {
 
 /// All patterns on both machines, once.
 fn repeat_of(
-    stress: &Stress,
+    scenario: &Diskstress,
     (drive, spec): (&str, &DiskSpec),
     place: u64,
     seed: u64,
@@ -56,15 +56,15 @@ fn repeat_of(
     for pattern in diskstress::published() {
         for on in On::BOTH {
             let kind = match on {
-                On::Physical => &stress.physical,
-                On::Virtual => &stress.virtualized,
+                On::Physical => &scenario.physical,
+                On::Virtual => &scenario.virtualized,
             };
             let model = Model::new(seed);
             for name in DRIVES {
                 model.disk(name, spec.clone());
             }
             let done = model
-                .run(async |world| machine::run(&world, &stress.machine, kind, &pattern, place).await)?;
+                .run(async |world| machine::run(&world, &scenario.machine, kind, &pattern, place).await)?;
             out.push(Measured {
                 pattern: pattern.name.clone(),
                 on,

@@ -3,15 +3,15 @@
 use super::claims::judge;
 use super::model;
 use super::results::{On, speed};
-use super::scenario::Stress;
+use super::scenario::Diskstress;
 use crate::interrupt::Stop;
 use crate::vaai::Verdict;
 
-fn quick() -> Stress {
-    let mut stress = Stress::load(None).expect("built in").0.quick();
-    stress.run.repeats = 2;
-    stress.run.drives.truncate(1);
-    stress
+fn quick() -> Diskstress {
+    let mut scenario = Diskstress::load(None).expect("built in").0.quick();
+    scenario.run.repeats = 2;
+    scenario.run.drives.truncate(1);
+    scenario
 }
 
 #[test]
@@ -27,10 +27,10 @@ fn the_same_seed_gives_the_same_results_and_every_claim_holds() {
 
 #[test]
 fn the_slope_comes_from_shared_memory() {
-    let mut stress = quick();
-    stress.run.repeats = 1;
-    stress.physical.read_ahead = stress.virtualized.read_ahead;
-    let run = model::run(&stress, 1, &Stop::default()).expect("runs");
+    let mut scenario = quick();
+    scenario.run.repeats = 1;
+    scenario.physical.read_ahead = scenario.virtualized.read_ahead;
+    let run = model::run(&scenario, 1, &Stop::default()).expect("runs");
     let rise = run.rise(&run.drive, ("R4", "R1"), On::Physical).expect("both").mean;
     assert!((rise - 1.0).abs() < 0.03, "{rise}");
     assert!(run.samples(&run.drive, "W1", On::Physical, speed)[0] > 10.0);
@@ -38,7 +38,7 @@ fn the_slope_comes_from_shared_memory() {
 
 #[test]
 fn a_scenario_that_makes_no_sense_is_refused() {
-    let built_in = Stress::load(None).expect("built in").1;
+    let built_in = Diskstress::load(None).expect("built in").1;
     for (from, to) in [
         ("repeats = 5", "repeats = 0"),
         ("cores = 8", "cores = 0"),
@@ -49,6 +49,6 @@ fn a_scenario_that_makes_no_sense_is_refused() {
     ] {
         let text = built_in.replacen(from, to, 1);
         assert_ne!(text, built_in, "{from}");
-        assert!(Stress::parse(&text, "x.toml").is_err(), "{to}");
+        assert!(Diskstress::parse(&text, "x.toml").is_err(), "{to}");
     }
 }

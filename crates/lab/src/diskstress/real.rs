@@ -11,7 +11,7 @@ use diskstress::{Direction, Pattern, Plan, Target};
 
 use super::guest::{Guest, Parts};
 use super::results::{Measured, On, Run, patterns};
-use super::scenario::Stress;
+use super::scenario::Diskstress;
 use crate::interrupt::Stop;
 use crate::progress::Progress;
 use crate::report::Span;
@@ -79,28 +79,28 @@ fn host_samplers() -> Result<Samplers> {
 }
 
 /// Runs everything; the first repeat warms up and is not counted.
-pub(super) fn run(stress: &Stress, place: &Place<'_>, seed: u64, stop: &Stop) -> Result<Real> {
+pub(super) fn run(scenario: &Diskstress, place: &Place<'_>, seed: u64, stop: &Stop) -> Result<Real> {
     let parts = Parts::of(place.guest)?;
-    let shapes = patterns(Direction::Write).into_iter().map(|p| p.scaled(stress.real.scale));
+    let shapes = patterns(Direction::Write).into_iter().map(|p| p.scaled(scenario.real.scale));
     let shapes: Vec<Pattern> = shapes.collect();
     let pattern_bytes = shapes.iter().map(Pattern::total_bytes).max().unwrap_or(0);
-    let progress = Progress::new(2 + u64::from(stress.real.repeats));
+    let progress = Progress::new(2 + u64::from(scenario.real.repeats));
     progress.step("the image is written");
     let image = Image::make(place.dir, pattern_bytes.next_multiple_of(IMAGE_STEP))?;
     progress.step("the guest boots; both machines warm up");
-    let mut guest = Guest::boot(&parts, &image.0, stress.real.memory_mb)?;
+    let mut guest = Guest::boot(&parts, &image.0, scenario.real.memory_mb)?;
     let plan = Plan { seed, ..Plan::new(Target::at(&image.0)?) };
-    let mut both = Both { stress, plan, guest: &mut guest, direct: true, wrong: 0 };
+    let mut both = Both { scenario, plan, guest: &mut guest, direct: true, wrong: 0 };
     both.repeat(&shapes[..1], 0)?;
     let mut run = Run::default();
     let samplers = host_samplers()?;
     let mut repeats = Vec::new();
-    for repeat in 0..stress.real.repeats {
+    for repeat in 0..scenario.real.repeats {
         if stop.is_asked() {
             run.stopped = true;
             break;
         }
-        progress.step(&format!("repeat {} of {}", repeat + 1, stress.real.repeats));
+        progress.step(&format!("repeat {} of {}", repeat + 1, scenario.real.repeats));
         let from = samplers.now_s();
         run.measured.extend(both.repeat(&shapes, repeat)?);
         repeats.push(Span { name: format!("repeat {}", repeat + 1), from, to: samplers.now_s() });
@@ -114,7 +114,7 @@ pub(super) fn run(stress: &Stress, place: &Place<'_>, seed: u64, stop: &Stop) ->
 
 /// Both machines.
 struct Both<'a> {
-    stress: &'a Stress,
+    scenario: &'a Diskstress,
     plan: Plan,
     guest: &'a mut Guest,
     direct: bool,
@@ -152,7 +152,7 @@ impl Both<'_> {
                 // What is read is there: it was written just before.
                 let options = format!(
                     "--patterns {name} --scale {} --seed {} --as-it-is",
-                    self.stress.real.scale, self.plan.seed
+                    self.scenario.real.scale, self.plan.seed
                 );
                 let said = self.guest.run(&options)?;
                 let one = said.into_iter().find(|said| said.pattern == name);

@@ -11,7 +11,7 @@ use super::guest;
 use super::model;
 use super::real::{self, Place};
 use super::results::{On, Run, names, patterns, processor, speed};
-use super::scenario::{ReadAhead, Stress};
+use super::scenario::{Diskstress, ReadAhead};
 use crate::interrupt::Stop;
 use crate::machine::{Watch, now_rfc3339};
 use crate::report::{
@@ -23,14 +23,14 @@ use crate::samplers::Series;
 use crate::sanboot::claims::{Judged, claims};
 use crate::stats::Estimate;
 use crate::vaai::{Verdict, command, plain, value};
-use crate::verify::{Options, StressOptions, World};
+use crate::verify::{DiskstressOptions, Options, World};
 
 /// A run that has ended.
 struct Finished<'a> {
-    stress: &'a Stress,
+    scenario: &'a Diskstress,
     text: &'a str,
     options: &'a Options,
-    own: &'a StressOptions,
+    own: &'a DiskstressOptions,
     run: Run,
     machine: Machine,
     doubts: Vec<Doubt>,
@@ -50,10 +50,10 @@ impl Finished<'_> {
 const GUEST_DIR: &str = "target/judges/diskstress";
 
 /// Runs the verification and writes what it found. Gives whether every claim held.
-pub(crate) fn verify(options: &Options, own: &StressOptions) -> Result<bool> {
-    let (mut stress, text) = Stress::load(options.scenario.as_deref())?;
+pub(crate) fn verify(options: &Options, own: &DiskstressOptions) -> Result<bool> {
+    let (mut scenario, text) = Diskstress::load(options.scenario.as_deref())?;
     if own.quick {
-        stress = stress.quick();
+        scenario = scenario.quick();
     }
     if let Some(scale) = options.scale {
         ensure!(own.world == World::Real, "--scale: the model world runs at full size");
@@ -61,16 +61,16 @@ pub(crate) fn verify(options: &Options, own: &StressOptions) -> Result<bool> {
             scale > 0.0 && scale <= 1.0,
             "--scale {scale}: is over 0 and at most 1 (1 is 8 GB for each pattern)"
         );
-        stress.real.scale = scale;
+        scenario.real.scale = scale;
     }
     let stop = Stop::on_signals()?;
     let watch = Watch::start();
     let (run, direct, pattern_bytes, host) = match own.world {
-        World::Model => (model::run(&stress, options.seed, &stop)?, true, 8 << 30, None),
+        World::Model => (model::run(&scenario, options.seed, &stop)?, true, 8 << 30, None),
         World::Real => {
             let guest = own.guest.clone().unwrap_or_else(|| PathBuf::from(GUEST_DIR));
             let dir = own.dir.as_deref().unwrap_or(&options.out);
-            let ran = real::run(&stress, &Place { dir, guest: &guest }, options.seed, &stop)?;
+            let ran = real::run(&scenario, &Place { dir, guest: &guest }, options.seed, &stop)?;
             (ran.run, ran.direct, ran.pattern_bytes, Some((ran.host, ran.repeats)))
         }
     };
@@ -78,8 +78,17 @@ pub(crate) fn verify(options: &Options, own: &StressOptions) -> Result<bool> {
     // Time in the model is virtual: what others did with this machine changes nothing.
     let mut doubts = if own.world == World::Model { vec![] } else { seen };
     doubts.extend(own_doubts(&run, direct));
-    let finished =
-        Finished { stress: &stress, text: &text, options, own, run, machine, doubts, pattern_bytes, host };
+    let finished = Finished {
+        scenario: &scenario,
+        text: &text,
+        options,
+        own,
+        run,
+        machine,
+        doubts,
+        pattern_bytes,
+        host,
+    };
     write(&finished)
 }
 
@@ -131,7 +140,7 @@ fn write(f: &Finished<'_>) -> Result<bool> {
     report::write_results(
         out,
         &Results {
-            scenario: f.stress.name.clone(),
+            scenario: f.scenario.name.clone(),
             world: if f.is_model() { "model" } else { "real" },
             seed: f.options.seed,
             checks: judged.iter().map(check).collect(),
@@ -214,8 +223,8 @@ fn whole(f: &Finished<'_>, judged: &[Judged], files: Vec<DataFile>) -> Report {
     shown.iter_mut().for_each(|claim| claim.figure = claim.figure.take().filter(|id| !id.is_empty()));
     Report {
         version: report::VERSION,
-        title: f.stress.question.clone(),
-        scenario: f.stress.name.clone(),
+        title: f.scenario.question.clone(),
+        scenario: f.scenario.name.clone(),
         world: if f.is_model() { "model" } else { "real" },
         generated: now_rfc3339(),
         answer: answer(&f.run, f.is_model()),
@@ -244,7 +253,7 @@ fn findings(f: &Finished<'_>) -> Vec<Finding> {
         return vec![];
     };
     let (ReadAhead::Memory(shared), ReadAhead::Each(each)) =
-        (f.stress.physical.read_ahead, f.stress.virtualized.read_ahead)
+        (f.scenario.physical.read_ahead, f.scenario.virtualized.read_ahead)
     else {
         return vec![];
     };
@@ -271,7 +280,7 @@ fn sections(f: &Finished<'_>) -> Vec<Section> {
         true => format!(
             "The files lie one behind the other from the outermost cylinders on, up to {} GiB further in from repeat to repeat, and in a repeat at the same \
              place on both machines: outer and inner tracks differ by more than what is measured.",
-            f.stress.run.place_spread.0 >> 30
+            f.scenario.run.place_spread.0 >> 30
         ),
         false => "Both machines use the same stretches of the same image file, in turn; the machine that begins changes from repeat to repeat. The image was \
                   written once from beginning to end before."
@@ -349,7 +358,7 @@ fn method(f: &Finished<'_>) -> Method {
     if f.is_model() {
         versions = vec![masu];
         modelled = vec![
-            format!("two mirrored drives ({}), the controller's read-ahead and write memory, the server's processors, in virtual time", f.stress.run.drives.join("; then ")),
+            format!("two mirrored drives ({}), the controller's read-ahead and write memory, the server's processors, in virtual time", f.scenario.run.drives.join("; then ")),
             "the virtual machine: the same server, with a chunk of its own for each file, and more processor time for each transfer".into(),
         ];
         real = vec![];
@@ -367,7 +376,7 @@ fn method(f: &Finished<'_>) -> Method {
         calibrated = vec![];
         scale = format!(
             "{} of the published size: {} MB for each pattern",
-            f.stress.real.scale,
+            f.scenario.real.scale,
             f.pattern_bytes >> 20
         );
     }
