@@ -73,10 +73,11 @@ test: setup check unit ## everything, as the continuous integration runs it: und
 	@echo "make test: everything passed"
 
 .PHONY: check
-check: tools web/dist/report.html ## format, lints, the repository's own rules
+check: tools web/dist/report.html ## format, lints, documentation, the repository's own rules
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) "clippy" cargo clippy --profile checked --workspace --all-targets --locked -- --deny warnings
+	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --profile checked --workspace --no-deps --locked --quiet
 	@$(MAKE) --no-print-directory build
 	@$(STEP) "tidy" $(XTASK) tidy
 	@$(STEP) "shell scripts" shellcheck .ci/run judges/*.sh judges/guest/*.sh judges/guest/init judges/sanboot/*.sh judges/sanboot/*_init judges/diskstress/*.sh judges/diskstress/init

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`Medium`]; what it gives to a
-//! transport is [`View::execute`] and [`View::manage`]. A command goes through [`dispatch`], which looks it up in the one
+//! transport is [`View::execute`] and [`View::manage`]. A command goes through `dispatch`, which looks it up in the one
 //! table ([`opcode`]), checks what stands before every command, and calls its handler; an error becomes sense data in one place
 //! ([`sense::failure_of`]).
 

@@ -2,7 +2,7 @@
 //!
 //! # The fault model
 //!
-//! A connection is two pipes. Each carries its bytes in order, at the link's speed (its own link, or the one of the [`Port`] that it is
+//! A connection is two pipes. Each carries its bytes in order, at the link's speed (its own link, or the one of the `Port` that it is
 //! made to, which it shares), and holds a bounded number of bytes; a
 //! sender that is faster waits. A receive gives what has arrived, cut at points drawn from the stream `segments`, so that
 //! a message comes in any number of pieces. A connection may be *reset* (both ends learn at once, what is under way

@@ -106,7 +106,7 @@ pub(crate) enum Vdisk {
     },
     /// Make a disk a file of this machine, for mount -o loop, mkfs or QEMU, until it is stopped or unmounted; as root, or with fusermount3
     Attach {
-        /// A file, or a LU: iscsi://[USER%PASSWORD@]HOST[:PORT]/TARGET/LUN
+        /// An image file, or a LU: `iscsi://[USER%PASSWORD@]HOST[:PORT]/TARGET/LUN`
         source: String,
         /// A directory, in which the disk is then the file `disk`
         mount_point: PathBuf,
