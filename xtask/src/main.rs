@@ -23,8 +23,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Tool {
-    /// Checks the tree against the rules of the house: layers, file and function lengths, orphans, unused dependencies.
+    /// Checks the tree against the rules of the house: layers, file and function lengths, circles of imports, orphans, unused
+    /// dependencies.
     Tidy,
+    /// Prints the imports that hold circles of more than three files together.
+    Circles,
     /// Writes the bill of materials of the binary (CycloneDX 1.5, JSON).
     Sbom {
         /// The file to write.
@@ -44,6 +47,10 @@ fn root() -> anyhow::Result<PathBuf> {
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().tool {
         Tool::Tidy => tidy::run(&root()?),
+        Tool::Circles => {
+            tidy::print_circles(&root()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Tool::Sbom { to } => {
             dependencies::write(&root()?, &to)?;
             println!("sbom: {}", to.display());

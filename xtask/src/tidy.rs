@@ -1,14 +1,18 @@
 //! The rules of the house as a program: one finding, one line.
 
+mod circles;
 mod finding;
 mod functions;
+mod imports;
 mod layers;
 mod marks;
 mod modules;
 mod packages;
+mod scopes;
 mod source;
 mod tracked;
 mod unused;
+mod verifications;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,6 +33,13 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     modules::check(root, &packages, &sources, &mut findings);
     unused::check(root, &packages, &sources, &mut findings);
     functions::check(root, &sources, &mut findings)?;
+    for package in &packages {
+        let imports = imports::of_package(root, package, &sources);
+        circles::check(&package.name, &imports, &mut findings);
+        if package.name == verifications::LABORATORY {
+            verifications::check(&imports, &mut findings);
+        }
+    }
     for (place, fault) in dependencies::faults(&dependencies::graph(root)?.crates) {
         findings.push(Finding::error(&place, 0, fault));
     }
@@ -44,4 +55,15 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();
     println!("tidy: {} files, {errors} errors, {} warnings", sources.len(), findings.len() - errors);
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the imports that hold circles of files together.
+pub(crate) fn print_circles(root: &Path) -> anyhow::Result<()> {
+    let sources = source::read_all(root, &tracked::list(root)?, &mut Vec::new())?;
+    for package in packages::of_workspace(root)? {
+        for import in circles::held_by(&imports::of_package(root, &package, &sources)) {
+            println!("{import}");
+        }
+    }
+    Ok(())
 }

@@ -23,7 +23,7 @@ pub(super) fn check(root: &Path, packages: &[Package], sources: &[Source], findi
     }
 }
 
-fn parent(path: &str) -> &str {
+pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
@@ -50,16 +50,22 @@ fn follow_items(
             follow_items(items, beside, &inner, sources, reached);
             continue;
         }
-        if let Some(named) = named_path(&module.attrs) {
-            let path = format!("{beside}/{named}");
-            follow(&path, parent(&path), sources, reached);
-            continue;
-        }
-        // Either `name.rs` or `name/mod.rs`; the modules of both lie in `name/`.
-        for path in [format!("{inner}.rs"), format!("{inner}/mod.rs")] {
-            follow(&path, &inner, sources, reached);
+        for (path, folder) in places(module, beside, folder) {
+            follow(&path, &folder, sources, reached);
         }
     }
+}
+
+/// Where the file of `mod name;` may be, with the folder of its own modules. `beside` and `folder`: those of the file that says it.
+pub(super) fn places(module: &syn::ItemMod, beside: &str, folder: &str) -> Vec<(String, String)> {
+    if let Some(named) = named_path(&module.attrs) {
+        let path = format!("{beside}/{named}");
+        let folder = parent(&path).to_owned();
+        return vec![(path, folder)];
+    }
+    // Either `name.rs` or `name/mod.rs`; the modules of both lie in `name/`.
+    let inner = format!("{folder}/{}", module.ident);
+    vec![(format!("{inner}.rs"), inner.clone()), (format!("{inner}/mod.rs"), inner)]
 }
 
 /// The file of `#[path = "…"]`.

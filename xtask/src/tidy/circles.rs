@@ -1,0 +1,187 @@
+//! Files that import each other in a circle: none of them can be read, moved or tested without the others.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::imports::Import;
+
+/// A type and what is done with it may know each other; more files than these are one subject that was cut apart, or several that hang together.
+const FILES_MAX: usize = 3;
+
+/// Circles that were there before, by package: how many files are in circles that are too large. It may only shrink.
+const KNOWN: &[(&str, usize)] = &[
+    ("array", 33),
+    ("cache", 4),
+    ("iscsi", 10),
+    ("lab", 51),
+    ("masu", 18),
+    ("pool", 18),
+    ("qos", 7),
+    ("raid", 12),
+    ("scsi", 27),
+    ("world", 6),
+    ("world_model", 15),
+    ("world_real", 10),
+    ("xtask", 10),
+];
+
+/// Checks the imports of one package.
+pub(super) fn check(package: &str, imports: &[Import], findings: &mut Vec<Finding>) {
+    let known = KNOWN.iter().find(|(name, _)| *name == package).map(|(_, files)| *files);
+    check_against(known, package, imports, findings);
+}
+
+fn check_against(known: Option<usize>, package: &str, imports: &[Import], findings: &mut Vec<Finding>) {
+    let circles = circles(imports);
+    let files: usize = circles.iter().map(Vec::len).sum();
+    let place = format!("package {package}");
+    if files > known.unwrap_or(0) {
+        for circle in &circles {
+            let text = format!("{} files import each other in a circle: {}", circle.len(), circle.join(", "));
+            findings.push(Finding::error(&place, 0, text));
+        }
+        if let Some(known) = known {
+            let text = format!("{files} files are in circles, tidy/circles.rs allows {known}");
+            findings.push(Finding::error(&place, 0, text));
+        }
+    } else if let Some(known) = known.filter(|known| files < *known) {
+        let text = format!("only {files} files are in circles: lower {known} in tidy/circles.rs");
+        findings.push(match files {
+            0 => Finding::error(&place, 0, "no circle is left: take the package out of tidy/circles.rs"),
+            _ => Finding::warning(&place, 0, text),
+        });
+    }
+}
+
+/// The imports that hold the circles of a package together, one a line: what there is to cut.
+pub(super) fn held_by(imports: &[Import]) -> Vec<String> {
+    let circles = circles(imports);
+    let inside =
+        |import: &&Import| circles.iter().any(|c| c.contains(&import.from) && c.contains(&import.to));
+    imports.iter().filter(inside).map(|i| format!("{}:{}: imports {}", i.from, i.line, i.to)).collect()
+}
+
+/// The strongly connected components of more than `FILES_MAX` files, each ordered.
+fn circles(imports: &[Import]) -> Vec<Vec<String>> {
+    let mut search = Search::default();
+    for import in imports {
+        search.next.entry(&import.from).or_default().push(&import.to);
+    }
+    for import in imports {
+        if !search.seen.contains_key(import.from.as_str()) {
+            search.visit(&import.from);
+        }
+    }
+    let mut found = search.found;
+    found.retain(|circle| circle.len() > FILES_MAX);
+    found.sort();
+    found
+}
+
+/// Tarjan's search.
+#[derive(Default)]
+struct Search<'a> {
+    next: BTreeMap<&'a str, Vec<&'a str>>,
+    /// The number of each file that was visited, and the lowest one that it leads back to; `None`: its component is complete.
+    seen: BTreeMap<&'a str, (usize, Option<usize>)>,
+    open: Vec<&'a str>,
+    found: Vec<Vec<String>>,
+}
+
+impl<'a> Search<'a> {
+    /// Visits a file and all that it leads to; the lowest number that it leads back to.
+    fn visit(&mut self, file: &'a str) -> usize {
+        let number = self.seen.len();
+        let mut lowest = number;
+        self.seen.insert(file, (number, Some(number)));
+        self.open.push(file);
+        for to in self.next.get(file).cloned().unwrap_or_default() {
+            match self.seen.get(to) {
+                None => lowest = lowest.min(self.visit(to)),
+                Some((_, Some(other))) => lowest = lowest.min(*other),
+                Some((_, None)) => {}
+            }
+        }
+        self.seen.insert(file, (number, Some(lowest)));
+        if lowest == number
+            && let Some(at) = self.open.iter().position(|open| *open == file)
+        {
+            let component = self.open.split_off(at);
+            for file in &component {
+                self.seen.entry(file).and_modify(|(_, lowest)| *lowest = None);
+            }
+            let mut component: Vec<String> = component.into_iter().map(str::to_owned).collect();
+            component.sort();
+            self.found.push(component);
+        }
+        lowest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a b` is an import of `b` by `a`.
+    fn imports(pairs: &str) -> Vec<Import> {
+        let import = |pair: &str| {
+            let (from, to) = pair.split_once(' ').expect("two files");
+            Import { from: from.to_owned(), to: to.to_owned(), line: 1 }
+        };
+        pairs.split(", ").map(import).collect()
+    }
+
+    fn check_circles(known: Option<usize>, pairs: &str, expected: &[&str]) {
+        let mut findings = Vec::new();
+        check_against(known, "p", &imports(pairs), &mut findings);
+        let found: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    const FOUR: &str = "a b, b c, c d, d a, a x, x y, z a";
+    const TWO_CIRCLES: &str = "a b, b c, c d, d a, d e, e f, f g, g h, h e, f e";
+
+    #[test]
+    fn circles_of_more_than_three_files_are_errors() {
+        check_circles(None, "a b, b c, c a, c d, d e", &[]);
+        check_circles(None, FOUR, &["error: package p: 4 files import each other in a circle: a, b, c, d"]);
+        check_circles(
+            None,
+            TWO_CIRCLES,
+            &[
+                "error: package p: 4 files import each other in a circle: a, b, c, d",
+                "error: package p: 4 files import each other in a circle: e, f, g, h",
+            ],
+        );
+        assert_eq!(circles(&imports("a b, b c, c d, d a, c e, e d")), [["a", "b", "c", "d", "e"]]);
+    }
+
+    #[test]
+    fn those_that_are_known_may_only_shrink() {
+        check_circles(Some(4), FOUR, &[]);
+        check_circles(
+            Some(4),
+            "a b, b c, c d, d e, e a",
+            &[
+                "error: package p: 5 files import each other in a circle: a, b, c, d, e",
+                "error: package p: 5 files are in circles, tidy/circles.rs allows 4",
+            ],
+        );
+        check_circles(
+            Some(9),
+            FOUR,
+            &["warning: package p: only 4 files are in circles: lower 9 in tidy/circles.rs"],
+        );
+        check_circles(
+            Some(4),
+            "a b, b a",
+            &["error: package p: no circle is left: take the package out of tidy/circles.rs"],
+        );
+    }
+
+    #[test]
+    fn what_holds_a_circle_together_is_told() {
+        let held = held_by(&imports(FOUR));
+        assert_eq!(held, ["a:1: imports b", "b:1: imports c", "c:1: imports d", "d:1: imports a"]);
+    }
+}
