@@ -7,8 +7,7 @@ use std::time::Duration;
 use crate::config::{Config, HostConfig, Keeper, Made, MadeGroup, VolumeConfig};
 use world::DriveSpec;
 
-use crate::control::{Control, ControlError, ControllerHandle, Reply, Steer};
-use crate::groups::owner_of_group;
+use crate::control::{Control, ControlError, ControllerHandle, NO_SUCH_VOLUME, Reply, Steer};
 use crate::status::{ControllerStatus, PoolStatus};
 
 /// How long hosts get to log out when the array stops.
@@ -368,7 +367,7 @@ impl Array {
         {
             return Err(fail(&format!("drive {new:?} is not declared, or is in it already")));
         }
-        let owner = owner_of_group(&self.config, group);
+        let owner = self.config.owner_of_group(group);
         let replace =
             Control::ReplaceDrive { group: group.into(), old: old.into(), new: new.into(), overwrite };
         let mut done = self.ask(owner, replace).await?;
@@ -391,13 +390,13 @@ impl Array {
 
     /// Reads and compares everything on a group, in the background.
     pub async fn scrub(&self, group: &str) -> Result<Vec<String>, ControlError> {
-        self.ask(owner_of_group(&self.config, group), Control::Scrub(group.into())).await
+        self.ask(self.config.owner_of_group(group), Control::Scrub(group.into())).await
     }
 
     /// Pauses, resumes or ends the work on a group.
     pub async fn steer_work(&self, group: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
         let control = Control::SteerWork { group: group.into(), steer };
-        self.ask(owner_of_group(&self.config, group), control).await
+        self.ask(self.config.owner_of_group(group), control).await
     }
 
     /// Moves all pages of a group to the others of its pool, in the background, and takes it out of the pool.
@@ -529,9 +528,6 @@ impl Array {
         first_error
     }
 }
-
-/// What the owner of a pool says of a volume that is not there.
-pub(crate) const NO_SUCH_VOLUME: &str = "there is none";
 
 fn not_kept(cause: String) -> ControlError {
     ControlError::at("state")(&format!("the change cannot be kept, and is not made: {cause}"))

@@ -2,66 +2,16 @@
 
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry, Pieces};
-use cache::{Cache, CacheConfig, Journal, JournalError, Store, Unit, UnitSpec, WritePolicy};
+use block::BlockError;
+use cache::{Cache, CacheConfig, Journal, JournalError, UnitSpec, WritePolicy};
 use pool::{Pool, Volume};
 use raid::{Group, OnDrive, Overwrite, examine};
 
+use crate::backing::{Backing, CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
-use crate::drives::{open_drive, overwrite_of};
-use crate::index::Index;
-use crate::partitions::{Partitions, set_partitions};
-use crate::slices::Slices;
-
-/// A volume as a cache sees it. What changes it is boxed: a unit names it in many places, and its future would be as many times as large
-/// as the volume's, in every command. Writes that the cache takes do not come here.
-#[derive(Clone)]
-pub struct Backing(pub(crate) Volume);
-
-impl Device for Backing {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
-        self.0.read(at, len, out).await
-    }
-
-    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        Box::pin(self.0.write(at, data)).await
-    }
-
-    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        Box::pin(self.0.zero(at, len)).await
-    }
-
-    async fn flush(&self) -> Result<(), BlockError> {
-        self.0.flush().await
-    }
-}
-
-impl Store for Backing {
-    fn takes_in_place(&self, at: u64, len: u64) -> bool {
-        self.0.takes_in_place(at, len)
-    }
-
-    fn row_bytes(&self) -> u64 {
-        self.0.row_bytes()
-    }
-
-    fn row_drives(&self) -> u32 {
-        self.0.row_drives()
-    }
-}
-
-/// The cache of a controller.
-pub(crate) type VolumeCache = Cache<Backing, Group>;
-/// A volume under it.
-pub(crate) type CachedVolume = Unit<Backing, Group>;
-/// The journal of a pool, on a group of its own.
-pub(crate) type PoolJournal = Journal<Group>;
+use crate::controller::{Controller, Index, Partitions, Slices};
+use crate::groups::{open_drive, overwrite_of};
 
 /// The record of a volume that may have writes in a journal: its identity.
 const JOURNAL_RECORD: &str = "cache.journal";
@@ -109,7 +59,7 @@ pub(crate) async fn open_cache(
     let known = controller.state().cache.clone();
     if let Some(known) = known {
         match known.config() == settings.to_cache() {
-            true => set_partitions(controller, &known, settings, done),
+            true => controller.state.borrow_mut().partitions.set(index, &known, settings, done),
             false => done.push(format!("controller {index}: another cache takes effect at the next start")),
         }
         return Ok(());
@@ -133,8 +83,9 @@ pub(crate) async fn open_cache(
         }
         done.push(format!("controller {index}: {ssd} keeps what the memory gives up"));
     }
-    set_partitions(controller, &cache, settings, done);
-    controller.state.borrow_mut().cache = Some(cache);
+    let mut state = controller.state.borrow_mut();
+    state.partitions.set(index, &cache, settings, done);
+    state.cache = Some(cache);
     Ok(())
 }
 

@@ -399,6 +399,12 @@ impl Config {
         }
         Some(self.pool(&self.volume(volume)?.pool)?.controller)
     }
+
+    /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
+    pub fn owner_of_group(&self, group: &str) -> usize {
+        let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).chain(&p.journal).any(|g| g == group);
+        self.pools.iter().find(of).map_or(0, |p| p.controller)
+    }
 }
 
 fn overlay_cache(kept: Option<CacheSettings>, declared: Option<CacheSettings>) -> Option<CacheSettings> {

@@ -12,12 +12,15 @@ use world::DriveSpec;
 use crate::config::{
     Config, ConfigError, DriveConfig, FileFormat, GroupConfig, GroupId, Made, PoolConfig, VolumeConfig,
 };
-use crate::crossing::RemoteNexus;
 use crate::event::EventSender;
+use crate::nexus::RemoteNexus;
 use crate::status::ControllerStatus;
 
 /// Messages that wait at a controller before the sender waits.
 const QUEUE_LEN: usize = 1024;
+
+/// What the owner of a pool says of a volume that is not there.
+pub(crate) const NO_SUCH_VOLUME: &str = "there is none";
 
 /// What becomes of the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use pool::{Rod, Volume};
 use scsi::{Copied, Extent, Medium, Space};
 use vdisk::Image;
 
-use crate::cached::CachedVolume;
+use crate::backing::CachedVolume;
 use crate::guarantee::{Gate, Permit};
 
 /// A volume with the block length that its hosts see, under the controller's cache if there is one; or an image in a file.

@@ -11,15 +11,13 @@ use world::{Drive, DriveSpec, ImageAccess};
 use crate::Disk;
 use crate::config::{Config, ImageConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
+use crate::controller::{Controller, SECTOR_BYTES};
 use crate::event::Event;
 use crate::event::Severity;
 use crate::guarantee::image_gate;
 
 /// What hosts are told to align to: pages of the file system below.
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
-/// What a port counts in for an image of another controller, before that has been asked.
-pub(crate) const SECTOR_BYTES: u32 = 512;
 
 /// Opens the images of this controller that are not open. One that cannot be opened is an error where somebody has just declared it. When
 /// the array starts, and later where it is an old story, it is said in the status: the LUs beside it are served all the same.
@@ -37,7 +35,7 @@ pub(crate) async fn open_images(
             Ok(image) => serve(controller, config, declared, image, done),
             Err(error) if starting || controller.state().config.image(&declared.name).is_some() => {
                 let told = format!("image {}: is not served: {error}", declared.name);
-                controller.once(Severity::Error, told);
+                controller.events.once(Severity::Error, told);
                 let mut state = controller.state.borrow_mut();
                 state.unopened.insert(declared.name.clone(), error.to_string());
             }
@@ -154,7 +152,7 @@ async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) 
             continue;
         }
         let object = format!("image {name}");
-        controller.event(match &trouble {
+        controller.events.event(match &trouble {
             Some(trouble) => Event::error(object, trouble.clone()),
             None => Event::info(object, "all of it is written again"),
         });

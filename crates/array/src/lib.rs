@@ -11,40 +11,25 @@
 //! * A controller ([`run_controller`]) is one thread with a `World`: it owns ports, drives, groups, pools and the LUs on them.
 //! * [`Disk`] is a volume as SCSI sees it ([`scsi::Medium`]); `port` is the array as iSCSI sees it.
 
-mod apply;
 mod array;
+mod backing;
 mod cached;
 pub mod check;
 pub mod config;
 mod control;
 mod controller;
-mod crossing;
 mod disk;
-mod drives;
 mod event;
 mod groups;
 mod guarantee;
 mod hosts;
 mod images;
-mod index;
-mod jobs;
 mod local;
-mod observe;
-mod often;
-mod partitions;
-mod placement;
+mod nexus;
 mod pools;
 mod port;
-mod ports;
-mod refusals;
-mod returns;
-mod slices;
-mod state;
+mod service_loop;
 pub mod status;
-mod travel;
-mod upkeep;
-mod volumes;
-mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -52,11 +37,11 @@ mod tests;
 pub use array::Array;
 pub use config::Config;
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
-pub use controller::{run_controller, run_with_local_port};
 pub use disk::Disk;
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use local::{LocalPort, LocalSession};
 pub use scsi::{Lun, OpClass};
+pub use service_loop::{run_controller, run_with_local_port};
 pub use world::{DriveSpec, ImageAccess, Patience};
 
 /// Bytes of a frame of a cache.

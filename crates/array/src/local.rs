@@ -6,9 +6,8 @@ use std::rc::Rc;
 use iscsi::target::LoginRefusal;
 use scsi::{Lun, Request, Response};
 
-use crate::controller::Controller;
-use crate::crossing;
-use crate::hosts::Seen;
+use crate::controller::{Controller, Seen};
+use crate::hosts::{close_nexus, open_nexus, route};
 
 /// The place of a port at a controller, for hosts on its thread.
 #[derive(Clone)]
@@ -25,7 +24,7 @@ impl LocalPort {
     pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, LoginRefusal> {
         let controller = self.0.clone();
         let portal_group = controller.index as u16 + 1;
-        let seen = controller.open_nexus(initiator, isid, portal_group)?;
+        let seen = open_nexus(&controller, initiator, isid, portal_group)?;
         Ok(LocalSession { controller, seen })
     }
 }
@@ -33,7 +32,7 @@ impl LocalPort {
 impl LocalSession {
     /// Executes a command, here or at the controller that owns the LU.
     pub async fn execute(&self, lun: Lun, request: Request) -> Response {
-        crossing::route(&self.controller, &self.seen, Some(lun), request).await
+        route(&self.controller, &self.seen, Some(lun), request).await
     }
 }
 
@@ -47,6 +46,6 @@ impl LocalSession {
 
 impl Drop for LocalSession {
     fn drop(&mut self) {
-        self.controller.close_nexus(&self.seen.nexus);
+        close_nexus(&self.controller, &self.seen.nexus);
     }
 }

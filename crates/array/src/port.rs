@@ -1,37 +1,20 @@
 //! A port: the array as an iSCSI portal sees it.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use iscsi::target::{self, Chap, InitiatorPort, LoginRefusal, Portal, Secret, Target};
+use iscsi::target::{self, Chap, InitiatorPort, LoginRefusal, Secret, Target};
 use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
 use crate::config::{ChapConfig, PortalConfig};
-use crate::controller::Controller;
-use crate::crossing;
+use crate::controller::{Controller, OpenPort, Seen};
 use crate::event::Event;
-use crate::hosts::Seen;
+use crate::hosts::{close_nexus, manage, open_nexus, route};
 
-/// One port of a controller.
+/// An open port with its controller.
 pub(crate) struct Port {
     pub(crate) controller: Rc<Controller>,
-    pub(crate) config: PortalConfig,
-    /// Portal group tag: one group for each portal, from 1 in the order of the declaration.
-    pub(crate) portal_group: u16,
-    /// Where it really listens.
-    pub(crate) listen: SocketAddr,
-    /// iSCSI's handle on it.
-    pub(crate) portal: Portal,
-    pub(crate) counts: PortCounts,
-}
-
-/// What went through a port.
-#[derive(Default)]
-pub(crate) struct PortCounts {
-    pub(crate) commands: Cell<u64>,
-    pub(crate) bytes_in: Cell<u64>,
-    pub(crate) bytes_out: Cell<u64>,
+    pub(crate) open: Rc<OpenPort>,
 }
 
 /// Of what a peer said, what an event repeats at most.
@@ -46,14 +29,14 @@ impl Port {
             }
             target::Event::Opened { peer, initiator, target: Some(_) } => {
                 let (object, is_host) = self.object_of(&initiator.name);
-                let text = format!("{} at {} logged in at {}", initiator.name, peer.ip(), self.listen);
-                self.controller.tell(Event::info(object, text), is_host);
+                let text = format!("{} at {} logged in at {}", initiator.name, peer.ip(), self.open.listen);
+                self.controller.events.tell(Event::info(object, text), is_host);
             }
             target::Event::Closed { peer, initiator, target: Some(_), why } => {
                 let (object, is_host) = self.object_of(&initiator.name);
                 let (name, peer, why) = (&initiator.name, peer.ip(), printable(why));
-                let text = format!("the session of {name} at {peer} with {} ended: {why}", self.listen);
-                self.controller.tell(Event::info(object, text), is_host);
+                let text = format!("the session of {name} at {peer} with {} ended: {why}", self.open.listen);
+                self.controller.events.tell(Event::info(object, text), is_host);
             }
             _ => {}
         }
@@ -64,16 +47,16 @@ impl Port {
         let is_host = object.starts_with("host ");
         let what = if is_discovery { "discovery" } else { "a login" };
         let (peer, why) = (peer.ip(), printable(why));
-        let text = format!("{what} from {peer} at {} was refused: {why}", self.listen);
+        let text = format!("{what} from {peer} at {} was refused: {why}", self.open.listen);
         let (controller, now) = (&self.controller, self.controller.world.now());
         controller.state.borrow_mut().refusals.add(&object, is_host, text.clone(), now);
-        controller.tell(Event::warning(object, text), is_its_own);
+        controller.events.tell(Event::warning(object, text), is_its_own);
     }
 
     /// Whom an event of an initiator is about, and whether a declared host has this very name.
     fn object_of(&self, initiator: &str) -> (String, bool) {
         match self.controller.config().host_of(initiator) {
-            _ if initiator.is_empty() => (format!("port {}", self.listen), false),
+            _ if initiator.is_empty() => (format!("port {}", self.open.listen), false),
             // Where a host has any name, names are made up as those of strangers are.
             Some(host) => (format!("host {}", host.name), host.initiator == initiator),
             None => (format!("initiator {initiator}"), false),
@@ -94,7 +77,7 @@ pub(crate) struct HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
-        self.port.controller.close_nexus(&self.seen.nexus);
+        close_nexus(&self.port.controller, &self.seen.nexus);
     }
 }
 
@@ -116,8 +99,8 @@ impl Target for PortTarget {
         }
         // A portal that listens on every address is reached at the one the initiator came by.
         let reached = |(i, portal): (usize, &PortalConfig)| {
-            let own = i + 1 == usize::from(self.0.portal_group);
-            let port = if own { self.0.listen.port() } else { portal.listen.port() };
+            let own = i + 1 == usize::from(self.0.open.portal_group);
+            let port = if own { self.0.open.listen.port() } else { portal.listen.port() };
             let ip = if portal.listen.ip().is_unspecified() { at.ip() } else { portal.listen.ip() };
             (SocketAddr::new(ip, port), i as u16 + 1)
         };
@@ -142,7 +125,7 @@ impl Target for PortTarget {
     }
 
     fn portal_group(&self) -> u16 {
-        self.0.portal_group
+        self.0.open.portal_group
     }
 
     fn open(&self, initiator: &InitiatorPort, target: &str) -> Result<HostSession, LoginRefusal> {
@@ -150,7 +133,7 @@ impl Target for PortTarget {
             return Err(LoginRefusal::NotFound);
         }
         let controller = &self.0.controller;
-        let seen = controller.open_nexus(&initiator.name, initiator.isid, self.0.portal_group)?;
+        let seen = open_nexus(controller, &initiator.name, initiator.isid, self.0.open.portal_group)?;
         Ok(HostSession { port: self.0.clone(), seen })
     }
 
@@ -171,8 +154,8 @@ impl Target for PortTarget {
     async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {
         let bytes_in = request.data_out.len() as u64;
         let seen = &nexus.seen;
-        let response = crossing::route(&self.0.controller, seen, lun, request).await;
-        let counts = &self.0.counts;
+        let response = route(&self.0.controller, seen, lun, request).await;
+        let counts = &self.0.open.counts;
         let bytes_out = response.data_in.len() as u64;
         counts.commands.set(counts.commands.get() + 1);
         counts.bytes_in.set(counts.bytes_in.get() + bytes_in);
@@ -196,15 +179,13 @@ impl Target for PortTarget {
         else {
             // A target reset reaches every controller.
             for other in controller.others() {
-                crossing::manage(other, nexus.seen.nexus.clone(), function).await;
+                manage(other, nexus.seen.nexus.clone(), function).await;
             }
             return nexus.seen.view.manage(function).await;
         };
         match nexus.seen.owner_elsewhere(Some(lun)) {
             None => nexus.seen.view.manage(function).await,
-            Some(owner) => {
-                crossing::manage(controller.handle(owner), nexus.seen.nexus.clone(), function).await
-            }
+            Some(owner) => manage(controller.handle(owner), nexus.seen.nexus.clone(), function).await,
         }
     }
 }

@@ -7,7 +7,6 @@ use world::DriveCounts;
 
 use crate::config::{CachePolicy, Class, Level, Provisioning};
 use crate::event::Event;
-pub use crate::jobs::JobKind;
 pub use cache::{JournalCounts, PartitionCounts, SecondCounts, Traffic, UnitCounts};
 pub use pool::{ClassHeat, Decision, HeatReport, Reason};
 pub use qos::{Capacity, ClientCounts};
@@ -110,6 +109,21 @@ pub struct GroupStatus {
     pub foreground_share_percent: u8,
     /// How fast it is declared to be.
     pub class: Class,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobKind {
+    /// A group is read and compared.
+    Scrub,
+    /// A group's pages move to the others of its pool.
+    Evacuate,
+    /// Pages move from full groups to emptier ones.
+    Rebalance,
+    /// Pages of zeros of a volume are given back.
+    Reclaim,
+    /// Pages of a pool move between groups of different classes.
+    Place,
 }
 
 /// A job.

@@ -7,8 +7,9 @@ use futures::future::{Either, select};
 use raid::{Group, GroupError, GroupSpec, GroupState, MemberState};
 use world::World;
 
+use super::drives::Opened;
+use super::examination::{Examination, Progress, Tell};
 use super::labels::Members;
-use super::{Examination, Opened, Progress, Tell};
 use crate::config::GroupConfig;
 
 /// How often somebody is told how far a scrub is.

@@ -3,7 +3,8 @@
 use raid::{ArrayId, GroupId, Label, LabelCopy, inspect, label_copies};
 use world::Drive;
 
-use super::{Examination, Opened};
+use super::drives::Opened;
+use super::examination::Examination;
 use crate::config::{Config, GroupConfig};
 
 /// A drive of a declared group, with its label.

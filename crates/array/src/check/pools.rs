@@ -5,7 +5,7 @@ use pool::{Pool, PoolError};
 use raid::Group;
 use world::World;
 
-use super::Examination;
+use super::examination::Examination;
 use crate::config::{Config, PoolConfig};
 
 /// Examines one pool on those of its groups that could be opened.

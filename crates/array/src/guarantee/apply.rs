@@ -6,29 +6,12 @@ use qos::{Policy, Scheduler, Settings, admit};
 
 use super::gate::Gate;
 use super::judge::judge_task;
-use super::service::Service;
+use super::service::{PoolService, Service};
 use crate::config::{Config, PolicyConfig, Sharing};
-use crate::controller::Controller;
-use crate::index::Index;
-use crate::slices::Slices;
-use crate::watch::Watch;
+use crate::controller::{Controller, Index, Slices, Watch};
 
 /// What work in the background is called among the clients of a pool.
 const BACKGROUND: &str = "background work";
-
-/// What a pool has for its promises.
-pub(crate) struct PoolService {
-    pub(crate) service: Rc<Service>,
-    /// Of rebuilds, evacuations and their like.
-    pub(crate) background: Rc<Gate>,
-}
-
-impl PoolService {
-    /// The gate of work in the background, while somebody is promised something.
-    pub(crate) fn background_if_closed(&self) -> Option<Rc<Gate>> {
-        Some(self.background.clone()).filter(|gate| !gate.is_open())
-    }
-}
 
 fn settings_of(config: &Config) -> Settings {
     Settings { unit_bytes: config.qos.unit_bytes, depth_max: config.qos.depth_max, ..Settings::default() }
@@ -59,7 +42,7 @@ fn images_of(controller: &Controller) -> String {
 
 fn begin(controller: &Rc<Controller>, place: String, config: &Config, watch: &Watch) -> Rc<Service> {
     let service = Service::new(controller.world.clone(), settings_of(config), watch.clone());
-    controller.world.spawn(judge_task(controller.clone(), place, service.clone(), watch.clone()));
+    controller.world.spawn(judge_task(controller.events.clone(), place, service.clone(), watch.clone()));
     service
 }
 

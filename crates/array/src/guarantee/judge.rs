@@ -8,8 +8,7 @@ use futures::future::{Either, select};
 use qos::{FlowId, Health};
 
 use super::service::Service;
-use crate::controller::Controller;
-use crate::watch::Watch;
+use crate::controller::{Events, Watch};
 
 /// The scheduler is asked this often whether its window of 5 s has ended.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,26 +18,21 @@ const SCALED_PERMILLE: u32 = 980;
 const WHOLE_PERMILLE: u32 = 990;
 
 /// Judges until the pool is let go. `place` says whose scheduler it is.
-pub(super) async fn judge_task(
-    controller: Rc<Controller>,
-    place: String,
-    service: Rc<Service>,
-    watch: Watch,
-) {
+pub(super) async fn judge_task(events: Rc<Events>, place: String, service: Rc<Service>, watch: Watch) {
     let mut ended = pin!(watch.ended());
     let mut news = Vec::new();
     loop {
-        let slept = controller.world.sleep(LOOK_INTERVAL);
+        let slept = service.world.sleep(LOOK_INTERVAL);
         let Either::Right(_) = select(ended.as_mut(), pin!(slept)).await else { return };
         service.scheduler.borrow_mut().close_window(service.now(), &mut news);
         for (flow, health) in news.drain(..) {
             let is_kept = health == Health::Ok;
             if let Some(text) = tell(&service, &place, flow, health) {
-                if is_kept { controller.note(text) } else { controller.warn(text) }
+                if is_kept { events.note(text) } else { events.warn(text) }
             }
         }
         if let Some(text) = tell_scale(&service, &place) {
-            if service.scaled.get() { controller.warn(text) } else { controller.note(text) }
+            if service.scaled.get() { events.warn(text) } else { events.note(text) }
         }
     }
 }

@@ -14,7 +14,7 @@ mod judge;
 mod service;
 mod standing;
 
-pub(crate) use apply::{PoolService, image_gate, open_service, set_policies};
+pub(crate) use apply::{image_gate, open_service, set_policies};
 pub(crate) use gate::{Gate, Permit};
-pub(crate) use service::Service;
+pub(crate) use service::{PoolService, Service};
 pub(crate) use standing::{qos_of, schedulers_status};

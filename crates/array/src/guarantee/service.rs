@@ -13,7 +13,7 @@ use world::sync::Signal;
 use world::{Instant, World};
 
 use super::gate::Gate;
-use crate::watch::Watch;
+use crate::controller::Watch;
 
 /// An operation that waits, or may begin. A place is used again.
 struct Place {
@@ -43,6 +43,20 @@ pub(crate) struct Service {
     /// When the scheduler is to be asked again, if nothing happens before.
     wake_at: Cell<Option<u64>>,
     rearmed: Signal,
+}
+
+/// What a pool has for its promises.
+pub(crate) struct PoolService {
+    pub(crate) service: Rc<Service>,
+    /// Of rebuilds, evacuations and their like.
+    pub(crate) background: Rc<Gate>,
+}
+
+impl PoolService {
+    /// The gate of work in the background, while somebody is promised something.
+    pub(crate) fn background_if_closed(&self) -> Option<Rc<Gate>> {
+        Some(self.background.clone()).filter(|gate| !gate.is_open())
+    }
 }
 
 impl Service {

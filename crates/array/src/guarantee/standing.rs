@@ -6,7 +6,7 @@ use qos::Health;
 
 use super::gate::Gate;
 use super::service::Service;
-use crate::state::State;
+use crate::controller::State;
 use crate::status::{QosState, SchedulerStatus, VolumeQos};
 
 /// The schedulers in which a policy is in force: of pools, and of images.

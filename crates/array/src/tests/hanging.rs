@@ -31,7 +31,7 @@ fn a_drive_that_hangs_is_dropped_comes_back_with_what_changed_and_stays_out_when
             host.fill().await;
             host.flush().await;
             let disk = model.disks().get("d1").expect("it is there");
-            for _ in 0..crate::returns::RETURNS_MAX {
+            for _ in 0..crate::groups::RETURNS_MAX {
                 disk.hang();
                 let begun = world.now();
                 host.fill().await;

@@ -6,7 +6,7 @@ use world::World;
 use super::rig::{Host, declaration, group, model, start};
 use crate::Array;
 use crate::config::{Class, Config};
-use crate::placement::PLACEMENT_INTERVAL;
+use crate::pools::PLACEMENT_INTERVAL;
 use crate::status::{PoolStatus, Reason};
 
 async fn pool_of(array: &Array) -> PoolStatus {

@@ -14,44 +14,12 @@ use pool::Pool;
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
 use crate::config::{Config, Made, PoolConfig};
 use crate::control::{ControlError, Reply};
-use crate::controller::Controller;
-use crate::drives::{check_spares, close_drives, free_spares};
-use crate::groups::{check_members, open_group, owner_of_group, take_back};
+use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
+use crate::groups::{check_members, check_spares, close_drives, free_spares, open_group, take_back};
 use crate::guarantee::set_policies;
+use crate::hosts::{close_ports, end_sessions, open_port, update_views};
 use crate::images::{close_images, images_of, open_images};
-use crate::index::Index;
-use crate::placement::set_classes;
-use crate::pools::{drop_pool, open_pool};
-use crate::ports::{close_ports, end_sessions, open_port};
-use crate::slices::{Slices, name_after};
-use crate::volumes::open_volume;
-
-/// The kinds of objects that can be missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Group,
-    Pool,
-    Volume,
-}
-
-impl Kind {
-    /// The word for it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Group => "group",
-            Kind::Pool => "pool",
-            Kind::Volume => "volume",
-        }
-    }
-}
-
-/// What was made for a declaration that is not in force yet, by name.
-#[derive(Default)]
-pub(crate) struct Fresh {
-    pub(crate) groups: Vec<String>,
-    pub(crate) pools: Vec<String>,
-    pub(crate) volumes: Vec<String>,
-}
+use crate::pools::{drop_pool, open_pool, open_volume, set_classes};
 
 /// Opens and creates what is declared.
 pub(crate) async fn prepare(
@@ -69,7 +37,7 @@ pub(crate) async fn prepare(
         (state.made, state.fresh) = (made.clone(), Fresh::default());
     }
     open_cache(controller, config, &mut done).await?;
-    for group in config.groups.iter().filter(|g| owner_of_group(config, &g.name) == controller.index) {
+    for group in config.groups.iter().filter(|g| config.owner_of_group(&g.name) == controller.index) {
         let opened = open_group(controller, config, group, &mut done).await;
         settle(controller, (Kind::Group, &group.name), made.has_group(&group.name), opened)?;
     }
@@ -122,7 +90,7 @@ fn settle(
         Err(ControlError::Failed { cause, .. }) if was_made => {
             let before = controller.state.borrow_mut().missing.insert(object, cause.clone());
             if before.as_ref() != Some(&cause) {
-                controller.alarm(format!("{} {name}: is not served: {cause}", kind.name()));
+                controller.events.alarm(format!("{} {name}: is not served: {cause}", kind.name()));
             }
             Ok(())
         }
@@ -155,7 +123,7 @@ pub(crate) async fn commit(
     };
     // Before the views follow, which takes its time: who has no rights any more has none from now on.
     end_sessions(controller, &before, &config, &index);
-    controller.update_views(&index, &mut slices).await;
+    update_views(controller, &index, &mut slices).await;
     close_images(images).await?;
     let gone: BTreeSet<String> = units_without_volume(controller, &index, &mut slices).await;
     if !gone.is_empty() {

@@ -10,10 +10,9 @@ use world::{Listener, NetError, StreamOptions};
 
 use crate::config::{Config, HostConfig, PortalConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
-use crate::hosts::initiator_port;
-use crate::index::Index;
-use crate::port::{Port, PortCounts, PortTarget};
+use crate::controller::{Controller, Index, OpenPort, PortCounts};
+use crate::nexus::initiator_port;
+use crate::port::{Port, PortTarget};
 
 /// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
 const LISTEN_TIME: Duration = Duration::from_secs(1);
@@ -79,21 +78,21 @@ pub(crate) async fn open_port(
     let options = StreamOptions { segment_bytes_max: declared.segment_bytes_max };
     let place = ControlError::at(format!("portal {}", declared.listen));
     let listener = listen(controller, declared.listen, options).await.map_err(|e| place(&e))?;
-    let port = Rc::new(Port {
-        controller: controller.clone(),
+    let open = Rc::new(OpenPort {
         config: declared.clone(),
         portal_group,
         listen: listener.local(),
         portal: Portal::new(),
         counts: PortCounts::default(),
     });
+    let port = Rc::new(Port { controller: controller.clone(), open: open.clone() });
     let heeding = Rc::downgrade(&port);
-    port.portal.observe(move |event| heeding.upgrade().into_iter().for_each(|port| port.heed(event)));
+    open.portal.observe(move |event| heeding.upgrade().into_iter().for_each(|port| port.heed(event)));
     done.push(format!("port {}: open", listener.local()));
-    let target = Rc::new(PortTarget(port.clone()));
+    let target = Rc::new(PortTarget(port));
     let world = controller.world.clone();
-    controller.world.spawn(serve(world, listener, target, Limits::default(), port.portal.clone()));
-    controller.state.borrow_mut().ports.push(port);
+    controller.world.spawn(serve(world, listener, target, Limits::default(), open.portal.clone()));
+    controller.state.borrow_mut().ports.push(open);
     Ok(())
 }
 

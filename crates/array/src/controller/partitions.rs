@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use cache::{FRAME_BYTES, PARTITIONS_MAX, PartitionId};
 
-use crate::cached::VolumeCache;
+use crate::backing::VolumeCache;
 use crate::config::{CacheSettings, PARTITION_DEFAULT, PartitionConfig};
-use crate::controller::Controller;
 use crate::status::PartitionStatus;
 
 /// Whose frames a volume takes that is in no partition.
@@ -43,44 +42,42 @@ impl Partitions {
         };
         all.filter_map(status).collect()
     }
-}
 
-/// Makes the partitions what is declared.
-pub(crate) fn set_partitions(
-    controller: &Controller,
-    cache: &VolumeCache,
-    settings: &CacheSettings,
-    done: &mut Vec<String>,
-) {
-    let index = controller.index;
-    let mut partitions = controller.state().partitions.clone();
-    let is_declared = |name: &String| settings.partitions.iter().any(|p| p.name == *name);
-    partitions.0.retain(|name, id| {
-        let stays = is_declared(name);
-        if !stays {
-            // Its volumes are in the default one until they are opened as declared.
-            cache.remove_partition(*id);
-            done.push(format!("controller {index}: cache partition {name}: removed"));
+    /// Makes the partitions of this controller's cache what is declared.
+    pub(crate) fn set(
+        &mut self,
+        controller: usize,
+        cache: &VolumeCache,
+        settings: &CacheSettings,
+        done: &mut Vec<String>,
+    ) {
+        let is_declared = |name: &String| settings.partitions.iter().any(|p| p.name == *name);
+        self.0.retain(|name, id| {
+            let stays = is_declared(name);
+            if !stays {
+                // Its volumes are in the default one until they are opened as declared.
+                cache.remove_partition(*id);
+                done.push(format!("controller {controller}: cache partition {name}: removed"));
+            }
+            stays
+        });
+        let frames_of = |p: &PartitionConfig| p.minimum_bytes / FRAME_BYTES as u64;
+        let mut changes = Vec::new();
+        for declared in &settings.partitions {
+            let known = self.0.get(&declared.name).copied();
+            let now = known.and_then(|id| cache.partition(id)).map(|p| u64::from(p.frames.frames_min));
+            if now != Some(frames_of(declared)) {
+                changes.push((now.is_none_or(|now| now < frames_of(declared)), declared));
+            }
         }
-        stays
-    });
-    let frames_of = |p: &PartitionConfig| p.minimum_bytes / FRAME_BYTES as u64;
-    let mut changes = Vec::new();
-    for declared in &settings.partitions {
-        let known = partitions.0.get(&declared.name).copied();
-        let now = known.and_then(|id| cache.partition(id)).map(|p| u64::from(p.frames.frames_min));
-        if now != Some(frames_of(declared)) {
-            changes.push((now.is_none_or(|now| now < frames_of(declared)), declared));
+        // What shrinks comes first: the minimums are never more than all frames.
+        changes.sort_by_key(|(grows, _)| *grows);
+        for (_, declared) in changes {
+            let id = self.0.get(&declared.name).copied().unwrap_or_else(|| self.free_id());
+            self.0.insert(declared.name.clone(), id);
+            cache.set_partition(id, declared.minimum_bytes);
+            let (name, bytes) = (&declared.name, declared.minimum_bytes);
+            done.push(format!("controller {controller}: cache partition {name}: {bytes} bytes at least"));
         }
     }
-    // What shrinks comes first: the minimums are never more than all frames.
-    changes.sort_by_key(|(grows, _)| *grows);
-    for (_, declared) in changes {
-        let id = partitions.0.get(&declared.name).copied().unwrap_or_else(|| partitions.free_id());
-        partitions.0.insert(declared.name.clone(), id);
-        cache.set_partition(id, declared.minimum_bytes);
-        let (name, bytes) = (&declared.name, declared.minimum_bytes);
-        done.push(format!("controller {index}: cache partition {name}: {bytes} bytes at least"));
-    }
-    controller.state.borrow_mut().partitions = partitions;
 }

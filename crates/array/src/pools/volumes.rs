@@ -4,10 +4,9 @@ use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
 use crate::Disk;
-use crate::array::NO_SUCH_VOLUME;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
-use crate::control::ControlError;
+use crate::control::{ControlError, NO_SUCH_VOLUME};
 use crate::controller::Controller;
 use crate::event::Severity;
 
@@ -39,7 +38,7 @@ pub(crate) async fn open_volume(
         // Its size is on the drives: hosts are shown what they had.
         let (name, declared) = (&declared.name, declared.len_bytes);
         let told = format!("volume {name}: is declared with {declared}, and has {len} bytes");
-        controller.once(Severity::Warning, told);
+        controller.events.once(Severity::Warning, told);
     } else if declared.len_bytes < len {
         return Err(place()(&format!(
             "has {len} bytes and is declared with {}: a volume does not shrink",

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use scsi::Lun;
 
+use super::slices::Slices;
 use crate::config::{Config, HostConfig, ImageConfig, VolumeConfig};
-use crate::slices::Slices;
+
+/// What a port counts in for an image of another controller, before that has been asked.
+pub(crate) const SECTOR_BYTES: u32 = 512;
 
 /// The volumes and images of a declaration by name, and who sees them.
 pub(crate) struct Index<'a> {
@@ -115,7 +118,7 @@ impl<'a> Index<'a> {
     pub(crate) async fn whereabouts(&self, slices: &mut Slices) -> BTreeMap<String, Whereabouts> {
         let mut all = BTreeMap::new();
         let volumes = self.volumes.iter().map(|(name, v)| (*name, v.block_bytes));
-        let images = self.images.keys().map(|name| (*name, crate::images::SECTOR_BYTES));
+        let images = self.images.keys().map(|name| (*name, SECTOR_BYTES));
         for (name, block_bytes) in volumes.chain(images) {
             slices.step(1).await;
             if let Some(owner) = self.owner_of(name) {

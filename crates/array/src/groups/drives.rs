@@ -8,8 +8,7 @@ use world::{Drive, DriveError, DriveSpec, World};
 
 use crate::config::{Config, DriveConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
-use crate::state::State;
+use crate::controller::{Controller, State};
 
 /// A name whose drive is being opened, until this is dropped.
 struct Opening<'a> {

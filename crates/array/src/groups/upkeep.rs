@@ -8,18 +8,14 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use pool::Pool;
-use raid::{Go, Group, GroupEvent, GroupState, MemberState, MemberStatus, Throttle};
+use raid::{Group, GroupEvent, GroupState, MemberState, MemberStatus};
 use world::Drive;
 
-use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
-use crate::control::{ControlError, Steer};
-use crate::controller::Controller;
-use crate::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
+use super::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
+use super::returns::{RETURNS_IN, RETURNS_MAX, Returns};
+use super::work::throttle;
+use crate::controller::{Controller, Watch};
 use crate::event::{Event, Severity};
-use crate::guarantee::Gate;
-use crate::jobs::{self, Job, JobKind};
-use crate::returns::{RETURNS_IN, RETURNS_MAX, Returns};
-use crate::watch::Watch;
 
 /// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -59,83 +55,19 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
     controller.world.spawn(upkeep_task(kept()));
 }
 
-/// What hosts keep of the time while a group is worked on.
-pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> u8 {
-    let state = controller.state();
-    let declared = state.config.groups.iter().find(|g| g.name == group);
-    declared.map_or(FOREGROUND_SHARE_PERCENT_DEFAULT, |g| g.foreground_share_percent)
-}
-
-/// The pace of work on a group: steps wait for their turn among the volumes of its pool where one of these is promised something, and leave
-/// the foreground its share of the time elsewhere.
-pub(crate) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
-    let share = foreground_share_percent(controller, group);
-    let (this, name) = (controller.clone(), group.to_owned());
-    let throttle = Throttle::new(controller.world.clone(), share).with_turns(Rc::new(move |bytes| {
-        let gate = background_of_group(&this, &name)?;
-        Some(Box::pin(async move {
-            // Its I/O is not a part of the turn: it comes after it, and the next turn is later for it.
-            let _ = gate.enter(bytes).await;
-        }))
-    }));
-    let (this, name) = (controller.clone(), group.to_owned());
-    throttle.with_control(Rc::new(move || go(&this, &name)))
-}
-
-/// The same for a scrub, which ends when its job is stopped.
-pub(crate) fn throttle_of_job(controller: &Rc<Controller>, group: &str, job: Rc<Job>) -> Throttle {
-    let (this, name) = (controller.clone(), group.to_owned());
-    throttle(controller, group).with_control(Rc::new(move || match job.is_stopped() {
-        true => Go::End,
-        false => go(&this, &name),
-    }))
-}
-
-/// Pauses, resumes or ends the work on a group.
-pub(crate) fn steer(controller: &Controller, name: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
-    if !controller.state().groups.contains_key(name) {
-        return Err(ControlError::at(format!("group {name:?}"))(&"there is no such group here"));
-    }
-    let text = match steer {
-        Steer::Pause if controller.state.borrow_mut().paused.insert(name.to_owned()) => "its work is paused",
-        Steer::Pause => "nothing to do: its work is paused already",
-        Steer::Resume if controller.state.borrow_mut().paused.remove(name) => "its work goes on",
-        Steer::Resume => "nothing to do: its work is not paused",
-        Steer::StopScrub if jobs::ask_to_stop(controller, JobKind::Scrub, name) => "its scrub ends",
-        Steer::StopScrub => "nothing to do: it is not being scrubbed",
-    };
-    Ok(vec![format!("group {name}: {text}")])
-}
-
-/// Whether work on a group goes on: it waits while it is paused. A scrub ends when its job is stopped.
-fn go(controller: &Controller, group: &str) -> Go {
-    match controller.state().paused.contains(group) {
-        true => Go::Wait,
-        false => Go::On,
-    }
-}
-
-/// The gate of work on a group, while somebody is promised something in its pool.
-fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>> {
-    let state = controller.state();
-    let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).any(|g| g == group);
-    let pool = state.config.pools.iter().find(of)?;
-    state.services.get(&pool.name)?.background_if_closed()
-}
-
 /// Brings mirrors together again that a power cut may have left different.
 async fn resync_task(kept: Kept) {
     let Kept { controller, name, group, .. } = &kept;
     if !group.status().reads_pinned {
         return;
     }
-    controller.note(format!("group {name}: mirrors are compared after an unclean stop"));
+    controller.events.note(format!("group {name}: mirrors are compared after an unclean stop"));
     let ended = group.resync(&throttle(controller, name)).await;
     match ended {
         Ok(written) => {
-            controller.note(format!("group {name}: mirrors are equal again, {written} bytes differed"))
+            controller.events.note(format!("group {name}: mirrors are equal again, {written} bytes differed"))
         }
-        Err(e) => controller.warn(format!("group {name}: mirrors could not be compared: {e}")),
+        Err(e) => controller.events.warn(format!("group {name}: mirrors could not be compared: {e}")),
     }
 }
 
@@ -163,7 +95,7 @@ async fn upkeep_task(kept: Kept) {
 
 impl Kept {
     async fn heed(&self, event: GroupEvent) {
-        let (name, note) = (&self.name, |text| self.controller.note(text));
+        let (name, note) = (&self.name, |text| self.controller.events.note(text));
         match event {
             GroupEvent::DriveFailed { position, drive, cause } => {
                 let state = self.group.status().state;
@@ -171,7 +103,7 @@ impl Kept {
                 let state = format!("{state:?}").to_lowercase();
                 let told =
                     format!("group {name}: drive {drive} at position {position} failed: {cause}; {state}");
-                self.controller.event(Event { severity, ..Event::of_line(&told) });
+                self.controller.events.event(Event { severity, ..Event::of_line(&told) });
                 self.fill_places().await;
             }
             GroupEvent::DriveReplaced { position, drive } => {
@@ -183,7 +115,7 @@ impl Kept {
             }
             GroupEvent::Lost { at, len } => {
                 let told = format!("group {name}: {len} bytes at {at} are lost until they are written again");
-                self.controller.alarm(told);
+                self.controller.events.alarm(told);
             }
         }
     }
@@ -226,7 +158,7 @@ impl Kept {
             let (position, now) = (member.position, self.controller.world.now());
             let Some(drive) = self.drive_of(member).filter(|d| !d.has_given_up()) else { continue };
             if self.returns.borrow_mut().is_flapping(position, now) {
-                self.controller.once(Severity::Warning, format!(
+                self.controller.events.once(Severity::Warning, format!(
                     "group {}: drive {} at position {position} came back {RETURNS_MAX} times in {} min, and stays out now; \
                      exchange it: masu group replace",
                     self.name,
@@ -245,11 +177,11 @@ impl Kept {
                     let filled = missed.map_or("anew".to_owned(), |bytes| {
                         format!("with {bytes} bytes that changed meanwhile")
                     });
-                    self.controller.note(format!(
+                    self.controller.events.note(format!(
                         "group {name}: drive {medium} at position {position} answers again and is filled {filled}"
                     ));
                 }
-                Err(error) => self.controller.once(
+                Err(error) => self.controller.events.once(
                     Severity::Warning,
                     format!("group {name}: position {position} stays empty: {error}"),
                 ),
@@ -263,7 +195,9 @@ impl Kept {
             let Some(drive) = self.drive_of(member) else { continue };
             if let Err(error) = self.group.replace(member.position, drive).await {
                 let (name, position) = (&self.name, member.position);
-                self.controller.warn(format!("group {name}: position {position} stays empty: {error}"));
+                self.controller
+                    .events
+                    .warn(format!("group {name}: position {position} stays empty: {error}"));
             }
         }
     }
@@ -294,12 +228,12 @@ impl Kept {
                 Ok(()) => {
                     taken = true;
                     controller.state.borrow_mut().spares.retain(|s| *s != spare);
-                    controller.note(format!("group {name}: spare {spare} takes position {position}"));
+                    controller.events.note(format!("group {name}: spare {spare} takes position {position}"));
                 }
                 Err(error) => {
                     leave_to_others(controller, &spare);
                     let told = format!("group {name}: spare {spare} does not fit: {error}");
-                    controller.once(Severity::Warning, told);
+                    controller.events.once(Severity::Warning, told);
                 }
             }
         }
@@ -318,7 +252,7 @@ impl Kept {
         self.controller.world.spawn(async move {
             if let Err(error) = pool.clean_free_pages(kept.group.id()).await {
                 let told = format!("group {}: free pages are copied, too: {error}", kept.name);
-                kept.controller.once(Severity::Warning, told);
+                kept.controller.events.once(Severity::Warning, told);
             }
             drop(pool);
             kept.preparing.set(false);
@@ -336,7 +270,9 @@ impl Kept {
         self.controller.world.spawn(async move {
             let _held = watch;
             if let Err(error) = group.rebuild(&throttle(&controller, &name)).await {
-                controller.once(Severity::Warning, format!("group {name}: the rebuild ended: {error}"));
+                controller
+                    .events
+                    .once(Severity::Warning, format!("group {name}: the rebuild ended: {error}"));
             }
             drop(group);
         });

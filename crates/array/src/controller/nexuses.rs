@@ -1,15 +1,15 @@
-//! Who is logged in at a controller: sessions with what each sees, and the names they are known by.
+//! Who is logged in at a controller: sessions with what each sees.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use scsi::{InitiatorPort, LogicalUnit, Lun, NexusId, TargetPort, View};
+use scsi::{LogicalUnit, Lun, NexusId, View};
 
+use super::index::Index;
 use crate::Disk;
 use crate::config::{ChapConfig, HostConfig};
-use crate::crossing::RemoteNexus;
-use crate::index::Index;
+use crate::nexus::RemoteNexus;
 
 /// What one nexus sees from this controller, whether the session is at one of its own ports or at another controller's.
 pub(crate) struct Seen {
@@ -133,14 +133,4 @@ impl Nexuses {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<Seen>> {
         self.by_id.values()
     }
-}
-
-/// A target port as SCSI names it: each portal is a group of its own.
-pub(crate) fn target_port(target: &str, portal_group: u16) -> TargetPort {
-    TargetPort { target: target.into(), portal_group, relative_id: portal_group, group: portal_group }
-}
-
-/// The host's end of a nexus.
-pub(crate) fn initiator_port(name: &str, isid: [u8; 6]) -> InitiatorPort {
-    InitiatorPort { name: name.into(), isid }
 }

@@ -7,13 +7,13 @@ use pool::Pool;
 use raid::{ArrayId, Found, Group, GroupSpec, identify};
 use world::{Drive, DriveSpec};
 
+use super::open::drop_pool;
+use super::volumes::load_shape;
 use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
 use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
 use crate::groups::{end_upkeep, forget, refuse_busy};
-use crate::jobs::{self, JobKind};
-use crate::pools::drop_pool;
-use crate::volumes::load_shape;
+use crate::status::JobKind;
 
 /// Closes a pool and puts on its labels that no array owns the drives.
 pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
@@ -30,7 +30,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
         JobKind::Rebalance | JobKind::Place => object == name,
         JobKind::Reclaim => pool.volume(object).is_some(),
     };
-    if !jobs::stop(controller, on_it).await {
+    if !controller.jobs.stop(on_it).await {
         return Err(place()(&"work on it does not end"));
     }
     end_upkeep(controller, &groups).await?;

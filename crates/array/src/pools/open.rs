@@ -7,15 +7,13 @@ use pool::{Pool, PoolError, PoolEvent, PoolSpec, Threshold};
 use raid::Group;
 use scsi::LogicalUnit;
 
+use super::placement::placement_task;
+use super::work::begin_leaving;
 use crate::Disk;
-use crate::config::{Config, FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
+use crate::config::{Config, PoolConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
+use crate::controller::{Controller, Watch};
 use crate::guarantee::open_service;
-use crate::jobs::{JobKind, begin};
-use crate::placement::placement_task;
-use crate::upkeep::foreground_share_percent;
-use crate::watch::Watch;
 
 pub(crate) async fn open_pool(
     controller: &Rc<Controller>,
@@ -136,73 +134,6 @@ async fn add_groups(
     Ok(())
 }
 
-/// Moves all pages of a group away and takes it out of the pool, as a job.
-fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &str) {
-    let Some(space) = pool.group_spaces().into_iter().find(|g| g.name == group) else { return };
-    let (pool, this, name) = (pool.clone(), controller.clone(), group.to_owned());
-    begin(controller, (JobKind::Evacuate, group), space.used_bytes, async move |job| {
-        let pace = job.pace(&this, &pool, foreground_share_percent(&this, &name));
-        let moved = match pool.evacuate(space.id, pace).await {
-            Ok(moved) if !moved.complete => {
-                let (pool, bytes) = (pool.name(), moved.bytes);
-                return Ok(format!("pool {pool}: group {name}: stopped, {bytes} bytes moved"));
-            }
-            Ok(moved) => moved,
-            Err(e) => return Err(format!("pool {}: group {name} cannot leave: {e}", pool.name())),
-        };
-        match pool.remove_group(space.id).await {
-            Ok(_) => Ok(format!("pool {}: group {name} has left, {} bytes moved", pool.name(), moved.bytes)),
-            Err(e) => Err(format!("pool {}: group {name} cannot leave: {e}", pool.name())),
-        }
-    });
-}
-
-/// Moves pages from full groups to emptier ones, as a job.
-pub(crate) fn rebalance(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
-    let place = ControlError::at(format!("pool {name:?}"));
-    let pool = controller.state().pools.get(name).cloned();
-    let pool = pool.ok_or_else(|| place(&"there is no such pool here"))?;
-    let this = controller.clone();
-    let begun = begin(controller, (JobKind::Rebalance, name), 0, async move |job| {
-        let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
-        match pool.rebalance(pace).await {
-            Ok(moved) => Ok(format!("pool {}: rebalanced, {} bytes moved", pool.name(), moved.bytes)),
-            Err(e) => Err(format!("pool {}: not rebalanced: {e}", pool.name())),
-        }
-    });
-    let what = if begun { "is being rebalanced" } else { "is being rebalanced already" };
-    Ok(vec![format!("pool {name}: {what}")])
-}
-
-/// Gives back pages of zeros, as a job.
-pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<String>, ControlError> {
-    let place = || ControlError::at(format!("volume {volume:?}"));
-    let lu = controller.state().lus.get(volume).cloned();
-    let lu = lu.ok_or_else(|| place()(&"there is no such volume here"))?;
-    let on_pool =
-        lu.medium().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
-    let (pool, used_bytes) = (on_pool.pool(), on_pool.used_bytes());
-    let unit = controller.state().units.get(volume).cloned();
-    let (this, name) = (controller.clone(), volume.to_owned());
-    let begun = begin(controller, (JobKind::Reclaim, volume), used_bytes, async move |job| {
-        let pace = job.pace(&this, &pool, FOREGROUND_SHARE_PERCENT_DEFAULT);
-        // A page that is zeros on the drives may be something else in the cache.
-        let unit = unit.as_ref();
-        let settle = async |range| match unit {
-            Some(unit) => unit.settle(range).await.map(Some),
-            None => Ok(None),
-        };
-        match pool.reclaim_behind(&name, settle, pace).await {
-            Ok(r) => {
-                Ok(format!("volume {name}: {} of {} bytes given back", r.released_bytes, r.scanned_bytes))
-            }
-            Err(e) => Err(format!("volume {name}: nothing more is given back: {e}")),
-        }
-    });
-    let what = if begun { "is searched for zeros" } else { "is searched for zeros already" };
-    Ok(vec![format!("volume {volume}: {what}")])
-}
-
 /// Passes on what a pool says: an event for the status, a unit attention for the hosts.
 async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
     let name = pool.name().to_owned();
@@ -213,12 +144,12 @@ async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
             PoolEvent::ThresholdCrossed { level, percent, used_bytes, total_bytes } => {
                 let told = format!("{percent} % are used: {used_bytes} of {total_bytes} bytes");
                 match level {
-                    Threshold::Soft => controller.warn(format!("pool {name}: warning: {told}")),
-                    Threshold::Critical => controller.alarm(format!("pool {name}: critical: {told}")),
+                    Threshold::Soft => controller.events.warn(format!("pool {name}: warning: {told}")),
+                    Threshold::Critical => controller.events.alarm(format!("pool {name}: critical: {told}")),
                 }
             }
             PoolEvent::Full => {
-                controller.alarm(format!("pool {name}: full: writes that need a page are refused"))
+                controller.events.alarm(format!("pool {name}: full: writes that need a page are refused"))
             }
         }
         if let PoolEvent::ThresholdCrossed { .. } = event {

@@ -1,6 +1,6 @@
 //! What a controller owns.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,22 +10,17 @@ use scsi::{LogicalUnit, Lun};
 use world::Drive;
 use world::sync::Signal;
 
+use super::index::Whereabouts;
+use super::made::{Fresh, Kind};
+use super::nexuses::Nexuses;
+use super::partitions::Partitions;
+use super::ports::OpenPort;
+use super::refusals::Refusals;
+use super::watch::Watch;
 use crate::Disk;
-use crate::apply::{Fresh, Kind};
-use crate::cached::{CachedVolume, PoolJournal, VolumeCache};
+use crate::backing::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig, Made};
-use crate::event::Event;
 use crate::guarantee::{PoolService, Service};
-use crate::hosts::Nexuses;
-use crate::index::Whereabouts;
-use crate::jobs::Jobs;
-use crate::partitions::Partitions;
-use crate::port::Port;
-use crate::refusals::Refusals;
-use crate::watch::Watch;
-
-/// Events kept for the status.
-const EVENTS_MAX: usize = 200;
 
 /// What a controller owns.
 pub(crate) struct State {
@@ -54,14 +49,13 @@ pub(crate) struct State {
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
     /// Declared images that cannot be opened, and why.
     pub(crate) unopened: BTreeMap<String, String>,
-    pub(crate) ports: Vec<Rc<Port>>,
+    pub(crate) ports: Vec<Rc<OpenPort>>,
     /// Declared spares that nobody has taken.
     pub(crate) spares: Vec<String>,
     /// Groups in which a place is being given to a drive by hand: no spare takes it meanwhile.
     pub(crate) replacing: BTreeSet<String>,
     /// Groups whose rebuild, scrub and comparison of mirrors wait until they are resumed.
     pub(crate) paused: BTreeSet<String>,
-    pub(crate) jobs: Jobs,
     /// Who looks after a group, by its name.
     pub(crate) group_watches: BTreeMap<String, Watch>,
     /// Who listens to a pool, by its name.
@@ -74,7 +68,6 @@ pub(crate) struct State {
     pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
     pub(crate) refusals: Refusals,
-    events: VecDeque<Event>,
 }
 
 pub(crate) type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
@@ -103,7 +96,6 @@ impl State {
             spares: Vec::new(),
             replacing: BTreeSet::new(),
             paused: BTreeSet::new(),
-            jobs: Jobs::default(),
             group_watches: BTreeMap::new(),
             pool_watches: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -111,24 +103,7 @@ impl State {
             image_watch: Watch::default(),
             nexuses: Nexuses::default(),
             refusals: Refusals::default(),
-            events: VecDeque::new(),
         }
-    }
-
-    /// Notes an event for the status; too many push out the oldest.
-    pub(crate) fn note(&mut self, event: Event) {
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-    }
-
-    pub(crate) fn has_noted(&self, event: &Event) -> bool {
-        self.events.contains(event)
-    }
-
-    pub(crate) fn events(&self) -> Vec<Event> {
-        self.events.iter().cloned().collect()
     }
 
     /// The LUs of this controller that a host sees, and who serves its others.

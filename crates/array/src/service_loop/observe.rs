@@ -9,15 +9,9 @@ use vdisk::Image;
 use world::Drive;
 
 use crate::Disk;
-use crate::apply::Kind;
 use crate::config::{CachePolicy, Config};
-use crate::controller::Controller;
+use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, name_after};
 use crate::guarantee::{qos_of, schedulers_status};
-use crate::hosts::Seen;
-use crate::index::Index;
-use crate::port::Port;
-use crate::slices::{Slices, name_after};
-use crate::state::State;
 use crate::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, MissingStatus,
     PoolStatus, PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
@@ -63,9 +57,9 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         ports: state.ports.iter().map(|port| port_status(port)).collect(),
         refused: state.refusals.status(world.now()),
         missing: state.missing.iter().map(missing_status).collect(),
-        jobs: state.jobs.status(),
+        jobs: controller.jobs.status(),
         spares: state.spares.clone(),
-        events: state.events(),
+        events: controller.events.shown(),
     }
 }
 
@@ -299,7 +293,7 @@ fn session_status(seen: &Seen) -> SessionStatus {
     }
 }
 
-fn port_status(port: &Port) -> PortStatus {
+fn port_status(port: &OpenPort) -> PortStatus {
     PortStatus {
         listen: port.listen,
         portal_group: port.portal_group,

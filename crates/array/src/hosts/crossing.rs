@@ -4,22 +4,11 @@
 //! the response back. Both are plain values; buffers are shared memory and are not copied.
 
 use futures::channel::oneshot;
-use scsi::{InitiatorPort, Lun, NexusId, Request, Response, Status, TargetPort, TaskFunction, TaskOutcome};
+use scsi::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 
 use crate::control::{ControllerHandle, Message};
-use crate::controller::Controller;
-use crate::hosts::Seen;
-
-/// A nexus as another controller knows it: enough to build a view for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RemoteNexus {
-    /// Unique in the array.
-    pub(crate) id: NexusId,
-    /// The host's end.
-    pub(crate) initiator: InitiatorPort,
-    /// The array's end.
-    pub(crate) port: TargetPort,
-}
+use crate::controller::{Controller, Seen};
+use crate::nexus::RemoteNexus;
 
 /// Executes a command here, or at the controller that owns the LU.
 pub(crate) async fn route(
@@ -35,7 +24,7 @@ pub(crate) async fn route(
 }
 
 /// Executes a command at its owner. When the owner has stopped, the host is told to try again.
-pub(crate) async fn execute(
+async fn execute(
     owner: &ControllerHandle,
     nexus: RemoteNexus,
     lun: Option<Lun>,

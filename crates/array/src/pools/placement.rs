@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use pool::{Pool, PoolError};
 
+use super::work::pace;
 use crate::config::{Config, FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::ControlError;
-use crate::controller::Controller;
-use crate::jobs::{JobKind, begin};
-use crate::watch::Watch;
+use crate::controller::{Controller, Watch};
+use crate::status::JobKind;
 
 /// Long enough that a page with an access every twenty seconds is told from one without; short enough that a hot set which comes with the
 /// working day is up before the first coffee is drunk.
@@ -58,8 +58,8 @@ pub(crate) async fn placement_task(controller: Rc<Controller>, pool: Pool, watch
             continue;
         }
         let (this, placed) = (controller.clone(), pool.clone());
-        begin(&controller, (JobKind::Place, &name), 0, async move |job| {
-            let pace = job.pace(&this, &placed, FOREGROUND_SHARE_PERCENT_DEFAULT);
+        controller.jobs.begin((JobKind::Place, &name), 0, async move |job| {
+            let pace = pace(&this, &placed, job, FOREGROUND_SHARE_PERCENT_DEFAULT);
             let outcome = placed.place(pace).await;
             let name = placed.name();
             match outcome {

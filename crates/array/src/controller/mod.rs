@@ -1,0 +1,84 @@
+//! What a controller is: the data that everything on its thread holds. It calls nobody: what opens, serves and closes its things is above it.
+
+mod events;
+mod index;
+mod jobs;
+mod made;
+mod nexuses;
+mod often;
+mod partitions;
+mod ports;
+mod refusals;
+mod slices;
+mod state;
+mod watch;
+
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scsi::Tokens;
+use world::{Instant, World};
+
+use crate::Disk;
+use crate::config::Config;
+use crate::control::ControllerHandle;
+
+pub(crate) use events::Events;
+pub(crate) use index::{Index, SECTOR_BYTES};
+pub(crate) use jobs::{Job, Jobs};
+pub(crate) use made::{Fresh, Kind};
+pub(crate) use nexuses::Seen;
+pub(crate) use partitions::Partitions;
+pub(crate) use ports::{OpenPort, PortCounts};
+pub(crate) use slices::{Slices, name_after};
+pub(crate) use state::State;
+pub(crate) use watch::Watch;
+
+/// One controller. Everything in it lives on its thread.
+pub(crate) struct Controller {
+    pub(crate) world: World,
+    pub(crate) index: usize,
+    /// Those of all controllers, in order.
+    handles: Vec<ControllerHandle>,
+    pub(crate) tokens: Rc<Tokens<Disk>>,
+    pub(crate) events: Rc<Events>,
+    pub(crate) jobs: Rc<Jobs>,
+    pub(crate) state: RefCell<State>,
+    /// When it started, and the processor time that its thread had used then.
+    pub(crate) started: (Instant, Duration),
+    pub(crate) stopping: Cell<bool>,
+}
+
+impl Controller {
+    /// A controller with nothing declared.
+    pub(crate) fn new(
+        world: World,
+        index: usize,
+        handles: Vec<ControllerHandle>,
+        events: Events,
+    ) -> Controller {
+        let started = (world.now(), world.cpu_time());
+        let (tokens, events) = (Rc::new(Tokens::new(world.clone())), Rc::new(events));
+        let jobs = Rc::new(Jobs::new(world.clone(), events.clone()));
+        let (state, stopping) = (RefCell::new(State::new()), Cell::new(false));
+        Controller { world, index, handles, tokens, events, jobs, state, started, stopping }
+    }
+
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.state.borrow().config.clone()
+    }
+
+    pub(crate) fn handle(&self, index: usize) -> &ControllerHandle {
+        &self.handles[index]
+    }
+
+    pub(crate) fn others(&self) -> impl Iterator<Item = &ControllerHandle> {
+        self.handles.iter().filter(|h| h.index != self.index)
+    }
+
+    pub(crate) fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+}

@@ -1,0 +1,123 @@
+//! Groups that leave a controller: for another one, for another array, or because their declaration is not to be in force.
+
+use std::rc::Rc;
+
+use pool::Pool;
+use raid::{Group, GroupId, OnDrive, erase_label, examine};
+use world::Drive;
+
+use super::drives::members_of;
+use super::upkeep::begin_upkeep;
+use crate::config::Config;
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+/// Refuses a declaration that lacks a drive of a group that it has: a spare, perhaps, that took a place.
+pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    let state = controller.state();
+    let kept = state.groups.iter().filter(|(name, _)| config.groups.iter().any(|g| g.name == **name));
+    for (group, name) in
+        kept.flat_map(|(g, group)| members_of(&state, group).into_iter().map(move |n| (g, n)))
+    {
+        if !config.drives.iter().any(|d| d.name == name) {
+            let place = ControlError::at(format!("drive {name:?}"));
+            return Err(place(&format!("it has a place in group {group:?}: replace it first")));
+        }
+    }
+    Ok(())
+}
+
+/// A group that is in no pool here may now belong to another controller: it is closed here first.
+pub(crate) async fn release(
+    controller: &Rc<Controller>,
+    config: &Config,
+) -> Result<Vec<String>, ControlError> {
+    let gone: Vec<Group> = {
+        let state = controller.state();
+        let in_pools: Vec<_> = state.pools.values().flat_map(Pool::group_spaces).map(|g| g.id).collect();
+        let declared = |name: &str| config.groups.iter().any(|g| g.name == name);
+        let elsewhere = |name: &str| declared(name) && config.owner_of_group(name) != controller.index;
+        let moves = |(name, group): &(&String, &Group)| elsewhere(name) && !in_pools.contains(&group.id());
+        state.groups.iter().filter(moves).map(|(_, group)| group.clone()).collect()
+    };
+    gone.iter().try_for_each(refuse_busy)?;
+    end_upkeep(controller, &gone).await?;
+    forget(controller, &gone);
+    for group in gone {
+        group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;
+    }
+    Ok(vec![])
+}
+
+/// Work on a group that cannot be stopped half way, but by the end of the process.
+pub(crate) fn refuse_busy(group: &Group) -> Result<(), ControlError> {
+    let status = group.status();
+    let what = match (status.rebuild, status.scrub) {
+        (Some(_), _) => "rebuilt",
+        (None, Some(_)) => "scrubbed",
+        (None, None) if status.reads_pinned => "compared after an unclean stop",
+        (None, None) => return Ok(()),
+    };
+    Err(ControlError::at(format!("group {:?}", group.name()))(&format!("is being {what}: wait for its end")))
+}
+
+/// Nobody looks after these groups any more; or everybody as before, when one of them cannot be let go.
+pub(crate) async fn end_upkeep(controller: &Rc<Controller>, groups: &[Group]) -> Result<(), ControlError> {
+    for (i, group) in groups.iter().enumerate() {
+        let watch = controller.state.borrow_mut().group_watches.remove(group.name());
+        if let Some(watch) = watch
+            && !watch.let_go(&controller.world).await
+        {
+            groups[..=i].iter().for_each(|g| begin_upkeep(controller, g.name(), g.clone()));
+            let place = ControlError::at(format!("group {:?}", group.name()));
+            return Err(place(&"one of its drives does not answer"));
+        }
+    }
+    Ok(())
+}
+
+/// The controller has these groups no more: their drives are held by nothing but the groups.
+pub(crate) fn forget(controller: &Controller, groups: &[Group]) {
+    let mut state = controller.state.borrow_mut();
+    for group in groups {
+        state.groups.remove(group.name());
+        let media: Vec<String> = group.status().members.into_iter().filter_map(|m| m.drive).collect();
+        state.drives.retain(|_, drive| !media.contains(&drive.info().name));
+    }
+}
+
+/// Takes back groups that were opened or created for a declaration which is not to be in force. Those that were created, `fresh`,
+/// lose their labels: nothing was ever written to them.
+pub(crate) async fn take_back(
+    controller: &Rc<Controller>,
+    config: &Config,
+    fresh: &[String],
+) -> Result<(), ControlError> {
+    let groups: Vec<Group> = {
+        let state = controller.state();
+        let undeclared = |name: &str| config.groups.iter().all(|g| g.name != name);
+        let ends = |(name, _): &(&String, &Group)| fresh.contains(name) || undeclared(name);
+        state.groups.iter().filter(ends).map(|(_, group)| group.clone()).collect()
+    };
+    end_upkeep(controller, &groups).await?;
+    let drives: Vec<Drive> = controller.state().drives.values().cloned().collect();
+    forget(controller, &groups);
+    let made = controller.state().made.clone();
+    let open = groups.iter().filter(|g| fresh.iter().any(|name| name == g.name())).map(Group::id);
+    let begun = fresh.iter().filter_map(|name| made.groups.get(name)?.id);
+    let ids: Vec<GroupId> = open.chain(begun).collect();
+    for group in groups.into_iter().filter(|g| !ids.contains(&g.id())) {
+        group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;
+    }
+    for drive in drives {
+        // Also what a creation that failed half way has written.
+        if let Ok(OnDrive::Label(label)) = examine(&drive).await
+            && ids.contains(&label.group_id)
+        {
+            let name = drive.info().name.clone();
+            let erased = erase_label(&drive).await;
+            erased.map_err(|e| ControlError::at(format!("drive {name:?}"))(&e))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What is found on the drives of a declared group before it is opened.
+
+use raid::{Label, OnDrive, examine};
+use world::Drive;
+
+use super::drives::{leave_to_others, open_drive};
+use crate::config::{Config, GroupConfig};
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+pub(super) struct FoundDrive {
+    pub(super) name: String,
+    pub(super) drive: Drive,
+    pub(super) found: OnDrive,
+}
+
+impl FoundDrive {
+    fn label(&self) -> Option<&Label> {
+        match &self.found {
+            OnDrive::Label(label) => Some(label),
+            _ => None,
+        }
+    }
+}
+
+pub(super) struct FoundDrives {
+    pub(super) drives: Vec<FoundDrive>,
+    /// Declared drives that cannot be opened or read.
+    pub(super) complaints: Vec<String>,
+}
+
+/// The declared drives of a group that can be opened, and the spares that carry its label.
+pub(super) async fn find_drives(
+    controller: &Controller,
+    config: &Config,
+    group: &GroupConfig,
+) -> Result<FoundDrives, ControlError> {
+    let mut found = FoundDrives { drives: Vec::new(), complaints: Vec::new() };
+    for name in group.drives.iter().chain(&config.spares) {
+        let is_spare = !group.drives.contains(name);
+        let on_drive = match open_drive(controller, config, name).await {
+            Ok(drive) => examine(&drive).await.map(|on| (drive, on)).map_err(|e| e.to_string()),
+            Err(error) => Err(cause_of(error)),
+        };
+        match on_drive {
+            Ok((_, OnDrive::Label(label))) if is_spare && !is_of(&label, config, group) => {
+                leave_to_others(controller, name);
+            }
+            Ok((drive, OnDrive::Label(label))) => {
+                found.drives.push(FoundDrive { name: name.clone(), drive, found: OnDrive::Label(label) });
+            }
+            Ok(_) if is_spare => leave_to_others(controller, name),
+            Ok((drive, on)) => found.drives.push(FoundDrive { name: name.clone(), drive, found: on }),
+            Err(_) if is_spare => {}
+            Err(cause) => found.complaints.push(format!("drive {name:?}: {cause}")),
+        }
+    }
+    Ok(found)
+}
+
+fn cause_of(error: ControlError) -> String {
+    match error {
+        ControlError::Failed { cause, .. } => cause,
+        other => other.to_string(),
+    }
+}
+
+fn is_of(label: &Label, config: &Config, group: &GroupConfig) -> bool {
+    label.array_id == config.id && label.group_name == group.name && label.epoch > 0
+}
+
+/// The drives with which a group that exists is opened: of two for one place the one with the newer label, none without a
+/// label.
+pub(super) fn members(
+    controller: &Controller,
+    config: &Config,
+    group: &GroupConfig,
+    found: Vec<FoundDrive>,
+) -> Vec<Drive> {
+    let note = |text: String| controller.events.warn(format!("group {}: {text}", group.name));
+    let mut taken: Vec<FoundDrive> = Vec::new();
+    for new in found {
+        let Some(label) = new.label() else {
+            let what = carried(&new.found);
+            note(format!("drive {} {what}: it is left out until it replaces a drive", new.name));
+            continue;
+        };
+        let same = |f: &&mut FoundDrive| {
+            let other = f.label();
+            is_of(label, config, group)
+                && other.is_some_and(|o| o.group_id == label.group_id && o.position == label.position)
+        };
+        let age = |l: &Label| (l.epoch, l.version);
+        match taken.iter_mut().find(same) {
+            Some(old) if old.label().map(age) < Some(age(label)) => {
+                note(format!("drive {} has the place of drive {}", new.name, old.name));
+                *old = new;
+            }
+            Some(old) => note(format!("drive {} has the place of drive {}", old.name, new.name)),
+            None => taken.push(new),
+        }
+    }
+    taken.into_iter().map(|f| f.drive).collect()
+}
+
+/// What a drive carries, in words.
+pub(super) fn carried(found: &OnDrive) -> String {
+    match found {
+        OnDrive::NewerFormat { format } => {
+            format!("carries a label of format {format}, written by a newer masu")
+        }
+        OnDrive::DamagedLabel => "carries a label that is damaged".to_owned(),
+        OnDrive::NotBlank { at } => format!("carries no label, but data at byte {at}"),
+        OnDrive::Label(label) => format!("belongs to {label}"),
+        OnDrive::Blank => "carries no label".to_owned(),
+    }
+}

@@ -1,0 +1,18 @@
+//! The life of groups and their drives: opened or created as declared, kept whole, worked on, given to other controllers.
+
+mod close;
+mod drives;
+mod found;
+mod open;
+mod replace;
+mod returns;
+mod upkeep;
+mod work;
+
+pub(crate) use close::{check_members, end_upkeep, forget, refuse_busy, release, take_back};
+pub(crate) use drives::{check_spares, close_drives, free_spares, open_drive, overwrite_of};
+pub(crate) use open::open_group;
+pub(crate) use replace::replace_drive;
+#[cfg(test)]
+pub(crate) use returns::RETURNS_MAX;
+pub(crate) use work::{foreground_share_percent, scrub, steer};

@@ -1,0 +1,140 @@
+//! Groups, as they are declared and as the labels of their drives say: opened from the drives that are there, created where none was made.
+//!
+//! The labels decide which drive has which place: a spare that took a place has it after a restart, too, and the drive whose
+//! place it took is left aside.
+
+use std::rc::Rc;
+
+use raid::{Group, GroupError, GroupSpec, GroupState, OnDrive, Overwrite};
+
+use super::found::{FoundDrive, FoundDrives, carried, find_drives, members};
+use super::upkeep::begin_upkeep;
+use crate::config::{Config, GroupConfig, Made};
+use crate::control::ControlError;
+use crate::controller::Controller;
+use crate::event::Severity;
+
+/// What a group is to be: with its identity, where that is known.
+fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
+    GroupSpec {
+        name: group.name.clone(),
+        level: group.level,
+        stripe_unit_bytes: group.stripe_unit_bytes,
+        array_id: config.id,
+        id: made.groups.get(&group.name).and_then(|m| m.id),
+    }
+}
+
+/// Opens a group that is declared. One that was never made is created, if its drives are blank.
+pub(crate) async fn open_group(
+    controller: &Rc<Controller>,
+    config: &Config,
+    group: &GroupConfig,
+    done: &mut Vec<String>,
+) -> Result<(), ControlError> {
+    if controller.state().groups.contains_key(&group.name) {
+        return Ok(());
+    }
+    let place = || ControlError::at(format!("group {:?}", group.name));
+    let made = controller.state().made.clone();
+    let found = find_drives(controller, config, group).await?;
+    let has_data = |f: &FoundDrive| matches!(&f.found, OnDrive::Label(label) if label.epoch > 0);
+    let (opened, how) = if made.has_group(&group.name) || found.drives.iter().any(has_data) {
+        (open_found(controller, config, group, found).await?, "opened")
+    } else if found.complaints.is_empty() {
+        (create(controller, config, group, found).await?, "created")
+    } else {
+        return Err(place()(&found.complaints.join("; ")));
+    };
+    let state = opened.status().state;
+    done.push(format!("group {}: {how}, {state:?}", group.name));
+    if state != GroupState::Optimal {
+        let told = format!("group {}: it starts {}", group.name, format!("{state:?}").to_lowercase());
+        if state == GroupState::Degraded {
+            controller.events.warn(told)
+        } else {
+            controller.events.alarm(told)
+        }
+    }
+    controller.state.borrow_mut().groups.insert(group.name.clone(), opened.clone());
+    begin_upkeep(controller, &group.name, opened);
+    Ok(())
+}
+
+/// Opens a group from those of its drives that are there. Where that is not possible, nothing is written to any of them.
+async fn open_found(
+    controller: &Rc<Controller>,
+    config: &Config,
+    group: &GroupConfig,
+    found: FoundDrives,
+) -> Result<Group, ControlError> {
+    let place = ControlError::at(format!("group {:?}", group.name));
+    let made = controller.state().made.clone();
+    let mut spec = spec_of(config, &made, group);
+    if !made.has_group(&group.name) {
+        // What is found was made by an array without this history, or by a creation that was interrupted.
+        spec.id = None;
+    }
+    let complaints = found.complaints.clone();
+    complaints
+        .iter()
+        .for_each(|c| controller.events.once(Severity::Warning, format!("group {}: {c}", group.name)));
+    let drives = members(controller, config, group, found.drives);
+    if drives.is_empty() {
+        return Err(place(&unreadable(&complaints)));
+    }
+    let opened = match group.start_degraded {
+        true => Group::open_degraded(controller.world.clone(), spec, drives).await,
+        false => Group::open(controller.world.clone(), spec, drives).await,
+    };
+    opened.map_err(|e| match complaints.is_empty() {
+        true => place(&explain(e)),
+        false => place(&format!("{} ({})", explain(e), complaints.join("; "))),
+    })
+}
+
+/// Why a group that was made has no drive at all, and what to do.
+fn unreadable(complaints: &[String]) -> String {
+    let causes = complaints.join("; ");
+    format!(
+        "none of its drives can be used: {causes}. Nothing was written to them: bring them back, and the array opens the group by itself"
+    )
+}
+
+/// Creates a group that was never made. Drives are written only if all of them may be.
+async fn create(
+    controller: &Rc<Controller>,
+    config: &Config,
+    group: &GroupConfig,
+    found: FoundDrives,
+) -> Result<Group, ControlError> {
+    let place = ControlError::at(format!("group {:?}", group.name));
+    let made = controller.state().made.clone();
+    let (named, others): (Vec<_>, Vec<_>) =
+        found.drives.iter().partition(|f| made.overwrite.contains(&f.name));
+    let overwrite = if named.is_empty() { Overwrite::Nothing } else { Overwrite::Foreign };
+    // Only what is named may be overwritten; labels of this very creation may be on the others.
+    let is_free = |f: &&FoundDrive| match &f.found {
+        OnDrive::Blank => true,
+        OnDrive::Label(l) => l.epoch == 0 && l.array_id == config.id && l.group_name == group.name,
+        _ => false,
+    };
+    if let Some(used) = others.into_iter().find(|f| !named.is_empty() && !is_free(f)) {
+        let what = carried(&used.found);
+        return Err(place(&format!("drive {} {what}; it is not named to be overwritten", used.name)));
+    }
+    controller.state.borrow_mut().fresh.groups.push(group.name.clone());
+    let drives = found.drives.into_iter().map(|f| f.drive).collect();
+    let spec = spec_of(config, &made, group);
+    let created = Group::create_over(controller.world.clone(), spec, drives, overwrite).await;
+    created.map_err(|e| place(&explain(e)))
+}
+
+fn explain(error: GroupError) -> String {
+    match &error {
+        GroupError::Missing { cause, .. } if cause.contains("start degraded") => {
+            format!("{error} (start_degraded = true in its declaration)")
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Drives that are replaced by hand.
+
+use std::rc::Rc;
+
+use raid::{MemberState, Overwrite};
+use world::Drive;
+
+use super::drives::{open_drive, open_exchanged, position_of, probe};
+use crate::config::Config;
+use crate::control::ControlError;
+use crate::controller::Controller;
+
+/// Gives the place of the drive `old` in a group to the drive `new`, which may be the same name with another medium behind it.
+/// The old one leaves only when the new one can take its place.
+pub(crate) async fn replace_drive(
+    controller: &Rc<Controller>,
+    config: &Config,
+    (group_name, old, new): (&str, &str, &str),
+    overwrite: Overwrite,
+) -> Result<Vec<String>, ControlError> {
+    let place = || ControlError::at(format!("group {group_name:?}"));
+    let group = controller.state().groups.get(group_name).cloned();
+    let group = group.ok_or_else(|| place()(&"there is no such group here"))?;
+    let declared = config.groups.iter().find(|g| g.name == group_name);
+    let index = declared.and_then(|g| g.drives.iter().position(|d| d == old));
+    let position = position_of(controller, &group, old).or(index.map(|i| i as u32));
+    let position = position.ok_or_else(|| place()(&format!("drive {old:?} has no place in it")))?;
+    let serves = group.status().members[position as usize].state == MemberState::Active;
+    if serves && group.status().tolerates == 0 {
+        return Err(place()(&format!("no drive of it can be spared now: {old:?} stays")));
+    }
+    let drive = match old == new {
+        true => exchanged(controller, config, old, serves).await?,
+        false => open_drive(controller, config, new).await?,
+    };
+    if let Err(error) = group.check_replacement(position, &drive, overwrite).await {
+        // Nothing of an attempt that was refused stays open.
+        if old != new {
+            controller.state.borrow_mut().drives.remove(new);
+        }
+        return Err(place()(&error));
+    }
+    controller.state.borrow_mut().replacing.insert(group_name.to_owned());
+    let replaced = match group.fail(position, "replaced by hand").await {
+        Ok(()) => group.replace_over(position, drive, overwrite).await.map_err(|e| place()(&e)),
+        Err(error) => Err(place()(&error)),
+    };
+    controller.state.borrow_mut().replacing.remove(group_name);
+    replaced?;
+    let mut state = controller.state.borrow_mut();
+    state.spares.retain(|s| s != new);
+    if old != new {
+        state.drives.remove(old);
+    }
+    Ok(vec![format!("group {group_name}: drive {new} takes the place of {old}, its rebuild begins")])
+}
+
+/// The drive behind a name, opened anew when the one that was open is gone.
+async fn exchanged(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+    serves: bool,
+) -> Result<Drive, ControlError> {
+    let known = controller.state().drives.get(name).cloned();
+    if let Some(known) = known
+        && probe(&controller.world, &known).await.is_ok()
+    {
+        if serves {
+            return Err(ControlError::at(format!("drive {name:?}"))(&"it serves and was not exchanged"));
+        }
+        return Ok(known);
+    }
+    controller.state.borrow_mut().drives.remove(name);
+    open_exchanged(controller, config, name).await
+}

@@ -1,0 +1,89 @@
+//! Sessions of hosts: each is a nexus with a view of the LUs that its host is declared to see.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use iscsi::target::LoginRefusal;
+use scsi::{TargetPort, View, ViewSpec};
+
+use crate::Disk;
+use crate::control::Message;
+use crate::controller::{Controller, Index, Seen, Slices};
+use crate::nexus::{RemoteNexus, initiator_port, target_port};
+
+/// Opens the nexus of a session at one of this controller's ports.
+pub(crate) fn open_nexus(
+    controller: &Controller,
+    initiator: &str,
+    isid: [u8; 6],
+    portal_group: u16,
+) -> Result<Rc<Seen>, LoginRefusal> {
+    if controller.stopping.get() {
+        return Err(LoginRefusal::ServiceUnavailable);
+    }
+    let id = controller.state.borrow_mut().nexuses.fresh_id(controller.index);
+    let target = controller.config().target.clone();
+    let nexus = RemoteNexus {
+        id,
+        initiator: initiator_port(initiator, isid),
+        port: target_port(&target, portal_group),
+    };
+    admit(controller, nexus, true).ok_or(LoginRefusal::NotAllowed)
+}
+
+/// The nexus of a session at another controller's port, made when its first command crosses.
+pub(crate) fn remote_nexus(controller: &Controller, nexus: &RemoteNexus) -> Rc<Seen> {
+    let known = controller.state().nexuses.get(nexus.id);
+    known.unwrap_or_else(|| {
+        // A host that was removed a moment ago sees nothing.
+        let empty = || Rc::new(Seen::new(nexus.clone(), None, view_of(controller, nexus.clone()), false));
+        admit(controller, nexus.clone(), false).unwrap_or_else(empty)
+    })
+}
+
+fn admit(controller: &Controller, nexus: RemoteNexus, local: bool) -> Option<Rc<Seen>> {
+    let config = controller.config();
+    let host = config.host_of(&nexus.initiator.name)?;
+    let seen = Rc::new(Seen::new(nexus.clone(), Some(host), view_of(controller, nexus), local));
+    let mut state = controller.state.borrow_mut();
+    let (here, elsewhere) = state.what_host_sees(host, controller.index);
+    seen.update(&here, elsewhere);
+    state.nexuses.insert(seen.clone());
+    Some(seen)
+}
+
+fn view_of(controller: &Controller, nexus: RemoteNexus) -> View<Disk> {
+    let config = controller.config();
+    let ports = (1..=config.portals.len().max(1) as u16).map(|g| target_port(&config.target, g));
+    View::new(ViewSpec {
+        nexus: nexus.id,
+        initiator: nexus.initiator,
+        port: Rc::new(nexus.port),
+        ports: ports.collect::<Vec<TargetPort>>().into(),
+        tokens: controller.tokens.clone(),
+    })
+}
+
+/// Ends a nexus here, and at the controllers that may have made a view for it.
+pub(crate) fn close_nexus(controller: &Controller, nexus: &RemoteNexus) {
+    controller.state.borrow_mut().nexuses.remove(nexus.id);
+    for other in controller.others() {
+        // A full mailbox is the only failure besides a stopped controller; then the view waits for the array's end.
+        let _ = other.try_send(Message::Close { nexus: nexus.clone() });
+    }
+}
+
+/// Makes every view what the configuration says. A session whose host is another one now, or has another secret, sees nothing any more.
+pub(crate) async fn update_views(controller: &Controller, index: &Index<'_>, slices: &mut Slices) {
+    let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().cloned().collect();
+    for seen in all {
+        let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
+        slices.step(1).await;
+        let luns = seen.host_in(index).map(|host| &host.luns);
+        for one in luns.into_iter().flatten() {
+            slices.step(1).await;
+            controller.state().place(one, controller.index, &mut here, &mut elsewhere);
+        }
+        seen.update(&here, elsewhere);
+    }
+}

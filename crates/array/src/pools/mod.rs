@@ -1,0 +1,15 @@
+//! The life of pools and the volumes in them: opened or created as declared, relieved of groups, given to other arrays.
+
+mod open;
+mod placement;
+mod travel;
+mod volumes;
+mod work;
+
+pub(crate) use open::{drop_pool, open_pool};
+#[cfg(test)]
+pub(crate) use placement::PLACEMENT_INTERVAL;
+pub(crate) use placement::set_classes;
+pub(crate) use travel::{export, import};
+pub(crate) use volumes::{clone_volume, delete_volume, open_volume};
+pub(crate) use work::{rebalance, reclaim};

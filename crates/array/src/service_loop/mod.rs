@@ -1,0 +1,116 @@
+//! The service loop of a controller: it takes what is asked of the controller and has it done. All that controllers do is below it, and calls
+//! nothing of it.
+
+mod apply;
+mod observe;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use raid::{GroupId, Overwrite};
+use world::World;
+
+use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
+use crate::controller::{Controller, Events};
+use crate::hosts::remote_nexus;
+use crate::local::LocalPort;
+use crate::{groups, images, pools};
+
+/// Runs a controller until it is told to stop. `handles` are those of all controllers, in order.
+pub async fn run_controller(world: World, index: usize, mailbox: Mailbox, handles: Vec<ControllerHandle>) {
+    run_with_local_port(world, index, mailbox, handles).1.await;
+}
+
+/// Like [`run_controller`], with a port for hosts on the controller's own thread.
+pub fn run_with_local_port(
+    world: World,
+    index: usize,
+    mailbox: Mailbox,
+    handles: Vec<ControllerHandle>,
+) -> (LocalPort, impl Future<Output = ()>) {
+    let events = Events::new(world.clone(), handles.len(), mailbox.events.clone());
+    let controller = Rc::new(Controller::new(world, index, handles, events));
+    (LocalPort(controller.clone()), serve(controller, mailbox))
+}
+
+async fn serve(controller: Rc<Controller>, mailbox: Mailbox) {
+    let world = controller.world.clone();
+    while let Ok(message) = mailbox.messages.recv().await {
+        match message {
+            Message::Control(Control::Stop { grace }, reply) => {
+                let stopped = stop::stop(&controller, grace).await;
+                mailbox.messages.close();
+                let _ = reply.send(stopped);
+                break;
+            }
+            Message::Control(control, reply) => {
+                let controller = controller.clone();
+                world.spawn(async move {
+                    let _ = reply.send(perform(&controller, control).await);
+                });
+            }
+            Message::Execute { nexus, lun, request, reply } => {
+                let seen = remote_nexus(&controller, &nexus);
+                world.spawn(async move {
+                    let _ = reply.send(seen.view.execute(lun, request).await);
+                });
+            }
+            Message::Manage { nexus, function, reply } => {
+                let seen = remote_nexus(&controller, &nexus);
+                world.spawn(async move {
+                    let _ = reply.send(seen.view.manage(function).await);
+                });
+            }
+            Message::Close { nexus } => {
+                controller.state.borrow_mut().nexuses.remove(nexus.id);
+            }
+        }
+    }
+}
+
+async fn perform(controller: &Rc<Controller>, control: Control) -> Result<Reply, ControlError> {
+    match control {
+        Control::Release(config) => groups::release(controller, &config).await.map(Reply::Done),
+        Control::Prepare { config, made } => apply::prepare(controller, &config, made).await,
+        Control::Commit(config) => apply::commit(controller, config).await.map(Reply::Done),
+        Control::Undo(config) => apply::undo(controller, config).await.map(|()| Reply::Done(vec![])),
+        Control::GroupIds(names) => Ok(Reply::Prepared(vec![], group_ids(&controller.world, names))),
+        Control::ImageFormats(config) => Ok(Reply::Formats(images::formats(controller, &config).await)),
+        Control::DeleteVolume(name) => pools::delete_volume(controller, &name).await.map(Reply::Done),
+        Control::CloneVolume { from, to } => {
+            pools::clone_volume(controller, &from, &to).await.map(Reply::Done)
+        }
+        Control::ReplaceDrive { group, old, new, overwrite } => {
+            let config = controller.config();
+            let overwrite = if overwrite { Overwrite::Foreign } else { Overwrite::Nothing };
+            groups::replace_drive(controller, &config, (&group, &old, &new), overwrite).await.map(Reply::Done)
+        }
+        Control::Scrub(group) => groups::scrub(controller, &group).map(Reply::Done),
+        Control::SteerWork { group, steer } => groups::steer(controller, &group, steer).map(Reply::Done),
+        Control::Rebalance(pool) => pools::rebalance(controller, &pool).map(Reply::Done),
+        Control::Reclaim(volume) => pools::reclaim(controller, &volume).map(Reply::Done),
+        Control::StopJobs => {
+            controller.jobs.stop_all();
+            Ok(Reply::Done(vec![]))
+        }
+        Control::ExportPool(pool) => pools::export(controller, &pool).await.map(Reply::Done),
+        Control::ImportPool { drives, force } => {
+            pools::import(controller, &drives, force).await.map(|i| Reply::Imported(Box::new(i)))
+        }
+        Control::Ping => Ok(Reply::Done(vec![])),
+        Control::Status => Ok(Reply::Status(Box::new(observe::status(controller, true).await))),
+        Control::Overview => Ok(Reply::Status(Box::new(observe::status(controller, false).await))),
+        Control::Stop { .. } => unreachable!("the mailbox loop handles it"),
+    }
+}
+
+/// An identity for each group: with the time, so that a group made again under its old name is another one.
+fn group_ids(world: &World, names: Vec<String>) -> BTreeMap<String, GroupId> {
+    let id = |name: String| {
+        let mut id = [0; 16];
+        world.random(&format!("array.group.{name}.{}", world.now().0)).fill(&mut id);
+        (name, GroupId(id))
+    };
+    names.into_iter().map(id).collect()
+}
