@@ -206,10 +206,17 @@ impl Group {
     }
 }
 
-/// What the drive at a position asks before it gives up operations.
+/// What the drive at a position asks before it gives up operations. Where it may not, the group's callers do not wait for it any longer.
 pub(crate) fn asked(inner: &Rc<Inner>, m: usize) -> Rc<dyn Fn() -> bool> {
     let inner = Rc::downgrade(inner);
-    Rc::new(move || inner.upgrade().is_none_or(|inner| inner.may_give_up(m)))
+    Rc::new(move || {
+        let Some(inner) = inner.upgrade() else { return true };
+        let may = inner.may_give_up(m);
+        if !may && let Some(drive) = &*inner.members[m].drive.borrow() {
+            inner.overdue.tell(drive.silent());
+        }
+        may
+    })
 }
 
 impl Device for Group {
@@ -242,7 +249,10 @@ impl Device for Group {
         inner.count_foreground();
         match &inner.layout {
             Layout::Sets(sets) => inner.sets_write(sets, at, data).await?,
-            Layout::Rows(rows) => inner.rows_write(rows, at, data).await?,
+            Layout::Rows(rows) => {
+                let (own, rows, data) = (inner.clone(), rows.clone(), data.clone());
+                inner.in_time(async move { own.rows_write(&rows, at, &data).await }).await?;
+            }
         }
         inner.found_again(at, data.len() as u64);
         Ok(())
@@ -257,16 +267,23 @@ impl Device for Group {
         inner.count_foreground();
         match &inner.layout {
             Layout::Sets(sets) => inner.sets_zero(sets, at, len).await?,
-            Layout::Rows(rows) => inner.rows_zero(rows, at, len).await?,
+            Layout::Rows(rows) => {
+                let (own, rows) = (inner.clone(), rows.clone());
+                inner.in_time(async move { own.rows_zero(&rows, at, len).await }).await?;
+            }
         }
         inner.found_again(at, len);
         Ok(())
     }
 
     async fn flush(&self) -> Result<(), BlockError> {
-        match &self.0.layout {
-            Layout::Sets(_) => self.0.sets_flush().await,
-            Layout::Rows(rows) => self.0.rows_flush(rows).await,
+        let inner = &self.0;
+        match &inner.layout {
+            Layout::Sets(_) => inner.sets_flush().await,
+            Layout::Rows(rows) => {
+                let (own, rows) = (inner.clone(), rows.clone());
+                inner.in_time(async move { own.rows_flush(&rows).await }).await
+            }
         }
     }
 }

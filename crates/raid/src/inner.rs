@@ -1,6 +1,7 @@
 //! The group itself: what all its handles share.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use block::{BlockError, Geometry, Ranges};
 use world::sync::{Permits, Signal};
@@ -13,6 +14,7 @@ use crate::group::{GroupState, Progress};
 use crate::label::Label;
 use crate::lost::Lost;
 use crate::member::{Member, MemberState};
+use crate::overdue::Overdue;
 use crate::sets::Sets;
 use crate::stripe::Rows;
 use crate::{ArrayId, GroupId, Level};
@@ -22,7 +24,7 @@ pub(crate) enum Layout {
     /// Levels 0, 1, 10.
     Sets(Sets),
     /// Levels 5, 6.
-    Rows(Box<Rows>),
+    Rows(Rc<Rows>),
 }
 
 pub(crate) struct Inner {
@@ -77,6 +79,8 @@ pub(crate) struct Inner {
     /// One rebuild at a time.
     pub(crate) rebuild_runs: Cell<bool>,
     pub(crate) events: Events,
+    /// Callers of levels 5 and 6 that a silent drive keeps waiting.
+    pub(crate) overdue: Overdue,
     /// What the user of the group knows of its content.
     pub(crate) contents: RefCell<Option<KnownContents>>,
 }
@@ -98,7 +102,7 @@ impl Inner {
             geometry: Geometry { len_bytes: label.data_len * data_drives, block_bytes: label.block_bytes },
             layout: match label.level.parities() {
                 0 => Layout::Sets(Sets::of(label)),
-                _ => Layout::Rows(Box::new(Rows::of(label))),
+                _ => Layout::Rows(Rc::new(Rows::of(label))),
             },
             data_offset: label.data_offset,
             data_len: label.data_len,
@@ -130,6 +134,7 @@ impl Inner {
             resync_turn: Permits::new(1),
             rebuild_runs: Cell::new(false),
             events: Events::default(),
+            overdue: Overdue::default(),
             contents: RefCell::default(),
         }
     }

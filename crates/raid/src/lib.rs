@@ -26,6 +26,7 @@ mod lost;
 mod lost_table;
 mod member;
 mod open;
+mod overdue;
 mod relabel;
 mod replace;
 mod segments;

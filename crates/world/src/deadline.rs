@@ -130,7 +130,7 @@ impl Deadlines {
         *self.may_give_up.borrow_mut() = Some(may);
     }
 
-    fn silent(&self) -> DriveError {
+    pub(crate) fn silent(&self) -> DriveError {
         DriveError::Silent { drive: self.drive.clone(), secs: self.patience.get().drop.as_secs() }
     }
 

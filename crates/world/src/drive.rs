@@ -244,6 +244,11 @@ impl Drive {
         self.0.deadlines.patience()
     }
 
+    /// What is said of it when it does not answer in time.
+    pub fn silent(&self) -> DriveError {
+        self.0.deadlines.silent()
+    }
+
     /// What of it was silent a moment ago.
     pub fn silence(&self) -> Silence {
         self.0.deadlines.silence()

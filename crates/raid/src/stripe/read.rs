@@ -1,12 +1,13 @@
 //! Reading: each unit from its drive; from all others of its row where that is not possible.
 
 use std::pin::pin;
+use std::rc::Rc;
 
 use block::{BlockError, Buf, Data, Pieces};
 use futures::future::{Either, select};
 use parity::{Place, Role, Span, Unit, recover};
 use smallvec::SmallVec;
-use world::{BUF_LEN_MAX, DriveError, Filled, Io};
+use world::{BUF_LEN_MAX, Filled, Io};
 
 use super::Rows;
 use crate::inner::Inner;
@@ -36,8 +37,8 @@ enum Around {
 
 impl Inner {
     pub(crate) async fn rows_read(
-        &self,
-        rows: &Rows,
+        self: &Rc<Self>,
+        rows: &Rc<Rows>,
         at: u64,
         len: usize,
         out: &mut Pieces,
@@ -53,8 +54,8 @@ impl Inner {
     }
 
     async fn rows_read_step(
-        &self,
-        rows: &Rows,
+        self: &Rc<Self>,
+        rows: &Rc<Rows>,
         at: u64,
         len: u64,
         out: &mut Pieces,
@@ -80,7 +81,8 @@ impl Inner {
             filled.push(match result {
                 Ok(()) => Some(buf.freeze()),
                 Err(error) if error.is_of_drive() => {
-                    self.drop_member(extent.position as usize, &error).await?;
+                    let (own, m) = (self.clone(), extent.position as usize);
+                    self.in_time(async move { own.drop_member(m, &error).await }).await?;
                     None
                 }
                 Err(_) => {
@@ -93,7 +95,11 @@ impl Inner {
             let read = run.read.and_then(|(i, from)| filled[i].as_ref().map(|data| (data, from)));
             match read {
                 Some((data, from)) => out.push(data.slice(from..from + run.span.len() as usize)),
-                None => out.push(self.read_recovered(rows, run).await?),
+                None => {
+                    // It holds the row and may write it again.
+                    let (own, rows) = (self.clone(), rows.clone());
+                    out.push(self.in_time(async move { own.read_recovered(&rows, run).await }).await?);
+                }
             }
         }
         Ok(())
@@ -102,16 +108,20 @@ impl Inner {
     /// Computes what a slow drive does not answer from the others, unless it answers first. An error after the time in which a drive has
     /// to answer, where it cannot be done without.
     async fn read_around(&self, rows: &Rows, extent: &Extent, io: Io<Filled>) -> Result<Around, BlockError> {
-        let drive = self.members[extent.position as usize].drive.borrow().clone();
-        let io = match select(pin!(self.recover_extent(rows, extent)), io).await {
-            Either::Left((Some(data), _)) => return Ok(Around::Recovered(data)),
-            Either::Left((None, io)) => io,
-            Either::Right((filled, _)) => return Ok(Around::Answered(filled)),
+        let Some(drive) = self.members[extent.position as usize].drive.borrow().clone() else {
+            return Ok(Around::Answered(io.await));
         };
-        let (name, patience) = drive.map(|d| (d.info().name.clone(), d.patience())).unwrap_or_default();
-        match select(io, self.world.sleep(patience.drop)).await {
+        let late = self.world.sleep(drive.patience().drop);
+        let recovered = pin!(self.recover_extent(rows, extent));
+        let (io, late) = match select(select(recovered, io), late).await {
+            Either::Left((Either::Left((Some(data), _)), _)) => return Ok(Around::Recovered(data)),
+            Either::Left((Either::Left((None, io)), late)) => (io, late),
+            Either::Left((Either::Right((filled, _)), _)) => return Ok(Around::Answered(filled)),
+            Either::Right(_) => return Err(drive.silent().into()),
+        };
+        match select(io, late).await {
             Either::Left((filled, _)) => Ok(Around::Answered(filled)),
-            Either::Right(_) => Err(DriveError::Silent { drive: name, secs: patience.drop.as_secs() }.into()),
+            Either::Right(_) => Err(drive.silent().into()),
         }
     }
 

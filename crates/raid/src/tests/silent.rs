@@ -88,7 +88,7 @@ fn a_group_without_redundancy_says_so_in_time_and_serves_when_the_drive_answers_
 }
 
 #[test]
-fn levels_with_parity_wait_for_a_drive_that_they_cannot_do_without() {
+fn levels_with_parity_answer_in_time_and_carry_out_what_they_began() {
     for (level, width) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
         let rack = rack(4, width);
         rack.model.run(async |world| {
@@ -96,17 +96,67 @@ fn levels_with_parity_wait_for_a_drive_that_they_cannot_do_without() {
             group.write(0, &pattern(1 << 20, 1)).await.expect("write");
             // A cable shared by all of them, for longer than a drive may be silent.
             rack.disks.iter().for_each(|disk| disk.hang());
-            let resume = async {
-                world.sleep(Duration::from_secs(30)).await;
-                rack.disks.iter().for_each(|disk| disk.resume());
-            };
+            let begun = world.now();
             let new = pattern(1 << 20, 2);
-            let (written, ()) = futures::join!(group.write(0, &new), resume);
-            written.expect("it goes on where it was");
+            let more = pattern(1 << 20, 3);
+            let (written, zeroed, flushed) =
+                futures::join!(group.write(0, &new), group.zero(1 << 20, 1 << 20), group.flush());
+            for (what, outcome) in [("write", written), ("zero", zeroed), ("flush", flushed)] {
+                assert!(matches!(outcome, Err(BlockError::Silent { .. })), "{level}: {what}: {outcome:?}");
+            }
+            assert!(since(&world, begun) <= Duration::from_secs(12), "{:?}", since(&world, begun));
+            let again = world.now();
+            let refused = group.write(0, &more).await;
+            assert!(matches!(refused, Err(BlockError::Silent { .. })), "{level}: {refused:?}");
+            assert_eq!(since(&world, again), Duration::ZERO, "nothing queues behind what nobody waits for");
+            let found = group.read(0, 4096, &mut Pieces::new()).await;
+            assert!(matches!(found, Err(BlockError::Silent { .. })), "{level}: {found:?}");
+            assert!(since(&world, again) <= Duration::from_secs(13), "{:?}", since(&world, again));
+            rack.disks.iter().for_each(|disk| disk.resume());
+            world.sleep(Duration::from_secs(1)).await;
             assert_ne!(group.status().state, GroupState::Failed, "{level}");
-            assert_eq!(read(&group, 0, 1 << 20).await, new.joined().to_vec(), "{level}");
+            assert_eq!(read(&group, 0, 1 << 20).await, new.joined().to_vec(), "{level}: it was carried out");
+            assert_eq!(read(&group, 1 << 20, 1 << 20).await, vec![0; 1 << 20], "{level}");
+            group.write(0, &more).await.expect("it takes writes again");
+            group.flush().await.expect("flush");
+            assert_eq!(read(&group, 0, 1 << 20).await, more.joined().to_vec(), "{level}");
         });
     }
+}
+
+#[test]
+fn a_degraded_group_with_parity_answers_in_time_for_the_drive_that_it_lost() {
+    let rack = rack(6, 4);
+    rack.model.run(async |world| {
+        let group = create(&world, Level::Raid5, 4).await;
+        let len = 1 << 20;
+        let data = pattern(len, 1);
+        group.write(0, &data).await.expect("write");
+        group.flush().await.expect("flush");
+        group.fail_drive(0).await.expect("one can be lost");
+        rack.disks[1].hang();
+        let begun = world.now();
+        let new = pattern(len, 2);
+        let write = async {
+            let outcome = group.write(0, &new).await;
+            assert!(since(&world, begun) <= Duration::from_secs(12), "{:?}", since(&world, begun));
+            outcome
+        };
+        let reads = async {
+            for at in (0..len).step_by(64 << 10) {
+                let begun = world.now();
+                let found = group.read(at as u64, 64 << 10, &mut Pieces::new()).await;
+                assert!(since(&world, begun) <= Duration::from_secs(13), "{:?}", since(&world, begun));
+                assert!(matches!(found, Ok(()) | Err(BlockError::Silent { .. })), "{found:?}");
+            }
+        };
+        let (written, ()) = futures::join!(write, reads);
+        assert!(matches!(written, Err(BlockError::Silent { .. })), "{written:?}");
+        rack.disks[1].resume();
+        world.sleep(Duration::from_secs(1)).await;
+        assert_eq!(read(&group, 0, len).await, new.joined().to_vec(), "it was carried out");
+        assert_eq!(group.status().state, GroupState::Degraded);
+    });
 }
 
 /// The bytes written to every drive by `work`.
