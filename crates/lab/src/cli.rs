@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::load::{self, Access, Arrivals, Job, Mix, Pace, Plan, Written};
-use crate::quantity::parse_size;
+use lab_core::quantity::parse_size;
 
 /// Reads and writes against a LU, a file or a device, measured
 ///

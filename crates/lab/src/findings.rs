@@ -1,7 +1,7 @@
 //! What a run's numbers say about its resources: rules with their sources, each a pure function of a point.
 
-use crate::report::Finding;
 use crate::sanboot::results::{Point, Resource, ResourceKind};
+use lab_core::report::Finding;
 
 /// Above it a user of a server waits for the storage: what capacity planning for servers of that time takes as the upper bound of a response.
 const RESPONSE_MS_MAX: f64 = 50.0;

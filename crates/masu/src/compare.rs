@@ -102,7 +102,7 @@ fn row(c: &Compared) -> Vec<String> {
 
 fn as_json(comparison: &Comparison) -> serde_json::Value {
     let metric = |c: &Compared| {
-        let end = |of: fn(lab::stats::Estimate) -> f64| c.ratio.map(of).filter(|v| v.is_finite());
+        let end = |of: fn(lab_core::stats::Estimate) -> f64| c.ratio.map(of).filter(|v| v.is_finite());
         json!({
             "name": c.name, "a": c.a, "b": c.b, "samples": [c.samples.0, c.samples.1], "ratio": end(|r| r.mean),
             "low": end(|r| r.low), "high": end(|r| r.high), "verdict": c.verdict.words(),

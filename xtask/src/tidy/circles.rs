@@ -12,7 +12,7 @@ const FILES_MAX: usize = 3;
 const KNOWN: &[(&str, usize)] = &[
     ("cache", 4),
     ("iscsi", 10),
-    ("lab", 51),
+    ("lab", 40),
     ("masu", 18),
     ("pool", 18),
     ("qos", 7),

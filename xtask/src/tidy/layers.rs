@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -19,6 +19,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("iscsi", &["world", "block", "scsi"]),
     ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "scsi", "iscsi"]),
     ("diskstress", &[]),
+    ("lab_core", &[]),
     (
         "lab",
         &[
@@ -36,6 +37,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "iscsi",
             "array",
             "diskstress",
+            "lab_core",
         ],
     ),
     ("admin", &["world", "array"]),
@@ -59,6 +61,7 @@ const ALL: &[&str] = &[
     "iscsi",
     "array",
     "diskstress",
+    "lab_core",
     "lab",
     "admin",
     "masu",
@@ -82,7 +85,7 @@ const EDGE: [&str; 10] = [
 ];
 
 /// The edge.
-const AT_THE_EDGE: [&str; 4] = ["admin", "lab", "masu", "xtask"];
+const AT_THE_EDGE: [&str; 5] = ["admin", "lab_core", "lab", "masu", "xtask"];
 
 /// System calls are made in one place, and where the kernel asks; the laboratory and the binary measure with them.
 const SYSTEM: [(&str, &[&str]); 4] = [

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::stats::Estimate;
+use lab_core::stats::Estimate;
 
 /// What two runs show about a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::sanboot::results::{Point, Results as Sanboot};
-use crate::vaai::plain;
+use lab_core::words::plain;
 
 /// What cannot be compared.
 #[derive(Debug, thiserror::Error)]

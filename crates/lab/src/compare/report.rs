@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::Comparison;
 use super::judge::{Compared, Verdict};
 use super::metrics::Run;
-use crate::machine::{Watch, now_rfc3339};
-use crate::report::{
+use lab_core::machine::{Watch, now_rfc3339};
+use lab_core::report::{
     self, Axis, Claim, Column, DataFile, Doubt, Figure, Method, Report, Section, Series, Table, Value,
     Version,
 };
-use crate::stats::Estimate;
-use crate::vaai::{command, plain};
+use lab_core::stats::Estimate;
+use lab_core::words::{command, plain};
 
 /// On the first screen.
 const CLAIMS_MAX: usize = 12;

@@ -13,7 +13,7 @@ use super::lock::{self, LockRecord};
 use super::locking::Locks;
 use super::plan::{Capabilities, Steps, segments, steps};
 use crate::hosts::{Disk, DiskError};
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// Why something on a datastore failed.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use diskstress::Direction;
 
 use super::results::{On, Run, names, processor, speed};
 use crate::sanboot::claims::{Bound, Judged, judged};
-use crate::stats::Estimate;
+use lab_core::stats::Estimate;
 
 /// A difference that an engineer would act on. Published is "no material difference", without a number: this is our judgement.
 const MATERIAL_PERCENT: f64 = 10.0;
@@ -120,7 +120,7 @@ fn points_more(run: &Run) -> Option<Estimate> {
     let all = [Direction::Read, Direction::Write].into_iter().flat_map(names).filter_map(|name| {
         let [p, v] = On::BOTH.map(|on| run.samples(&run.drive, &name, on, processor));
         let more: Vec<f64> = v.iter().zip(&p).map(|(v, p)| v - p).collect();
-        (!more.is_empty()).then(|| crate::stats::mean(&more))
+        (!more.is_empty()).then(|| lab_core::stats::mean(&more))
     });
     all.max_by(|a, b| a.mean.total_cmp(&b.mean))
 }

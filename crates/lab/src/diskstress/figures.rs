@@ -4,8 +4,8 @@ use diskstress::{Direction, Pattern};
 
 use super::claims::farthest;
 use super::results::{Of, On, Run, patterns, processor, speed};
-use crate::report::{Axis, Figure, Series};
-use crate::stats::Estimate;
+use lab_core::report::{Axis, Figure, Series};
+use lab_core::stats::Estimate;
 
 /// Physical is blue and virtual orange throughout.
 fn color(on: On) -> &'static str {

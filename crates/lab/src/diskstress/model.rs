@@ -9,8 +9,8 @@ use super::machine::{self, DRIVES};
 use super::results::{Measured, On, Run};
 use super::scenario::Diskstress;
 use crate::drives;
-use crate::interrupt::Stop;
-use crate::progress::Progress;
+use lab_core::interrupt::Stop;
+use lab_core::progress::Progress;
 
 /// Places begin at whole MiB.
 const PLACE_STEP: u64 = 1 << 20;

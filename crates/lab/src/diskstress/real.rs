@@ -12,10 +12,10 @@ use diskstress::{Direction, Pattern, Plan, Target};
 use super::guest::{Guest, Parts};
 use super::results::{Measured, On, Run, patterns};
 use super::scenario::Diskstress;
-use crate::interrupt::Stop;
-use crate::progress::Progress;
-use crate::report::Span;
 use crate::samplers::{self, Host, HostPlan, Samplers, Series};
+use lab_core::interrupt::Stop;
+use lab_core::progress::Progress;
+use lab_core::report::Span;
 
 /// Where it runs.
 pub(super) struct Place<'a> {

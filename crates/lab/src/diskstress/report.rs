@@ -12,18 +12,19 @@ use super::model;
 use super::real::{self, Place};
 use super::results::{On, Run, names, patterns, processor, speed};
 use super::scenario::{Diskstress, ReadAhead};
-use crate::interrupt::Stop;
-use crate::machine::{Watch, now_rfc3339};
-use crate::report::{
-    self, Column, DataFile, Doubt, Figure, Finding, Machine, Method, Report, Section, Span, Table, Value,
-    Version,
-};
 use crate::results::{Check, Results};
 use crate::samplers::Series;
 use crate::sanboot::claims::{Judged, claims};
-use crate::stats::Estimate;
-use crate::vaai::{Verdict, command, plain, value};
+use crate::vaai::Verdict;
 use crate::verify::{DiskstressOptions, Options, World};
+use lab_core::interrupt::Stop;
+use lab_core::machine::{Watch, now_rfc3339};
+use lab_core::report::{
+    self, Column, DataFile, Doubt, Figure, Finding, Machine, Method, Report, Section, Span, Table, Value,
+    Version,
+};
+use lab_core::stats::Estimate;
+use lab_core::words::{command, plain, value};
 
 /// A run that has ended.
 struct Finished<'a> {
@@ -316,7 +317,7 @@ fn table(run: &Run) -> Table {
         for pattern in [Direction::Read, Direction::Write].into_iter().flat_map(patterns) {
             let mean = |on, of| {
                 let samples = run.samples(drive, &pattern.name, on, of);
-                (!samples.is_empty()).then(|| crate::stats::mean(&samples).mean)
+                (!samples.is_empty()).then(|| lab_core::stats::mean(&samples).mean)
             };
             let over = run.over(drive, &pattern.name, speed).map(|e| e.scaled(100.0));
             rows.push(vec![

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use diskstress::{Direction, Pattern};
 
-use crate::stats::{self, Estimate};
+use lab_core::stats::{self, Estimate};
 
 /// Where the load ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

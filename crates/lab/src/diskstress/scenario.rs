@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::quantity::{Size, Time};
-use crate::scenario::{ScenarioError, parse, text_of};
+use lab_core::quantity::{Size, Time};
+use lab_core::scenario::{ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify diskstress`, as built in.
 const BUILT_IN: &str = include_str!("../../../../scenarios/diskstress.toml");

@@ -4,8 +4,8 @@ use super::claims::judge;
 use super::model;
 use super::results::{On, speed};
 use super::scenario::Diskstress;
-use crate::interrupt::Stop;
 use crate::vaai::Verdict;
+use lab_core::interrupt::Stop;
 
 fn quick() -> Diskstress {
     let mut scenario = Diskstress::load(None).expect("built in").0.quick();

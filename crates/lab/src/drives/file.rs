@@ -6,7 +6,7 @@ use world_model::drives::{
     ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
 };
 
-use crate::toml_text::{self, Misread};
+use lab_core::toml_text::{self, Misread};
 
 /// What is wrong with a drive file.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::plan::{Plan, SetSpec};
 use super::sizes::{Sizes, Step};
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// File sets: trees of folders with files of random text, exact in their totals
 #[derive(Args, Clone, Debug)]

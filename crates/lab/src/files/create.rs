@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::content::{Content, Sum, Version};
 use super::plan::{Plan, Tree};
 use super::store::{SetFile, StoreError, file_error};
-use crate::interrupt::Stop;
-use crate::parallel;
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
 
 /// Of one read or write: beyond 1 MiB a call costs nothing beside its bytes.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -4,10 +4,10 @@ use super::beyond;
 use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
-use crate::report::Claim;
 use crate::sanboot::claims::Bound;
-use crate::stats::{Estimate, mean_of_windows, ratio_of_windows};
 use crate::vaai::Verdict;
+use lab_core::report::Claim;
+use lab_core::stats::{Estimate, mean_of_windows, ratio_of_windows};
 
 /// A claim that was judged.
 pub(super) struct Judged {

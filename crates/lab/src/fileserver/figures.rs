@@ -8,9 +8,9 @@ use super::claims::{Judged, Runs, controller, level, more, of_groups, tool};
 use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
-use crate::report::{Axis, Figure, Mark, Panel, Series, Span};
-use crate::stats::Estimate;
-use crate::vaai::plain;
+use lab_core::report::{Axis, Figure, Mark, Panel, Series, Span};
+use lab_core::stats::Estimate;
+use lab_core::words::plain;
 
 /// A panel: its id, its title, its axis.
 pub(super) type PanelOf<'a, T> = (&'a str, &'a str, (&'a str, &'a str), fn(&T) -> f64);

@@ -5,7 +5,7 @@ use super::claims::{Runs, controller, level, of_groups};
 use super::model::Ran;
 use super::model::course::Course;
 use super::scenario::Fileserver;
-use crate::report::Finding;
+use lab_core::report::Finding;
 
 /// Above it a user of a server waits for the storage: what capacity planning for servers of that time takes as the upper bound of a response.
 const RESPONSE_MS_MAX: f64 = 50.0;

@@ -4,12 +4,13 @@ use super::claims::{self, Judged, Runs, below, tool};
 use super::findings::findings;
 use super::model::Ran;
 use super::scenario::Fileserver;
-use crate::machine::now_rfc3339;
-use crate::report::{
+use crate::vaai::Verdict;
+use crate::verify::Options;
+use lab_core::machine::now_rfc3339;
+use lab_core::report::{
     self, Column, DataFile, Doubt, Figure, Machine, Method, Report, Section, Table, Value, Version,
 };
-use crate::vaai::{Verdict, command, plain};
-use crate::verify::Options;
+use lab_core::words::{command, plain};
 
 /// A run that has ended.
 pub(super) struct Finished<'a> {
@@ -229,7 +230,7 @@ pub(super) fn published_figures() -> Table {
 
 fn method(run: &Finished<'_>) -> Method {
     let s = run.scenario;
-    let us = |time: crate::quantity::Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
+    let us = |time: lab_core::quantity::Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
     let p = &s.published;
     Method {
         command: command(&run.options.command),
@@ -292,7 +293,7 @@ pub(super) fn print(run: &Finished<'_>) {
         if run.quick { " (the quick form)" } else { "" }
     );
     for judged in run.judged {
-        let measured = judged.estimate.map_or("–".into(), |e| crate::vaai::value(&e));
+        let measured = judged.estimate.map_or("–".into(), |e| lab_core::words::value(&e));
         println!(
             "  {:<20} {}: {measured} {} ({}; published: {})",
             judged.verdict.words(),

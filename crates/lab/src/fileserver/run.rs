@@ -11,12 +11,12 @@ use super::model::{self, Ran, Said};
 use super::report::{self, Finished, verdict};
 use super::results::{self, Results};
 use super::scenario::Fileserver;
-use crate::interrupt::Stop;
-use crate::machine::Watch;
-use crate::parallel;
-use crate::progress::Progress;
-use crate::report::{DataFile, Doubt, write_report, write_results};
 use crate::verify::{FileserverOptions, Options, World};
+use lab_core::interrupt::Stop;
+use lab_core::machine::Watch;
+use lab_core::parallel;
+use lab_core::progress::Progress;
+use lab_core::report::{DataFile, Doubt, write_report, write_results};
 
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &FileserverOptions) -> Result<bool> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use world_model::{FibreChannel, Link};
 
-use crate::quantity::{Size, Time};
-use crate::scenario::{ScenarioError, parse, text_of};
+use lab_core::quantity::{Size, Time};
+use lab_core::scenario::{ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify fileserver`, as built in.
 const FILESERVER: &str = include_str!("../../../../scenarios/fileserver.toml");

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::report::{WriteError, write_results};
+use lab_core::report::{WriteError, write_results};
 
 /// A verification and the question that it answers.
 pub const VERIFICATIONS: [(&str, &str); 5] = [

@@ -1,7 +1,7 @@
 //! The page: one file that loads nothing, light and dark, wide and narrow, on paper.
 
 use super::{Entry, Standing};
-use crate::machine::now_rfc3339;
+use lab_core::machine::now_rfc3339;
 
 const STYLE: &str = include_str!("style.css");
 

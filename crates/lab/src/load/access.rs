@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use world::Rng;
 
-use crate::quantity::{Time, parse_size};
+use lab_core::quantity::{Time, parse_size};
 
 /// One access specification: so large, read to this share, random to this share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::extra::Extras;
 use super::judge::{PhaseView, View};
 use super::scenario::Form;
-use crate::report::Claim;
 use crate::sanboot::claims::Bound;
-use crate::stats::Estimate;
 use crate::vaai::Verdict;
+use lab_core::report::Claim;
+use lab_core::stats::Estimate;
 
 /// A claim that was judged.
 pub(super) struct Judged {

@@ -4,7 +4,7 @@ use super::claims::{figure_id, form_words};
 use super::judge::{Capacity, View};
 use super::scenario::Form;
 use super::vm::Done;
-use crate::report::{Axis, Figure, Panel, Series, Span};
+use lab_core::report::{Axis, Figure, Panel, Series, Span};
 
 /// Throughput is drawn over this time: a second has fifteen writes of a VM at 8 MB/s, which would be drawn as steps.
 const BIN_NS: u64 = 2_000_000_000;

@@ -16,11 +16,11 @@ use super::judge::{Capacity, Rates};
 use super::node::Node;
 use super::scenario::{Experiment, Form, Qos};
 use super::vm::{Done, Route, Vm};
-use crate::interrupt::Stop;
 use crate::load::access::Walk;
 use crate::load::{Access, Mix};
 use crate::modelled::Started;
-use crate::parallel;
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
 
 /// How the policy store hears of claims, and nodes of their shares.
 const SHARES_EVERY: Duration = Duration::from_secs(1);

@@ -24,9 +24,9 @@ use super::scenario::{Form, Qos};
 use super::vm::{Route, Vm};
 use crate::drives;
 use crate::hosts::Disk;
-use crate::interrupt::Stop;
-use crate::progress::Progress;
 use crate::timed_drive::{Drives, world_with};
+use lab_core::interrupt::Stop;
+use lab_core::progress::Progress;
 
 /// An array on modelled drives, in real time.
 struct Standing {

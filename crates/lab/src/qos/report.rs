@@ -4,12 +4,13 @@ use super::claims::{self, Judged, form_words};
 use super::judge::{Capacity, PhaseView, View};
 use super::run::verdict;
 use super::scenario::{Form, Qos};
-use crate::machine::now_rfc3339;
-use crate::report::{
+use crate::vaai::Verdict;
+use crate::verify::{Options, QosOptions, World};
+use lab_core::machine::now_rfc3339;
+use lab_core::report::{
     self, Column, DataFile, Doubt, Figure, Finding, Machine, Method, Report, Section, Table, Value, Version,
 };
-use crate::vaai::{Verdict, command, plain};
-use crate::verify::{Options, QosOptions, World};
+use lab_core::words::{command, plain};
 
 /// A run that has ended.
 pub(super) struct Finished<'a> {

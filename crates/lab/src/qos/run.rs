@@ -13,13 +13,13 @@ use super::play::{self, Course, Script};
 use super::results::{self, Results};
 use super::scenario::{Experiment, Form, Qos};
 use super::{figures, real, report};
-use crate::interrupt::Stop;
-use crate::machine::Watch;
-use crate::parallel;
-use crate::progress::Progress;
-use crate::report::{Doubt, write_report, write_results};
 use crate::vaai::Verdict;
 use crate::verify::{Options, QosOptions, World};
+use lab_core::interrupt::Stop;
+use lab_core::machine::Watch;
+use lab_core::parallel;
+use lab_core::progress::Progress;
+use lab_core::report::{Doubt, write_report, write_results};
 
 /// Everything that was measured.
 pub(super) struct Run {

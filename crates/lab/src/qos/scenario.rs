@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::qos::Policy;
 use serde::Deserialize;
 
-use crate::quantity::{Size, Time};
-use crate::scenario::{ScenarioError, parse, text_of};
+use lab_core::quantity::{Size, Time};
+use lab_core::scenario::{ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify qos`, as built in.
 const QOS: &str = include_str!("../../../../scenarios/qos.toml");

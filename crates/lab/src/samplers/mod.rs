@@ -17,6 +17,5 @@ mod series;
 
 pub use counter::{Counter, Measure};
 pub use host::{Host, HostPlan};
-pub(crate) use proc_text::{memory_kib, ticks_with_children};
 pub use sampler::{Plan, SamplerError, Samplers, Source, take};
 pub use series::{Column, Sample, Series, Window};

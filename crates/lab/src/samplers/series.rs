@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::report::{self, Axis, Figure, Panel, Span, WriteError};
+use lab_core::report::{self, Axis, Figure, Panel, Span, WriteError};
 
 /// What a column of a series is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,10 @@
 
 use super::results::{Layout, Pattern, Point, Window};
 use super::survey::{FITTED_TO, Held, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
-use crate::report::Claim;
-use crate::stats::{Estimate, mean};
-use crate::vaai::{Verdict, plain};
+use crate::vaai::Verdict;
+use lab_core::report::Claim;
+use lab_core::stats::{Estimate, mean};
+use lab_core::words::{capital, plain};
 
 /// A claim that was judged.
 pub(crate) struct Judged {
@@ -326,12 +327,6 @@ fn least_over_own(survey: &Survey<'_>, pattern: Pattern, layout: Layout) -> Opti
     let servers = survey.servers(pattern, layout).into_iter().filter(|n| *n <= PUBLISHED_SERVERS);
     let all = servers.filter_map(|n| survey.over(pattern, (layout, n), OWN));
     all.min_by(|a, b| a.mean.total_cmp(&b.mean))
-}
-
-/// With a capital letter in front.
-pub(crate) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// For the report.

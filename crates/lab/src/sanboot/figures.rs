@@ -1,13 +1,13 @@
 //! The figures: each title is what was found.
 
-use super::claims::capital;
 use super::results::{Layout, Pattern};
 use super::survey::{
     FITTED_TO, PUBLISHED_SERVERS, Predicted, Survey, layout_color, layout_words, pattern_words,
 };
-use crate::report::{Axis, Figure, Mark, Panel, Series};
-use crate::stats::{Estimate, mean};
-use crate::vaai::plain;
+use lab_core::report::{Axis, Figure, Mark, Panel, Series};
+use lab_core::stats::{Estimate, mean};
+use lab_core::words::capital;
+use lab_core::words::plain;
 
 /// What a port of 2 Gb/s carries in reads of 4 KiB (frames of 2112 bytes, 8b/10b), 10^6 bytes per second.
 const PORT_MB_PER_S: f64 = 200.0;

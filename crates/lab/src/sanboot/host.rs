@@ -158,7 +158,7 @@ pub(super) struct Counts {
 impl Ramp {
     pub(super) fn new(sanboot: &Sanboot, world: &World, pattern: Pattern, targets: Vec<Target>) -> Ramp {
         let transfer_bytes = sanboot.published.transfer.0;
-        let ns = |time: crate::quantity::Time| time.0.as_nanos() as u64;
+        let ns = |time: lab_core::quantity::Time| time.0.as_nanos() as u64;
         let host_ns = ns(sanboot.host.io);
         let costs = Costs {
             command_ns: ns(sanboot.controller.command),

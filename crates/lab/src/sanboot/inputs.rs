@@ -1,7 +1,7 @@
 //! The inputs that the published experiment does not state, with other values: those that its text leaves open, and some beyond them, which it contradicts.
 
 use super::scenario::Sanboot;
-use crate::quantity::{Size, Time};
+use lab_core::quantity::{Size, Time};
 
 /// What an input changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

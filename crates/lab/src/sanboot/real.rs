@@ -26,10 +26,10 @@ use super::run::{Pace, Plan, Ran, points, results_of, show};
 use super::scenario::Sanboot;
 use crate::drives;
 use crate::hosts::Disk;
-use crate::interrupt::Stop;
-use crate::progress::Progress;
 use crate::timed_array::{Observer, TimedArray};
 use crate::timed_drive::{Drives, Meter, metered_world_with};
+use lab_core::interrupt::Stop;
+use lab_core::progress::Progress;
 
 /// A file is written in such pieces before anybody reads it.
 const PREPARE_BYTES: u64 = 1 << 20;

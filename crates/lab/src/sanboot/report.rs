@@ -11,11 +11,12 @@ use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_
 use super::sweep::{self, Row};
 use super::{figures, tables};
 use crate::findings::{self, Limits};
-use crate::machine::now_rfc3339;
 use crate::predict::SAMPLES;
-use crate::report::{self, DataFile, Doubt, Finding, Machine, Method, Report, Section, Table, Version};
-use crate::vaai::{Verdict, command};
+use crate::vaai::Verdict;
 use crate::verify::Options;
+use lab_core::machine::now_rfc3339;
+use lab_core::report::{self, DataFile, Doubt, Finding, Machine, Method, Report, Section, Table, Version};
+use lab_core::words::command;
 
 /// Share of the cache that may be pending before writes wait: what a cache is made with unless it is declared otherwise.
 const HIGH_WATERMARK: f64 = 0.70;

@@ -8,9 +8,9 @@ use super::bed::{Bed, Shape};
 use super::point::{self, Which};
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
-use crate::interrupt::Stop;
-use crate::parallel;
-use crate::progress::Progress;
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
+use lab_core::progress::Progress;
 
 /// What is asked of a run.
 #[derive(Clone, Debug)]

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use world_model::FibreChannel;
 
 use super::results::{Condition, Source};
-use crate::quantity::{Size, Time};
-use crate::scenario::{Bound, ScenarioError, parse, text_of};
+use crate::scenario::Bound;
+use lab_core::quantity::{Size, Time};
+use lab_core::scenario::{ScenarioError, parse, text_of};
 
 /// The scenario of `masu verify sanboot`, as built in.
 const SANBOOT: &str = include_str!("../../../../scenarios/sanboot.toml");

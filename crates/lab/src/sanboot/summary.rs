@@ -6,8 +6,9 @@ use super::claims::Judged;
 use super::results::{Layout, Pattern};
 use super::survey::{PUBLISHED_SERVERS, Predicted, Survey, layout_words, pattern_words};
 use crate::predict::FULL;
-use crate::report::Doubt;
-use crate::vaai::{Verdict, plain, value};
+use crate::vaai::Verdict;
+use lab_core::report::Doubt;
+use lab_core::words::{plain, value};
 
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];

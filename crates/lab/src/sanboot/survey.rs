@@ -3,7 +3,7 @@
 use super::ramp::predicted;
 use super::results::{Layout, Pattern, Point, Resource, ResourceKind, Results};
 use crate::predict::{Forecast, Refusal};
-use crate::stats::{Estimate, mean, quotient};
+use lab_core::stats::{Estimate, mean, quotient};
 
 /// Predictions are fitted on so many servers and held against more.
 pub(crate) const FITTED_TO: u32 = 6;

@@ -10,10 +10,11 @@ use super::results::{Layout, Pattern, Point};
 use super::run::{Job, results_of, run_jobs};
 use super::scenario::Sanboot;
 use super::survey::Survey;
-use crate::interrupt::Stop;
-use crate::progress::Progress;
-use crate::report::{Column, Table, Value};
-use crate::vaai::{Verdict, value};
+use crate::vaai::Verdict;
+use lab_core::interrupt::Stop;
+use lab_core::progress::Progress;
+use lab_core::report::{Column, Table, Value};
+use lab_core::words::value;
 
 /// The points that the orderings are judged by.
 const POINTS: [(Pattern, Layout, &[u32]); 13] = [

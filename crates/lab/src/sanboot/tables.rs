@@ -3,7 +3,7 @@
 use super::results::{Layout, Pattern, Source};
 use super::summary::{SHARED, end_words};
 use super::survey::{PUBLISHED_SERVERS, Survey, drives, layout_words, pattern_words};
-use crate::report::{Column, Table, Value};
+use lab_core::report::{Column, Table, Value};
 
 fn text(name: &str) -> Column {
     Column { name: name.into(), unit: None, numeric: false }

@@ -5,8 +5,8 @@ use super::results::*;
 use super::survey::Survey;
 use super::{figures, summary, tables};
 use crate::predict::Forecast;
-use crate::stats::Estimate;
 use crate::vaai::Verdict;
+use lab_core::stats::Estimate;
 
 const GROUPS: u32 = 4;
 

@@ -12,11 +12,11 @@ use super::results::{Layout, Point, Results};
 use super::run::{Pace, Plan, run};
 use super::scenario::Sanboot;
 use super::sweep::{self, Row};
-use crate::interrupt::Stop;
-use crate::machine::Watch;
-use crate::parallel;
-use crate::report::DataFile;
 use crate::verify::{Options, SanbootOptions, World};
+use lab_core::interrupt::Stop;
+use lab_core::machine::Watch;
+use lab_core::parallel;
+use lab_core::report::DataFile;
 
 /// Runs the verification and writes what it found. Gives whether every check held.
 pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {

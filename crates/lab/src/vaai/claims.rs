@@ -1,11 +1,11 @@
 //! The claims of the report and the checks of `results.json`: the same outcomes, for a person and for a machine.
 
 use super::judge::{Judged, Verdict};
-use super::words::plain;
 use super::write::Judgement;
-use crate::report::Claim;
 use crate::results::Check;
-use crate::stats::Estimate;
+use lab_core::report::Claim;
+use lab_core::stats::Estimate;
+use lab_core::words::plain;
 
 fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)

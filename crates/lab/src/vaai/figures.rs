@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::bulk::{Bulk, Way};
 use super::power_on::Crowd;
-use super::words::{bytes, count, mean_of, plain, seconds};
+use super::words::{bytes, count, mean_of, seconds};
 use super::write::Judgement;
-use crate::report::{Axis, Figure, Mark, Series};
-use crate::stats::{Estimate, mean, ratio};
+use lab_core::report::{Axis, Figure, Mark, Series};
+use lab_core::stats::{Estimate, mean, ratio};
+use lab_core::words::plain;
 
 /// All figures that have something to show.
 pub(crate) fn figures(judgement: &Judgement<'_>) -> Vec<Figure> {

@@ -12,7 +12,7 @@ use world::World;
 use super::record::Tick;
 use crate::datastore::{self, Datastore, HostId, Layout, Locking, Locks, Patience, Ways};
 use crate::hosts::{Disk, HostThread, Reading, Spent, thread_cpu};
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// Time between two ticks of a course.
 const TICK: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use super::record::Record;
 use crate::scenario::Bound;
-use crate::stats::{Estimate, mean, ratio, saving_percent};
+use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
 /// Everything that a check can ask for.
 pub(crate) const MEASURES: [&str; 29] = [

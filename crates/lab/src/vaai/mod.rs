@@ -25,4 +25,3 @@ mod write;
 pub(crate) use bed::login_of;
 pub(crate) use judge::{MEASURES, Verdict};
 pub(crate) use run::verify;
-pub(crate) use words::{command, plain, value};

@@ -17,8 +17,8 @@ use crate::datastore::{
     Layout, LockCounts, LockRecord, Locking, Locks, Owner, Patience, StoreError, Ways,
 };
 use crate::hosts::{Disk, HostThread, Reading, Spent, sum, thread_cpu};
-use crate::interrupt::Stop;
 use crate::scenario::{PowerOn, Vaai};
+use lab_core::interrupt::Stop;
 
 /// How the VMs are powered on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

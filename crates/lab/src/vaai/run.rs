@@ -15,11 +15,11 @@ use super::thin::{self, ThinHost};
 use super::write::{Finished, write};
 use crate::datastore::{Patience, StoreError, Ways};
 use crate::hosts::HostThread;
-use crate::interrupt::Stop;
-use crate::machine::Watch;
-use crate::progress::Progress;
 use crate::scenario::{Scenario, Vaai};
 use crate::verify::{Options, VaaiOptions};
+use lab_core::interrupt::Stop;
+use lab_core::machine::Watch;
+use lab_core::progress::Progress;
 
 /// Steps before the first repeat: hosts and datastores, template, VMs.
 const STEPS_BEFORE: u64 = 3;

@@ -1,8 +1,9 @@
 //! The answer on the terminal: ten lines.
 
 use super::judge::{Judged, Verdict};
-use super::words::{answer, plain, value};
+use super::words::answer;
 use super::write::Judgement;
+use lab_core::words::{plain, value};
 
 /// A line of the summary: several checks of one subject.
 const LINES: [(&str, &[&str]); 10] = [

@@ -4,7 +4,7 @@ use super::bulk::{Bulk, Way};
 use super::power_on::Crowd;
 use super::words::mean_of;
 use super::write::Judgement;
-use crate::report::{Column, Table, Value};
+use lab_core::report::{Column, Table, Value};
 
 /// A column: name, unit, metric, factor.
 type Metric = (&'static str, &'static str, &'static str, f64);

@@ -5,11 +5,11 @@ use anyhow::Result;
 use super::judge::{Faults, Judged, Verdict, judge};
 use super::record::Record;
 use super::{claims, figures, summary, tables, words};
-use crate::machine::now_rfc3339;
-use crate::report::{self, DataFile, Doubt, Machine, Method, Report, Version};
 use crate::results::Results;
 use crate::scenario::Scenario;
 use crate::verify::Options;
+use lab_core::machine::now_rfc3339;
+use lab_core::report::{self, DataFile, Doubt, Machine, Method, Report, Version};
 
 /// A run that has ended.
 pub(crate) struct Finished<'a> {
@@ -41,7 +41,7 @@ impl Judgement<'_> {
     }
 
     /// An estimate, whether or not a check asks for it.
-    pub(crate) fn estimate(&self, id: &str) -> Option<crate::stats::Estimate> {
+    pub(crate) fn estimate(&self, id: &str) -> Option<lab_core::stats::Estimate> {
         super::judge::measure(id, &self.run.record, &self.run.faults)
     }
 
@@ -209,7 +209,7 @@ fn whole(judgement: &Judgement<'_>, files: Vec<DataFile>) -> Report {
         sections: words::sections(judgement),
         doubts: run.doubts.clone(),
         method: Method {
-            command: words::command(&run.options.command),
+            command: lab_core::words::command(&run.options.command),
             seed: run.options.seed.to_string(),
             scenario_text: run.scenario.text.clone(),
             versions: vec![

@@ -3,9 +3,9 @@
 use super::super::claims::{Judged, judged, level};
 use super::super::figures::{PanelOf, axis, panels};
 use super::super::model::course::{Growth, GrowthWindow};
-use crate::report::{Figure, Finding, Series, Span};
 use crate::sanboot::claims::Bound;
-use crate::stats::Estimate;
+use lab_core::report::{Figure, Finding, Series, Span};
+use lab_core::stats::Estimate;
 
 /// Nothing else is hurt when a pool is full: a read takes no longer than it did, but for what one window differs from another.
 const READ_WHILE_FULL_PERCENT: f64 = 150.0;

@@ -7,7 +7,7 @@ mod vhdx;
 use super::claims::{Judged, Runs};
 use super::model::Ran;
 use super::scenario::Fileserver;
-use crate::report::{Figure, Finding};
+use lab_core::report::{Figure, Finding};
 
 /// What is claimed of it.
 pub(super) fn claims(ran: &Ran) -> Vec<Judged> {

@@ -5,10 +5,10 @@ use super::super::figures::axis;
 use super::super::findings::{busiest, resources, value};
 use super::super::model::course::{Course, RampStep};
 use super::super::scenario::Fileserver;
-use crate::report::{Figure, Finding, Mark, Panel, Series};
 use crate::sanboot::claims::Bound;
-use crate::stats::{Estimate, quotient};
-use crate::vaai::plain;
+use lab_core::report::{Figure, Finding, Mark, Panel, Series};
+use lab_core::stats::{Estimate, quotient};
+use lab_core::words::plain;
 
 /// The published headroom of 1.5 to 1.8 times, of four servers.
 const SERVERS_MIN: f64 = 6.0;

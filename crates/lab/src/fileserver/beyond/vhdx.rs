@@ -4,10 +4,10 @@ use super::super::claims::{Judged, below, judged, more, tool};
 use super::super::figures::{PanelOf, axis, band, lines, panels, timeline};
 use super::super::model::course::{Course, LuWindow};
 use super::super::scenario::Fileserver;
-use crate::report::{Figure, Series};
 use crate::sanboot::claims::Bound;
-use crate::stats::Estimate;
-use crate::vaai::plain;
+use lab_core::report::{Figure, Series};
+use lab_core::stats::Estimate;
+use lab_core::words::plain;
 
 /// The two formats are alike when their throughput differs by no more than this.
 const ALIKE_PERCENT: f64 = 5.0;

@@ -13,7 +13,7 @@ use super::secret::{Nonces, Role, Secret, is_nonce, nonce};
 use super::share::{Address, ShareError};
 use super::wire::{Answer, Ask, Part, VERSION};
 use super::worker::Orders;
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// A lead that asks nothing for so long is gone.
 const IDLE_MAX: Duration = Duration::from_secs(600);

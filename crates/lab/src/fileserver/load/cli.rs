@@ -13,7 +13,7 @@ use super::lead;
 use super::secret::Secret;
 use super::share::Address;
 use super::wire::Part;
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// The load of file servers: workers copy every target file of a set once, from the server or to it
 #[derive(Args, Clone, Debug)]

@@ -9,7 +9,7 @@ use super::share::{Address, ShareError};
 use super::wire::Part;
 use super::worker::{Did, Orders, Worker, prepare};
 use crate::files::Plan;
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// Of one client.
 pub(super) const WORKERS_MAX: u32 = 256;

@@ -12,7 +12,7 @@ use super::secret::Secret;
 use super::share::Address;
 use super::wire::Part;
 use crate::files::{Plan, SetSpec, check, create};
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// Six trees of eight files, five of them targets.
 fn set(dir: &Path) -> Plan {

@@ -7,7 +7,7 @@ use super::outcome::Counted;
 use super::share::{Share, ShareError, TRANSFER_BYTES, path_error};
 use super::steps::{Step, trees_of, unit};
 use crate::files::{Content, Plan, Tree, Version};
-use crate::interrupt::Stop;
+use lab_core::interrupt::Stop;
 
 /// What all workers of a client do.
 pub(super) struct Orders {

@@ -22,7 +22,7 @@ use super::super::scenario::Fileserver;
 use super::disk::{Format, Vdisk, Writes};
 use super::volume::Range;
 use crate::modelled;
-use crate::quantity::Time;
+use lab_core::quantity::Time;
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
 const COMMAND_BYTES: u64 = 48;

@@ -20,8 +20,8 @@ use super::path::{DiskTally, Fabric, GuestDisk, Place};
 use super::server::{Server, ServerTally};
 use super::volume::Layout;
 use crate::files::Plan;
-use crate::interrupt::Stop;
 use crate::modelled::notice_attentions;
+use lab_core::interrupt::Stop;
 
 /// Everything that runs.
 pub(super) struct Stage {

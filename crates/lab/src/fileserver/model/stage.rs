@@ -8,8 +8,8 @@ use super::course::{Course, Growth, RampStep, Which};
 use super::disk::Format;
 use super::growth::Ground;
 use super::play::{self, Set, Use, Watcher};
-use crate::interrupt::Stop;
-use crate::parallel;
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
 
 /// What was run.
 pub(in super::super) struct Ran {

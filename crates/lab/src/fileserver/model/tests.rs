@@ -9,8 +9,8 @@ use crate::fileserver::claims::judge;
 use crate::fileserver::figures::figures;
 use crate::fileserver::report::published_figures;
 use crate::fileserver::scenario::Fileserver;
-use crate::interrupt::Stop;
-use crate::report::Value;
+use lab_core::interrupt::Stop;
+use lab_core::report::Value;
 
 fn small() -> Fileserver {
     let (mut small, _) = Fileserver::load(None).expect("built in");

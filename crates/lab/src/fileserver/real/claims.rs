@@ -5,8 +5,8 @@ use super::super::scenario::Fileserver;
 use super::kind::{Format, Kind};
 use super::measure::Run;
 use crate::sanboot::claims::Bound;
-use crate::stats::{Estimate, mean, ratio};
 use crate::vaai::Verdict;
+use lab_core::stats::{Estimate, mean, ratio};
 
 /// Users notice the storage above it, and I/Os only wait when there are more for each spindle: the thresholds of the analysis, of which a fifth is material.
 const RESPONSE_MS_MAX: f64 = 50.0;

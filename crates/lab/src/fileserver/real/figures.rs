@@ -3,9 +3,9 @@
 use super::claims::{Rounds, array, writes_per_mb};
 use super::measure::{Run, value};
 use super::stack::volume;
-use crate::report::{Axis, Figure, Mark, Panel, Series};
 use crate::samplers::Sample;
-use crate::stats::Estimate;
+use lab_core::report::{Axis, Figure, Mark, Panel, Series};
+use lab_core::stats::Estimate;
 
 /// A configuration as figures show it.
 pub(super) struct Shown {

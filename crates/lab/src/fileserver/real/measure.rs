@@ -14,9 +14,9 @@ use serde::Serialize;
 use world_model::drives::Usage;
 
 use super::super::load::{Address, Part, run_here};
-use crate::interrupt::Stop;
 use crate::samplers::{self, Column, Host, HostPlan, Plan, Sample, Samplers, Series};
 use crate::timed_array::Observer;
+use lab_core::interrupt::Stop;
 
 /// From sample to sample.
 const EVERY: Duration = Duration::from_millis(250);

@@ -13,14 +13,15 @@ use super::claims::{Rounds, judge};
 use super::figures::{Shown, figures};
 use super::kind::Sizes;
 use super::measure::Run;
-use crate::machine::now_rfc3339;
-use crate::report::{
+use crate::vaai::Verdict;
+use crate::verify::{FileserverOptions, Options};
+use lab_core::machine::now_rfc3339;
+use lab_core::report::{
     self, Claim, Column, DataFile, Doubt, Figure, Machine, Method, Report, Section, Table, Value, Version,
     write_csv, write_report, write_results,
 };
-use crate::stats::Estimate;
-use crate::vaai::{Verdict, command, plain};
-use crate::verify::{FileserverOptions, Options};
+use lab_core::stats::Estimate;
+use lab_core::words::{command, plain};
 
 /// What was run.
 pub(super) struct Ran {
@@ -368,7 +369,7 @@ fn print(run: &Finished<'_>, judged: &[Judged], doubts: &[Doubt]) {
         println!("claims: {held} held of {of} that can be judged here");
     }
     for judged in judged {
-        let measured = judged.estimate.map_or("–".into(), |e| crate::vaai::value(&e));
+        let measured = judged.estimate.map_or("–".into(), |e| lab_core::words::value(&e));
         let bound = match judged.verdict {
             Verdict::NotJudged => String::new(),
             _ => format!("{}; ", judged.bound.words(judged.unit)),

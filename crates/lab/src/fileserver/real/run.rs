@@ -14,11 +14,11 @@ use super::report::{self, Ran};
 use super::stack::{self, Server};
 use super::system::{self, Scratch};
 use crate::files::{Plan, Tree};
-use crate::interrupt::Stop;
-use crate::machine::Watch;
-use crate::progress::Progress;
 use crate::timed_array::{Observer, TimedArray};
 use crate::verify::{FileserverOptions, Options};
+use lab_core::interrupt::Stop;
+use lab_core::machine::Watch;
+use lab_core::progress::Progress;
 
 /// Of a run, whatever it does.
 const SECONDS_MAX: f64 = 3600.0;

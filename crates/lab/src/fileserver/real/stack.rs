@@ -29,9 +29,9 @@ use super::system::{LoopDevice, MountedOn, Scratch};
 use crate::attached::Disk;
 use crate::drives;
 use crate::embedded::TARGET;
-use crate::interrupt::Stop;
 use crate::lu::Lu;
 use crate::timed_array::TimedArray;
+use lab_core::interrupt::Stop;
 
 /// A fixed disk is written from end to end in such pieces.
 const FILL_BYTES: usize = 1 << 20;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use crate::proc::{memory_kib, ticks_with_children};
 use crate::report::{Doubt, Machine};
-use crate::samplers::{memory_kib, ticks_with_children};
 
 /// CPU time of the machine in ticks, from `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ fn own() -> u64 {
 }
 
 /// What is watched from the start of a run.
-pub(crate) struct Watch {
+pub struct Watch {
     ticks: CpuTicks,
     own: u64,
     load: f64,
@@ -47,12 +47,12 @@ const OTHERS_PERCENT_MAX: f64 = 10.0;
 
 impl Watch {
     /// Begins.
-    pub(crate) fn start() -> Watch {
+    pub fn start() -> Watch {
         Watch { ticks: cpu_ticks(&read("/proc/stat")), own: own(), load: load(), swapped: swapped() }
     }
 
     /// The machine, with load and steal since the start, and what makes the run doubtful.
-    pub(crate) fn end(&self) -> (Machine, Vec<Doubt>) {
+    pub fn end(&self) -> (Machine, Vec<Doubt>) {
         let now = cpu_ticks(&read("/proc/stat"));
         let total = now.total.saturating_sub(self.ticks.total).max(1) as f64;
         let percent = |ticks: u64| 100.0 * ticks as f64 / total;
@@ -117,7 +117,7 @@ fn memory() -> String {
 }
 
 /// Now, as RFC 3339 in UTC.
-pub(crate) fn now_rfc3339() -> String {
+pub fn now_rfc3339() -> String {
     let since =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     rfc3339(since)

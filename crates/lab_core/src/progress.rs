@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The progress of a run, on standard error.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: Option<ProgressBar>,
     steps: std::cell::Cell<u64>,
     done: std::cell::Cell<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Of so many steps.
-    pub(crate) fn new(steps: u64) -> Progress {
+    pub fn new(steps: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:24.cyan/dim} {pos:>3}/{len} {elapsed:>4}  {msg}");
             let bar =
@@ -26,7 +26,7 @@ impl Progress {
     }
 
     /// So many steps in all, now that it is known.
-    pub(crate) fn expect(&self, steps: u64) {
+    pub fn expect(&self, steps: u64) {
         self.steps.set(steps);
         if let Some(bar) = &self.bar {
             bar.set_length(steps);
@@ -34,7 +34,7 @@ impl Progress {
     }
 
     /// A step begins.
-    pub(crate) fn step(&self, text: &str) {
+    pub fn step(&self, text: &str) {
         self.done.set(self.done.get() + 1);
         match &self.bar {
             Some(bar) => {
@@ -46,14 +46,14 @@ impl Progress {
     }
 
     /// How far a step is: on a terminal only.
-    pub(crate) fn note(&self, text: &str) {
+    pub fn note(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());
         }
     }
 
     /// The run has ended.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -5,24 +5,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether somebody asked to stop; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicBool>);
 
 /// Exit status of a program that SIGINT ended, as shells count it.
 const EXIT_INTERRUPTED: i32 = 130;
 
 impl Stop {
     /// Whether to stop.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Asks to stop.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// A stop that SIGINT and SIGTERM ask for.
-    pub(crate) fn on_signals() -> std::io::Result<Stop> {
+    pub fn on_signals() -> std::io::Result<Stop> {
         let stop = Stop::default();
         let asked = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

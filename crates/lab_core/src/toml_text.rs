@@ -3,15 +3,15 @@
 use serde::de::DeserializeOwned;
 
 /// Why a text is not the TOML that is wanted.
-pub(crate) struct Misread {
+pub struct Misread {
     /// From 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// What is wrong, on one line.
-    pub(crate) cause: String,
+    pub cause: String,
 }
 
 /// Reads a text.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
     toml::from_str(text).map_err(|e: toml::de::Error| {
         let at = e.span().map_or(0, |span| span.start).min(text.len());
         Misread {

@@ -1,0 +1,24 @@
+//! The words of judgement of the laboratory: what a claim is, which verdict it gets, what a run leaves behind, and what is made of that.
+//!
+//! ```text
+//!   scenario (claims with their bounds) ──┐
+//!   recording ──> estimates ──────────────┴─> verdict ──> record (results.json) ──> terminal, report.html, index, comparison
+//! ```
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
+)]
+
+pub mod interrupt;
+pub mod machine;
+pub mod parallel;
+pub mod proc;
+pub mod progress;
+pub mod quantity;
+pub mod report;
+pub mod scenario;
+pub mod stats;
+pub mod toml_text;
+pub mod words;

@@ -1,0 +1,42 @@
+//! Numbers and names in the words of a report.
+
+use crate::stats::Estimate;
+
+/// A number with as many digits as it deserves: near 100 the distance to it counts.
+pub fn plain(value: f64) -> String {
+    let digits = if (99.0..100.0).contains(&value.abs()) || value.abs() < 10.0 {
+        2
+    } else {
+        usize::from(value.abs() < 1000.0)
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// An estimate with half its interval, both with the digits that the interval leaves.
+pub fn value(estimate: &Estimate) -> String {
+    let half = (estimate.high - estimate.low) / 2.0;
+    if !half.is_finite() || half == 0.0 {
+        return plain(estimate.mean);
+    }
+    let digits = match half {
+        h if h >= 2.0 => 0,
+        h if h >= 0.2 => 1,
+        h if h >= 0.02 => 2,
+        _ => 3,
+    };
+    format!("{:.digits$} ± {:.digits$}", estimate.mean, half.max(0.001))
+}
+
+/// The command as one would type it: without the folder of the program.
+pub fn command(typed: &str) -> String {
+    let (program, rest) = typed.split_once(' ').unwrap_or((typed, ""));
+    let name = program.rsplit('/').next().unwrap_or(program);
+    format!("{name} {rest}").trim_end().into()
+}
+
+/// With a capital letter in front.
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
