@@ -1,6 +1,6 @@
 //! Any bytes of a device: what does not begin or end with a sector is read, changed and written.
 
-use block::{BlockError, Device, Pieces, Ranges};
+use block::{BlockError, Device, Pieces, RangeLocks};
 
 /// Zeroed in one operation of the device: what a whole disk is in takes time, and others get their turn between.
 const ZERO_BYTES_MAX: u64 = 256 << 20;
@@ -10,13 +10,13 @@ const ZERO_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Sectors<D> {
     device: D,
     block: u64,
-    changing: Ranges,
+    locks: RangeLocks,
 }
 
 impl<D: Device> Sectors<D> {
     pub(crate) fn new(device: D) -> Sectors<D> {
         let block = device.geometry().block_bytes.into();
-        Sectors { device, block, changing: Ranges::default() }
+        Sectors { device, block, locks: RangeLocks::default() }
     }
 
     pub(crate) fn device(&self) -> &D {
@@ -48,10 +48,10 @@ impl<D: Device> Sectors<D> {
         let len = data.len() as u64;
         let whole = self.around(at, len);
         if self.is_whole(at, len) {
-            let _held = self.changing.share(whole).await;
+            let _held = self.locks.shared(whole).await;
             return self.device.write(at, &data).await;
         }
-        let _held = self.changing.alone(whole.clone()).await;
+        let _held = self.locks.exclusive(whole.clone()).await;
         let (before, after) = (at - whole.start, whole.end - (at + len));
         let (mut all, mut last) = (Pieces::new(), Pieces::new());
         if before > 0 {
@@ -77,7 +77,7 @@ impl<D: Device> Sectors<D> {
         let mut done = from;
         while done < to {
             let n = (to - done).min(ZERO_BYTES_MAX);
-            let _held = self.changing.share(done..done + n).await;
+            let _held = self.locks.shared(done..done + n).await;
             self.device.zero(done, n).await?;
             done += n;
         }

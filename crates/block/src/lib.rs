@@ -7,17 +7,17 @@
 //!
 //! The layers are structs with `async fn`s, joined statically, so that an I/O through all of them is one future and
 //! allocates nothing. The [`Device`] trait is for what is generic over a layer: the [`conformance`] suite that
-//! every layer runs, the shadow model of the simulation, and the layers that stack on either of two. [`Ranges`] says who
-//! works on which bytes of a layer.
+//! every layer runs, the shadow model of the simulation, and the layers that stack on either of two. [`RangeLocks`] say who
+//! works on which addresses of a layer.
 
 pub mod conformance;
 mod device;
 mod error;
 mod pieces;
-mod ranges;
+mod range_locks;
 
 pub use device::{Device, Geometry};
 pub use error::{BlockError, persistently};
 pub use pieces::Pieces;
-pub use ranges::{HeldRange, Ranges};
+pub use range_locks::{Acquire, LockMode, RangeGuard, RangeLocks};
 pub use world::{Buf, Data};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{Device, Ranges};
+use block::{Device, RangeLocks};
 use world::sync::Signal;
 use world::{Drive, World};
 
@@ -121,7 +121,7 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     pub(crate) replaying: Cell<usize>,
     pub(crate) waits: Cell<u64>,
     /// Who waits for room, one behind the other.
-    turns: Ranges,
+    turns: RangeLocks,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Clone for Cache<D, J> {
@@ -146,7 +146,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
             second: RefCell::default(),
             replaying: Cell::new(0),
             waits: Cell::new(0),
-            turns: Ranges::default(),
+            turns: RangeLocks::default(),
         }))
     }
 
@@ -252,7 +252,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         }
         self.waits.set(self.waits.get() + 1);
         self.press();
-        let _turn = self.turns.alone(FRONT).await;
+        let _turn = self.turns.exclusive(FRONT).await;
         self.cleaned.wait_for(|| has_room().then_some(())).await;
     }
 }

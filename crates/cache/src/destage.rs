@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BlockError, Data, Device, HeldRange, Pieces};
+use block::{BlockError, Data, Device, Pieces, RangeGuard};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
@@ -75,7 +75,7 @@ struct Begun<'a, D: Store, J: Device + Clone + 'static> {
     run: Run,
     picked: SmallVec<[PickedBlock; 16]>,
     /// What lies between the picked blocks is to be read from the store and written again: until then its row is nobody else's.
-    row: Option<HeldRange<'a>>,
+    row: Option<RangeGuard<'a>>,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
@@ -141,7 +141,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         if !is_there || self.frames.borrow().any_destaging(state.id, row) {
             return None;
         }
-        let held = state.ranges.try_alone(bytes)?;
+        let held = state.locks.try_exclusive(bytes)?;
         let mut frames = self.frames.borrow_mut();
         let dirty: SmallVec<[u64; 16]> =
             frames.dirty_after(state.id, run.first).take_while(|block| *block < run.end().1).collect();
@@ -327,7 +327,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
             let run = run_at(&self.frames.borrow(), Key { unit: state.id, block: first }, row_blocks);
             *from = run.end().1.max(first + 1);
             let blocks = run.first..run.end().1;
-            if !state.ranges.is_held_alone(&bytes_of(&blocks)) {
+            if !state.locks.is_held_exclusively(&bytes_of(&blocks)) {
                 return self.begin_from(state, first..*from);
             }
         }

@@ -6,15 +6,15 @@ use std::rc::Rc;
 use block::{BlockError, Device, Pieces};
 use futures::future::join;
 
-use crate::gates::Span;
 use crate::inner::Inner;
 use crate::record::Record;
 use crate::rod::Rod;
+use crate::span::Span;
 use crate::volume::{Provisioning, Volume};
 
 /// Bytes are moved in steps of this size, the next one being read while one is written.
 const MOVE_STEP: u64 = 1 << 20;
-/// Pages are shared in steps of this size: behind one gate, with one look at the room for pending changes.
+/// Pages are shared in steps of this size: with one lock, and one look at the room for pending changes.
 const SHARE_STEP_PAGES: u32 = 256;
 
 /// How a copy was done.
@@ -145,19 +145,19 @@ impl Volume {
     async fn share(&self, source: Source<'_>, from: u32, index: u32, count: u32) -> Result<(), BlockError> {
         let to = Span { from: index, end: index + count };
         let origin = Span { from, end: from + count };
-        let gates = (&self.state.gates, self.state.id);
+        let (locks, id) = (&self.state.locks, self.state.id);
         let (_one, _other) = match source {
-            Source::Rod(_) => (gates.0.hold(to).await, None),
-            Source::Volume(volume) if volume.state.id == gates.1 => {
-                (gates.0.hold_two(to, Some(origin)).await, None)
+            Source::Rod(_) => (locks.exclusive(to.into()).await, None),
+            Source::Volume(volume) if volume.state.id == id => {
+                (locks.exclusive_of([to.into(), origin.into()]).await, None)
             }
-            Source::Volume(volume) if volume.state.id < gates.1 => {
-                let first = volume.state.gates.hold(origin).await;
-                (first, Some(gates.0.hold(to).await))
+            Source::Volume(volume) if volume.state.id < id => {
+                let first = volume.state.locks.exclusive(origin.into()).await;
+                (first, Some(locks.exclusive(to.into()).await))
             }
             Source::Volume(volume) => {
-                let first = gates.0.hold(to).await;
-                (first, Some(volume.state.gates.hold(origin).await))
+                let first = locks.exclusive(to.into()).await;
+                (first, Some(volume.state.locks.exclusive(origin.into()).await))
             }
         };
         self.drain(to).await;

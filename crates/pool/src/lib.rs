@@ -14,8 +14,8 @@
 //!
 //! * a page is written in place only by its single owner, and only once that ownership is durable (`settles_at`);
 //! * a page is handed out again only when its release is durable and nothing reads it any more;
-//! * a map is changed only behind a gate, when no write to the pages in question is in flight;
-//! * a page moves to another group behind the gates of everything that refers to it, and all of that follows it.
+//! * a map is changed only with its entries locked, when no write to the pages in question is in flight;
+//! * a page moves to another group with everything that refers to it locked, and all of that follows it.
 //!
 //! Futures that write, zero or copy are driven to their end. One that is dropped in the middle keeps its page out of
 //! further use until the next start, because the drive may still be writing to it.
@@ -37,7 +37,6 @@ mod create;
 mod error;
 mod evacuate;
 mod events;
-mod gates;
 mod grow;
 mod inner;
 mod journal;
@@ -60,6 +59,7 @@ mod release;
 mod relocate;
 mod rod;
 mod space;
+mod span;
 mod structure;
 mod superblock;
 mod table;

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use block::BlockError;
 
 use crate::catalog::{LEAVES_MAX, volume_prefix};
-use crate::gates::Span;
 use crate::map::{LEAF_LEN, Map};
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
+use crate::span::Span;
 use crate::volume::{BLOCK_BYTES, Provisioning, State, Volume};
 use crate::{Pool, PoolError};
 
@@ -55,7 +55,7 @@ impl Pool {
     /// on the drives; in memory each is counted, some milliseconds for a million, with others taking turns.
     pub async fn clone_volume(&self, from: &str, name: &str) -> Result<Volume, PoolError> {
         let source = self.find(from)?;
-        let gate = source.state.gates.hold(Span::all()).await;
+        let lock = source.state.locks.exclusive(Span::all().into()).await;
         source.drain(Span::all()).await;
         source.alive()?;
         self.check_len(name, 0, source.state.len_bytes.get())?;
@@ -67,7 +67,7 @@ impl Pool {
         }
         let (from, len) = (source.state.id, source.state.len_bytes.get());
         self.0.entries.set(self.0.entries.get() + map.mapped());
-        // The source's map stays as it is: its gate is held.
+        // The source's map stays as it is: it is locked.
         for leaves in steps(&map) {
             self.0.space.borrow_mut().share(from, id, map.pages(leaves));
             self.0.give_way().await;
@@ -81,7 +81,7 @@ impl Pool {
         }
         let volume = Volume { pool: self.0.clone(), state: self.0.volumes.borrow()[&id].clone() };
         self.0.log(Record::Clone { from, volume: id, name: name.to_owned() });
-        drop(gate);
+        drop(lock);
         self.0.commit().await?;
         Ok(volume)
     }
@@ -90,7 +90,7 @@ impl Pool {
     pub async fn grow_volume(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         self.check_len(name, volume.state.len_bytes.get(), len_bytes)?;
-        let _gate = volume.state.gates.hold(Span::all()).await;
+        let _lock = volume.state.locks.exclusive(Span::all().into()).await;
         volume.alive()?;
         let old = volume.state.len_bytes.get();
         if len_bytes < old {
@@ -117,7 +117,7 @@ impl Pool {
 
     async fn remove(&self, volume: &Volume) -> Result<(), BlockError> {
         let state = &volume.state;
-        let _gate = state.gates.hold(Span::all()).await;
+        let _lock = state.locks.exclusive(Span::all().into()).await;
         volume.drain(Span::all()).await;
         self.0.room().await?;
         if state.deleted.replace(true) {
@@ -241,7 +241,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes back what [`Volume::take_pages`] gave before it failed. The caller holds the gate.
+    /// Takes back what [`Volume::take_pages`] gave before it failed. The caller has locked the volume.
     async fn drop_pages(&self, first: u32) -> Result<(), BlockError> {
         loop {
             self.pool.room().await?;

@@ -1,15 +1,15 @@
 //! Zero-page reclaim: a scan of a thin volume that gives back pages which hold nothing but zeros.
 //!
-//! A page is read without a gate first: most are told apart by their first bytes. Only one that looked like zeros is read again behind
-//! its gate, when nobody writes it; and then it is released as an unmap would, with a record in the journal. A page that others refer
+//! A page is read without a lock first: most are told apart by their first bytes. Only one that looked like zeros is read again with
+//! its index locked, when nobody writes it; and then it is released as an unmap would, with a record in the journal. A page that others refer
 //! to, too, loses only this volume's reference.
 
 use std::ops::{ControlFlow, Range};
 
 use block::{BlockError, Pieces};
 
-use crate::gates::Span;
 use crate::record::Record;
+use crate::span::Span;
 use crate::volume::{Provisioning, Volume};
 use crate::{Pool, PoolError};
 
@@ -136,12 +136,12 @@ impl Volume {
 
     /// Looks again when no write to the page is in flight, and releases it. How much was read.
     async fn release_if_zero(&self, index: u32, found: &mut Reclaimed) -> Result<u64, BlockError> {
-        let _gate = self.state.gates.hold(Span::one(index)).await;
+        let _lock = self.state.locks.exclusive(Span::one(index).into()).await;
         self.drain(Span::one(index)).await;
         self.alive()?;
         let (read, zero) = self.page_is_zero(index).await?;
         self.pool.room().await?;
-        // The gate is held: what the map said before it says now.
+        // The index is locked: what the map said before it says now.
         let page = self.state.map.borrow().get(index).filter(|_| zero);
         let Some(page) = page else { return Ok(read) };
         self.state.map.borrow_mut().set(index, None);

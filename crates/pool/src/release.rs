@@ -3,8 +3,8 @@
 
 use block::BlockError;
 
-use crate::gates::Span;
 use crate::record::Record;
+use crate::span::Span;
 use crate::volume::{Provisioning, Volume};
 use crate::write::Content;
 
@@ -31,10 +31,10 @@ impl Volume {
 
     async fn release(&self, span: Span) -> Result<u64, BlockError> {
         let idle = self.state.map.borrow().next_mapped(span.from, span.end).is_none();
-        if idle && !self.state.gates.cover(span) {
+        if idle && !self.state.locks.has_exclusive(&span.into()) {
             return Ok(0);
         }
-        let _gate = self.state.gates.hold(span).await;
+        let _lock = self.state.locks.exclusive(span.into()).await;
         self.drain(span).await;
         self.alive()?;
         let mut freed = 0;

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   batch: pages of the group with references ──> one scan of all maps: who refers to them
-//!   step:  new pages ── gates of all entries ── writers drained ── copied ── the entries changed, together ── gates open
+//!   step:  new pages ── all entries locked ── writers drained ── copied ── the entries changed, together ── unlocked
 //!                                                                             └─ the next commit frees the old pages
 //! ```
 //!
-//! The scan pauses, so what it finds is a hint; behind the gates it is counted again: a page is moved only when all its
-//! references are known, so that what was shared stays shared. Behind the gates a page can still become another volume's, from
+//! The scan pauses, so what it finds is a hint; with the entries locked it is counted again: a page is moved only when all its
+//! references are known, so that what was shared stays shared. Even then a page can still become another volume's, from
 //! a ROD; therefore it is counted once more when it has been copied, and until then one more reference keeps everybody from
 //! writing it in place. All entries of a page go into one commit, unless there are more than a frame holds: then some are on
 //! the new page and some on the old one for a moment, which hold the same.
@@ -24,13 +24,14 @@ use crate::inner::Inner;
 use crate::map::LEAF_LEN;
 use crate::placement::Class;
 use crate::space::Allocated;
+use crate::span::Span;
 use crate::volume::{State, Volume};
 
 /// Pages that are looked up in one scan of the maps. With their references they take less than 2 MiB.
 const BATCH_PAGES: usize = 4096;
 pub(crate) const BATCH_REFS_MAX: u64 = 64 << 10;
-/// Pages that are moved behind one set of gates: so many that drives have something to do at once, and so few that a write that
-/// waits for a gate waits for milliseconds.
+/// Pages that are moved with one set of locks: so many that drives have something to do at once, and so few that a write that
+/// waits for a lock waits for milliseconds.
 const STEP_PAGES: usize = 4;
 /// A copy moves this much at once, for each page of a step.
 const COPY_STEP: u64 = 1 << 20;
@@ -182,12 +183,13 @@ impl Inner {
             indices.dedup();
             volumes.push((Volume { pool: self.clone(), state }, indices));
         }
-        let mut gates = Vec::new();
+        let mut locks = Vec::new();
         for (volume, indices) in &volumes {
-            gates.push(volume.state.gates.hold_many(indices).await);
+            let entries = indices.iter().map(|index| Span::one(*index).into());
+            locks.push(volume.state.locks.exclusive_of(entries).await);
             volume.drain_pages(indices).await;
         }
-        let moves = pairs.iter().map(|(candidate, new)| self.move_gated(candidate, new.page));
+        let moves = pairs.iter().map(|(candidate, new)| self.move_locked(candidate, new.page));
         for outcome in join_all(moves).await {
             match outcome {
                 Ok(moved) => batch.moved += u64::from(moved),
@@ -198,8 +200,8 @@ impl Inner {
         pairs.iter().for_each(|(_, new)| self.drop_unlogged(new.page));
     }
 
-    /// Moves a page. The gates of all its entries are held, and no write to it is in flight. Whether it was as it was found.
-    async fn move_gated(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
+    /// Moves a page. All its entries are locked, and no write to it is in flight. Whether it was as it was found.
+    async fn move_locked(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
         if !self.is_complete(candidate, 0) {
             return Ok(false);
         }

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use block::{BlockError, Pieces};
 
-use crate::gates::Span;
 use crate::inner::Inner;
 use crate::space::heat::Way;
+use crate::span::Span;
 use crate::volume::Volume;
 
 /// Point-in-time data; its pages are held until it is dropped.
@@ -64,7 +64,7 @@ impl Volume {
         self.check(at, len)?;
         let page = self.pool.page_bytes;
         let span = Span { from: (at / page) as u32, end: (at + len).div_ceil(page) as u32 };
-        let _gate = self.state.gates.hold(span).await;
+        let _lock = self.state.locks.exclusive(span.into()).await;
         self.drain(span).await;
         self.alive()?;
         let map = self.state.map.borrow();

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry, Pieces};
+use block::{BlockError, Device, Geometry, Pieces, RangeLocks};
 use world::sync::Signal;
 
-use crate::gates::{Gates, Span};
 use crate::inner::Inner;
 use crate::map::Map;
+use crate::span::Span;
 use crate::write::Content;
 
 /// Addresses and lengths are multiples of this, whatever the drives' blocks are.
@@ -59,7 +59,8 @@ pub(crate) struct State {
     pub(crate) unfinished: Cell<bool>,
     pub(crate) deleted: Cell<bool>,
     pub(crate) map: RefCell<Map>,
-    pub(crate) gates: Gates,
+    /// On indices of the map: who changes it has them alone, and writes to them wait.
+    pub(crate) locks: RangeLocks,
     /// Writes in place in flight.
     pub(crate) writers: Cell<u64>,
     pub(crate) drained: Signal,
@@ -75,7 +76,7 @@ impl State {
             unfinished: Cell::new(false),
             deleted: Cell::new(false),
             map: RefCell::new(map),
-            gates: Gates::default(),
+            locks: RangeLocks::default(),
             writers: Cell::new(0),
             drained: Signal::default(),
         }
@@ -202,7 +203,7 @@ impl Volume {
         self.state.drained.wait_for(|| quiet().then_some(())).await;
     }
 
-    /// Waits until no write in place to these indices is in flight. The caller holds their gate, so none begins.
+    /// Waits until no write in place to these indices is in flight. The caller has locked them, so none begins.
     pub(crate) async fn drain(&self, span: Span) {
         let quiet = || {
             if self.state.writers.get() == 0 {

@@ -1,15 +1,15 @@
 //! Writing: in place where the volume owns its pages alone, on a new page where it does not.
 //!
 //! The path in place takes no lock and allocates nothing: it counts itself in on its pages, writes, and counts itself
-//! out. Who wants to change the map for these pages holds their gate and waits for the count. All else happens behind the
-//! gate of one index: two writers to a page that is not there, or is shared, do not both take a new one.
+//! out. Who wants to change the map for these pages locks their indices and waits for the count. All else happens with one
+//! index locked: two writers to a page that is not there, or is shared, do not both take a new one.
 
 use block::{BlockError, Pieces};
 
 use crate::area::Area;
-use crate::gates::Span;
 use crate::record::Record;
 use crate::space::heat::Way;
+use crate::span::Span;
 use crate::volume::Volume;
 
 /// What is written.
@@ -67,8 +67,8 @@ impl Volume {
         self.alive()?;
         let page_bytes = self.pool.page_bytes;
         let (index, within, left) = ((at / page_bytes) as u32, at % page_bytes, content.len() - done);
-        if self.state.gates.cover(Span::one(index)) {
-            self.state.gates.clear(Span::one(index)).await;
+        if self.state.locks.has_exclusive(&Span::one(index).into()) {
+            drop(self.state.locks.shared(Span::one(index).into()).await);
             return Ok(0);
         }
         if let Some(run) = self.in_place(index, within, left) {
@@ -95,7 +95,7 @@ impl Volume {
         let (area, _) = pool.locate(page);
         let mut count = pool.in_one_piece(page, run.count);
         count = pool.space.borrow().writable(page, count, pool.commit.done());
-        if count > 1 && self.state.gates.cover(Span { from: index, end: index + count }) {
+        if count > 1 && self.state.locks.has_exclusive(&Span { from: index, end: index + count }.into()) {
             count = 1;
         }
         let len = (u64::from(count) * page_bytes).saturating_sub(within).min(left);
@@ -134,7 +134,7 @@ impl Volume {
         content: &Content<'_>,
         (done, n): (u64, u64),
     ) -> Result<u64, BlockError> {
-        let _gate = self.state.gates.hold(Span::one(index)).await;
+        let _lock = self.state.locks.exclusive(Span::one(index).into()).await;
         self.drain(Span::one(index)).await;
         self.alive()?;
         if self.is_zero_already(index, content) {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use block::{BlockError, Geometry, Ranges};
+use block::{BlockError, Geometry, RangeLocks};
 use world::sync::{Permits, Signal};
 use world::{Drive, DriveError, World};
 
@@ -66,7 +66,7 @@ pub(crate) struct Inner {
     pub(crate) labelled: Cell<(u64, u64)>,
     pub(crate) labelling: Cell<bool>,
     pub(crate) label_written: Signal,
-    pub(crate) writes: Ranges,
+    pub(crate) locks: RangeLocks,
     /// Where a drive can be done without.
     pub(crate) unflushed: Option<Unflushed>,
     pub(crate) turn: Cell<usize>,
@@ -124,7 +124,7 @@ impl Inner {
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
             labelling: Cell::new(false),
             label_written: Signal::default(),
-            writes: Ranges::default(),
+            locks: RangeLocks::default(),
             unflushed: (label.level.tolerates(label.width as usize) > 0)
                 .then(|| Unflushed::new(&Regions::new(label.data_len, label.stripe_unit_bytes.into()))),
             turn: Cell::new(0),

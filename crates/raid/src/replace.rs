@@ -112,7 +112,7 @@ impl Group {
         inner.can_take(position, &drive)?;
         let name = drive.info().name.clone();
         // Writers look at the members once: none may be on its way.
-        let held = inner.writes.alone(0..inner.geometry.len_bytes).await;
+        let held = inner.locks.exclusive(0..inner.geometry.len_bytes).await;
         if let Some(before) = &*member.drive.borrow() {
             before.ask_before_giving_up(Rc::new(|| true));
         }

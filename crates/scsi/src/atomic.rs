@@ -15,14 +15,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use block::{BlockError, Pieces};
+use block::{BlockError, Pieces, RangeLocks};
 use world::sync::Signal;
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::ATOMIC_BYTES_MAX;
 use crate::medium::Medium;
-use crate::ranges::{Mode, Ranges};
 use crate::unit::LogicalUnit;
 
 /// Bytes in one record, below the 64 KiB that a medium stores.
@@ -45,14 +44,14 @@ enum State {
 /// The atomic writes of a logical unit.
 pub(crate) struct Atomics {
     state: Cell<State>,
-    one_at_a_time: Ranges,
+    one_at_a_time: RangeLocks,
 }
 
 impl Atomics {
     /// The state after power on; [`undo_task`] is to run when it is not ready.
     pub(crate) fn load<M: Medium>(medium: &M) -> Atomics {
         let state = if load(medium).is_some() { State::Undoing } else { State::Ready };
-        Atomics { state: Cell::new(state), one_at_a_time: Ranges::default() }
+        Atomics { state: Cell::new(state), one_at_a_time: RangeLocks::default() }
     }
 
     /// Why the medium cannot be used now.
@@ -160,8 +159,8 @@ pub(crate) async fn write_atomic<M: Medium>(ctx: &Context<'_, M>) -> Result<Piec
 }
 
 async fn write_task<M: Medium>(lu: Rc<LogicalUnit<M>>, span: Span, data: Pieces, outcome: Rc<Outcome>) {
-    let _turn = lu.atomics.one_at_a_time.lock(0, 1, Mode::Exclusive).await;
-    let _guard = lu.ranges.lock(span.at, span.len, Mode::Exclusive).await;
+    let _turn = lu.atomics.one_at_a_time.exclusive(0..1).await;
+    let _guard = lu.locks.exclusive(span.range()).await;
     *outcome.result.borrow_mut() = Some(write(&lu, span, &data).await);
     outcome.ended.wake_all();
 }

@@ -1,12 +1,11 @@
 //! COMPARE AND WRITE and ORWRITE: what must see its blocks alone (SBC-4 5.2, 5.15).
 
-use block::{Buf, Pieces};
+use block::{Buf, LockMode, Pieces};
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
 use crate::medium::Medium;
-use crate::ranges::Mode;
 use crate::read_write::{STEP_BYTES, flush_if_asked, transfer};
 use crate::write_same::steps;
 
@@ -40,7 +39,7 @@ pub(crate) async fn compare_and_write<M: Medium>(ctx: &Context<'_, M>) -> Result
         return Ok(Pieces::new());
     }
     let half = span.len as usize;
-    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    let _guard = ctx.lock(span, LockMode::Exclusive).await?;
     let stored = read_span(ctx, span).await?;
     if let Some(offset) = stored.first_difference(data) {
         return Err(CommandError::Miscompare { offset: offset as u64 });
@@ -59,7 +58,7 @@ pub(crate) async fn or_write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, 
     if (data.len() as u64) < span.len {
         return Err(CommandError::DataOutLength);
     }
-    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    let _guard = ctx.lock(span, LockMode::Exclusive).await?;
     for step in steps(span, STEP_BYTES) {
         let stored = read_span(ctx, step).await?;
         let given = data.slice((step.at - span.at) as usize, step.len as usize);

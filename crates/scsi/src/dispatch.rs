@@ -1,15 +1,15 @@
 //! From a request to its handler: what is checked before every command, and what is counted after it.
 
 use std::future::poll_fn;
+use std::ops::Range;
 use std::pin::pin;
 
-use block::{Data, Pieces};
+use block::{Data, LockMode, Pieces, RangeGuard};
 
 use crate::cdb::Cdb;
 use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::opcode::{self, Access, Command, Handler, Needs};
-use crate::ranges::{Guard, Mode};
 use crate::request::{Request, Response, Status, TaskAttribute};
 use crate::task::Task;
 use crate::unit::LogicalUnit;
@@ -51,6 +51,16 @@ pub(crate) struct Span {
     pub len: u64,
 }
 
+impl Span {
+    /// The addresses of every medium.
+    pub(crate) const EVERYTHING: Range<u64> = 0..u64::MAX;
+
+    /// Its addresses.
+    pub(crate) fn range(self) -> Range<u64> {
+        self.at..self.at + self.len
+    }
+}
+
 impl<'a, M: Medium> Context<'a, M> {
     /// The logical unit.
     pub(crate) fn lu(&self) -> &'a LogicalUnit<M> {
@@ -64,11 +74,11 @@ impl<'a, M: Medium> Context<'a, M> {
 
     /// Locks a range of the asking LU for this command. An ORDERED command locks everything, which puts it after all that is
     /// older and before all that is younger (SAM-5 8.7).
-    pub(crate) async fn lock(&self, span: Span, mode: Mode) -> Result<Guard<'a>, CommandError> {
+    pub(crate) async fn lock(&self, span: Span, mode: LockMode) -> Result<RangeGuard<'a>, CommandError> {
         let lu = self.lu();
         let guard = match self.request.attribute {
-            TaskAttribute::Ordered => lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await,
-            _ => lu.ranges.lock(span.at, span.len, mode).await,
+            TaskAttribute::Ordered => lu.locks.exclusive(Span::EVERYTHING).await,
+            _ => lu.locks.lock(span.range(), mode).await,
         };
         self.go_on()?;
         Ok(guard)

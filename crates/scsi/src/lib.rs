@@ -30,7 +30,6 @@ mod mode;
 mod nexus;
 mod odx;
 pub mod opcode;
-pub mod ranges;
 mod read_write;
 mod report;
 mod request;

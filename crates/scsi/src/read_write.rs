@@ -1,12 +1,11 @@
 //! READ and WRITE: the hot path.
 
-use block::Pieces;
+use block::{LockMode, Pieces};
 
 use crate::cdb::Cdb;
 use crate::dispatch::{Context, Span, TRANSFER_BYTES_MAX};
 use crate::error::CommandError;
 use crate::medium::Medium;
-use crate::ranges::Mode;
 
 /// The longest piece of a transfer that is asked of the medium at once: a buffer is at most 8 MiB, and shorter pieces keep the
 /// memory of one command in small, common size classes.
@@ -55,7 +54,7 @@ fn force_unit_access(cdb: &Cdb) -> bool {
 pub(crate) async fn read<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let lu = ctx.lu();
-    let _guard = ctx.lock(span, Mode::Shared).await?;
+    let _guard = ctx.lock(span, LockMode::Shared).await?;
     if force_unit_access(&ctx.cdb) {
         lu.medium.sync(span.at, span.len).await?;
     }
@@ -74,7 +73,7 @@ pub(crate) async fn read<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Comm
 pub(crate) async fn write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let span = cut_to_data(ctx, span)?;
-    let _guard = ctx.lock(span, Mode::Shared).await?;
+    let _guard = ctx.lock(span, LockMode::Shared).await?;
     write_blocks(ctx, span).await?;
     sync_if_asked(ctx, span, force_unit_access(&ctx.cdb)).await?;
     ctx.lu().counting.written_bytes.add(span.len);

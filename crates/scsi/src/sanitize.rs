@@ -15,7 +15,6 @@ use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::METADATA_STEP_BYTES;
 use crate::medium::Medium;
-use crate::ranges::Mode;
 use crate::read_write::STEP_BYTES;
 use crate::unit::LogicalUnit;
 use crate::write_same::{repeat, steps};
@@ -160,7 +159,7 @@ async fn sanitize_task<M: Medium>(lu: Rc<LogicalUnit<M>>, method: Method, unrest
 async fn run<M: Medium>(lu: &LogicalUnit<M>, method: Method, unrestricted: bool) -> Result<(), BlockError> {
     let record = if unrestricted { RECORD_UNRESTRICTED } else { RECORD_RESTRICTED };
     lu.medium.save_record(RECORD, record).await?;
-    let _guard = lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await;
+    let _guard = lu.locks.exclusive(Span::EVERYTHING).await;
     let whole = Span { at: 0, len: lu.blocks() * u64::from(lu.block_bytes()) };
     match method {
         Method::Erase => erase(lu, whole).await?,

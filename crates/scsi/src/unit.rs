@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use block::Geometry;
+use block::{Geometry, RangeLocks};
 use world::World;
 
 use crate::atomic::{Atomics, undo_task};
@@ -13,7 +13,6 @@ use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::mode::Modes;
 use crate::nexus::Nexus;
-use crate::ranges::Ranges;
 use crate::request::NexusId;
 use crate::reservation::Reservations;
 use crate::sanitize::Sanitizing;
@@ -62,7 +61,7 @@ pub struct LogicalUnit<M: Medium> {
     pub(crate) world: World,
     pub(crate) identity: Identity,
     pub(crate) medium: M,
-    pub(crate) ranges: Ranges,
+    pub(crate) locks: RangeLocks,
     pub(crate) tasks: TaskSet,
     pub(crate) counting: Counting,
     pub(crate) modes: Modes,
@@ -79,7 +78,7 @@ impl<M: Medium> LogicalUnit<M> {
         let lu = Rc::new(LogicalUnit {
             world,
             identity,
-            ranges: Ranges::default(),
+            locks: RangeLocks::default(),
             tasks: TaskSet::default(),
             counting: Counting::default(),
             modes: Modes::load(&medium),

@@ -1,12 +1,11 @@
 //! UNMAP: the host gives blocks back (SBC-4 5.34).
 
-use block::Pieces;
+use block::{LockMode, Pieces};
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
 use crate::medium::Medium;
-use crate::ranges::Mode;
 use crate::read_write::flush_if_asked;
 use crate::write_same::steps;
 
@@ -23,7 +22,7 @@ pub(crate) async fn unmap<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Com
     }
     let spans = parse(ctx, &list)?;
     for step in spans.into_iter().flat_map(|s| steps(s, METADATA_STEP_BYTES)) {
-        let _guard = ctx.lock(step, Mode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Shared).await?;
         lu.counting.reclaimed_bytes.add(lu.medium.unmap(step.at, step.len).await?);
     }
     flush_if_asked(ctx, false).await?;

@@ -1,12 +1,11 @@
 //! VERIFY, WRITE AND VERIFY, PRE-FETCH, SYNCHRONIZE CACHE (SBC-4 5.36, 5.56, 5.16, 5.33).
 
-use block::Pieces;
+use block::{LockMode, Pieces};
 
 use crate::compare_and_write::read_span;
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::medium::Medium;
-use crate::ranges::Mode;
 use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
 use crate::write_same::{repeat, steps};
 
@@ -38,7 +37,7 @@ pub(crate) async fn verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
         Check::Medium => {
             let span = ctx.span(lba, blocks)?;
             for step in steps(span, STEP_BYTES) {
-                let _guard = ctx.lock(step, Mode::Shared).await?;
+                let _guard = ctx.lock(step, LockMode::Shared).await?;
                 read_span(ctx, step).await?;
             }
         }
@@ -47,7 +46,7 @@ pub(crate) async fn verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
             if (ctx.request.data_out.len() as u64) < span.len {
                 return Err(CommandError::DataOutLength);
             }
-            let _guard = ctx.lock(span, Mode::Shared).await?;
+            let _guard = ctx.lock(span, LockMode::Shared).await?;
             compare(ctx, span).await?;
         }
         Check::OneBlock => verify_one_block(ctx, ctx.span(lba, blocks)?).await?,
@@ -66,7 +65,7 @@ async fn verify_one_block<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result
     let pattern = ctx.request.data_out.slice(0, block).joined();
     let repeated = Pieces::from(repeat(&pattern, span.len.min(STEP_BYTES) as usize).freeze());
     for step in steps(span, STEP_BYTES) {
-        let _guard = ctx.lock(step, Mode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Shared).await?;
         if let Some(offset) = read_span(ctx, step).await?.first_difference(&repeated) {
             return Err(CommandError::Miscompare { offset: (offset % block) as u64 });
         }
@@ -94,7 +93,7 @@ pub(crate) async fn write_and_verify<M: Medium>(ctx: &Context<'_, M>) -> Result<
         return Err(CommandError::field_bit(1, 2));
     }
     let span = cut_to_data(ctx, transfer(ctx)?)?;
-    let _guard = ctx.lock(span, Mode::Exclusive).await?;
+    let _guard = ctx.lock(span, LockMode::Exclusive).await?;
     write_blocks(ctx, span).await?;
     ctx.lu().medium.flush().await?;
     match check {

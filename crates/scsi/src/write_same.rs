@@ -1,12 +1,11 @@
 //! WRITE SAME(10) and (16): one block many times, or nothing at all (SBC-4 5.50, 5.51).
 
-use block::{Buf, Pieces};
+use block::{Buf, LockMode, Pieces};
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
 use crate::medium::Medium;
-use crate::ranges::Mode;
 use crate::read_write::{STEP_BYTES, flush_if_asked, lba_and_blocks, length_field};
 
 /// WRITE SAME. Zeros are metadata work: the medium forgets the range. Anything else is written, also under UNMAP = 1, for
@@ -50,7 +49,7 @@ fn blocks<M: Medium>(ctx: &Context<'_, M>) -> Result<Span, CommandError> {
 async fn zero<M: Medium>(ctx: &Context<'_, M>, span: Span, unmap: bool) -> Result<(), CommandError> {
     let lu = ctx.lu();
     for step in steps(span, METADATA_STEP_BYTES) {
-        let _guard = ctx.lock(step, Mode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Shared).await?;
         if unmap {
             lu.counting.reclaimed_bytes.add(lu.medium.unmap(step.at, step.len).await?);
         } else {
@@ -65,7 +64,7 @@ async fn zero<M: Medium>(ctx: &Context<'_, M>, span: Span, unmap: bool) -> Resul
 async fn fill<M: Medium>(ctx: &Context<'_, M>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
     let repeated = Pieces::from(repeat(pattern, span.len.min(STEP_BYTES) as usize).freeze());
     for step in steps(span, STEP_BYTES) {
-        let _guard = ctx.lock(step, Mode::Shared).await?;
+        let _guard = ctx.lock(step, LockMode::Shared).await?;
         if step.len == repeated.len() as u64 {
             ctx.lu().medium.write(step.at, &repeated).await?;
         } else {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use block::{BlockError, Device, HeldRange, Pieces};
+use block::{BlockError, Device, Pieces, RangeGuard};
 
 use super::state::{Unit, blocks_of, bytes_of};
 use crate::Store;
@@ -10,7 +10,7 @@ use crate::frames::{FrameState, Key};
 
 /// A range whose content is on the store, and that nobody writes until this is dropped.
 pub struct Settled<'a> {
-    _held: HeldRange<'a>,
+    _held: RangeGuard<'a>,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
@@ -30,7 +30,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         operation: impl Future<Output = Result<T, BlockError>>,
         content: Option<&Pieces>,
     ) -> Result<T, BlockError> {
-        let _held = self.state.ranges.alone(bytes_of(&blocks_of(&range))).await;
+        let _held = self.state.locks.exclusive(bytes_of(&blocks_of(&range))).await;
         self.change_held(range, operation, content).await
     }
 
@@ -47,13 +47,13 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         // In the order of the units, so that nobody waits in a ring; of one unit everything between, at once.
         let (_first, _second) = if self.state.id == source.state.id {
             let hull = to.start.min(from.start)..to.end.max(from.end);
-            (self.state.ranges.alone(hull).await, None)
+            (self.state.locks.exclusive(hull).await, None)
         } else if self.state.id < source.state.id {
-            let first = self.state.ranges.alone(to).await;
-            (first, Some(source.state.ranges.alone(from.clone()).await))
+            let first = self.state.locks.exclusive(to).await;
+            (first, Some(source.state.locks.exclusive(from.clone()).await))
         } else {
-            let first = source.state.ranges.alone(from.clone()).await;
-            (first, Some(self.state.ranges.alone(to).await))
+            let first = source.state.locks.exclusive(from.clone()).await;
+            (first, Some(self.state.locks.exclusive(to).await))
         };
         source.destage_range(blocks_of(&from)).await?;
         self.change_held(range, operation, None).await
@@ -63,7 +63,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     /// tokens).
     pub async fn settle(&self, range: Range<u64>) -> Result<Settled<'_>, BlockError> {
         let blocks = blocks_of(&range);
-        let held = self.state.ranges.alone(bytes_of(&blocks)).await;
+        let held = self.state.locks.exclusive(bytes_of(&blocks)).await;
         self.destage_range(blocks).await?;
         Ok(Settled { _held: held })
     }

@@ -30,7 +30,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             }
             None => {
                 let blocks = blocks_of(&range);
-                let _held = self.state.ranges.share(bytes_of(&blocks)).await;
+                let _held = self.state.locks.shared(bytes_of(&blocks)).await;
                 self.destage_range(blocks).await?;
                 self.flush_store(self.state.changes.get()).await
             }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry, Ranges};
+use block::{BlockError, Device, Geometry, RangeLocks};
 use world::sync::Signal;
 
 use crate::Store;
@@ -77,7 +77,7 @@ pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
     /// What it had done when it came to its partition.
     pub(crate) joined: Cell<Traffic>,
     pub(crate) journal: Option<Journal<J>>,
-    pub(crate) ranges: Ranges,
+    pub(crate) locks: RangeLocks,
     pub(crate) generations: Generations,
     pub(crate) streams: RefCell<Streams>,
     pub(crate) segments: RefCell<Segments>,
@@ -130,7 +130,7 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
             partition: Cell::new(spec.partition),
             joined: Cell::default(),
             journal,
-            ranges: Ranges::default(),
+            locks: RangeLocks::default(),
             generations: Generations::new(),
             streams: RefCell::new(Streams::new(STREAMS_MAX)),
             segments: RefCell::new(Segments::new(config.read_ahead_bytes())),

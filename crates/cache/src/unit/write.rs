@@ -72,7 +72,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             }
             journal.room().await?;
         }
-        let _held = state.ranges.share(bytes_of(&blocks_of(&(at..at + len)))).await;
+        let _held = state.locks.shared(bytes_of(&blocks_of(&(at..at + len)))).await;
         if !state.store.takes_in_place(at, len) {
             // It takes a page, or fails here. That it is destaged once more keeps one order of all writes: the frames'.
             state.store.write(at, data).await?;

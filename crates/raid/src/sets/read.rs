@@ -178,7 +178,7 @@ impl Inner {
     /// Writes what `good` holds over a place that `bad` cannot read. The range is held, and read again under it: the
     /// content may have been overwritten since.
     async fn rewrite(&self, sets: &Sets, good: usize, bad: usize, extent: Extent) -> Result<(), BlockError> {
-        let _held = self.writes.alone(sets.around(extent.from, extent.len)).await;
+        let _held = self.locks.exclusive(sets.around(extent.from, extent.len)).await;
         let Some(drive) = self.members[bad].active() else { return Ok(()) };
         let Ok(data) = self.read_from(good, extent.from, extent.len as usize).await else { return Ok(()) };
         self.count_repair();

@@ -21,7 +21,7 @@ impl Inner {
     ) -> Result<u64, BlockError> {
         let drive = self.members[position].rebuilding();
         let (len, all_zeros) = self.plan_step(drive.as_ref(), from, |len| sets.around(from, len));
-        let _held = self.writes.alone(sets.around(from, len)).await;
+        let _held = self.locks.exclusive(sets.around(from, len)).await;
         let known = |at, len| self.contents_of(sets.around(at, len)) == Contents::Zeros;
         if all_zeros && known(from, len) {
             self.fill_zeros(position, from, len).await?;
@@ -126,7 +126,7 @@ impl Inner {
         if sets.copies > 1 {
             self.mirrors_begin_to_differ().await?;
         }
-        let _held = self.writes.alone(sets.around(from, len)).await;
+        let _held = self.locks.exclusive(sets.around(from, len)).await;
         for set in 0..sets.count as usize {
             self.scrub_set(sets, set, from, len, scrubbed).await?;
         }
@@ -210,7 +210,7 @@ impl Inner {
     pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
         self.mirrors_begin_to_differ().await?;
         self.forget_missed();
-        let _held = self.writes.alone(sets.around(from, len)).await;
+        let _held = self.locks.exclusive(sets.around(from, len)).await;
         let mut written = 0;
         for set in 0..sets.count as usize {
             written += self.resync_set(sets, set, from, len).await?;

@@ -1,6 +1,6 @@
 //! Writing: to all mirrors of a set at once; a drive that fails while another one of its set does not is dropped.
 
-use block::{BlockError, HeldRange, Pieces};
+use block::{BlockError, Pieces, RangeGuard};
 use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
@@ -64,12 +64,17 @@ impl Inner {
     }
 
     /// Takes the range, where there are mirrors.
-    async fn begin_write(&self, sets: &Sets, at: u64, len: u64) -> Result<Option<HeldRange<'_>>, BlockError> {
+    async fn begin_write(
+        &self,
+        sets: &Sets,
+        at: u64,
+        len: u64,
+    ) -> Result<Option<RangeGuard<'_>>, BlockError> {
         if sets.copies == 1 {
             return Ok(None);
         }
         self.mirrors_begin_to_differ().await?;
-        Ok(Some(self.writes.alone(at..at + len).await))
+        Ok(Some(self.locks.exclusive(at..at + len).await))
     }
 
     /// The drives of a set that take writes, those that are being filled among them.

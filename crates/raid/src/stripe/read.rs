@@ -133,7 +133,7 @@ impl Inner {
             let (row, within) = (at / unit, at % unit);
             let n = (unit - within).min(end - at);
             let span = Span::new(within as u32, (within + n) as u32);
-            let _held = self.writes.alone(rows.range(row, row + 1)).await;
+            let _held = self.locks.exclusive(rows.range(row, row + 1)).await;
             let slow = (0..).zip(&self.members).filter(|(_, m)| m.is_slow());
             let out = slow.fold(1 << extent.position, |set, (p, _): (u32, _)| set | 1 << p);
             let known = self.known_units(rows, row, out)?;
@@ -190,7 +190,7 @@ impl Inner {
     /// What a drive would have, computed from the others of its row. Where it is there but cannot read the place, that is
     /// written again.
     async fn read_recovered(&self, rows: &Rows, run: Run) -> Result<Data, BlockError> {
-        let _held = self.writes.alone(rows.range(run.place.row, run.place.row + 1)).await;
+        let _held = self.locks.exclusive(rows.range(run.place.row, run.place.row + 1)).await;
         let buf = self.recover_span(rows, run.place.row, run.position, run.span).await?;
         let data = buf.freeze();
         self.write_again(rows, run.place.row, run.position, run.span, data.clone()).await?;

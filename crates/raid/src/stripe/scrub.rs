@@ -25,7 +25,7 @@ impl Inner {
         let drive = self.members[position].rebuilding();
         let range = |len| rows.range(row(from), row(from + len));
         let (len, all_zeros) = self.plan_step(drive.as_ref(), from, range);
-        let _held = self.writes.alone(range(len)).await;
+        let _held = self.locks.exclusive(range(len)).await;
         if all_zeros && self.contents_of(range(len)) == Contents::Zeros {
             self.fill_zeros(position, from, len).await?;
             self.rebuilt_up_to(position, from + len);
@@ -169,7 +169,7 @@ impl Inner {
         scrubbed: &mut Scrubbed,
     ) -> Result<(), BlockError> {
         let (first, end) = (from / rows.unit(), (from + len) / rows.unit());
-        let _held = self.writes.alone(rows.range(first, end)).await;
+        let _held = self.locks.exclusive(rows.range(first, end)).await;
         for row in first..end {
             self.scrub_row(rows, row, scrubbed).await?;
         }

@@ -55,7 +55,7 @@ impl Inner {
     /// Writes to rows that fit one batch. `false` when they do no longer, because a drive failed.
     async fn write_rows(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<bool, BlockError> {
         let (first, end) = rows.touched(at, data.len() as u64);
-        let _held = self.writes.alone(rows.range(first, end)).await;
+        let _held = self.locks.exclusive(rows.range(first, end)).await;
         loop {
             if !self.serves() {
                 return Err(self.failure());
@@ -105,7 +105,7 @@ impl Inner {
 
     /// Zeros on all drives: the parity of zeros is zeros.
     async fn zero_rows(&self, rows: &Rows, first: u64, end: u64) -> Result<(), BlockError> {
-        let _held = self.writes.alone(rows.range(first, end)).await;
+        let _held = self.locks.exclusive(rows.range(first, end)).await;
         let mut change = Change::default();
         for position in 0..self.members.len() as u32 {
             // The drive that is being filled takes part up to its mark. Behind it zeros would do harm: a replay would put them over

@@ -111,7 +111,7 @@ impl Inner {
             Layout::Rows(rows) => rows.range(from / rows.unit(), (from + len) / rows.unit()),
         };
         // A write that is on its way notes what it changed at its end.
-        let _held = self.writes.alone(range).await;
+        let _held = self.locks.exclusive(range).await;
         let len = self.unchanged(position, from, len);
         self.rebuilt_up_to(position, from + len);
         len
@@ -176,7 +176,7 @@ impl Inner {
     /// The drive holds all its data: it counts from the label on that says so.
     async fn finish_rebuild(&self, position: u32) -> Result<(), BlockError> {
         // No write may be between its look at the members and its end.
-        let _held = self.writes.alone(0..self.geometry.len_bytes).await;
+        let _held = self.locks.exclusive(0..self.geometry.len_bytes).await;
         if !self.flush_rebuilt(position).await? {
             return Ok(());
         }

@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use block::Pieces;
+use block::{Pieces, RangeGuard};
 
 use super::limits::{OVERLAP_PIECE_BYTES_MAX, PIECE_BYTES_MAX};
 use crate::error::CommandError;
 use crate::medium::{Copied, Medium};
-use crate::ranges::{Guard, Mode};
 use crate::unit::LogicalUnit;
 
 /// A range to copy, in bytes, within both logical units.
@@ -72,9 +71,9 @@ impl<M: Medium> Copy<'_, M> {
     /// Locks both ranges as readers and writers do, against COMPARE AND WRITE. Two copies in opposite directions must not
     /// wait for each other behind a third command: within one logical unit both places in the queue are taken at once; of two,
     /// the one with the smaller identity is locked first by everybody.
-    async fn lock(&self, offset: u64, len: u64) -> (Guard<'_>, Guard<'_>) {
-        let of_source = || self.source.ranges.lock(self.from + offset, len, Mode::Shared);
-        let of_destination = || self.destination.ranges.lock(self.at + offset, len, Mode::Shared);
+    async fn lock(&self, offset: u64, len: u64) -> (RangeGuard<'_>, RangeGuard<'_>) {
+        let of_source = || self.source.locks.shared(self.from + offset..self.from + offset + len);
+        let of_destination = || self.destination.locks.shared(self.at + offset..self.at + offset + len);
         if self.is_within_one() {
             let (first, second) = (of_source(), of_destination());
             (first.await, second.await)

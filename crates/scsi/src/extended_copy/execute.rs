@@ -10,11 +10,10 @@ use super::operations::{Operations, Running, Stage};
 use super::results::{copy_status, failed_segment_details, operating_parameters};
 use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
-use crate::dispatch::{Context, cut, span};
+use crate::dispatch::{Context, Span, cut, span};
 use crate::error::CommandError;
 use crate::medium::Medium;
 use crate::opcode::Access;
-use crate::ranges::Mode;
 use crate::request::TaskAttribute;
 use crate::sense::{Asc, failure_of};
 use crate::unit::LogicalUnit;
@@ -70,7 +69,7 @@ async fn copy_all<M: Medium>(
     if ctx.request.attribute == TaskAttribute::Ordered {
         // After everything older. The lock is not kept: it would be waited for by copies whose locks this one needs.
         let lu = ctx.lu();
-        drop(lu.ranges.lock(0, u64::MAX, Mode::Exclusive).await);
+        drop(lu.locks.exclusive(Span::EVERYTHING).await);
     }
     for (index, segment) in (0u16..).zip(&list.segments) {
         copy_segment(ctx, list, segment, running).await.map_err(|error| at_segment(error, index))?;

@@ -291,7 +291,7 @@ fn a_reservation_made_meanwhile_stops_the_rest_of_a_copy() {
         rig.fill(0, u64::from(half), 8, 4).await;
         let draft = Draft::of(1).target(&rig, 0).target(&rig, 1).segment(0, 1, half, 0, 0);
         let draft = draft.segment(0, 1, half, u64::from(half), u64::from(half));
-        let held = rig.units[1].ranges.lock(u64::from(half) * BLOCK, 1, crate::ranges::Mode::Exclusive).await;
+        let held = rig.units[1].locks.exclusive(u64::from(half) * BLOCK..u64::from(half) * BLOCK + 1).await;
         let reserve_then_let_go = async {
             rig.world.sleep(std::time::Duration::from_millis(1)).await;
             send(&other, 1, &[0x16, 0, 0, 0, 0, 0], &[]).await.good();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use block::Pieces;
+use block::{LockMode, Pieces};
 
 use super::limits::{INACTIVITY_S_DEFAULT, INACTIVITY_S_MAX, TOKEN_BYTES_MAX};
 use super::ranges::{self, Range};
@@ -12,7 +12,6 @@ use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::sense_of;
 use crate::medium::Medium;
-use crate::ranges::Mode;
 
 /// The parameter list in front of the range descriptors.
 pub(super) const FIXED_LEN: usize = 16;
@@ -66,7 +65,7 @@ async fn freeze<M: Medium>(ctx: &Context<'_, M>, spans: &[Span]) -> Result<Rods<
     let used = || spans.iter().filter(|s| s.len > 0);
     let from = used().map(|s| s.at).min().unwrap_or(0);
     let to = used().map(|s| s.at + s.len).max().unwrap_or(0);
-    let _locked = ctx.lock(Span { at: from, len: to - from }, Mode::Exclusive).await?;
+    let _locked = ctx.lock(Span { at: from, len: to - from }, LockMode::Exclusive).await?;
     let mut rods = Rods { list: Vec::with_capacity(spans.len()), bytes: 0 };
     for span in used() {
         rods.list.push((ctx.lu().medium.take_rod(span.at, span.len).await?, span.len));

@@ -13,7 +13,6 @@ use crate::error::CommandError;
 use crate::extended_copy::{Running, Stage, sense_of};
 use crate::medium::Medium;
 use crate::opcode::Access;
-use crate::ranges::Mode;
 use crate::sense::Asc;
 use crate::unit::LogicalUnit;
 use crate::view::Seat;
@@ -166,7 +165,7 @@ async fn zero<M: Medium>(
     go_on: &impl Fn() -> Result<(), CommandError>,
 ) -> Result<u64, CommandError> {
     let len = left.min(ZERO_PIECE_BYTES_MAX);
-    let _locked = lu.ranges.lock(at, len, Mode::Shared).await;
+    let _locked = lu.locks.shared(at..at + len).await;
     go_on()?;
     lu.medium.zero(at, len).await?;
     lu.counting.zeroed_bytes.add(len);
@@ -190,7 +189,7 @@ async fn copy<M: Medium>(
             continue;
         }
         let len = left.min(rod_len - inside).min(PIECE_BYTES_MAX);
-        let _locked = lu.ranges.lock(at, len, Mode::Shared).await;
+        let _locked = lu.locks.shared(at..at + len).await;
         go_on()?;
         let copied = lu.medium.copy_from_rod(rod, inside, at, len).await?;
         lu.counting.moved_bytes.add(copied.moved_bytes);

@@ -145,7 +145,7 @@ fn preempt_and_abort_ends_the_commands_of_the_preempted() {
         register(&a, KEY, 0).await;
         register(&b, KEY + 1, 0).await;
         // A command of B waits for a range that somebody holds.
-        let held = rig.units[0].ranges.lock(0, u64::MAX, crate::ranges::Mode::Exclusive).await;
+        let held = rig.units[0].locks.exclusive(0..u64::MAX).await;
         let stuck = std::rc::Rc::new(std::cell::Cell::new(None));
         let (b, seen) = (std::rc::Rc::new(b), stuck.clone());
         let sender = b.clone();

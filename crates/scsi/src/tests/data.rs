@@ -180,7 +180,7 @@ fn compare_and_write_is_atomic_between_hosts() {
             let host = b.host(9).await;
             let block = check(&host, "28 00 00000009 00 0001 00", &[], "good").await;
             assert_eq!(block[..4], 100u32.to_be_bytes(), "seed {seed}");
-            assert_eq!(b.lu.ranges.in_use(), 0);
+            assert_eq!(b.lu.locks.in_use(), 0);
         });
     }
 }

@@ -87,7 +87,7 @@ fn a_hundred_thousand_random_commands_and_no_panic() {
                 world.sleep(Duration::from_secs(60)).await;
             }
         }
-        assert_eq!(b.lu.ranges.in_use(), 0);
+        assert_eq!(b.lu.locks.in_use(), 0);
         // The commands got behind the first checks: nearly all of them ended with GOOD now and then.
         let never: Vec<_> = TABLE.iter().map(|c| c.name).filter(|n| !good.contains_key(&Some(n))).collect();
         assert!(never.len() <= 8, "never GOOD: {never:?}");

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use super::*;
-use crate::ranges::Mode;
 use crate::request::{TaskFunction, TaskOutcome};
 
 #[test]
@@ -55,7 +54,7 @@ fn task_management_ends_commands_and_tells_the_others() {
         let (one, two) = (Rc::new(b.host(1).await), Rc::new(b.host(2).await));
         let lu = b.lu.clone();
         // Somebody holds block 0, so that writes to it are under way for as long as the test wants.
-        let held = lu.ranges.lock(0, 512, Mode::Exclusive).await;
+        let held = lu.locks.exclusive(0..512).await;
         let mine = start(&b, &one, "2a 00 00000000 00 0001 00", pattern(1, 1));
         let theirs = start(&b, &two, "2a 00 00000000 00 0001 00", pattern(2, 1));
         settle(&b).await;
@@ -74,7 +73,7 @@ fn task_management_ends_commands_and_tells_the_others() {
             "the aborted one wrote nothing"
         );
 
-        let held = lu.ranges.lock(0, 512, Mode::Exclusive).await;
+        let held = lu.locks.exclusive(0..512).await;
         let theirs = start(&b, &two, "2a 00 00000000 00 0001 00", pattern(8, 1));
         settle(&b).await;
         let host = one.clone();
@@ -106,7 +105,7 @@ fn an_aborted_command_is_told_when_the_control_page_says_so() {
         check(&one, "15 10 00 00 10 00", &hex("00000000 0a0a 00 10 00 40 0000 0000 0000"), "good").await;
         check(&two, "00", &[], "6/2a01").await;
         let lu = b.lu.clone();
-        let held = lu.ranges.lock(0, 512, Mode::Exclusive).await;
+        let held = lu.locks.exclusive(0..512).await;
         let theirs = start(&b, &two, "28 00 00000000 00 0001 00", vec![]);
         settle(&b).await;
         let host = one.clone();
@@ -125,7 +124,7 @@ fn an_ordered_command_waits_for_the_older_and_stops_the_younger() {
     bench(async |b| {
         let host = Rc::new(b.host(1).await);
         let lu = b.lu.clone();
-        let held = lu.ranges.lock(0, 512, Mode::Shared).await;
+        let held = lu.locks.shared(0..512).await;
         let ordered = Rc::new(Cell::new(false));
         let (done, view) = (ordered.clone(), host.clone());
         b.world.spawn(async move {
@@ -149,7 +148,7 @@ fn contention_on_one_range_does_not_stop_the_others() {
     bench(async |b| {
         let host = Rc::new(b.host(1).await);
         let lu = b.lu.clone();
-        let held = lu.ranges.lock(0, 512, Mode::Exclusive).await;
+        let held = lu.locks.exclusive(0..512).await;
         let swap = start(&b, &host, "89 00 0000000000000000 000000 01 00 00", vec![0; 2 * BLOCK]);
         let read = start(&b, &host, "28 00 00000000 00 0001 00", vec![]);
         let elsewhere = start(&b, &host, "28 00 00000001 00 0001 00", vec![]);
