@@ -1,6 +1,5 @@
 //! What the array has been seen to do.
 
-use crate::scheduler::Scheduler;
 use crate::tag::SECOND_NS;
 
 /// In such a part of a window somebody has to wait for the array, for the window to show what it can do.
@@ -23,7 +22,7 @@ pub(crate) struct Meter {
     pub(crate) blocked: bool,
     blocked_ns: u64,
     pub(crate) served_bytes: u64,
-    seen: Capacity,
+    pub(crate) seen: Capacity,
 }
 
 impl Meter {
@@ -50,12 +49,5 @@ impl Meter {
             }
         };
         (self.served_bytes, self.blocked_ns) = (0, 0);
-    }
-}
-
-impl Scheduler {
-    /// What the array has been seen to do.
-    pub fn capacity(&self) -> Capacity {
-        self.meter.seen
     }
 }

@@ -1,7 +1,7 @@
 //! Several schedulers before one array, or one client at several: what they must know of each other.
 
 use crate::expected::{Claim, expected};
-use crate::scheduler::Phase;
+use crate::queue::Phase;
 
 /// Service that a client had at other schedulers since its last request at this one: δ and ρ of dmClock in bytes, without the request itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,101 +2,22 @@
 //!
 //! A flow with q requests out gets r only when what is below is answered within q x cost / r: in the array nobody overtakes.
 
+use crate::pressure::PARTS;
 use crate::scheduler::Scheduler;
-use crate::tag::SECOND_NS;
 
 /// The depth is looked at this often: some requests of a flow end meanwhile, and a phase of 5 s has many looks.
 const LOOK_NS: u64 = 100_000_000;
 /// Of the time that a minimum leaves to a request, this much may be spent below; to go deeper by trying, only this.
 const FITS_PERCENT: u64 = 90;
 const ROOMY_PERCENT: u64 = 75;
-/// What is spent below is the average and this part of what single requests differ from it. Where they are all alike nothing is given away; where
-/// some take three times as long as others (small reads beside large writes) those are not caught up within the time by which a minimum is judged.
-const SPREAD_PARTS: u64 = 2;
 /// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, and nobody
 /// waits long for one; below it a slot is left for that.
 const NEARLY_FITS_PACE: u64 = 922;
 /// Between two tries to go deeper than the flows' times say; it doubles up to the second while tries fail.
 const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;
-/// Looks at depth 1 after which a flow that is still answered too late is known to be beyond help, and for how long.
-const HOPELESS_LOOKS: u32 = 8;
-const HOPELESS_NS_MIN: u64 = 10_000_000_000;
-const HOPELESS_DOUBLINGS_MAX: u32 = 3;
 /// A flow that was not answered for this long does not ask.
 const AWAKE_NS: u64 = 1_000_000_000;
-/// Parts of one request in which averages are counted.
-const PARTS: u64 = 256;
-
-/// How a flow fares below: moving averages over some requests.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Pressure {
-    /// From dispatch to answer.
-    below_ns: u64,
-    /// How far requests are from that.
-    spread_ns: u64,
-    /// Requests below when one was dispatched, with it.
-    crowd_parts: u64,
-    /// Requests that the flow had out then.
-    own_parts: u64,
-    cost_bytes: u64,
-    late_looks: u32,
-    hopeless_until: u64,
-    doublings: u32,
-}
-
-impl Pressure {
-    pub(crate) fn dispatched(&mut self, crowd: u32, own: u32) {
-        follow(&mut self.crowd_parts, u64::from(crowd) * PARTS);
-        follow(&mut self.own_parts, u64::from(own) * PARTS);
-    }
-
-    pub(crate) fn answered(&mut self, below_ns: u64, cost: u64) {
-        if self.below_ns > 0 {
-            follow(&mut self.spread_ns, below_ns.abs_diff(self.below_ns));
-        }
-        follow(&mut self.below_ns, below_ns);
-        follow(&mut self.cost_bytes, cost);
-    }
-
-    /// Whether no depth gives this flow its minimum: it asks for too little at a time.
-    pub(crate) fn is_hopeless(&self, now: u64) -> bool {
-        now < self.hopeless_until
-    }
-
-    /// What is to be reckoned with below.
-    fn reckoned_ns(&self) -> u64 {
-        self.below_ns + self.spread_ns / SPREAD_PARTS
-    }
-
-    /// The time that the minimum leaves to each request.
-    fn time_ns(&self, minimum: u64) -> u64 {
-        let work = u128::from(self.own_parts) * u128::from(self.cost_bytes) * u128::from(SECOND_NS);
-        u64::try_from(work / u128::from(PARTS * minimum.max(1))).unwrap_or(u64::MAX)
-    }
-
-    fn judge(&mut self, now: u64, depth: u32, time_ns: u64) {
-        if depth > 1 || self.below_ns <= time_ns {
-            self.late_looks = 0;
-            return;
-        }
-        self.late_looks += 1;
-        if self.late_looks >= HOPELESS_LOOKS {
-            self.late_looks = 0;
-            self.hopeless_until = now + (HOPELESS_NS_MIN << self.doublings);
-            self.doublings = (self.doublings + 1).min(HOPELESS_DOUBLINGS_MAX);
-        }
-    }
-}
-
-/// A moving average of an eighth: the least of several flows decides, and what is only noise in one of them must not.
-fn follow(average: &mut u64, sample: u64) {
-    *average = match *average {
-        0 => sample,
-        average => (average * 7 + sample) / 8,
-    };
-}
-
 /// What the flows with a minimum say about the depth.
 #[derive(Clone, Copy)]
 struct Wish {

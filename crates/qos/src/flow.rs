@@ -1,9 +1,9 @@
 //! A flow: an instance of a policy, with its tags and what is known of how it asks.
 
-use crate::depth::Pressure;
 use crate::health::FlowWindow;
 use crate::members::Ring;
 use crate::policy::Policy;
+use crate::pressure::Pressure;
 use crate::tag::{Tag, share_of};
 
 /// A flow that is behind its minimum may catch up what it missed in this time; what is behind by more holds the reservation clock back.

@@ -19,9 +19,11 @@ mod expected;
 mod flow;
 mod health;
 mod heap;
+mod judge;
 mod members;
 mod order;
 mod policy;
+mod pressure;
 mod queue;
 mod scheduler;
 mod service;
@@ -35,9 +37,7 @@ pub use capacity::Capacity;
 pub use coordinate::{Elsewhere, Tracker, shares};
 pub use expected::{Claim, Expected, expected};
 pub use health::{Health, WINDOW_NS};
-pub use members::ClientCounts;
-pub use policy::{Policy, PolicyError, RATE_MAX, WEIGHT_DEFAULT, WEIGHT_MAX};
-pub use queue::RequestId;
-pub use scheduler::{
-    ClientId, DEPTH_MAX_DEFAULT, Dispatch, FlowId, Next, Phase, Scheduler, Settings, UNIT_BYTES_DEFAULT,
-};
+pub use members::{ClientCounts, ClientId};
+pub use policy::{FlowId, Policy, PolicyError, RATE_MAX, WEIGHT_DEFAULT, WEIGHT_MAX};
+pub use queue::{Phase, RequestId};
+pub use scheduler::{DEPTH_MAX_DEFAULT, Dispatch, Next, Scheduler, Settings, UNIT_BYTES_DEFAULT};

@@ -9,6 +9,10 @@ const TURN_BYTES: i64 = 1 << 20;
 /// A longer request is not held against a client: whole turns would be spent on counting it down.
 const DEBT_BYTES_MAX: i64 = 64 << 20;
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u32);
+
 /// What was done for a client since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounts {

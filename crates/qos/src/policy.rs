@@ -7,6 +7,10 @@ pub const WEIGHT_MAX: u32 = 10_000;
 /// Units per second: with a unit of 1 MiB this is a byte rate of 2^50, which tags can still add to the longest request.
 pub const RATE_MAX: u64 = 1 << 30;
 
+/// An instance of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(pub u32);
+
 /// A policy. Rates are units of work per second: normalised IOPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {

@@ -1,7 +1,5 @@
 //! Requests: a slab of nodes that are used again, linked into a queue for each client.
 
-use crate::scheduler::Phase;
-
 /// No node.
 const NONE: u32 = u32::MAX;
 
@@ -10,6 +8,15 @@ const NONE: u32 = u32::MAX;
 pub struct RequestId {
     node: u32,
     turn: u32,
+}
+
+/// Why a request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its flow's minimum is due (the constraint phase).
+    Minimum,
+    /// It is its flow's turn.
+    Weight,
 }
 
 /// Where a request is.

@@ -1,13 +1,13 @@
 //! The scheduler: flows, clients and their requests. What is served next is in `service`.
 
-use crate::capacity::Meter;
+use crate::capacity::{Capacity, Meter};
 use crate::depth::Depth;
 use crate::flow::Flow;
-use crate::health::Judge;
 use crate::heap::Heap;
-use crate::members::{Client, ClientCounts};
-use crate::policy::Policy;
-use crate::queue::{Place, RequestId, Requests};
+use crate::judge::Judge;
+use crate::members::{Client, ClientCounts, ClientId};
+use crate::policy::{FlowId, Policy};
+use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
 
 /// The unit of work that Windows and Hyper-V count in.
@@ -37,23 +37,6 @@ impl Default for Settings {
             anticipates: true,
         }
     }
-}
-
-/// An instance of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FlowId(pub u32);
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientId(pub u32);
-
-/// Why a request is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Its flow's minimum is due (the constraint phase).
-    Minimum,
-    /// It is its flow's turn.
-    Weight,
 }
 
 /// A request that goes below now.
@@ -135,6 +118,11 @@ impl Scheduler {
             meter: Meter::default(),
             judge: Judge::default(),
         }
+    }
+
+    /// What the array has been seen to do.
+    pub fn capacity(&self) -> Capacity {
+        self.meter.seen
     }
 
     /// What holds for all flows.

@@ -1,8 +1,10 @@
 //! Who is served next, and what follows from an answer.
 
 use crate::coordinate::Elsewhere;
+use crate::members::ClientId;
+use crate::queue::Phase;
 use crate::queue::{Place, RequestId};
-use crate::scheduler::{ClientId, Dispatch, Next, Phase, Scheduler};
+use crate::scheduler::{Dispatch, Next, Scheduler};
 use crate::tag::share_of;
 
 /// A slot is kept for this time at least: less is lost between two calls of one program.

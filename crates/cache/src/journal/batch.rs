@@ -168,6 +168,13 @@ impl Found {
     }
 }
 
+/// A batch that fits, and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) place: Place,
+    pub(crate) found: Found,
+}
+
 /// What a header block says, if it is one of this journal.
 pub(crate) fn decode(header: &[u8], id: &[u8; 16]) -> Option<Found> {
     let header = header.get(..BLOCK as usize)?;

@@ -2,13 +2,18 @@
 
 use block::Buf;
 
-use super::batch::{Place, crc};
-use super::open::{RING_BYTES_MAX, RING_BYTES_MIN};
+use super::batch::{BATCH_LEN_MAX, Place, crc};
 use super::{BLOCK, COUNTER_END, RING_START};
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
 const VERSION: u32 = 1;
 const SUM_AT: usize = BLOCK as usize - 4;
+/// A ring has room for so many of the largest batches at least: in a shorter one a writer would wait for room for ever.
+const RING_BATCHES_MIN: u64 = 8;
+pub(super) const RING_BYTES_MIN: u64 = RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
+/// A longer ring would take longer to replay than hosts wait for a LU (about ten seconds for this one, measured), and more than the
+/// memory may have pending is not needed anyway.
+pub(super) const RING_BYTES_MAX: u64 = 4 << 30;
 
 /// What a journal is, and where a replay begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,18 +5,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use thiserror::Error;
 use world::World;
 
-use super::batch::{BATCH_LEN_MAX, Found, Place, decode};
+use super::batch::{BATCH_LEN_MAX, Place, Placed, decode};
 use super::commit::{COMMIT_BATCHES, Inner, Journal, Live};
-use super::header::Header;
+use super::header::{Header, RING_BYTES_MAX, RING_BYTES_MIN};
 use super::replay::{Replay, Window};
 use super::{BLOCK, COUNTER_FULL, RING_START};
 
-/// A ring has room for so many of the largest batches at least: in a shorter one a writer would wait for room for ever.
-const RING_BATCHES_MIN: u64 = 8;
-pub(super) const RING_BYTES_MIN: u64 = RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
-/// A longer ring would take longer to replay than hosts wait for a LU (about ten seconds for this one, measured), and more than the
-/// memory may have pending is not needed anyway.
-pub(super) const RING_BYTES_MAX: u64 = 4 << 30;
 /// One write of zeros, and how many at once.
 const ZEROS_BYTES: u64 = 1 << 20;
 const ZEROS_AT_ONCE: usize = 8;
@@ -66,13 +60,6 @@ pub enum JournalError {
     /// The device failed.
     #[error("the journal cannot be read or written: {0}")]
     Device(#[from] BlockError),
-}
-
-/// A batch that fits, and where it is.
-#[derive(Clone, Debug)]
-pub(crate) struct Placed {
-    pub(crate) place: Place,
-    pub(crate) found: Found,
 }
 
 impl<J: Device + Clone + 'static> Journal<J> {

@@ -5,8 +5,7 @@ use std::vec::IntoIter;
 
 use block::{BlockError, Data, Device, Pieces};
 
-use super::batch::{Entry, Kind};
-use super::open::Placed;
+use super::batch::{Entry, Kind, Placed};
 use super::{BLOCK, RING_START};
 
 /// One read of the ring.

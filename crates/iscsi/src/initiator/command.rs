@@ -7,51 +7,10 @@ use block::Pieces;
 use scsi::Lun;
 
 use super::connect::Error;
+use super::done::Done;
 use super::session::{Session, State};
 use crate::chunks::Chunks;
 use crate::pdu::{DataOut, FINAL, Header, Len24, ScsiCommand, TAG_NONE, opcode};
-
-/// How much less or more than expected was transferred (RFC 7143 11.4.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Residual {
-    /// As much as expected.
-    #[default]
-    None,
-    /// So many bytes less.
-    Underflow(u32),
-    /// The command had so many bytes more.
-    Overflow(u32),
-}
-
-/// A command that ended with a SCSI status.
-#[derive(Clone, Debug, Default)]
-pub struct Done {
-    /// The status ([`scsi::Status`] as its number; others exist, such as 04h CONDITION MET).
-    pub status: u8,
-    /// Sense data.
-    pub sense: Vec<u8>,
-    /// The data that came.
-    pub data_in: Pieces,
-    /// Residual count.
-    pub residual: Residual,
-}
-
-impl Done {
-    /// Whether the command did what it should.
-    pub fn is_good(&self) -> bool {
-        self.status == scsi::Status::Good as u8
-    }
-
-    /// Sense key, additional sense code and qualifier, when there is sense data in fixed or descriptor format (SPC-5 4.4).
-    pub fn sense_codes(&self) -> Option<(u8, u8, u8)> {
-        let s = &self.sense;
-        match s.first()? & 0x7f {
-            0x70 | 0x71 => Some((s.get(2)? & 15, *s.get(12)?, *s.get(13)?)),
-            0x72 | 0x73 => Some((s.get(1)? & 15, *s.get(2)?, *s.get(3)?)),
-            _ => None,
-        }
-    }
-}
 
 /// The LUN field of a LUN (SAM-5 4.7): peripheral device addressing up to 255, flat space addressing above.
 pub(crate) fn lun_field(Lun(lun): Lun) -> [u8; 8] {

@@ -8,6 +8,7 @@
 
 mod command;
 mod connect;
+mod done;
 pub mod load;
 mod login;
 mod options;
@@ -16,8 +17,8 @@ mod session;
 mod slots;
 mod url;
 
-pub use command::{Done, Residual};
 pub use connect::Error;
+pub use done::{Done, Residual};
 pub use login::LoginFailure;
 pub use options::Options;
 pub use session::{Discovered, Notice, Session, discover};

@@ -4,8 +4,8 @@ use std::rc::{Rc, Weak};
 
 use block::Pieces;
 
-use super::command::{Done, Residual};
 use super::connect::Error;
+use super::done::{Done, Residual};
 use super::session::{Inner, Notice, State};
 use crate::frame::Layout;
 use crate::pdu::{

@@ -284,8 +284,10 @@ impl Session {
             answer.extend(done.sense);
             // The reader leaves the target's tag in the residual; none when the exchange is over.
             match done.residual {
-                super::Residual::Overflow(next) if answer.len() <= TEXT_LEN_MAX => ttt = next,
-                super::Residual::Overflow(_) => return Err(Error::Protocol("a text without end".into())),
+                super::done::Residual::Overflow(next) if answer.len() <= TEXT_LEN_MAX => ttt = next,
+                super::done::Residual::Overflow(_) => {
+                    return Err(Error::Protocol("a text without end".into()));
+                }
                 _ => break,
             }
         }

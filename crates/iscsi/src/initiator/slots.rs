@@ -4,8 +4,8 @@ use std::task::Waker;
 
 use block::Pieces;
 
-use super::command::Done;
 use super::connect::Error;
+use super::done::Done;
 use crate::chunks::Chunks;
 
 /// Task tags hold the slot's number in their low bits; the rest counts, so that a late answer does not find a new request.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::seam::Target;
-use super::session::Session;
+use super::session::{Broken, Session};
 use super::task::Turn;
 use crate::pdu::{
     AsyncMessage, BHS_LEN, FINAL, Header, LogoutRequest, LogoutResponse, NopIn, NopOut, Pdu, Reject,
@@ -12,10 +12,6 @@ use crate::pdu::{
 
 /// Bytes of requests that came before their turn: on a single connection only a broken initiator sends any.
 const EARLY_BYTES_MAX: usize = 1 << 20;
-
-/// The connection cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken(pub &'static str);
 
 impl<T: Target> Session<T> {
     /// Does what one PDU asks for. `is_damaged`: its data digest is wrong.

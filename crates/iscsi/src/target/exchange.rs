@@ -3,10 +3,9 @@
 
 use std::rc::Rc;
 
-use super::dispatch::Broken;
 use super::login::is_security;
 use super::seam::Target;
-use super::session::{Session, State};
+use super::session::{Broken, Session, State};
 use crate::pdu::{CONTINUE, FINAL, Header, Pdu, TAG_NONE, TextRequest, TextResponse, reject};
 use crate::text::{Text, pairs};
 

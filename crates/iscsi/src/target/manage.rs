@@ -7,19 +7,9 @@ use scsi::{TaskAttribute, TaskFunction, TaskOutcome};
 use super::command::lun_of;
 use super::seam::Target;
 use super::session::Session;
-use super::slot::Work;
+use super::slot::{Management, Work};
 use super::task::{Phase, Task};
 use crate::pdu::{FINAL, Header, Pdu, TaskRequest, TaskResponse, function, outcome, reject};
-
-/// A function in progress.
-pub(crate) struct Management {
-    /// What the array has to do; nothing for ABORT TASK without a LU.
-    function: Option<TaskFunction>,
-    /// Slots of this session's own tasks that must end first.
-    victims: Vec<u16>,
-    /// The initiator's own sessions end with it: TARGET COLD RESET.
-    is_cold: bool,
-}
 
 /// What a request asks for, or the response that it gets at once.
 fn judge(header: &TaskRequest) -> Result<Option<TaskFunction>, u8> {

@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use super::dispatch::Broken;
 use super::seam::Target;
-use super::session::Session;
+use super::session::{Broken, Session};
 use crate::frame::Layout;
 use crate::pdu::{BHS_LEN, DataOut, OPCODE_MASK, Pdu, opcode};
 use crate::receive::{ReceiveError, Receiver};

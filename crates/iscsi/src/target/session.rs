@@ -63,6 +63,10 @@ pub(crate) struct Session<T: Target> {
     drained: Signal,
 }
 
+/// The connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken(pub &'static str);
+
 /// What changes with every PDU. Borrowed for a moment only, never across an await or a poll.
 pub(crate) struct State {
     pub out: Outgoing,

@@ -10,11 +10,20 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use scsi::{Lun, Request};
+use scsi::{Lun, Request, TaskFunction};
 
-use super::manage::Management;
 use super::seam::Target;
 use super::session::Session;
+
+/// A task management function in progress.
+pub(crate) struct Management {
+    /// What the array has to do; nothing for ABORT TASK without a LU.
+    pub(crate) function: Option<TaskFunction>,
+    /// Slots of this session's own tasks that must end first.
+    pub(crate) victims: Vec<u16>,
+    /// The initiator's own sessions end with it: TARGET COLD RESET.
+    pub(crate) is_cold: bool,
+}
 
 /// What a slot has to do.
 pub(crate) enum Work {

@@ -6,7 +6,7 @@ use admin::{Cache, CacheTraffic, Change, Status, format_bytes, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, change, show};
+use super::request::{Where, change, show};
 use crate::table;
 
 pub(super) const HELP: &str = "\

@@ -7,7 +7,8 @@ use admin::Change;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 
-use super::{Output, Where, change, client, confirm::confirm, wait};
+use super::confirm::confirm;
+use super::request::{Output, Where, change, client, wait};
 
 pub(super) const HELP: &str = "\
 What a command changes is kept in the data directory and wins over the file that was declared before it; \

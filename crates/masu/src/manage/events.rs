@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
 
-use super::{Output, Where, client, wait};
+use super::request::{Output, Where, client, wait};
 
 pub(super) const HELP: &str = "\
 Examples:

@@ -6,7 +6,8 @@ use admin::{Change, ClassName, Work, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, begin, change, show, show_one, tables};
+use super::request::{Where, begin, change, show, show_one};
+use super::tables;
 
 pub(super) const HELP: &str = "\
 Levels:

@@ -7,7 +7,8 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::confirm::{ask, confirm};
-use super::{Where, change, show, show_one, tables};
+use super::request::{Where, change, show, show_one};
+use super::tables;
 
 #[derive(Subcommand)]
 pub(crate) enum HostCommand {

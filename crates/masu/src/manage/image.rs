@@ -6,7 +6,8 @@ use admin::{Change, Image, ImageFormat, Status, format_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Where, change, policy, show, tables};
+use super::request::{Where, change, show};
+use super::{policy, tables};
 use crate::table;
 
 pub(super) const HELP: &str = "\

@@ -6,7 +6,7 @@ use admin::{Change, PoolScheduler, Status, Terms, VolumeQos, format_bytes, parse
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::{Where, change, show};
+use super::request::{Where, change, show};
 use crate::table;
 
 pub(super) const HELP: &str = "\

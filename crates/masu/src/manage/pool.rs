@@ -7,7 +7,8 @@ use anyhow::Result;
 use array::config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT};
 use clap::Subcommand;
 
-use super::{Where, begin, change, heat, show, show_one, tables};
+use super::request::{Where, begin, change, show, show_one};
+use super::{heat, tables};
 
 pub(super) const HELP: &str = "\
 Groups come and go while hosts work:

@@ -7,7 +7,8 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::confirm::confirm;
-use super::{Where, begin, change, show, tables};
+use super::request::{Where, begin, change, show};
+use super::tables;
 
 #[derive(Subcommand)]
 pub(crate) enum VolumeCommand {

@@ -12,8 +12,9 @@ use lab::lu::Lu;
 use vdisk::Access;
 use world::World;
 
+use super::arguments::Source;
+use super::in_world::in_world;
 use super::served::{STOP_POLL, open, stop_signals};
-use super::{Source, in_world};
 
 pub(super) fn attach(
     source: &str,

@@ -9,7 +9,8 @@ use vdisk::vhd::Kind;
 use vdisk::{Access, FileFormat, Image, open_chain, vhd, vhdx};
 use world::{DriveSpec, ImageAccess};
 
-use super::{Source, in_world};
+use super::arguments::Source;
+use super::in_world::in_world;
 
 pub(super) fn resize(path: &Path, size: u64, source: &Source) -> Result<ExitCode> {
     in_world(async |world| {

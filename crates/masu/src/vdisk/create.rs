@@ -12,7 +12,8 @@ use vdisk::vhdx::{self, Guid, NewVhdx};
 use vdisk::{Access, AnyDisk, FileFormat, Image, open_chain};
 use world::{Drive, DriveSpec, ImageAccess, World};
 
-use super::{FormatName, Shape, Source, identity, in_world};
+use super::arguments::{FormatName, Shape, Source};
+use super::in_world::{identity, in_world};
 
 /// 2000-01-01 00:00 UTC, from which VHD counts seconds, in seconds of Unix.
 const VHD_EPOCH_S: u64 = 946_684_800;

@@ -9,7 +9,8 @@ use serde_json::json;
 use vdisk::{Access, AnyDisk, Chain, Image, VdiskError};
 use world::{DriveSpec, ImageAccess, World};
 
-use super::{Source, in_world};
+use super::arguments::Source;
+use super::in_world::in_world;
 
 pub(super) fn info(path: &Path, as_json: bool, source: &Source) -> Result<ExitCode> {
     let place = source.place(path)?;

@@ -13,7 +13,8 @@ use vdisk::nbd::{Export, serve as serve_nbd};
 use vdisk::{Access, Image, open_chain};
 use world::{Listener, World};
 
-use super::{Source, in_world};
+use super::arguments::Source;
+use super::in_world::in_world;
 
 /// How often it is looked whether somebody wants the server to stop.
 pub(super) const STOP_POLL: Duration = Duration::from_millis(100);

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::model::{Completion, Kind, Request, Usage};
 use super::parameters::{BLOCK_BYTES, FlashParameters};
+use super::request::{Completion, Kind, Request, Usage};
 
 /// A flash drive in operation.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::geometry::Place;
 use super::mechanics::{Cursor, Mechanics, Pass};
-use super::model::{Completion, Kind, Request, Usage};
 use super::parameters::{AfterReadOrWrite, ReadAhead};
 use super::queue::{Head, Queue, Queued};
 use super::reading::Reading;
+use super::request::{Completion, Kind, Request, Usage};
 use super::segments::Segments;
 
 /// A hard disk in operation.

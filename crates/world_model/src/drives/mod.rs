@@ -26,6 +26,7 @@ mod model;
 mod parameters;
 mod queue;
 mod reading;
+mod request;
 mod segments;
 
 pub use curve::SeekCurve;
@@ -34,11 +35,12 @@ pub use flash::Flash;
 pub use geometry::{Geometry, Place};
 pub use hard_disk::HardDisk;
 pub use mechanics::Mechanics;
-pub use model::{Completion, DriveModel, Kind, Prepared, Request, Usage};
+pub use model::{DriveModel, Prepared};
 pub use parameters::{
     AfterReadOrWrite, BLOCK_BYTES, DriveParameters, FlashParameters, HardDiskParameters, Overheads,
     ParameterError, ReadAhead, Scheduling, Seek, SegmentParameters, Zone,
 };
+pub use request::{Completion, Kind, Request, Usage};
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::geometry::Place;
 use super::mechanics::{Mechanics, Pass};
-use super::model::{Kind, Request};
 use super::parameters::Scheduling;
+use super::request::{Kind, Request};
 
 /// A request that waits for the mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,98 @@
+//! Requests to the API of a running array, and how answers are printed.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use admin::{Change, Client, Endpoint, Status};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use super::follow;
+
+/// Which array, and how answers are printed.
+#[derive(Args)]
+pub(crate) struct Where {
+    /// The data directory of the running array
+    #[arg(long, default_value = "./data", env = "MASU_DATA", global = true)]
+    data: PathBuf,
+    /// The array's API on TCP instead, as host:port; needs --token
+    #[arg(long, requires = "token", global = true)]
+    api: Option<String>,
+    /// The token for the API on TCP
+    #[arg(long, env = "MASU_TOKEN", hide_env_values = true, global = true)]
+    token: Option<String>,
+    /// Print tables or JSON
+    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
+    pub(super) output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+}
+
+/// Where the API's socket lies in a data directory.
+pub(crate) fn socket_in(data: &Path) -> PathBuf {
+    data.join("api.sock")
+}
+
+pub(crate) fn client(at: &Where) -> Client {
+    Client::new(match (&at.api, &at.token) {
+        (Some(addr), Some(token)) => Endpoint::Tcp { addr: addr.clone(), token: token.clone() },
+        _ => Endpoint::Unix(socket_in(&at.data)),
+    })
+}
+
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    Ok(runtime.block_on(work))
+}
+
+/// Makes a change, and says what was done.
+pub(super) fn change(at: &Where, change: &Change) -> Result<ExitCode> {
+    let done = wait(client(at).change(change))??;
+    match at.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&done)?),
+        Output::Table if done.is_empty() => println!("nothing to do"),
+        Output::Table => done.iter().for_each(|line| println!("{line}")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Begins long work, and follows it to its end unless that is not wanted.
+pub(super) fn begin(at: &Where, request: &Change, job: (&str, &str), detach: bool) -> Result<ExitCode> {
+    let events_before = wait(client(at).status())??.events.len();
+    change(at, request)?;
+    if detach || at.output == Output::Json {
+        return Ok(ExitCode::SUCCESS);
+    }
+    wait(follow::follow(&client(at), job, events_before))?
+}
+
+/// Prints a part of the status.
+pub(super) fn show(at: &Where, print: impl FnOnce(&Status)) -> Result<ExitCode> {
+    let status = wait(client(at).status())??;
+    match at.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
+        Output::Table => print(&status),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one object of the status; an error when there is none of that name.
+pub(super) fn show_one<T: serde::Serialize>(
+    at: &Where,
+    kind: &str,
+    name: &str,
+    find: impl Fn(&Status) -> Option<T>,
+    print: impl FnOnce(&Status, &T),
+) -> Result<ExitCode> {
+    let status = wait(client(at).status())??;
+    let found = find(&status).with_context(|| format!("there is no {kind} {name:?}"))?;
+    match at.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&found)?),
+        Output::Table => print(&status, &found),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,82 @@
+//! How a flow fares below the scheduler, and whether any depth gives it its minimum.
+
+use crate::tag::SECOND_NS;
+
+/// What is spent below is the average and this part of what single requests differ from it. Where they are all alike nothing is given away; where
+/// some take three times as long as others (small reads beside large writes) those are not caught up within the time by which a minimum is judged.
+const SPREAD_PARTS: u64 = 2;
+/// Looks at depth 1 after which a flow that is still answered too late is known to be beyond help, and for how long.
+const HOPELESS_LOOKS: u32 = 8;
+const HOPELESS_NS_MIN: u64 = 10_000_000_000;
+const HOPELESS_DOUBLINGS_MAX: u32 = 3;
+/// Parts of one request in which averages are counted.
+pub(crate) const PARTS: u64 = 256;
+
+/// How a flow fares below: moving averages over some requests.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pressure {
+    /// From dispatch to answer.
+    pub(crate) below_ns: u64,
+    /// How far requests are from that.
+    spread_ns: u64,
+    /// Requests below when one was dispatched, with it.
+    pub(crate) crowd_parts: u64,
+    /// Requests that the flow had out then.
+    pub(crate) own_parts: u64,
+    cost_bytes: u64,
+    late_looks: u32,
+    hopeless_until: u64,
+    doublings: u32,
+}
+
+impl Pressure {
+    pub(crate) fn dispatched(&mut self, crowd: u32, own: u32) {
+        follow(&mut self.crowd_parts, u64::from(crowd) * PARTS);
+        follow(&mut self.own_parts, u64::from(own) * PARTS);
+    }
+
+    pub(crate) fn answered(&mut self, below_ns: u64, cost: u64) {
+        if self.below_ns > 0 {
+            follow(&mut self.spread_ns, below_ns.abs_diff(self.below_ns));
+        }
+        follow(&mut self.below_ns, below_ns);
+        follow(&mut self.cost_bytes, cost);
+    }
+
+    /// Whether no depth gives this flow its minimum: it asks for too little at a time.
+    pub(crate) fn is_hopeless(&self, now: u64) -> bool {
+        now < self.hopeless_until
+    }
+
+    /// What is to be reckoned with below.
+    pub(crate) fn reckoned_ns(&self) -> u64 {
+        self.below_ns + self.spread_ns / SPREAD_PARTS
+    }
+
+    /// The time that the minimum leaves to each request.
+    pub(crate) fn time_ns(&self, minimum: u64) -> u64 {
+        let work = u128::from(self.own_parts) * u128::from(self.cost_bytes) * u128::from(SECOND_NS);
+        u64::try_from(work / u128::from(PARTS * minimum.max(1))).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn judge(&mut self, now: u64, depth: u32, time_ns: u64) {
+        if depth > 1 || self.below_ns <= time_ns {
+            self.late_looks = 0;
+            return;
+        }
+        self.late_looks += 1;
+        if self.late_looks >= HOPELESS_LOOKS {
+            self.late_looks = 0;
+            self.hopeless_until = now + (HOPELESS_NS_MIN << self.doublings);
+            self.doublings = (self.doublings + 1).min(HOPELESS_DOUBLINGS_MAX);
+        }
+    }
+}
+
+/// A moving average of an eighth: the least of several flows decides, and what is only noise in one of them must not.
+fn follow(average: &mut u64, sample: u64) {
+    *average = match *average {
+        0 => sample,
+        average => (average * 7 + sample) / 8,
+    };
+}
