@@ -10,6 +10,11 @@ RELEASE := target/release/masu
 # What the judges try: the same code with all assertions and overflow checks, from the build that the tests have, too. The soak tries the release.
 MASU ?= target/checked/masu
 export MASU
+# Records of runs name the commit that they were made with; a build outside of a repository has none.
+MASU_COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+ifneq ($(MASU_COMMIT),)
+export MASU_COMMIT
+endif
 WITH := judges/with_masu.sh
 # Longer with: make soak SOAK_MINUTES=600
 SOAK_MINUTES ?= 60
@@ -39,11 +44,11 @@ help: ## this list
 
 .PHONY: verify
 verify: tools release ## the main job: every verification in its quick form (needs Rust and Node, no root); ends with one page over the reports, target/verify/index.html
-	@$(STEP) "every verification, the quick forms" $(RELEASE) verify all --quick --out target/verify
+	@$(STEP) "every verification, the quick forms" judges/verdict.sh $(RELEASE) verify all --quick --out target/verify
 
 .PHONY: verify-full
 verify-full: tools release guest-diskstress ## every verification whole, diskstress also natively and in a guest; the page is target/verify-full/index.html
-	@$(STEP) "every verification" $(RELEASE) verify all --guest target/judges/diskstress --out target/verify-full
+	@$(STEP) "every verification" judges/verdict.sh $(RELEASE) verify all --guest target/judges/diskstress --out target/verify-full
 
 .PHONY: guest-diskstress
 guest-diskstress: setup

@@ -19,7 +19,9 @@ export interface Report {
   /** The answer in one sentence, with its number and interval. */
   answer: string;
   /** `compared`: two runs side by side, where nothing is to be held. */
-  verdict: "pass" | "fail" | "doubt" | "compared";
+  verdict: RunVerdict;
+  /** The claims counted: "promises: 31 of 31 held; published: 52 reproduced, 6 not, 4 undecided". */
+  counts?: string | null;
   /** Most important first: the first one that names a figure decides what stands on the first screen. */
   claims: Claim[];
   figures: Figure[];
@@ -31,10 +33,18 @@ export interface Report {
   files: DataFile[];
 }
 
-export type ClaimVerdict = "held" | "not held" | "no difference shown" | "not judged" | "differs" | "the same";
+/** `not reproduced`: every promise is held and a published statement is not. */
+export type RunVerdict = "held" | "not held" | "undecided" | "in doubt" | "not reproduced" | "not judged" | "compared";
+
+export type ClaimVerdict =
+  | "held" | "not held" | "undecided" | "in doubt" | "not judged"
+  | "differs" | "the same" | "no difference shown";
 
 export interface Claim {
   name: string;
+  about?: "promise" | "published" | null;
+  /** What is not `emerges` is shown and not counted as held. */
+  kind?: "put in" | "follows" | "emerges" | null;
   unit: string;
   published?: string | number | null;
   /** What would make it hold, in words: "≤ 0.05", "≥ 95 %". */

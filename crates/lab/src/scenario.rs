@@ -6,21 +6,13 @@ use std::path::Path;
 use lab_core::scenario::{ScenarioError, parse, text_of};
 use serde::Deserialize;
 
+use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 
 /// The scenario of `masu verify vaai`, as built in.
 const VAAI: &str = include_str!("../../../scenarios/vaai.toml");
 /// Where the built-in scenario lies in the repository.
 const VAAI_PATH: &str = "scenarios/vaai.toml";
-
-/// A scenario with the text it was read from.
-#[derive(Clone, Debug)]
-pub struct Scenario {
-    /// The file, whole.
-    pub text: String,
-    /// What it says.
-    pub vaai: Vaai,
-}
 
 /// `vaai.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,9 +34,9 @@ pub struct Vaai {
     pub power_on: PowerOn,
     /// Thin provisioning.
     pub thin: Thin,
-    /// The checks, in the order of the report.
-    #[serde(rename = "check")]
-    pub checks: Vec<Bound>,
+    /// What is claimed, in the order of the report.
+    #[serde(rename = "claim")]
+    pub claims: Claims,
 }
 
 /// Sizes at scale 1.
@@ -149,44 +141,24 @@ pub struct Thin {
     pub metadata_percent_max: u64,
 }
 
-/// A check: a claim and the bounds that decide.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bound {
-    /// What is measured: one of the names that the verification knows.
-    pub id: String,
-    /// How the claim is called.
-    pub name: String,
-    /// Unit.
-    pub unit: String,
-    /// The published value.
-    pub published: Option<f64>,
-    /// Lower bound.
-    pub at_least: Option<f64>,
-    /// Upper bound.
-    pub at_most: Option<f64>,
-}
-
-impl Scenario {
-    /// The built-in `vaai`, or the file that replaces it.
-    pub fn load(path: Option<&Path>) -> Result<Scenario, ScenarioError> {
-        let (text, path) = text_of(path, (VAAI, VAAI_PATH))?;
-        Scenario::parse(&text, &path)
-    }
-
-    /// A scenario from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
-        let vaai: Vaai = parse(text, path)?;
-        vaai.check(text, path)?;
-        Ok(Scenario { text: text.into(), vaai })
-    }
-}
-
 /// Less has no room for a pool's own metadata beside data.
 const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
 
 impl Vaai {
-    fn check(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
+    /// The built-in one, or the file that replaces it, and its text.
+    pub fn load(path: Option<&Path>) -> Result<(Vaai, String), ScenarioError> {
+        let (text, path) = text_of(path, (VAAI, VAAI_PATH))?;
+        Ok((Vaai::parse(&text, &path)?, text))
+    }
+
+    /// One from its text.
+    pub fn parse(text: &str, path: &str) -> Result<Vaai, ScenarioError> {
+        let vaai: Vaai = parse(text, path)?;
+        vaai.check(path)?;
+        Ok(vaai)
+    }
+
+    fn check(&self, path: &str) -> Result<(), ScenarioError> {
         let wrong =
             |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
         if !(self.run.scale > 0.0 && self.run.scale <= 1.0) {
@@ -218,7 +190,10 @@ impl Vaai {
         if !self.array.page.0.is_power_of_two() || self.array.page.0 > 1 << 20 || self.array.page.0 < 4096 {
             return wrong("array.page", "is a power of two between 4 KiB and 1 MiB");
         }
-        self.check_bounds(text, path)
+        match self.claims.fault(&crate::vaai::MEASURES) {
+            Some(cause) => wrong("claim", &cause),
+            None => Ok(()),
+        }
     }
 
     fn check_steps(&self, path: &str) -> Result<(), ScenarioError> {
@@ -238,28 +213,6 @@ impl Vaai {
         Ok(())
     }
 
-    fn check_bounds(&self, text: &str, path: &str) -> Result<(), ScenarioError> {
-        for (i, check) in self.checks.iter().enumerate() {
-            let at = text.find(&format!("\"{}\"", check.id)).unwrap_or(0);
-            let line = text[..at].matches('\n').count() + 1;
-            let wrong = |cause: String| Err(ScenarioError::Syntax { path: path.into(), line, cause });
-            if !crate::vaai::MEASURES.contains(&check.id.as_str()) {
-                return wrong(format!(
-                    "check id {:?} is not measured; known are {}",
-                    check.id,
-                    crate::vaai::MEASURES.join(", ")
-                ));
-            }
-            if self.checks[..i].iter().any(|c| c.id == check.id) {
-                return wrong(format!("check id {:?} stands here twice", check.id));
-            }
-            if check.at_least.is_none() && check.at_most.is_none() {
-                return wrong(format!("check {:?} has neither at_least nor at_most", check.id));
-            }
-        }
-        Ok(())
-    }
-
     /// A published size, scaled to whole MiB, at least `least`.
     pub fn scaled(&self, size: Size, least_bytes: u64) -> u64 {
         let scaled = (size.0 as f64 * self.run.scale) as u64;
@@ -273,14 +226,14 @@ mod tests {
 
     fn refused(from: &str, to: &str) -> String {
         assert!(VAAI.contains(from), "{from:?} stands in the scenario");
-        Scenario::parse(&VAAI.replacen(from, to, 1), "my.toml").expect_err(to).to_string()
+        Vaai::parse(&VAAI.replacen(from, to, 1), "my.toml").expect_err(to).to_string()
     }
 
     #[test]
     fn the_built_in_scenario_reads() {
-        let scenario = Scenario::load(None).expect("built in");
-        assert_eq!(scenario.vaai.published.zeroed_disk, Size(100 << 30));
-        assert_eq!(scenario.vaai.scaled(scenario.vaai.published.zeroed_disk, 0), 2 << 30);
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        assert_eq!(vaai.published.zeroed_disk, Size(100 << 30));
+        assert_eq!(vaai.scaled(vaai.published.zeroed_disk, 0), 2 << 30);
     }
 
     #[test]
@@ -301,13 +254,13 @@ mod tests {
             ("pool = \"256MiB\"", "pool = \"1MiB\"", "thin"),
             ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "is not measured"),
             ("\"zeroing.paper.time\"", "\"zeroing.paper.cpu\"", "twice"),
-            ("at_least = 95", "", "neither"),
+            ("at_least = 95", "", "needs one of"),
             ("drives = \"memory\"", "drives = \"tape\"", "tape"),
         ] {
             let said = refused(from, to);
             assert!(said.contains(expected) && !said.contains('\n'), "{to}: {said}");
         }
-        let said = Scenario::load(Some(Path::new("/nowhere/x.toml"))).expect_err("not there").to_string();
+        let said = Vaai::load(Some(Path::new("/nowhere/x.toml"))).expect_err("not there").to_string();
         assert!(said.starts_with("/nowhere/x.toml: "), "{said}");
     }
 }

@@ -1,180 +1,216 @@
-//! The verifications, as the command line asks for them.
+//! The table of verifications: from it the command line, `verify all`, the index and the tests of the whole are made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use lab_core::claim::Claims;
+use lab_core::record::{RunRecord, World};
+use lab_core::verification::{self, Request, Verification};
 
+use crate::diskstress::Diskstress;
+use crate::fileserver::Fileserver;
 use crate::fileserver::real::Format;
+use crate::qos::Qos;
+use crate::sanboot::Sanboot;
 use crate::sanboot::results::Layout;
-use crate::scenario::Scenario;
+use crate::vaai::Vaai;
+use crate::{diskstress, fileserver, qos, sanboot, vaai};
 
-/// What the command line says.
+/// What the command line can ask of single verifications; each takes what is its own.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Someone else's LUs; none for an array of the laboratory's own.
-    pub targets: Vec<String>,
-    /// Whether their content may be lost.
-    pub destroy_data: bool,
-    /// Share of the published sizes, instead of the scenario's.
-    pub scale: Option<f64>,
-    /// How often each measurement is repeated.
-    pub repeats: usize,
-    /// Random seed.
-    pub seed: u64,
-    /// Output folder.
-    pub out: PathBuf,
-    /// A scenario file instead of the built-in one.
-    pub scenario: Option<PathBuf>,
-    /// The command as it was typed.
-    pub command: String,
-}
-
-impl Options {
-    fn checked_scale(&self) -> Result<Option<f64>, VerifyError> {
-        match self.scale {
-            Some(scale) if !(scale > 0.0 && scale <= 1.0) => Err(VerifyError::Scale(scale)),
-            scale => Ok(scale),
-        }
-    }
-
-    /// Somebody's LUs, if their content may be lost.
-    pub(crate) fn agreed_targets(&self) -> Result<&[String], VerifyError> {
-        match self.destroy_data || self.targets.is_empty() {
-            true => Ok(&self.targets),
-            false => Err(VerifyError::WouldDestroy(self.targets.join(" and "))),
-        }
-    }
-}
-
-/// What the command line says of `vaai` besides.
-#[derive(Clone, Debug, Default)]
-pub struct VaaiOptions {
-    /// The quick form: as many repeats as begin in two and a half minutes, and four of them at least.
-    pub quick: bool,
-}
-
-/// What the command line says of `sanboot` besides.
-#[derive(Clone, Debug, Default)]
-pub struct SanbootOptions {
+pub struct Asked {
     /// The quick form.
     pub quick: bool,
-    /// The orderings for other choices of what is not published, besides.
+    /// Where.
+    pub world: World,
+    /// Of sanboot: the orderings for other choices of what is not published, besides.
     pub sweep: bool,
-    /// Only these layouts; none: all.
+    /// Of sanboot: only these layouts; none: all.
     pub layouts: Vec<Layout>,
-    /// Where.
-    pub world: World,
-}
-
-/// Where something is verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum World {
-    /// Virtual time.
-    #[default]
-    Model,
-    /// Real time, over iSCSI.
-    Real,
-}
-
-/// What the command line says of `qos` besides.
-#[derive(Clone, Debug, Default)]
-pub struct QosOptions {
-    /// The quick form.
-    pub quick: bool,
-    /// Where.
-    pub world: World,
-}
-
-/// What the command line says of `fileserver` besides.
-#[derive(Clone, Debug, Default)]
-pub struct FileserverOptions {
-    /// The quick form.
-    pub quick: bool,
-    /// Where.
-    pub world: World,
-    /// Of a real one, the formats of disks; none: VHD.
+    /// Of a real fileserver: the formats of disks; none: VHD.
     pub formats: Vec<Format>,
-    /// Of a real one, how many rounds; none: as the scenario says.
+    /// Of a real fileserver: how many rounds; none: as the scenario says.
     pub repeats: Option<usize>,
-    /// Only the load, against this directory.
+    /// Of a real fileserver: only the load, against this directory.
     pub directory: Option<PathBuf>,
-}
-
-/// What the command line says of `diskstress` besides.
-#[derive(Clone, Debug, Default)]
-pub struct DiskstressOptions {
-    /// The quick form.
-    pub quick: bool,
-    /// Where.
-    pub world: World,
-    /// Where a real run has its image; none: the output folder.
+    /// Of a real diskstress: where its image is; none: the output folder.
     pub dir: Option<PathBuf>,
-    /// Where the guest's kernel and initramfs are; none: where `make diskstress` puts them.
+    /// Of a real diskstress: where the guest's kernel and initramfs are.
     pub guest: Option<PathBuf>,
 }
 
-/// What a verification refuses.
-#[derive(Debug, thiserror::Error)]
-pub enum VerifyError {
-    /// Data would be lost.
-    #[error("everything on {0} would be overwritten: say --destroy-data if that is meant")]
-    WouldDestroy(String),
-    /// It can be pointed at nothing there.
-    #[error("--target: somebody's LUs are used in real time: say --world real")]
-    Modelled,
-    /// So is a directory.
-    #[error("--directory: somebody's directory is measured in real time: say --world real")]
-    ModelledDirectory,
-    /// The scale is no share.
-    #[error("--scale {0}: is over 0 and at most 1 (0.02 is 2 GiB of the published 100)")]
-    Scale(f64),
-    /// Too few or too many.
-    #[error("--repeats {0}: is between 1 and 1000")]
-    Repeats(usize),
-}
-
-/// Runs `vaai`, prints the answer, writes the report. Gives whether every check held.
-pub fn vaai(options: &Options, own: &VaaiOptions) -> Result<bool> {
-    let mut scenario = Scenario::load(options.scenario.as_deref())?;
-    if let Some(scale) = options.checked_scale()? {
-        scenario.vaai.run.scale = scale;
+impl From<&Asked> for vaai::Options {
+    fn from(asked: &Asked) -> Self {
+        vaai::Options { quick: asked.quick }
     }
-    if !(1..=1000).contains(&options.repeats) {
-        return Err(VerifyError::Repeats(options.repeats).into());
+}
+
+impl From<&Asked> for qos::Options {
+    fn from(asked: &Asked) -> Self {
+        qos::Options { quick: asked.quick, world: asked.world }
     }
-    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::vaai::verify(&scenario, options, own)
 }
 
-/// Runs `sanboot`, prints the answer, writes what it found. Gives whether every check held.
-pub fn sanboot(options: &Options, own: &SanbootOptions) -> Result<bool> {
-    if own.world == World::Model && !options.targets.is_empty() {
-        return Err(VerifyError::Modelled.into());
+impl From<&Asked> for sanboot::Options {
+    fn from(asked: &Asked) -> Self {
+        let Asked { quick, sweep, world, .. } = *asked;
+        sanboot::Options { quick, sweep, layouts: asked.layouts.clone(), world }
     }
-    options.checked_scale()?;
-    options.agreed_targets()?;
-    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::sanboot::verify(options, own)
 }
 
-/// Runs `diskstress`, prints the answer, writes the report. Gives whether every check held.
-pub fn diskstress(options: &Options, own: &DiskstressOptions) -> Result<bool> {
-    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::diskstress::verify(options, own)
-}
-
-/// Runs `qos`, prints the answer, writes the report. Gives whether every check held.
-pub fn qos(options: &Options, own: &QosOptions) -> Result<bool> {
-    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::qos::verify(options, own)
-}
-
-/// Runs `fileserver`, prints the answer, writes the report. Gives whether every check held.
-pub fn fileserver(options: &Options, own: &FileserverOptions) -> Result<bool> {
-    if own.world == World::Model && own.directory.is_some() {
-        return Err(VerifyError::ModelledDirectory.into());
+impl From<&Asked> for fileserver::Options {
+    fn from(asked: &Asked) -> Self {
+        let Asked { quick, world, repeats, .. } = *asked;
+        let (formats, directory) = (asked.formats.clone(), asked.directory.clone());
+        fileserver::Options { quick, world, formats, repeats, directory }
     }
-    options.checked_scale()?;
-    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    crate::fileserver::verify(options, own)
+}
+
+impl From<&Asked> for diskstress::Options {
+    fn from(asked: &Asked) -> Self {
+        let Asked { quick, world, .. } = *asked;
+        diskstress::Options { quick, world, dir: asked.dir.clone(), guest: asked.guest.clone() }
+    }
+}
+
+/// A verification as the table has it.
+pub struct Row {
+    /// As the command line calls it.
+    pub name: &'static str,
+    /// The question.
+    pub question: &'static str,
+    /// Runs it, writes its folder and prints the answer.
+    pub run: fn(&Request, &Asked) -> Result<RunRecord>,
+    /// The claims of its scenario: the built-in one, or the file that replaces it.
+    pub claims: fn(Option<&Path>) -> Result<Claims>,
+    /// What of a request for all of them is not for this one.
+    in_all: fn(&mut Request, &mut Asked),
+}
+
+impl Row {
+    const fn of<V: Verification>(in_all: fn(&mut Request, &mut Asked)) -> Row
+    where
+        V::Options: for<'a> From<&'a Asked>,
+    {
+        Row {
+            name: V::NAME,
+            question: V::QUESTION,
+            run: |request, asked| verification::run::<V>(request, &asked.into()),
+            claims: |scenario| {
+                let request =
+                    Request { scenario: scenario.map(Path::to_owned), repeats: 1, ..Request::default() };
+                let (scenario, _) = V::load(&request, &(&Asked::default()).into())?;
+                Ok(V::stated(&scenario).clone())
+            },
+            in_all,
+        }
+    }
+
+    /// A request for all of them, as it is for this one.
+    pub fn in_all(&self, request: &Request, asked: &Asked) -> (Request, Asked) {
+        let (mut request, mut asked) = (request.clone(), asked.clone());
+        (self.in_all)(&mut request, &mut asked);
+        request.out = request.out.join(self.name);
+        (request, asked)
+    }
+}
+
+/// Every verification there is.
+pub const VERIFICATIONS: [Row; 5] = [
+    Row::of::<Vaai>(|_, _| ()),
+    // Its quick form has too few windows to judge by, and the whole one takes a minute or two.
+    Row::of::<Qos>(|request, asked| (request.scale, asked.quick) = (None, false)),
+    // The scale is that of what is really written.
+    Row::of::<Sanboot>(|request, _| request.scale = None),
+    // In a row of all it is the model's, as it was published.
+    Row::of::<Fileserver>(|request, asked| (request.scale, asked.world) = (None, World::Model)),
+    Row::of::<Diskstress>(|request, _| request.scale = None),
+];
+
+/// The verification of that name.
+pub fn named(name: &str) -> Option<&'static Row> {
+    const ALL: &[Row] = &VERIFICATIONS;
+    ALL.iter().find(|row| row.name == name)
+}
+
+/// Names and questions of all.
+pub fn questions() -> Vec<(&'static str, &'static str)> {
+    VERIFICATIONS.iter().map(|row| (row.name, row.question)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_core::bound::{Bound, End};
+    use lab_core::claim::{Measure, Outcome};
+    use lab_core::stats::Estimate;
+    use lab_core::verdict::{Standing, Verdict, exit_status, standing};
+
+    use super::*;
+
+    /// A sixth that lacks one of them fails here.
+    #[test]
+    fn each_verification_has_a_scenario_a_page_and_a_row_of_the_readme() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
+        for row in &VERIFICATIONS {
+            let scenario = root.join("scenarios").join(format!("{}.toml", row.name));
+            assert!((row.claims)(Some(&scenario)).is_ok(), "{}", row.name);
+            let page = format!("docs/verify_{}.md", row.name);
+            assert!(root.join(&page).is_file(), "{page}");
+            assert!(readme.contains(&page), "README.md does not name {page}");
+            assert!(row.question.ends_with('?') && named(row.name).is_some_and(|own| own.name == row.name));
+        }
+    }
+
+    /// The verdicts of all claims that are judged, with what decides them.
+    fn judged(
+        claims: &Claims,
+        world: World,
+        outcome: impl Fn(&Bound) -> Outcome,
+        disturbed: bool,
+    ) -> Vec<(Bound, Verdict)> {
+        let all = claims.judge(world, &[], false).into_iter();
+        let measures = all.map(|claim| {
+            let bound = claim.bound.unwrap_or_else(|| Bound::at_most(1.0));
+            Measure::new(&claim.id, outcome(&bound)).bound(bound)
+        });
+        let all = claims.judge(world, &measures.collect::<Vec<_>>(), disturbed).into_iter();
+        all.filter_map(|claim| Some((claim.bound?, claim.verdict))).collect()
+    }
+
+    fn end(bound: &Bound) -> End {
+        bound.lower.or(bound.upper).expect("a bound has an end")
+    }
+
+    /// The same "no difference shown" once made a run fail in one verification, doubtful in two and pass in another.
+    #[test]
+    fn undecided_not_measured_and_at_the_bound_are_the_same_in_every_verification() {
+        let across = |b: &Bound| {
+            let mean = end(b).value;
+            Outcome::Estimate(Estimate { mean, low: mean - 1e-6, high: mean + 1e-6 })
+        };
+        let at = |b: &Bound| Outcome::Estimate(Estimate::exact(end(b).value));
+        let none = |_: &Bound| Outcome::NotMeasured("the run was stopped".into());
+        let never = |_: &Bound| Outcome::Never("it never happened".into());
+        for row in &VERIFICATIONS {
+            let claims = (row.claims)(None).expect("built in");
+            for world in [World::Model, World::Real] {
+                let all = |verdict: Verdict, judged: Vec<(Bound, Verdict)>| {
+                    assert!(!judged.is_empty() || (row.name, world) == ("vaai", World::Model));
+                    assert!(judged.iter().all(|(_, v)| *v == verdict), "{}: {judged:?}", row.name);
+                };
+                all(Verdict::Undecided, judged(&claims, world, across, false));
+                all(Verdict::NotJudged, judged(&claims, world, none, true));
+                all(Verdict::NotHeld, judged(&claims, world, never, false));
+                for (bound, verdict) in judged(&claims, world, at, false) {
+                    let held = if end(&bound).strict { Verdict::NotHeld } else { Verdict::Held };
+                    assert_eq!(verdict, held, "{}: {bound:?}", row.name);
+                }
+                // A run without a single measure is judged by nobody, whatever it claims.
+                let silent = claims.judge(world, &[], false);
+                assert_eq!((standing(&silent, false), exit_status(&silent, false)), (Standing::NotJudged, 0));
+                assert_eq!((standing(&silent, true), exit_status(&silent, true)), (Standing::InDoubt, 3));
+            }
+        }
+    }
 }

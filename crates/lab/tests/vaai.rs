@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use lab::verify::{Options, VaaiOptions, vaai};
+use lab::verify::{Asked, named};
+use lab_core::claim::JudgedClaim;
+use lab_core::record::RunRecord;
+use lab_core::verdict::Verdict;
+use lab_core::verification::Request;
 use serde_json::Value;
 
 /// The built-in scenario, made small: sizes, hosts and times, not the steps.
@@ -34,75 +38,72 @@ fn small_scenario(dir: &Path) -> std::path::PathBuf {
     path
 }
 
-fn options(dir: &Path) -> Options {
-    Options {
+fn vaai(request: &Request) -> anyhow::Result<RunRecord> {
+    (named("vaai").expect("a row").run)(request, &Asked::default())
+}
+
+fn options(dir: &Path) -> Request {
+    Request {
         repeats: 2,
         seed: 7,
         out: dir.join("out"),
         scenario: Some(small_scenario(dir)),
         command: "masu verify vaai --repeats 2".into(),
-        ..Options::default()
+        ..Request::default()
     }
 }
 
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).expect("a file")).expect("JSON")
-}
-
-fn series(results: &Value, name: &str) -> Vec<f64> {
-    let list = results["series"][name].as_array().unwrap_or_else(|| panic!("{name} was measured"));
-    list.iter().map(|v| v.as_f64().expect("a number")).collect()
+fn series<'a>(record: &'a RunRecord, test: &str, mode: &str, id: &str) -> &'a [f64] {
+    let metric = record.metrics.iter().find(|m| {
+        m.id == id && m.dimensions.get("test").is_some_and(|t| t == test) && m.dimensions["mode"] == mode
+    });
+    &metric.unwrap_or_else(|| panic!("{test}, {mode}: {id} was measured")).samples
 }
 
 #[test]
-fn a_small_run_measures_every_check_and_proves_every_offload() {
+fn a_small_run_measures_every_claim_and_proves_every_offload() {
     let dir = tempfile::tempdir().expect("a folder");
-    vaai(&options(dir.path()), &VaaiOptions::default()).expect("the run ends");
+    let record = vaai(&options(dir.path())).expect("the run ends");
     let out = dir.path().join("out");
-    let results = json(&out.join("results.json"));
-    let checks = results["checks"].as_array().expect("checks");
-    assert!(checks.len() > 20, "{} checks", checks.len());
-    for check in checks {
-        assert!(check["measured"].is_f64(), "{check}");
-        assert!(
-            check["name"].is_string() && check["unit"].is_string() && check["pass"].is_boolean(),
-            "{check}"
-        );
+    assert_eq!(RunRecord::read(&out.join("results.json")).expect("a record"), record);
+    assert!(record.claims.len() > 20, "{} claims", record.claims.len());
+    for claim in &record.claims {
+        assert!(claim.estimate.is_some() && claim.verdict != Verdict::NotJudged, "{claim:?}");
     }
-    let check = |name: &str| {
-        checks
-            .iter()
-            .find(|c| c["name"].as_str().is_some_and(|n| n.starts_with(name)))
-            .expect("the check")
-            .clone()
+    let claim = |id: &str| -> &JudgedClaim {
+        record.claims.iter().find(|claim| claim.id == id).unwrap_or_else(|| panic!("{id}"))
     };
     // What does not depend on how fast the machine is must hold here, too.
-    for name in [
-        "Blocks read back",
-        "Locks with two owners",
-        "Zeroing, small steps: packets",
-        "Zeroing: share",
-        "Thin pool: stopped",
-        "Thin pool: space given",
+    for id in [
+        "content",
+        "locking.owners",
+        "zeroing.paper.packets",
+        "offload.zeroed",
+        "thin.resumed",
+        "thin.reclaimed",
     ] {
-        assert_eq!(check(name)["pass"], true, "{}", check(name));
+        assert_eq!(claim(id).verdict, Verdict::Held, "{:?}", claim(id));
     }
     let (zeroed, cloned) = (f64::from(64 << 20), f64::from(32 << 20));
-    assert_eq!(series(&results, "zeroing.paper.zeroed_bytes"), [zeroed; 2]);
-    assert_eq!(series(&results, "zeroing.off.zeroed_bytes"), [0.0; 2]);
-    assert!(series(&results, "zeroing.off.written_bytes").iter().all(|b| *b >= zeroed));
-    assert!(series(&results, "copy.advertised.shared_bytes").iter().all(|b| *b > 0.9 * cloned));
-    assert!(series(&results, "copy.paper.moved_bytes").iter().all(|b| *b < 0.1 * cloned));
-    assert!(series(&results, "between.paper.moved_bytes").iter().all(|b| *b > 0.9 * cloned));
-    assert!(series(&results, "zeroing.paper.drive_bytes").iter().all(|b| *b < 0.05 * zeroed));
+    assert_eq!(series(&record, "zeroing", "paper", "zeroed_bytes"), [zeroed; 2]);
+    assert_eq!(series(&record, "zeroing", "off", "zeroed_bytes"), [0.0; 2]);
+    assert!(series(&record, "zeroing", "off", "written_bytes").iter().all(|b| *b >= zeroed));
+    assert!(series(&record, "copy", "advertised", "shared_bytes").iter().all(|b| *b > 0.9 * cloned));
+    assert!(series(&record, "copy", "paper", "moved_bytes").iter().all(|b| *b < 0.1 * cloned));
+    assert!(series(&record, "between", "paper", "moved_bytes").iter().all(|b| *b > 0.9 * cloned));
+    assert!(series(&record, "zeroing", "paper", "drive_bytes").iter().all(|b| *b < 0.05 * zeroed));
     // Packets count as on Ethernet: the zeros of the host alone are so many segments of 1,448 bytes.
-    assert!(series(&results, "zeroing.off.packets_out").iter().all(|p| *p >= zeroed / 1448.0));
+    assert!(series(&record, "zeroing", "off", "packets_out").iter().all(|p| *p >= zeroed / 1448.0));
     assert!(
-        series(&results, "locking.compare.compares_counted")
+        series(&record, "locking", "compare", "compares_counted")
             .iter()
             .all(|c| *c >= f64::from(3 * 4 * (6 + 2 * 4)))
     );
     check_folder(&out);
+    let page = fs::read(out.join("report.html")).expect("a report");
+    fs::remove_file(out.join("report.html")).expect("removed");
+    lab_core::presentation::write_again(&out).expect("made again");
+    assert!(fs::read(out.join("report.html")).expect("a report") == page, "the same page from the record");
 }
 
 fn check_folder(out: &Path) {
@@ -136,24 +137,21 @@ fn check_folder(out: &Path) {
 #[test]
 fn bad_input_gets_one_clear_line_and_nothing_is_touched() {
     let dir = tempfile::tempdir().expect("a folder");
-    let refused = |change: &dyn Fn(&mut Options)| {
+    let refused = |change: &dyn Fn(&mut Request)| {
         let mut options = options(dir.path());
         change(&mut options);
-        let error = vaai(&options, &VaaiOptions::default()).expect_err("refused");
+        let error = vaai(&options).expect_err("refused");
         let text = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
         assert!(!text.contains('\n'), "{text}");
         text
     };
     let url = "iscsi://127.0.0.1:1/iqn.a:b/0";
-    assert!(
-        refused(&|o| o.targets = vec![url.into()])
-            .starts_with(&format!("everything on {url} would be overwritten"))
-    );
+    assert!(refused(&|o| o.targets = vec![url.into()]).starts_with(&format!("refusing to overwrite {url}")));
     assert!(refused(&|o| o.targets = vec!["http://a".into()]).contains("it does not begin with iscsi://"));
     let unreachable = refused(&|o| (o.targets, o.destroy_data) = (vec![url.into()], true));
     assert!(unreachable.contains("127.0.0.1:1") && unreachable.contains("cannot connect"), "{unreachable}");
-    assert!(refused(&|o| o.scale = Some(1.5)).starts_with("--scale 1.5"));
-    assert!(refused(&|o| o.repeats = 0).starts_with("--repeats 0"));
+    assert!(refused(&|o| o.scale = Some(1.5)).starts_with("invalid --scale 1.5"));
+    assert!(refused(&|o| o.repeats = 0).starts_with("invalid --repeats 0"));
     let misspelt = dir.path().join("misspelt.toml");
     fs::write(
         &misspelt,

@@ -11,14 +11,24 @@
     reason = "the laboratory stands outside the worlds: it starts threads, reads files and clocks"
 )]
 
+pub mod bound;
+pub mod claim;
+pub mod index;
+pub mod inputs;
 pub mod interrupt;
 pub mod machine;
 pub mod parallel;
+pub mod presentation;
 pub mod proc;
 pub mod progress;
 pub mod quantity;
+pub mod record;
 pub mod report;
 pub mod scenario;
+pub mod schema;
 pub mod stats;
+pub mod terminal;
 pub mod toml_text;
+pub mod verdict;
+pub mod verification;
 pub mod words;

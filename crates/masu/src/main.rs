@@ -8,6 +8,7 @@ mod held;
 mod load;
 mod manage;
 mod predict;
+mod report;
 mod sample;
 mod table;
 mod vdisk;
@@ -34,7 +35,7 @@ To begin:
   masu status                             trouble first, then everything
   masu check ./data                       examine a stopped array
 
-Exit status: 0 done (and every check held), 1 a check did not hold, 2 bad input or failure."
+Exit status: 0 done (and every promise held), 1 a promise is not held, 2 bad input or failure, 3 undecided or in doubt."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -48,6 +49,7 @@ enum Command {
     Check(check::Check),
     Compare(compare::Compare),
     Predict(predict::Predict),
+    Report(report::Report),
     Sample(sample::Sample),
     #[command(flatten)]
     Manage(manage::Manage),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Compare(compare) => compare::run(&compare),
         Command::Predict(predict) => predict::run(&predict),
+        Command::Report(report) => report::run(&report),
         Command::Sample(sample) => sample::run(&sample),
         Command::Manage(manage) => manage::run(&manage),
         Command::Vdisk(vdisk) => vdisk::run(&vdisk),

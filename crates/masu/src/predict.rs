@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::predict::{Forecast, Refusal, Validation, WhatIf, unknown};
+use lab::sanboot::POINTS;
 use lab::sanboot::exchange::changes;
 use lab::sanboot::ramp::{predicted_changed, ramp};
 use lab::sanboot::results::{Layout, Pattern, Results};
@@ -15,7 +16,7 @@ use crate::table;
 
 /// Predict the server that is not bought yet, from the points of a run.
 ///
-/// Reads results.json of `masu verify sanboot` and says for each pattern and layout what so many servers would get, with a
+/// Reads points.json of `masu verify sanboot` and says for each pattern and layout what so many servers would get, with a
 /// band, what ends it, and how well leaving the last points out is predicted. Where the measured points do not allow it, it
 /// says why and predicts nothing.
 #[derive(Args)]
@@ -33,7 +34,7 @@ pub(crate) struct Predict {
     /// Fit on so many servers and fewer only
     #[arg(long, default_value_t = u32::MAX, hide_default_value = true)]
     from: u32,
-    /// Only this pattern, as results.json names it: random_read, sequential_mix, …
+    /// Only this pattern, as points.json names it: random_read, sequential_mix, …
     #[arg(long)]
     pattern: Option<String>,
     /// Only this layout: raid5x4 or raid1x8
@@ -79,9 +80,9 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
 }
 
 fn load(dir: &Path) -> Result<Results> {
-    let path = dir.join("results.json");
+    let path = dir.join(POINTS);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    serde_json::from_str(&text).with_context(|| format!("{}: no results of verify sanboot", path.display()))
+    serde_json::from_str(&text).with_context(|| format!("{}: no points of verify sanboot", path.display()))
 }
 
 /// All, or the one of this name.

@@ -4,25 +4,28 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use lab::fileserver::real::Format;
-use lab::index::{self, Standing};
 use lab::sanboot::results::Layout;
-use lab::verify::{
-    DiskstressOptions, FileserverOptions, Options, QosOptions, SanbootOptions, VaaiOptions, World,
-};
+use lab::verify::{self, Asked, VERIFICATIONS};
+use lab_core::index;
+use lab_core::record::{RunRecord, World};
+use lab_core::verdict::Tally;
+use lab_core::verification::Request;
 
 use crate::table;
 
 /// Verify storage: measure, compare with what was published, write a report.
 ///
-/// Runs on an array of its own, made for the purpose and removed after it; --target points it at other storage. The exit
-/// status is 0 only when every check holds.
+/// Runs on an array of its own, made for the purpose and removed after it; --target points it at other storage. Promises of masu
+/// decide the exit status: 0 all that were judged are held, 1 one is not held, 3 none is refuted but some are undecided or in
+/// doubt, 2 the run could not be done. A published statement that is not reproduced is a result and no failure.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// Which verification
-    #[arg(value_enum, default_value_t = Which::All)]
-    which: Which,
+    #[arg(value_parser = names(), default_value = ALL)]
+    which: String,
     /// Someone else's storage, as iscsi://host:port/target/lun; vaai takes a second LU, sanboot one for each server
     #[arg(long = "target")]
     targets: Vec<String>,
@@ -70,20 +73,14 @@ pub(crate) struct Verify {
     scenario: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
-    /// What the array does instead of the host: zeroing, copying, locking, thin provisioning
-    Vaai,
-    /// How many servers boot and live from one array, in the model world
-    Sanboot,
-    /// Whether minimums and maximums of virtual disks are kept
-    Qos,
-    /// Whether virtual disks that grow may be used in production: four file servers, in the model world; or one of each kind on this machine
-    Fileserver,
-    /// What virtualization costs a disk: files written and read side by side, natively and in a guest
-    Diskstress,
-    /// Every verification there is, and a page over their reports
-    All,
+/// Each of them, one after the other.
+const ALL: &str = "all";
+
+/// The verifications of the table, each with its question, and all of them.
+fn names() -> PossibleValuesParser {
+    let rows = VERIFICATIONS.iter().map(|row| PossibleValue::new(row.name).help(row.question));
+    let all = PossibleValue::new(ALL).help("Every verification there is, and a page over their reports");
+    PossibleValuesParser::new(rows.chain([all]))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -134,8 +131,17 @@ impl From<LayoutName> for Layout {
 /// Of vaai, when nobody says how many.
 const VAAI_REPEATS: usize = 10;
 
+impl From<WorldName> for World {
+    fn from(name: WorldName) -> World {
+        match name {
+            WorldName::Model => World::Model,
+            WorldName::Real => World::Real,
+        }
+    }
+}
+
 pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
-    let options = Options {
+    let request = Request {
         targets: verify.targets.clone(),
         destroy_data: verify.destroy_data,
         scale: verify.scale,
@@ -144,107 +150,66 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
         out: verify.out.clone(),
         scenario: verify.scenario.clone(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
+        commit: option_env!("MASU_COMMIT").map(str::to_owned),
     };
-    match verify.which {
-        Which::All => all(verify, &options),
-        which => Ok(if one(verify, which, &options)? { ExitCode::SUCCESS } else { ExitCode::from(1) }),
+    let asked = Asked {
+        quick: verify.quick,
+        world: verify.world.into(),
+        sweep: verify.sweep,
+        layouts: verify.layouts.iter().map(|name| Layout::from(*name)).collect(),
+        formats: verify.formats.iter().map(|name| Format::from(*name)).collect(),
+        repeats: verify.repeats,
+        directory: verify.directory.clone(),
+        dir: verify.dir.clone(),
+        guest: verify.guest.clone(),
+    };
+    match verify::named(&verify.which) {
+        Some(row) => Ok(ExitCode::from((row.run)(&request, &asked)?.verdict.exit_status)),
+        None => all(&request, &asked),
     }
 }
 
-/// Runs one. Gives whether every claim held.
-fn one(verify: &Verify, which: Which, options: &Options) -> Result<bool> {
-    let world = if verify.world == WorldName::Real { World::Real } else { World::Model };
-    match which {
-        Which::Vaai => lab::verify::vaai(options, &VaaiOptions { quick: verify.quick }),
-        Which::Sanboot => {
-            let layouts = verify.layouts.iter().map(|name| Layout::from(*name)).collect();
-            let own = SanbootOptions { world, quick: verify.quick, sweep: verify.sweep, layouts };
-            lab::verify::sanboot(options, &own)
-        }
-        Which::Qos => {
-            // Its quick form has too few windows to judge by, and the whole one takes a minute or two.
-            let quick = verify.quick && verify.which != Which::All;
-            lab::verify::qos(options, &QosOptions { quick, world })
-        }
-        Which::Fileserver => {
-            let formats = verify.formats.iter().map(|name| Format::from(*name)).collect();
-            let (repeats, directory) = (verify.repeats, verify.directory.clone());
-            // In a row of all it is the model's, as it was published.
-            let world = if verify.which == Which::All { World::Model } else { world };
-            let own = FileserverOptions { quick: verify.quick, world, formats, repeats, directory };
-            lab::verify::fileserver(options, &own)
-        }
-        Which::Diskstress => {
-            let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
-            lab::verify::diskstress(options, &DiskstressOptions { quick: verify.quick, world, dir, guest })
-        }
-        Which::All => unreachable!("it is each of the others, one after the other"),
-    }
-}
-
-/// One after the other, for all of them measure; then the page over their reports. One that cannot be run does not keep the others
+/// One after the other, for all of them measure; then the page over their records. One that cannot be run does not keep the others
 /// from being run.
-fn all(verify: &Verify, options: &Options) -> Result<ExitCode> {
-    ensure!(options.scenario.is_none(), "--scenario: say which verification it is for");
+fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
+    ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
     let mut failed = Vec::new();
-    for (name, which) in [
-        ("vaai", Which::Vaai),
-        ("qos", Which::Qos),
-        ("sanboot", Which::Sanboot),
-        ("fileserver", Which::Fileserver),
-        ("diskstress", Which::Diskstress),
-    ] {
-        println!("\n{name}\n");
-        // The scale is that of what is really written.
-        let scale = options.scale.filter(|_| which == Which::Vaai);
-        let own = Options { out: options.out.join(name), scale, ..options.clone() };
-        failed.extend(failure(name, one(verify, which, &own)));
+    for row in &VERIFICATIONS {
+        println!("\n{}\n", row.name);
+        let (own, asked) = row.in_all(request, asked);
+        failed.extend(failure(row.name, (row.run)(&own, &asked)));
     }
-    if verify.guest.is_some() {
-        let name = format!("diskstress{}", index::REAL);
+    if let (true, Some(row)) = (asked.guest.is_some(), verify::named(WITH_GUEST)) {
+        let name = format!("{}{}", row.name, index::REAL);
         println!("\n{name}\n");
-        let own = Options { out: options.out.join(&name), ..options.clone() };
-        let (dir, guest) = (verify.dir.clone(), verify.guest.clone());
-        let own_options = DiskstressOptions { quick: verify.quick, world: World::Real, dir, guest };
-        failed.extend(failure(&name, lab::verify::diskstress(&own, &own_options)));
+        let own = Request { out: request.out.join(&name), ..request.clone() };
+        let asked = Asked { world: World::Real, ..asked.clone() };
+        failed.extend(failure(&name, (row.run)(&own, &asked)));
     }
-    page(options, &failed)
+    page(request, &failed)
 }
+
+/// Where there is a guest this one is run natively and in it, besides.
+const WITH_GUEST: &str = "diskstress";
 
 /// Why one could not be run, said at once and kept for the page.
-fn failure(name: &str, ran: Result<bool>) -> Option<(String, String)> {
+fn failure(name: &str, ran: Result<RunRecord>) -> Option<(String, String)> {
     let error = ran.err()?;
     let why: Vec<String> = error.chain().map(ToString::to_string).collect();
     eprintln!("masu: {name}: {}", why.join(": "));
     Some((name.to_owned(), why.join(": ")))
 }
 
-/// The page over the reports that lie there. Gives 0 only when every verification was run and every claim held.
-fn page(options: &Options, failed: &[(String, String)]) -> Result<ExitCode> {
-    let entries = index::read_all(&options.out, failed);
-    index::write(&options.out, &entries, &options.command)?;
+/// The page over the records that lie there. The exit status is that of the worst.
+fn page(request: &Request, failed: &[(String, String)]) -> Result<ExitCode> {
+    let entries = index::read_all(&request.out, &verify::questions(), failed);
+    index::write(&request.out, &entries, &request.command)?;
     let rows = entries.iter().map(|entry| {
-        let claims =
-            if entry.judged > 0 { format!("{} of {}", entry.held, entry.judged) } else { "–".into() };
-        vec![entry.name.clone(), claims, standing_words(entry.standing).into(), entry.answer.clone()]
+        let claims = entry.tally().map_or("–".into(), Tally::words);
+        vec![entry.name.clone(), entry.words().into(), claims, entry.answer()]
     });
-    println!("\n{}\n", index::answer(&entries));
-    table::print(&["verification", "claims held", "verdict", "answer"], &["claims held"], rows.collect(), "");
-    println!("\nall reports: {}", options.out.join("index.html").display());
-    let has = |standing| entries.iter().any(|entry| entry.standing == standing);
-    Ok(match () {
-        () if has(Standing::Failed) => ExitCode::from(2),
-        () if entries.iter().all(|entry| entry.standing == Standing::Held) => ExitCode::SUCCESS,
-        () => ExitCode::from(1),
-    })
-}
-
-fn standing_words(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Held => "held",
-        Standing::NotHeld => "not held",
-        Standing::InDoubt => "in doubt",
-        Standing::Failed => "could not be run",
-        Standing::NotRun => "not run",
-    }
+    println!("\n{}\n{}\n", index::answer(&entries), index::tally(&entries).words());
+    table::print(&["verification", "verdict", "claims", "answer"], &[], rows.collect(), "");
+    println!("\nall reports: {}", request.out.join("index.html").display());
+    Ok(ExitCode::from(index::exit_status(&entries)))
 }

@@ -7,10 +7,12 @@ import { tableView } from "./table";
 const VERDICTS: Record<ClaimVerdict, { icon: IconName; kind: string }> = {
   held: { icon: "pass", kind: "good" },
   "not held": { icon: "fail", kind: "bad" },
-  "no difference shown": { icon: "same", kind: "open" },
+  undecided: { icon: "same", kind: "warn" },
+  "in doubt": { icon: "doubt", kind: "warn" },
   "not judged": { icon: "none", kind: "open" },
   differs: { icon: "differs", kind: "ink" },
   "the same": { icon: "same", kind: "open" },
+  "no difference shown": { icon: "same", kind: "open" },
 };
 
 /** A text up to this length stands on one line; a longer one may break. */
@@ -29,13 +31,13 @@ export function claimsView(claims: Claim[], hasFigure: (id: string) => boolean):
       claim.name, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.verdict,
     ]),
   };
-  const cells = [nameCell, publishedCell, expectedCell, measuredCell, (claim: Claim) => verdictMark(claim.verdict)];
+  const cells = [nameCell, publishedCell, expectedCell, measuredCell, verdictCell];
   return tableView(
     table,
     (row, column) => cells[column]!(claims[row]!, hasFigure),
     isBare ? "claims bare" : "claims",
-    [["claim", "unit", "published", "expected", "measured", "low", "high", "verdict"], ...claims.map((claim) => [
-      claim.name, claim.unit, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.low ?? null,
+    [["claim", "about", "kind", "unit", "published", "expected", "measured", "low", "high", "verdict"], ...claims.map((claim) => [
+      claim.name, claim.about ?? null, claim.kind ?? null, claim.unit, claim.published ?? null, claim.expected ?? null, claim.measured ?? null, claim.low ?? null,
       claim.high ?? null, claim.verdict,
     ])],
   );
@@ -66,7 +68,19 @@ function measuredCell(claim: Claim): Node {
     h("span", { class: "range" }, text.range ? ` (${text.range})` : ""));
 }
 
-export function verdictMark(verdict: ClaimVerdict): HTMLElement {
+/** The verdict; under it what the claim is about, and its kind where it is not counted. */
+function verdictCell(claim: Claim): Node {
+  const words = [claim.about, claim.kind === "emerges" ? null : claim.kind];
+  const beside = words.filter((word) => word).join(", ");
+  return h("div", { class: "claim-verdict" }, verdictMark(claim.verdict, isCounted(claim)), beside ? h("span", { class: "claim-note" }, beside) : null);
+}
+
+/** What an input was calibrated to, or what follows from inputs, is not counted as held, and not green. */
+function isCounted(claim: Claim): boolean {
+  return claim.verdict !== "held" || !claim.kind || claim.kind === "emerges";
+}
+
+function verdictMark(verdict: ClaimVerdict, counted: boolean): HTMLElement {
   const { icon: name, kind } = VERDICTS[verdict] ?? VERDICTS["not judged"];
-  return h("span", { class: `verdict ${kind}` }, icon(name), verdict);
+  return h("span", { class: `verdict ${counted ? kind : "open"}` }, icon(name), verdict);
 }

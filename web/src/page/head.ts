@@ -4,14 +4,17 @@ import { tie, time } from "../format";
 import type { Doubt, Report } from "../report";
 
 const VERDICTS: Record<Report["verdict"], { icon: IconName; kind: string; text: string }> = {
-  pass: { icon: "pass", kind: "good", text: "Pass" },
-  fail: { icon: "fail", kind: "bad", text: "Fail" },
-  doubt: { icon: "doubt", kind: "warn", text: "In doubt" },
+  held: { icon: "pass", kind: "good", text: "Held" },
+  "not held": { icon: "fail", kind: "bad", text: "Not held" },
+  undecided: { icon: "same", kind: "warn", text: "Undecided" },
+  "in doubt": { icon: "doubt", kind: "warn", text: "In doubt" },
+  "not reproduced": { icon: "differs", kind: "open", text: "Not reproduced" },
+  "not judged": { icon: "none", kind: "open", text: "Not judged" },
   compared: { icon: "differs", kind: "open", text: "Compared" },
 };
 
 export function headView(report: Report): HTMLElement {
-  const verdict = VERDICTS[report.verdict] ?? VERDICTS.doubt;
+  const verdict = VERDICTS[report.verdict] ?? VERDICTS["not judged"];
   const world = report.verdict === "compared" ? "two runs" : report.world === "model" ? "modelled array, virtual time" : "real run";
   return h("header", { class: "head" },
     h("p", { class: "kicker" }, `${report.scenario} · ${world} · ${time(report.generated)}`),
@@ -19,6 +22,7 @@ export function headView(report: Report): HTMLElement {
     h("div", { class: "answer" },
       h("span", { class: `badge ${verdict.kind}` }, icon(verdict.icon), verdict.text),
       h("h1", {}, tie(report.answer))),
+    report.counts ? h("p", { class: "counts" }, tie(report.counts)) : null,
     doubtsStrip(report.doubts));
 }
 

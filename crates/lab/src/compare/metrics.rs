@@ -1,15 +1,15 @@
-//! The metrics of a run, by name, from its `results.json`: whatever verification or load wrote it.
+//! The metrics of a run, by name: of a verification those of its record, of a load what it printed as JSON.
 //!
-//! A number's name is the way to it. The elements of a list are told apart by their texts and by how many servers or VMs they are
+//! There a number's name is the way to it. The elements of a list are told apart by their texts and by how many servers or VMs they are
 //! about; those that these do not tell apart are repeats, and their numbers are samples of one metric. What a run calls `series` are samples already.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use lab_core::record::RunRecord;
 use serde_json::{Map, Value};
 
-use crate::sanboot::results::{Point, Results as Sanboot};
 use lab_core::words::plain;
 
 /// What cannot be compared.
@@ -85,23 +85,36 @@ pub(super) fn read(path: &Path) -> Result<Run, CompareError> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let text = text(&path)?;
     let wrong = |cause: String| CompareError::Syntax { path: path.display().to_string(), cause };
+    if let Ok(record) = RunRecord::read(&path) {
+        return Ok(of_record(path, &record));
+    }
     let documents: Result<Vec<Value>, serde_json::Error> =
         serde_json::Deserializer::from_str(&text).into_iter::<Value>().collect();
     let mut documents = documents.map_err(|e| wrong(e.to_string()))?;
     let whole = if documents.len() == 1 { documents.swap_remove(0) } else { Value::Array(documents) };
     let facts = facts(&whole);
-    let metrics = match serde_json::from_value::<Sanboot>(whole.clone()) {
-        Ok(sanboot) => of_points(&sanboot),
-        Err(_) => {
-            let mut out = BTreeMap::new();
-            walk("", &whole, &mut out);
-            out
-        }
-    };
+    let mut metrics = BTreeMap::new();
+    walk("", &whole, &mut metrics);
     match metrics.is_empty() {
         true => Err(CompareError::Empty { path: path.display().to_string() }),
         false => Ok(Run { path, facts, metrics }),
     }
+}
+
+/// Of a verification: what it measured, by name.
+fn of_record(path: PathBuf, record: &RunRecord) -> Run {
+    let scale = record.scale.map(|scale| ("scale", scale.to_string()));
+    let facts = [
+        ("version", record.version.clone()),
+        ("scenario", record.verification.clone()),
+        ("world", record.world.name().into()),
+        ("seed", record.seed.to_string()),
+        ("quick", record.environment.quick.to_string()),
+    ];
+    let facts = facts.into_iter().chain(scale).map(|(name, value)| (name.to_owned(), value)).collect();
+    let metrics = record.metrics.iter().filter(|metric| !metric.samples.is_empty());
+    let metrics = metrics.map(|metric| (metric.name(), metric.samples.clone())).collect();
+    Run { path, facts, metrics }
 }
 
 impl Run {
@@ -217,32 +230,6 @@ fn of_series(path: &str, series: &Map<String, Value>, out: &mut BTreeMap<String,
             put(&joined(path, name), sample, out);
         }
     }
-}
-
-/// Of servers on one array: a point's samples are its repeats, or, where it was run once, its windows.
-fn of_points(results: &Sanboot) -> BTreeMap<String, Vec<f64>> {
-    let mut out = BTreeMap::new();
-    let mut groups: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
-    for point in &results.points {
-        let name = format!("{}, {}, {} servers", point.pattern.name(), point.layout.name(), point.servers);
-        groups.entry(name).or_default().push(point);
-    }
-    for (name, points) in groups {
-        match &points[..] {
-            [one] => one.windows.iter().for_each(|w| put(&joined(&name, "iops"), w.iops, &mut out)),
-            many => many.iter().for_each(|point| {
-                let iops = point.per_server.iter().map(|server| server.iops).sum();
-                put(&joined(&name, "iops"), iops, &mut out);
-            }),
-        }
-        for point in points {
-            let servers = point.per_server.len().max(1) as f64;
-            let mean = point.per_server.iter().map(|s| s.response_ms_mean).sum::<f64>() / servers;
-            put(&joined(&name, "response_ms_mean"), mean, &mut out);
-            put(&joined(&name, "hit_share"), point.hit_share, &mut out);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scenario ──> model: machine (modelled drives, mirror, read-ahead, processors), physical and virtual ──┐
-//!           └──> real:  diskstress natively and in a guest, on the same image, in turn ───────────────────┴─> results ──> claims, figures, report
+//!           └──> real:  diskstress natively and in a guest, on the same image, in turn ───────────────────┴─> results ──> claims (measures), figures, report
 //! ```
 
 mod claims;
@@ -15,7 +15,25 @@ mod report;
 mod results;
 pub mod scenario;
 
-pub(crate) use report::verify;
+use std::path::PathBuf;
+
+use lab_core::record::World;
+
+/// The verification.
+pub struct Diskstress;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The quick form.
+    pub quick: bool,
+    /// Where.
+    pub world: World,
+    /// Where a real run has its image; none: the output folder.
+    pub dir: Option<PathBuf>,
+    /// Where the guest's kernel and initramfs are; none: where `make diskstress` puts them.
+    pub guest: Option<PathBuf>,
+}
 
 #[cfg(test)]
 mod tests;

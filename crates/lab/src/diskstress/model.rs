@@ -7,7 +7,7 @@ use world_model::{DiskSpec, Model};
 
 use super::machine::{self, DRIVES};
 use super::results::{Measured, On, Run};
-use super::scenario::Diskstress;
+use super::scenario::Scenario;
 use crate::drives;
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
@@ -16,7 +16,7 @@ use lab_core::progress::Progress;
 const PLACE_STEP: u64 = 1 << 20;
 
 /// Runs everything.
-pub(super) fn run(scenario: &Diskstress, seed: u64, stop: &Stop) -> Result<Run> {
+pub(super) fn run(scenario: &Scenario, seed: u64, stop: &Stop) -> Result<Run> {
     let specs: Result<Vec<(String, DiskSpec)>> = scenario.run.drives.iter().map(|name| spec(name)).collect();
     let specs = specs?;
     let progress = Progress::new(specs.len() as u64 * u64::from(scenario.run.repeats));
@@ -47,7 +47,7 @@ fn spec(name: &str) -> Result<(String, DiskSpec)> {
 
 /// All patterns on both machines, once.
 fn repeat_of(
-    scenario: &Diskstress,
+    scenario: &Scenario,
     (drive, spec): (&str, &DiskSpec),
     place: u64,
     seed: u64,

@@ -11,7 +11,7 @@ use diskstress::{Direction, Pattern, Plan, Target};
 
 use super::guest::{Guest, Parts};
 use super::results::{Measured, On, Run, patterns};
-use super::scenario::Diskstress;
+use super::scenario::Scenario;
 use crate::samplers::{self, Host, HostPlan, Samplers, Series};
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
@@ -79,7 +79,7 @@ fn host_samplers() -> Result<Samplers> {
 }
 
 /// Runs everything; the first repeat warms up and is not counted.
-pub(super) fn run(scenario: &Diskstress, place: &Place<'_>, seed: u64, stop: &Stop) -> Result<Real> {
+pub(super) fn run(scenario: &Scenario, place: &Place<'_>, seed: u64, stop: &Stop) -> Result<Real> {
     let parts = Parts::of(place.guest)?;
     let shapes = patterns(Direction::Write).into_iter().map(|p| p.scaled(scenario.real.scale));
     let shapes: Vec<Pattern> = shapes.collect();
@@ -114,7 +114,7 @@ pub(super) fn run(scenario: &Diskstress, place: &Place<'_>, seed: u64, stop: &St
 
 /// Both machines.
 struct Both<'a> {
-    scenario: &'a Diskstress,
+    scenario: &'a Scenario,
     plan: Plan,
     guest: &'a mut Guest,
     direct: bool,

@@ -1,96 +1,131 @@
-//! The run as a whole: run, judged, written, printed.
+//! The verification as the laboratory runs it, and what it shows.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use diskstress::Direction;
-
-use super::claims::{farthest, judge};
-use super::figures;
-use super::guest;
-use super::model;
-use super::real::{self, Place};
-use super::results::{On, Run, names, patterns, processor, speed};
-use super::scenario::{Diskstress, ReadAhead};
-use crate::results::{Check, Results};
-use crate::samplers::Series;
-use crate::sanboot::claims::{Judged, claims};
-use crate::vaai::Verdict;
-use crate::verify::{DiskstressOptions, Options, World};
+use lab_core::claim::{Claims, JudgedClaim, Measure};
 use lab_core::interrupt::Stop;
-use lab_core::machine::{Watch, now_rfc3339};
+use lab_core::presentation::{HowItWasDone, Presentation};
+use lab_core::record::{Metric, World};
 use lab_core::report::{
-    self, Column, DataFile, Doubt, Figure, Finding, Machine, Method, Report, Section, Span, Table, Value,
-    Version,
+    Column, DataFile, Doubt, Figure, Finding, Section, Span, Table, Value, Version, write_csv,
 };
 use lab_core::stats::Estimate;
-use lab_core::words::{command, plain, value};
+use lab_core::verification::{Course, Request, Setup, Verification};
+use lab_core::words::plain;
 
-/// A run that has ended.
-struct Finished<'a> {
-    scenario: &'a Diskstress,
-    text: &'a str,
-    options: &'a Options,
-    own: &'a DiskstressOptions,
+use super::claims::{farthest, measures};
+use super::real::{self, Place};
+use super::results::{On, Run, patterns, processor, speed};
+use super::scenario::{ReadAhead, Scenario};
+use super::{Diskstress, Options, figures, guest, model};
+use crate::samplers::Series;
+
+/// What was measured, and on what.
+pub struct Recording {
     run: Run,
-    machine: Machine,
-    doubts: Vec<Doubt>,
+    /// Whether the page cache was passed by.
+    direct: bool,
     /// Of a pattern's files together.
     pattern_bytes: u64,
     /// What the host counted in a real run, and the stretches of its repeats.
     host: Option<(Series, Vec<Span>)>,
 }
 
-impl Finished<'_> {
-    fn is_model(&self) -> bool {
-        self.own.world == World::Model
+/// Where `make diskstress` puts the guest.
+const GUEST_DIR: &str = "target/judges/diskstress";
+/// Of a pattern, at full size.
+const PATTERN_BYTES: u64 = 8 << 30;
+
+impl Verification for Diskstress {
+    const NAME: &'static str = "diskstress";
+    const QUESTION: &'static str = "How much does virtualization cost a disk?";
+    type Options = Options;
+    type Scenario = Scenario;
+    type Recording = Recording;
+
+    fn load(request: &Request, own: &Options) -> Result<(Scenario, String)> {
+        let (mut scenario, text) = Scenario::load(request.scenario.as_deref())?;
+        if own.quick {
+            scenario = scenario.quick();
+        }
+        if let Some(scale) = request.checked_scale()? {
+            ensure!(own.world == World::Real, "--scale requires --world real: the model runs at full size");
+            scenario.real.scale = scale;
+        }
+        Ok((scenario, text))
+    }
+
+    fn play(setup: &Setup<'_, Self>, stop: &Stop) -> Result<Recording> {
+        let (request, own) = (setup.request, setup.own);
+        match own.world {
+            World::Model => {
+                let run = model::run(setup.scenario, request.seed, stop)?;
+                Ok(Recording { run, direct: true, pattern_bytes: PATTERN_BYTES, host: None })
+            }
+            World::Real => {
+                let guest = own.guest.clone().unwrap_or_else(|| PathBuf::from(GUEST_DIR));
+                let dir = own.dir.as_deref().unwrap_or(&request.out);
+                let real::Real { run, direct, pattern_bytes, host, repeats } =
+                    real::run(setup.scenario, &Place { dir, guest: &guest }, request.seed, stop)?;
+                Ok(Recording { run, direct, pattern_bytes, host: Some((host, repeats)) })
+            }
+        }
+    }
+
+    fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
+        let (run, own) = (&recording.run, setup.own);
+        Course {
+            world: own.world,
+            quick: own.quick,
+            scale: (own.world == World::Real).then_some(setup.scenario.real.scale),
+            repeats: run.repeats as usize,
+            stopped: run.stopped,
+            doubts: own_doubts(run, recording.direct),
+        }
+    }
+
+    fn stated(scenario: &Scenario) -> &Claims {
+        &scenario.claims
+    }
+
+    fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
+        measures(&recording.run, setup.own.world)
+    }
+
+    fn metrics(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
+        recording.run.metrics()
+    }
+
+    fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
+        let f = Finished { setup, recording };
+        Ok(Presentation {
+            title: setup.scenario.question.clone(),
+            answer: answer(&recording.run, f.is_model()),
+            figures: figures::figures(&recording.run, f.is_model())
+                .into_iter()
+                .chain(over_time(&f))
+                .collect(),
+            findings: findings(&f),
+            tables: vec![table(&recording.run)],
+            sections: sections(&f),
+            method: method(&f),
+            files: samples(&f)?,
+        })
     }
 }
 
-/// Where `make diskstress` puts the guest.
-const GUEST_DIR: &str = "target/judges/diskstress";
+/// A run that has ended.
+struct Finished<'a> {
+    setup: &'a Setup<'a, Diskstress>,
+    recording: &'a Recording,
+}
 
-/// Runs the verification and writes what it found. Gives whether every claim held.
-pub(crate) fn verify(options: &Options, own: &DiskstressOptions) -> Result<bool> {
-    let (mut scenario, text) = Diskstress::load(options.scenario.as_deref())?;
-    if own.quick {
-        scenario = scenario.quick();
+impl Finished<'_> {
+    fn is_model(&self) -> bool {
+        self.setup.own.world == World::Model
     }
-    if let Some(scale) = options.scale {
-        ensure!(own.world == World::Real, "--scale: the model world runs at full size");
-        ensure!(
-            scale > 0.0 && scale <= 1.0,
-            "--scale {scale}: is over 0 and at most 1 (1 is 8 GB for each pattern)"
-        );
-        scenario.real.scale = scale;
-    }
-    let stop = Stop::on_signals()?;
-    let watch = Watch::start();
-    let (run, direct, pattern_bytes, host) = match own.world {
-        World::Model => (model::run(&scenario, options.seed, &stop)?, true, 8 << 30, None),
-        World::Real => {
-            let guest = own.guest.clone().unwrap_or_else(|| PathBuf::from(GUEST_DIR));
-            let dir = own.dir.as_deref().unwrap_or(&options.out);
-            let ran = real::run(&scenario, &Place { dir, guest: &guest }, options.seed, &stop)?;
-            (ran.run, ran.direct, ran.pattern_bytes, Some((ran.host, ran.repeats)))
-        }
-    };
-    let (machine, seen) = watch.end();
-    // Time in the model is virtual: what others did with this machine changes nothing.
-    let mut doubts = if own.world == World::Model { vec![] } else { seen };
-    doubts.extend(own_doubts(&run, direct));
-    let finished = Finished {
-        scenario: &scenario,
-        text: &text,
-        options,
-        own,
-        run,
-        machine,
-        doubts,
-        pattern_bytes,
-        host,
-    };
-    write(&finished)
 }
 
 fn own_doubts(run: &Run, direct: bool) -> Vec<Doubt> {
@@ -109,24 +144,10 @@ fn own_doubts(run: &Run, direct: bool) -> Vec<Doubt> {
     out
 }
 
-/// One claim that does not hold fails; a run that was cut short, or shows too little, is in doubt.
-fn verdict(judged: &[Judged], run: &Run) -> &'static str {
-    let has = |verdict: Verdict| judged.iter().any(|j| j.verdict == verdict);
-    if has(Verdict::NotHeld) {
-        "fail"
-    } else if run.stopped || has(Verdict::Undecided) || !has(Verdict::Held) {
-        "doubt"
-    } else {
-        "pass"
-    }
-}
-
-fn write(f: &Finished<'_>) -> Result<bool> {
-    let judged = judge(&f.run, f.is_model());
-    let out = &f.options.out;
-    let series = f.run.series();
-    let samples: usize = series.values().map(Vec::len).sum();
-    let rows = f.run.measured.iter().map(|m| {
+/// Every sample, for a spreadsheet.
+fn samples(f: &Finished<'_>) -> Result<Vec<DataFile>> {
+    let out = &f.setup.request.out;
+    let rows = f.recording.run.measured.iter().map(|m| {
         let cells = [
             m.drive.clone(),
             m.pattern.clone(),
@@ -137,47 +158,15 @@ fn write(f: &Finished<'_>) -> Result<bool> {
         cells.to_vec()
     });
     let header = ["drive", "pattern", "machine", "mb_per_s", "processor_percent"];
-    let rows = report::write_csv(&out.join("patterns.csv"), &header, rows)?;
-    report::write_results(
-        out,
-        &Results {
-            scenario: f.scenario.name.clone(),
-            world: if f.is_model() { "model" } else { "real" },
-            seed: f.options.seed,
-            checks: judged.iter().map(check).collect(),
-            series,
-        },
-    )?;
-    let mut files = vec![
-        DataFile {
-            name: "results.json".into(),
-            about: "every claim and sample, for a machine".into(),
-            rows: samples,
-        },
-        DataFile { name: "patterns.csv".into(), about: "every pattern of every repeat".into(), rows },
-    ];
-    if let Some((host, _)) = &f.host {
+    let rows = write_csv(&out.join("patterns.csv"), &header, rows)?;
+    let about = "every pattern of every repeat".into();
+    let mut files = vec![DataFile { name: "patterns.csv".into(), about, rows }];
+    if let Some((host, _)) = &f.recording.host {
         let rows = host.write_csv(&out.join("host.csv"))?;
         let about = "counters of this machine, second by second".into();
         files.push(DataFile { name: "host.csv".into(), about, rows });
     }
-    report::write_report(out, &whole(f, &judged, files))?;
-    print(f, &judged, out);
-    Ok(verdict(&judged, &f.run) == "pass")
-}
-
-fn check(judged: &Judged) -> Check {
-    let finite = |v: f64| v.is_finite().then_some(v);
-    Check {
-        name: judged.name.clone(),
-        unit: judged.unit.into(),
-        published: None,
-        expected: None,
-        measured: judged.estimate.map(|e| e.mean),
-        low: judged.estimate.and_then(|e| finite(e.low)),
-        high: judged.estimate.and_then(|e| finite(e.high)),
-        pass: judged.verdict == Verdict::Held,
-    }
+    Ok(files)
 }
 
 /// A difference in words: "2.1 % ± 0.3 % less". Tenths of a percent are all that a reader needs.
@@ -219,42 +208,22 @@ fn answer(run: &Run, is_model: bool) -> String {
     }
 }
 
-fn whole(f: &Finished<'_>, judged: &[Judged], files: Vec<DataFile>) -> Report {
-    let mut shown = claims(judged);
-    shown.iter_mut().for_each(|claim| claim.figure = claim.figure.take().filter(|id| !id.is_empty()));
-    Report {
-        version: report::VERSION,
-        title: f.scenario.question.clone(),
-        scenario: f.scenario.name.clone(),
-        world: if f.is_model() { "model" } else { "real" },
-        generated: now_rfc3339(),
-        answer: answer(&f.run, f.is_model()),
-        verdict: verdict(judged, &f.run),
-        claims: shown,
-        figures: figures::figures(&f.run, f.is_model()).into_iter().chain(over_time(f)).collect(),
-        findings: findings(f),
-        tables: vec![table(&f.run)],
-        sections: sections(f),
-        doubts: f.doubts.clone(),
-        method: method(f),
-        files,
-    }
-}
-
 /// How busy this machine was over a real run.
 fn over_time(f: &Finished<'_>) -> Option<Figure> {
-    let (host, repeats) = f.host.as_ref()?;
+    let (host, repeats) = f.recording.host.as_ref()?;
     let title = "Processors of this machine over the run";
     let figure = host.figure(("host", title), "busy", |resource| resource == "cpu", None)?;
     Some(Figure { phases: repeats.clone(), ..figure })
 }
 
 fn findings(f: &Finished<'_>) -> Vec<Finding> {
-    let (Some(physical), true) = (f.run.rise(&f.run.drive, ("R4", "R1"), On::Physical), f.is_model()) else {
+    let (Some(physical), true) =
+        (f.recording.run.rise(&f.recording.run.drive, ("R4", "R1"), On::Physical), f.is_model())
+    else {
         return vec![];
     };
     let (ReadAhead::Memory(shared), ReadAhead::Each(each)) =
-        (f.scenario.physical.read_ahead, f.scenario.virtualized.read_ahead)
+        (f.setup.scenario.physical.read_ahead, f.setup.scenario.virtualized.read_ahead)
     else {
         return vec![];
     };
@@ -281,7 +250,7 @@ fn sections(f: &Finished<'_>) -> Vec<Section> {
         true => format!(
             "The files lie one behind the other from the outermost cylinders on, up to {} GiB further in from repeat to repeat, and in a repeat at the same \
              place on both machines: outer and inner tracks differ by more than what is measured.",
-            f.scenario.run.place_spread.0 >> 30
+            f.setup.scenario.run.place_spread.0 >> 30
         ),
         false => "Both machines use the same stretches of the same image file, in turn; the machine that begins changes from repeat to repeat. The image was \
                   written once from beginning to end before."
@@ -353,13 +322,12 @@ fn table(run: &Run) -> Table {
     }
 }
 
-fn method(f: &Finished<'_>) -> Method {
-    let masu = Version::of_masu();
+fn method(f: &Finished<'_>) -> HowItWasDone {
     let (versions, modelled, real, calibrated, scale);
     if f.is_model() {
-        versions = vec![masu];
+        versions = vec![];
         modelled = vec![
-            format!("two mirrored drives ({}), the controller's read-ahead and write memory, the server's processors, in virtual time", f.scenario.run.drives.join("; then ")),
+            format!("two mirrored drives ({}), the controller's read-ahead and write memory, the server's processors, in virtual time", f.setup.scenario.run.drives.join("; then ")),
             "the virtual machine: the same server, with a chunk of its own for each file, and more processor time for each transfer".into(),
         ];
         real = vec![];
@@ -368,7 +336,7 @@ fn method(f: &Finished<'_>) -> Method {
         ];
         scale = "full size: 8 GB for each pattern".to_owned();
     } else {
-        versions = vec![masu, Version { name: "emulator".into(), version: guest::version() }];
+        versions = vec![Version { name: "emulator".into(), version: guest::version() }];
         modelled = vec![];
         real = vec![
             "the load natively: threads of this process on an image file, past the page cache".into(),
@@ -377,44 +345,16 @@ fn method(f: &Finished<'_>) -> Method {
         calibrated = vec![];
         scale = format!(
             "{} of the published size: {} MB for each pattern",
-            f.scenario.real.scale,
-            f.pattern_bytes >> 20
+            f.setup.scenario.real.scale,
+            f.recording.pattern_bytes >> 20
         );
     }
-    Method {
-        command: command(&f.options.command),
-        seed: f.options.seed.to_string(),
-        scenario_text: f.text.into(),
+    HowItWasDone {
+        scenario_text: f.setup.text.into(),
         versions,
-        machine: f.machine.clone(),
         modelled,
         real,
         calibrated,
-        repeats: f.run.repeats as usize,
         scale: Some(scale),
     }
-}
-
-/// The answer on the terminal.
-fn print(f: &Finished<'_>, judged: &[Judged], out: &Path) {
-    println!("{}\n", answer(&f.run, f.is_model()));
-    println!(
-        "{:<10} {:>18} {:>18} {:>26}",
-        "", "physical, MB/s", "virtual, MB/s", "virtual against physical"
-    );
-    for name in [Direction::Read, Direction::Write].into_iter().flat_map(names) {
-        let mean = |on| f.run.mean(&name, on, speed).map_or("–".into(), |e| value(&e));
-        let over = f.run.over(&f.run.drive, &name, speed).map(|e| e.scaled(100.0));
-        let over = over.map_or("–".into(), |e| format!("{} %", value(&e)));
-        println!("{name:<10} {:>18} {:>18} {over:>26}", mean(On::Physical), mean(On::Virtual));
-    }
-    let held = judged.iter().filter(|j| j.verdict == Verdict::Held).count();
-    println!("\nclaims: {held} held of {}", judged.len());
-    for judged in judged.iter().filter(|j| j.verdict != Verdict::Held) {
-        let measured = judged.estimate.map_or("–".into(), |e| format!("{} {}", value(&e), judged.unit));
-        let bound = judged.bound.words(judged.unit);
-        println!("  {}: {}: {measured} ({bound})", judged.verdict.words(), judged.name);
-    }
-    f.doubts.iter().for_each(|doubt| println!("doubt: {}", doubt.text));
-    println!("\nreport: {}", out.join("report.html").display());
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use diskstress::{Direction, Pattern};
 
+use lab_core::record::Metric;
 use lab_core::stats::{self, Estimate};
 
 /// Where the load ran.
@@ -108,17 +109,23 @@ impl Run {
         drives
     }
 
-    /// For results.json: samples by name.
-    pub(super) fn series(&self) -> BTreeMap<String, Vec<f64>> {
-        let mut out = BTreeMap::<String, Vec<f64>>::new();
+    /// What was measured, repeat after repeat.
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        let mut series = BTreeMap::<(&str, &str, &str), [Vec<f64>; 2]>::new();
         for m in &self.measured {
-            // The judged drive is the run's own: its names are the same in both worlds.
-            let drive = if m.drive == self.drive { String::new() } else { format!("{}.", m.drive) };
-            for (metric, of) in [("mb_per_s", speed as Of), ("processor_percent", processor as Of)] {
-                let name = format!("{drive}{}.{}.{metric}", m.pattern, m.on.name());
-                out.entry(name).or_default().push(of(m));
-            }
+            let [speed, processor] = series.entry((&m.drive, &m.pattern, m.on.name())).or_default();
+            speed.push(m.mb_per_s);
+            processor.push(m.processor_percent);
         }
-        out
+        let metrics = series.into_iter().flat_map(|((drive, pattern, machine), [speed, processor])| {
+            let mut dimensions = vec![("pattern", pattern), ("machine", machine)];
+            // The judged drive is the run's own: its names are the same in both worlds.
+            dimensions.extend((drive != self.drive).then_some(("drive", drive)));
+            [
+                Metric::new("throughput", "MB/s", &dimensions, speed),
+                Metric::new("processors", "%", &dimensions, processor),
+            ]
+        });
+        metrics.collect()
     }
 }

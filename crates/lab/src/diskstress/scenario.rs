@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::{ScenarioError, parse, text_of};
 
@@ -15,7 +16,7 @@ const BUILT_IN_PATH: &str = "scenarios/diskstress.toml";
 /// `diskstress.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Diskstress {
+pub struct Scenario {
     /// Its name.
     pub name: String,
     /// The question that the report answers.
@@ -33,6 +34,9 @@ pub struct Diskstress {
     pub virtualized: Kind,
     /// On this machine.
     pub real: Real,
+    /// What is claimed.
+    #[serde(rename = "claim")]
+    pub claims: Claims,
 }
 
 /// How the model is run.
@@ -119,22 +123,35 @@ pub struct Real {
 
 const REPEATS_MAX: u32 = 1000;
 
-impl Diskstress {
+/// Everything that a claim can ask for.
+const MEASURES: [&str; 9] = [
+    "content",
+    "native",
+    "other_drive.physical",
+    "other_drive.virtual",
+    "processor",
+    "reads",
+    "rise.physical",
+    "rise.virtual",
+    "writes",
+];
+
+impl Scenario {
     /// The built-in one, or the file that replaces it, and its text.
-    pub fn load(path: Option<&Path>) -> Result<(Diskstress, String), ScenarioError> {
+    pub fn load(path: Option<&Path>) -> Result<(Scenario, String), ScenarioError> {
         let (text, path) = text_of(path, (BUILT_IN, BUILT_IN_PATH))?;
-        Ok((Diskstress::parse(&text, &path)?, text))
+        Ok((Scenario::parse(&text, &path)?, text))
     }
 
     /// One from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Diskstress, ScenarioError> {
-        let scenario: Diskstress = parse(text, path)?;
+    pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = parse(text, path)?;
         scenario.check(path)?;
         Ok(scenario)
     }
 
     /// The quick form.
-    pub fn quick(mut self) -> Diskstress {
+    pub fn quick(mut self) -> Scenario {
         self.run.repeats = self.quick.repeats;
         self
     }
@@ -168,6 +185,9 @@ impl Diskstress {
             if fits.iter().any(|chunk| !block(Size(*chunk))) {
                 return wrong("read_ahead", "gives each file a multiple of 4 KiB, up to 1 GiB");
             }
+        }
+        if let Some(cause) = self.claims.fault(&MEASURES) {
+            return wrong("claim", &cause);
         }
         match self.real.scale > 0.0 && self.real.scale <= 1.0 && self.real.memory_mb >= 64 {
             true => Ok(()),

@@ -1,14 +1,15 @@
 //! The model at a small size, and what is refused.
 
-use super::claims::judge;
+use super::claims::measures;
 use super::model;
 use super::results::{On, speed};
-use super::scenario::Diskstress;
-use crate::vaai::Verdict;
+use super::scenario::Scenario;
 use lab_core::interrupt::Stop;
+use lab_core::record::World;
+use lab_core::verdict::Verdict;
 
-fn quick() -> Diskstress {
-    let mut scenario = Diskstress::load(None).expect("built in").0.quick();
+fn quick() -> Scenario {
+    let mut scenario = Scenario::load(None).expect("built in").0.quick();
     scenario.run.repeats = 2;
     scenario.run.drives.truncate(1);
     scenario
@@ -20,8 +21,13 @@ fn the_same_seed_gives_the_same_results_and_every_claim_holds() {
     let (one, again, other) = (run(7), run(7), run(8));
     assert_eq!(one.measured, again.measured);
     assert_ne!(one.measured, other.measured);
-    for judged in judge(&one, true) {
-        assert_eq!(judged.verdict, Verdict::Held, "{}: {:?}", judged.name, judged.estimate);
+    let judged = quick().claims.judge(World::Model, &measures(&one, World::Model), false);
+    // Nothing is said of other drives, for the test runs one.
+    let (other, judged): (Vec<_>, Vec<_>) =
+        judged.into_iter().partition(|claim| claim.id.starts_with("other_drive"));
+    assert!(judged.len() == 6 && other.iter().all(|claim| claim.verdict == Verdict::NotJudged));
+    for claim in judged {
+        assert_eq!(claim.verdict, Verdict::Held, "{}: {:?}", claim.name, claim.estimate);
     }
 }
 
@@ -38,7 +44,7 @@ fn the_slope_comes_from_shared_memory() {
 
 #[test]
 fn a_scenario_that_makes_no_sense_is_refused() {
-    let built_in = Diskstress::load(None).expect("built in").1;
+    let built_in = Scenario::load(None).expect("built in").1;
     for (from, to) in [
         ("repeats = 5", "repeats = 0"),
         ("cores = 8", "cores = 0"),
@@ -49,6 +55,6 @@ fn a_scenario_that_makes_no_sense_is_refused() {
     ] {
         let text = built_in.replacen(from, to, 1);
         assert_ne!(text, built_in, "{from}");
-        assert!(Diskstress::parse(&text, "x.toml").is_err(), "{to}");
+        assert!(Scenario::parse(&text, "x.toml").is_err(), "{to}");
     }
 }

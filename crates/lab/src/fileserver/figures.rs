@@ -4,7 +4,7 @@
 //! processors, memory, network; and the host's processors and memory: 23.
 
 use super::beyond;
-use super::claims::{Judged, Runs, controller, level, more, of_groups, tool};
+use super::claims::{Runs, controller, headroom, level, more, of_groups, tool};
 use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
@@ -30,7 +30,7 @@ fn color(which: Which) -> &'static str {
 }
 
 /// All of them.
-pub(super) fn figures(scenario: &Fileserver, ran: &Ran, judged: &[Judged]) -> Vec<Figure> {
+pub(super) fn figures(scenario: &Fileserver, ran: &Ran) -> Vec<Figure> {
     let runs = Runs::of(ran);
     let mut out = vec![throughput(scenario, ran)];
     if let (Some(dynamic), Some(fixed)) = (runs.dynamic, runs.fixed) {
@@ -38,7 +38,7 @@ pub(super) fn figures(scenario: &Fileserver, ran: &Ran, judged: &[Judged]) -> Ve
         out.push(response("response", &[dynamic, fixed], scenario));
         out.push(servers("servers", &[dynamic, fixed], scenario));
         out.push(host(&[dynamic, fixed], scenario));
-        out.push(busy(&[dynamic, fixed], scenario, judged));
+        out.push(busy(&[dynamic, fixed], scenario));
     }
     if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
         out.push(array("cache_array", &[fixed, cached], scenario));
@@ -246,7 +246,7 @@ fn host(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     figure
 }
 
-fn busy(courses: &[&Course; 2], scenario: &Fileserver, judged: &[Judged]) -> Figure {
+fn busy(courses: &[&Course; 2], scenario: &Fileserver) -> Figure {
     let of: [PanelOf<'_, ArrayWindow>; 4] = [
         ("controller", "Controller 0", ("utilisation", "%"), |w| controller(0)(w)),
         ("drives", "Drives of a group", ("utilisation", "%"), |w| of_groups(&w.drive_percent)),
@@ -256,7 +256,7 @@ fn busy(courses: &[&Course; 2], scenario: &Fileserver, judged: &[Judged]) -> Fig
     let points = |course: &Course, value: fn(&ArrayWindow) -> f64| {
         course.arrays.iter().map(|w| vec![w.at_s, value(w)]).collect()
     };
-    let room = judged.iter().find(|j| j.name.starts_with("Headroom")).and_then(|j| j.estimate);
+    let room = headroom(courses[1]);
     let title = format!(
         "Controller 0 is the busiest of the array: {} times the load is left",
         room.map_or("–".into(), |e| plain(e.mean))

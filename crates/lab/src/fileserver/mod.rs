@@ -1,7 +1,7 @@
 //! File servers: the load that clients put on them (`masu load fileserver`), and the verification of virtual disks that grow under it.
 //!
 //! ```text
-//!   run ──> model (clients, servers, disks, the array) ──> courses ──> claims, figures, findings ──> report
+//!   run ──> model (clients, servers, disks, the array) ──> courses ──> claims (measures), figures, findings ──> report
 //!    ├── scenario
 //!    └────> real (the same on this machine, on disks that are there)
 //! ```
@@ -18,4 +18,26 @@ mod results;
 mod run;
 mod scenario;
 
-pub(crate) use run::verify;
+use std::path::PathBuf;
+
+use lab_core::record::World;
+
+use real::Format;
+
+/// The verification.
+pub struct Fileserver;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The quick form.
+    pub quick: bool,
+    /// Where.
+    pub world: World,
+    /// Of a real one, the formats of disks; none: VHD.
+    pub formats: Vec<Format>,
+    /// Of a real one, how many rounds; none: as the scenario says.
+    pub repeats: Option<usize>,
+    /// Only the load, against this directory.
+    pub directory: Option<PathBuf>,
+}

@@ -1,41 +1,42 @@
-//! The report: the answer, what shows it, and how it was done.
+//! What is shown of a modelled run: the answer, what shows it, and how it was done.
 
-use super::claims::{self, Judged, Runs, below, tool};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use lab_core::presentation::{HowItWasDone, Presentation};
+use lab_core::report::{Column, DataFile, Doubt, Figure, Section, Table, Value};
+use lab_core::verification::Setup;
+use lab_core::words::plain;
+
+use super::claims::{self, Runs, below, tool};
+use super::figures::figures;
 use super::findings::findings;
 use super::model::Ran;
-use super::scenario::Fileserver;
-use crate::vaai::Verdict;
-use crate::verify::Options;
-use lab_core::machine::now_rfc3339;
-use lab_core::report::{
-    self, Column, DataFile, Doubt, Figure, Machine, Method, Report, Section, Table, Value, Version,
-};
-use lab_core::words::{command, plain};
+use super::scenario::Fileserver as Scenario;
+use super::{Fileserver, results};
 
 /// A run that has ended.
-pub(super) struct Finished<'a> {
-    pub(super) options: &'a Options,
-    pub(super) quick: bool,
-    pub(super) scenario: &'a Fileserver,
-    pub(super) text: &'a str,
-    pub(super) machine: Machine,
-    pub(super) doubts: Vec<Doubt>,
-    pub(super) ran: &'a Ran,
-    pub(super) judged: &'a [Judged],
-    pub(super) figures: Vec<Figure>,
-    pub(super) files: Vec<DataFile>,
+struct Finished<'a> {
+    scenario: &'a Scenario,
+    text: &'a str,
+    ran: &'a Ran,
+    figures: Vec<Figure>,
 }
 
-/// One claim that does not hold fails; a run that was cut short is in doubt.
-pub(super) fn verdict(judged: &[Judged], stopped: bool) -> &'static str {
-    let has = |verdict: Verdict| judged.iter().any(|j| j.verdict == verdict);
-    if has(Verdict::NotHeld) {
-        "fail"
-    } else if stopped || !has(Verdict::Held) {
-        "doubt"
-    } else {
-        "pass"
-    }
+/// Everything that is shown.
+pub(super) fn present(setup: &Setup<'_, Fileserver>, ran: &Ran) -> Result<Presentation> {
+    let (scenario, text) = (setup.scenario, setup.text);
+    let run = Finished { scenario, text, ran, figures: figures(scenario, ran) };
+    Ok(Presentation {
+        title: scenario.question.clone(),
+        answer: answer(&run),
+        findings: findings(scenario, ran),
+        tables: vec![configurations(&run), published_figures()],
+        sections: sections(&run),
+        method: method(&run),
+        files: write_series(&setup.request.out, ran)?,
+        figures: run.figures,
+    })
 }
 
 /// The answer of the seed's question, in figures.
@@ -59,27 +60,6 @@ fn answer(run: &Finished<'_>) -> String {
 
 fn mean(series: &[f64]) -> f64 {
     series.iter().sum::<f64>() / series.len().max(1) as f64
-}
-
-/// Composes the whole report.
-pub(super) fn compose(run: &Finished<'_>) -> Report {
-    Report {
-        version: report::VERSION,
-        title: run.scenario.question.clone(),
-        scenario: run.scenario.name.clone(),
-        world: "model",
-        generated: now_rfc3339(),
-        answer: answer(run),
-        verdict: verdict(run.judged, run.ran.stopped),
-        claims: claims::claims(run.judged),
-        figures: run.figures.clone(),
-        findings: findings(run.scenario, run.ran),
-        tables: vec![configurations(run), published_figures()],
-        sections: sections(run),
-        doubts: run.doubts.clone(),
-        method: method(run),
-        files: run.files.clone(),
-    }
 }
 
 fn sections(run: &Finished<'_>) -> Vec<Section> {
@@ -228,16 +208,13 @@ pub(super) fn published_figures() -> Table {
     }
 }
 
-fn method(run: &Finished<'_>) -> Method {
+fn method(run: &Finished<'_>) -> HowItWasDone {
     let s = run.scenario;
     let us = |time: lab_core::quantity::Time| format!("{} µs", time.0.as_nanos() as f64 / 1e3);
     let p = &s.published;
-    Method {
-        command: command(&run.options.command),
-        seed: run.options.seed.to_string(),
+    HowItWasDone {
         scenario_text: run.text.into(),
-        versions: vec![Version::of_masu()],
-        machine: run.machine.clone(),
+        versions: vec![],
         modelled: vec![
             "time; clients, network, servers with their memory, file system and lazy writer, the host".into(),
             format!(
@@ -271,7 +248,6 @@ fn method(run: &Finished<'_>) -> Method {
                 s.server.fresh_percent, s.server.again_percent, s.server.entry_bytes
             ),
         ],
-        repeats: 1,
         scale: Some(format!(
             "full size: {} servers, {} clients, {} workers, disks of {} GiB; {} s counted of the published 1800",
             p.servers,
@@ -283,28 +259,42 @@ fn method(run: &Finished<'_>) -> Method {
     }
 }
 
-/// The answer on the terminal.
-pub(super) fn print(run: &Finished<'_>) {
-    println!("{}\n", answer(run));
-    let held = run.judged.iter().filter(|j| j.verdict == Verdict::Held).count();
-    println!(
-        "claims: {held} held of {}{}",
-        run.judged.len(),
-        if run.quick { " (the quick form)" } else { "" }
-    );
-    for judged in run.judged {
-        let measured = judged.estimate.map_or("–".into(), |e| lab_core::words::value(&e));
-        println!(
-            "  {:<20} {}: {measured} {} ({}; published: {})",
-            judged.verdict.words(),
-            judged.name,
-            judged.unit,
-            judged.bound.words(judged.unit),
-            judged.published.as_deref().unwrap_or("–")
-        );
+/// What makes a modelled run doubtful.
+pub(super) fn doubts(ran: &Ran, quick: bool) -> Vec<Doubt> {
+    let mut out = Vec::new();
+    if ran.stopped {
+        out.push(Doubt {
+            text: "The run was stopped before its end.".into(),
+            effect: Some(
+                "What was counted until then is shown; runs have different lengths, or are missing.".into(),
+            ),
+        });
     }
-    for doubt in &run.doubts {
-        println!("doubt: {}", doubt.text);
+    if quick {
+        out.push(Doubt {
+            text: "The quick form: two minutes are counted instead of thirty.".into(),
+            effect: Some("Intervals are wider, and some differences are not shown.".into()),
+        });
     }
-    println!("\nreport: {}", run.options.out.join("report.html").display());
+    out
+}
+
+fn write_series(out: &Path, ran: &Ran) -> Result<Vec<DataFile>> {
+    let put = |name: &str, about: &str, text: String| {
+        let path = out.join(name);
+        let rows = text.lines().count().saturating_sub(1);
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        anyhow::Ok(DataFile { name: name.into(), about: about.into(), rows })
+    };
+    Ok(vec![
+        put("servers.csv", "every server in every interval", results::servers_csv(&ran.courses))?,
+        put("host.csv", "the host in every interval", results::host_csv(&ran.courses))?,
+        put(
+            "array.csv",
+            "every LU, group and controller in every interval",
+            results::array_csv(&ran.courses),
+        )?,
+        put("ramp.csv", "more and more servers, window by window", results::ramp_csv(&ran.ramp))?,
+        put("growth.csv", "a pool that grows, second by second", results::growth_csv(&ran.growths))?,
+    ])
 }

@@ -1,70 +1,95 @@
-//! `results.json` and the counters as CSV: no wall time is in them, so that the same seed gives the same bytes.
+//! The counters as metrics and as CSV: no wall time is in them, so that the same seed gives the same bytes.
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use lab_core::record::Metric;
 
-use super::claims::{Judged, controller, of_groups};
+use super::claims::{controller, of_groups};
 use super::model::Ran;
-use super::model::course::{Course, Growth, RampStep, ServerWindow};
-use super::scenario::Fileserver;
+use super::model::course::{
+    ArrayWindow, Course, Growth, GrowthWindow, HostWindow, LuWindow, RampStep, ServerWindow,
+};
 
-/// What a run found. Field names are part of the interface.
-#[derive(Serialize)]
-pub(super) struct Results<'a> {
-    version: &'static str,
-    scenario: &'a str,
-    world: &'static str,
-    seed: u64,
-    quick: bool,
-    checks: Vec<Check<'a>>,
-    courses: &'a [Course],
-    ramp: &'a [RampStep],
-    growths: &'a [Growth],
+/// What was measured, for a machine: of every configuration each server, LU and controller, window by window.
+pub(super) fn metrics(ran: &Ran) -> Vec<Metric> {
+    let mut out = Vec::new();
+    for course in &ran.courses {
+        of_course(course, course.which.name(), &mut out);
+    }
+    for step in &ran.ramp {
+        of_course(
+            &step.course,
+            &format!("ramp, {} controllers, {:02} servers", step.owners, step.servers),
+            &mut out,
+        );
+    }
+    for growth in &ran.growths {
+        let place = [("configuration", growth.name)];
+        let of = |value: fn(&GrowthWindow) -> f64| growth.windows.iter().map(value).collect();
+        out.extend([
+            Metric::new("growth.reads", "MB/s", &place, of(|w| w.read_mb_per_s)),
+            Metric::new("growth.writes", "MB/s", &place, of(|w| w.write_mb_per_s)),
+            Metric::new("growth.read_response", "ms", &place, of(|w| w.read_ms)),
+            Metric::new("growth.used", "%", &place, of(|w| w.used_percent)),
+            Metric::new("growth.refused", "writes", &place, of(|w| w.refused as f64)),
+        ]);
+    }
+    out
 }
 
-#[derive(Serialize)]
-struct Check<'a> {
-    name: &'a str,
-    unit: &'a str,
-    published: Option<&'a str>,
-    expected: String,
-    measured: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-    verdict: &'static str,
-}
+type OfServer = (&'static str, &'static str, fn(&ServerWindow) -> f64);
+const OF_SERVER: [OfServer; 9] = [
+    ("tool", "MB/s", |w| w.tool_mb_per_s),
+    ("processors", "%", |w| w.cpu_percent),
+    ("memory_available", "MB", |w| w.available_mb),
+    ("disk_queue", "I/Os", |w| w.queue),
+    ("disk_queue_most", "I/Os", |w| w.queue_max as f64),
+    ("read_response", "ms", |w| w.read_ms),
+    ("write_response", "ms", |w| w.write_ms),
+    ("received", "MB/s", |w| w.received_mb_per_s),
+    ("sent", "MB/s", |w| w.sent_mb_per_s),
+];
+type OfLu = (&'static str, &'static str, fn(&LuWindow) -> f64);
+const OF_LU: [OfLu; 5] = [
+    ("array_reads", "1/s", |w| w.read_iops),
+    ("array_writes", "1/s", |w| w.write_iops),
+    ("array_read", "MB/s", |w| w.read_mb_per_s),
+    ("array_written", "MB/s", |w| w.write_mb_per_s),
+    ("write_hits", "%", |w| w.write_hit_percent),
+];
 
-impl<'a> Results<'a> {
-    pub(super) fn of(
-        scenario: &'a Fileserver,
-        (seed, quick): (u64, bool),
-        ran: &'a Ran,
-        judged: &'a [Judged],
-    ) -> Results<'a> {
-        let finite = |value: f64| value.is_finite().then_some(value);
-        let check = |j: &'a Judged| Check {
-            name: j.name,
-            unit: j.unit,
-            published: j.published.as_deref(),
-            expected: j.bound.words(j.unit),
-            measured: j.estimate.and_then(|e| finite(e.mean)),
-            low: j.estimate.and_then(|e| finite(e.low)),
-            high: j.estimate.and_then(|e| finite(e.high)),
-            verdict: j.verdict.words(),
-        };
-        Results {
-            version: env!("CARGO_PKG_VERSION"),
-            scenario: &scenario.name,
-            world: "model",
-            seed,
-            quick,
-            checks: judged.iter().map(check).collect(),
-            courses: &ran.courses,
-            ramp: &ran.ramp,
-            growths: &ran.growths,
+fn of_course(course: &Course, configuration: &str, out: &mut Vec<Metric>) {
+    let servers = course.hosts.first().map_or(0, |window| window.servers.len());
+    for server in 0..servers {
+        let place = [("configuration", configuration), ("server", &server.to_string())];
+        for (id, unit, of) in OF_SERVER {
+            let samples = course.hosts.iter().filter_map(|window| window.servers.get(server)).map(of);
+            out.push(Metric::new(id, unit, &place, samples.collect()));
         }
     }
+    let lus = course.arrays.first().map_or(0, |window| window.lus.len());
+    for lu in 0..lus {
+        let place = [("configuration", configuration), ("lu", &lu.to_string())];
+        for (id, unit, of) in OF_LU {
+            let samples = course.arrays.iter().filter_map(|window| window.lus.get(lu)).map(of);
+            out.push(Metric::new(id, unit, &place, samples.collect()));
+        }
+        let of = |list: fn(&ArrayWindow) -> &[f64]| {
+            course.arrays.iter().filter_map(|w| list(w).get(lu).copied()).collect::<Vec<f64>>()
+        };
+        out.push(Metric::new("drives", "%", &place, of(|w| &w.drive_percent)));
+        out.push(Metric::new("group_commands", "commands", &place, of(|w| &w.group_queue)));
+    }
+    let place = [("configuration", configuration)];
+    let hosts = |of: fn(&HostWindow) -> f64| course.hosts.iter().map(of).collect::<Vec<f64>>();
+    out.extend([
+        Metric::new("controller_0", "%", &place, course.of_array(controller(0))),
+        Metric::new("controller_1", "%", &place, course.of_array(controller(1))),
+        Metric::new("write_pending", "%", &place, course.of_array(|w| w.pending_percent)),
+        Metric::new("host_logical_processors", "%", &place, hosts(|w| w.logical_percent)),
+        Metric::new("host_root_processor", "%", &place, hosts(|w| w.root_percent)),
+        Metric::new("host_memory_available", "MB", &place, hosts(|w| w.available_mb)),
+    ]);
 }
 
 /// A line for each server and interval.

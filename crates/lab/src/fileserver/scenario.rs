@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use world_model::{FibreChannel, Link};
 
+use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::{ScenarioError, parse, text_of};
 
@@ -14,11 +15,62 @@ const FILESERVER: &str = include_str!("../../../../scenarios/fileserver.toml");
 /// Where the built-in scenario lies in the repository.
 const FILESERVER_PATH: &str = "scenarios/fileserver.toml";
 
+/// Everything that a claim can ask for.
+const MEASURES: [&str; 47] = [
+    "array.reads.iops",
+    "array.reads.mb",
+    "array.writes.iops",
+    "array.writes.mb",
+    "array.writes.smaller",
+    "cache.read",
+    "cache.throughput",
+    "controller",
+    "controller.first",
+    "controller.second",
+    "drives",
+    "full.after",
+    "full.reads",
+    "full.warned",
+    "growth.refused",
+    "growth.stalls",
+    "headroom",
+    "hits",
+    "order.array",
+    "order.network",
+    "order.top",
+    "pending",
+    "quarter.bytes",
+    "quarter.ios",
+    "queued",
+    "queued.most",
+    "ramp.busy",
+    "ramp.end",
+    "ramp.law",
+    "ramp.spread",
+    "same.memory",
+    "same.processors",
+    "same.queue",
+    "same.read",
+    "same.write",
+    "throughput.below",
+    "throughput.dynamic",
+    "throughput.fixed",
+    "throughput.less",
+    "throughput.whole",
+    "vhdx.besides",
+    "vhdx.cost",
+    "vhdx.fewer",
+    "vhdx.straight",
+    "vhdx.throughput",
+    "writes.more",
+    "writes.smaller",
+];
+
 /// `fileserver.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fileserver {
-    pub(super) name: String,
+pub struct Fileserver {
+    pub name: String,
     pub(super) question: String,
     pub(super) published: Published,
     pub(super) run: Run,
@@ -34,6 +86,9 @@ pub(super) struct Fileserver {
     pub(super) growth: Growth,
     quick_growth: QuickGrowth,
     pub(super) real: Real,
+    /// What is claimed.
+    #[serde(rename = "claim")]
+    pub(super) claims: Claims,
 }
 
 /// The published experiment.
@@ -212,6 +267,9 @@ impl Fileserver {
     }
 
     fn check(&self, path: &str) -> Result<(), ScenarioError> {
+        if let Some(cause) = self.claims.fault(&MEASURES) {
+            return wrong(path, "claim", &cause);
+        }
         let p = &self.published;
         if !(1..=16).contains(&p.servers) || !(1..=8).contains(&p.clients) || !(1..=64).contains(&p.workers) {
             return wrong(path, "published", "are 1 to 16 servers, 1 to 8 clients of each, 1 to 64 workers");

@@ -3,7 +3,7 @@
 //! ```text
 //!   run ──> stage (VMs, nodes, the array on modelled drives) ──> play: phases, one after the other ──> Course
 //!    └── scenario
-//!   Course ──> judge (windows, water-filling) ──> claims, figures, findings ──> report
+//!   Course ──> judge (windows, water-filling) ──> claims (measures), figures, findings ──> report
 //! ```
 
 mod bed;
@@ -20,7 +20,19 @@ mod run;
 pub mod scenario;
 mod vm;
 
-pub(crate) use run::verify;
+use lab_core::record::World;
+
+/// The verification.
+pub struct Qos;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The quick form.
+    pub quick: bool,
+    /// Where.
+    pub world: World,
+}
 
 #[cfg(test)]
 mod tests;

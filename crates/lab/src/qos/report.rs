@@ -1,40 +1,144 @@
-//! The report: the answer, what shows it, and how it was done.
+//! The verification as the laboratory runs it, and what it shows.
 
-use super::claims::{self, Judged, form_words};
-use super::judge::{Capacity, PhaseView, View};
-use super::run::verdict;
-use super::scenario::{Form, Qos};
-use crate::vaai::Verdict;
-use crate::verify::{Options, QosOptions, World};
-use lab_core::machine::now_rfc3339;
-use lab_core::report::{
-    self, Column, DataFile, Doubt, Figure, Finding, Machine, Method, Report, Section, Table, Value, Version,
-};
-use lab_core::words::{command, plain};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use lab_core::claim::{Claims, JudgedClaim, Measure};
+use lab_core::interrupt::Stop;
+use lab_core::presentation::{HowItWasDone, Presentation};
+use lab_core::record::{Metric, World};
+use lab_core::report::{Column, DataFile, Doubt, Figure, Finding, Section, Table, Value};
+use lab_core::verification::{self, Request, Setup, Verification};
+use lab_core::words::plain;
+
+use super::claims::{form_words, measures};
+use super::judge::{self, Capacity, PhaseView, View};
+use super::run::{self, Run};
+use super::scenario::{Form, Qos as Scenario};
+use super::{Options, Qos, figures, real, results};
+
+/// What was measured, with every phase seen once.
+pub struct Recording {
+    run: Run,
+    phases: Vec<Vec<PhaseView>>,
+}
+
+impl Recording {
+    /// The published experiments, then what is beside them.
+    fn views(&self) -> Vec<View<'_>> {
+        let views = courses(&self.run).zip(&self.phases);
+        views.map(|(course, phases)| View { course, phases: phases.clone() }).collect()
+    }
+}
+
+fn courses(run: &Run) -> impl Iterator<Item = &super::play::Course> {
+    run.courses.iter().chain(run.extras.iter().flat_map(|extras| &extras.courses))
+}
+
+impl Verification for Qos {
+    const NAME: &'static str = "qos";
+    const QUESTION: &'static str = "Are minimums and maximums of virtual disks kept?";
+    type Options = Options;
+    type Scenario = Scenario;
+    type Recording = Recording;
+
+    fn load(request: &Request, own: &Options) -> Result<(Scenario, String)> {
+        let (scenario, text) = Scenario::load(request.scenario.as_deref())?;
+        let scenario = match (own.world, own.quick) {
+            (World::Real, _) => scenario.real(),
+            (World::Model, true) => scenario.quick(),
+            (World::Model, false) => scenario,
+        };
+        Ok((scenario, text))
+    }
+
+    fn play(setup: &Setup<'_, Self>, stop: &Stop) -> Result<Recording> {
+        let run = match setup.own.world {
+            World::Model => run::model(setup.scenario, setup.request.seed, stop)?,
+            World::Real => real::run(setup.scenario, setup.request.seed, stop)?,
+        };
+        let phases = courses(&run).map(|course| judge::view(setup.scenario, &run.capacity, course).phases);
+        let phases = phases.collect();
+        Ok(Recording { run, phases })
+    }
+
+    fn course(setup: &Setup<'_, Self>, recording: &Recording) -> verification::Course {
+        let (own, stopped) = (setup.own, recording.run.stopped);
+        let doubts = doubts(own, stopped);
+        let (world, quick) = (own.world, own.quick);
+        verification::Course { world, quick, scale: None, repeats: 1, stopped, doubts }
+    }
+
+    fn stated(scenario: &Scenario) -> &Claims {
+        &scenario.claims
+    }
+
+    fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
+        let run = &recording.run;
+        measures(setup.scenario, &recording.views()[..run.courses.len()], run.extras.as_ref())
+    }
+
+    fn metrics(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
+        results::metrics(&recording.run.capacity, &recording.views())
+    }
+
+    fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
+        let (views, capacity) = (recording.views(), &recording.run.capacity);
+        let figures = figures::figures(&views, capacity);
+        let run = Finished { setup, qos: setup.scenario, capacity, views: &views, figures };
+        Ok(Presentation {
+            title: setup.scenario.question.clone(),
+            answer: answer(&run),
+            findings: findings(&run),
+            tables: vec![rates(&run)],
+            sections: sections(&run),
+            method: method(&run),
+            files: vec![DataFile {
+                name: "throughput.csv".into(),
+                about: "throughput of every VM, second by second".into(),
+                rows: write_series(&setup.request.out, &views)?,
+            }],
+            figures: run.figures,
+        })
+    }
+}
+
+fn doubts(own: &Options, stopped: bool) -> Vec<Doubt> {
+    let mut out = vec![];
+    if stopped {
+        out.push(Doubt {
+            text: "The run was stopped before its end.".into(),
+            effect: Some("Only what was done is shown.".into()),
+        });
+    }
+    if own.quick && own.world == World::Model {
+        out.push(Doubt {
+            text: "The quick form: phases of half a minute.".into(),
+            effect: Some("The worst of a hundred windows is that of fewer windows.".into()),
+        });
+    }
+    out
+}
+
+/// The throughput of every VM, second by second; gives the rows.
+fn write_series(out: &Path, views: &[View<'_>]) -> Result<usize> {
+    let path = out.join("throughput.csv");
+    std::fs::write(&path, results::series_csv(views)).with_context(|| path.display().to_string())?;
+    Ok(views.iter().map(|view| results::seconds(view) * view.course.done.len()).sum())
+}
 
 /// A run that has ended.
-pub(super) struct Finished<'a> {
-    pub(super) options: &'a Options,
-    pub(super) own: &'a QosOptions,
-    pub(super) qos: &'a Qos,
-    pub(super) text: &'a str,
-    pub(super) machine: Machine,
-    pub(super) doubts: &'a [Doubt],
-    pub(super) capacity: &'a Capacity,
-    pub(super) views: &'a [View<'a>],
-    pub(super) judged: &'a [Judged],
-    pub(super) figures: Vec<Figure>,
-    /// Of the CSV file.
-    pub(super) rows: usize,
+struct Finished<'a> {
+    setup: &'a Setup<'a, Qos>,
+    qos: &'a Scenario,
+    capacity: &'a Capacity,
+    views: &'a [View<'a>],
+    figures: Vec<Figure>,
 }
 
 impl Finished<'_> {
     fn is_real(&self) -> bool {
-        self.own.world == World::Real
-    }
-
-    fn stopped(&self) -> bool {
-        self.doubts.iter().any(|doubt| doubt.text.contains("stopped"))
+        self.setup.own.world == World::Real
     }
 
     /// Phases with minimums that fit, of a form, of the published experiments.
@@ -81,40 +185,7 @@ fn answer(run: &Finished<'_>) -> String {
     format!("{first}{alone}{nodes}. The array does {capacity} MB/s with all ten.")
 }
 
-/// Composes the whole report.
-pub(super) fn compose(run: &Finished<'_>) -> Report {
-    let world = if run.is_real() { "real" } else { "model" };
-    Report {
-        version: report::VERSION,
-        title: run.qos.question.clone(),
-        scenario: run.qos.name.clone(),
-        world,
-        generated: now_rfc3339(),
-        answer: answer(run),
-        verdict: verdict(run.judged, run.stopped()),
-        claims: claims::claims(run.judged),
-        figures: run.figures.clone(),
-        findings: findings(run),
-        tables: vec![rates(run)],
-        sections: sections(run),
-        doubts: run.doubts.to_vec(),
-        method: method(run),
-        files: vec![
-            DataFile {
-                name: "results.json".into(),
-                about: "every phase with every VM, and the checks, for a machine".into(),
-                rows: run.views.iter().map(|view| view.phases.len()).sum(),
-            },
-            DataFile {
-                name: "throughput.csv".into(),
-                about: "throughput of every VM, second by second".into(),
-                rows: run.rows,
-            },
-        ],
-    }
-}
-
-fn method(run: &Finished<'_>) -> Method {
+fn method(run: &Finished<'_>) -> HowItWasDone {
     let (p, a) = (&run.qos.published, &run.qos.array);
     let mut modelled =
         vec![format!("{} drives {}: docs/model.md says how, and how far off", p.drives, p.drive)];
@@ -126,12 +197,9 @@ fn method(run: &Finished<'_>) -> Method {
         }
         false => modelled.push("time; VMs reach the array as commands, without a network".into()),
     }
-    Method {
-        command: command(&run.options.command),
-        seed: run.options.seed.to_string(),
-        scenario_text: run.text.into(),
-        versions: vec![Version::of_masu()],
-        machine: run.machine.clone(),
+    HowItWasDone {
+        scenario_text: run.setup.text.into(),
+        versions: vec![],
         modelled,
         real,
         calibrated: vec![format!(
@@ -139,7 +207,6 @@ fn method(run: &Finished<'_>) -> Method {
             a.others.0 >> 30,
             a.cache.0 >> 20
         )],
-        repeats: 1,
         scale: Some(format!(
             "full size: {} VMs, {} drives, disks of {} GiB, phases of {} s",
             p.vms,
@@ -288,24 +355,4 @@ fn findings(run: &Finished<'_>) -> Vec<Finding> {
         });
     }
     out
-}
-
-/// The answer on the terminal.
-pub(super) fn print(run: &Finished<'_>) {
-    println!("{}\n", answer(run));
-    let held = run.judged.iter().filter(|j| j.verdict == Verdict::Held).count();
-    println!("claims: {held} held of {}", run.judged.len());
-    for judged in run.judged {
-        let measured = judged.value.map_or("–".into(), |value| format!("{} {}", plain(value), judged.unit));
-        println!(
-            "  {:<10} {}: {measured} ({})",
-            judged.verdict.words(),
-            judged.name,
-            judged.bound.words(judged.unit)
-        );
-    }
-    for doubt in run.doubts {
-        println!("doubt: {}", doubt.text);
-    }
-    println!("\nreport: {}", run.options.out.join("report.html").display());
 }

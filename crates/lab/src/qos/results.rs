@@ -1,121 +1,51 @@
-//! `results.json` and `throughput.csv`: the answer for a machine.
+//! What was measured, for a machine: metrics and `throughput.csv`.
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use lab_core::record::Metric;
 
-use super::claims::Judged;
-use super::judge::{Capacity, PhaseView, View};
-use super::scenario::Qos;
-use crate::verify::{QosOptions, World};
-
-/// What a run found. Field names are part of the interface.
-#[derive(Debug, Serialize)]
-pub(super) struct Results {
-    version: &'static str,
-    scenario: String,
-    world: &'static str,
-    seed: u64,
-    quick: bool,
-    /// With 1, 2, … writes in flight and no scheduler, MB/s.
-    capacity_mb_per_s: Vec<f64>,
-    checks: Vec<Check>,
-    phases: Vec<PhaseResult>,
-}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    name: String,
-    unit: &'static str,
-    published: Option<&'static str>,
-    expected: String,
-    measured: Option<f64>,
-    verdict: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct PhaseResult {
-    experiment: String,
-    form: &'static str,
-    phase: String,
-    from_s: f64,
-    to_s: f64,
-    sum_mb_per_s: f64,
-    can_do_mb_per_s: f64,
-    feasible: bool,
-    depth: f64,
-    scale_permille: u32,
-    told_after_s: Option<f64>,
-    vms: Vec<VmResult>,
-}
-
-#[derive(Debug, Serialize)]
-struct VmResult {
-    minimum_mb_per_s: f64,
-    maximum_mb_per_s: Option<f64>,
-    mb_per_s: f64,
-    worst_window_mb_per_s: f64,
-    expected_mb_per_s: f64,
-}
+use super::judge::{Capacity, View};
 
 fn mb(bytes_per_s: f64) -> f64 {
     (bytes_per_s / 10.0).round() / 1e5
 }
 
-impl Results {
-    pub(super) fn of(
-        qos: &Qos,
-        own: &QosOptions,
-        seed: u64,
-        capacity: &Capacity,
-        views: &[View<'_>],
-        judged: &[Judged],
-    ) -> Results {
-        let check = |j: &Judged| Check {
-            name: j.name.clone(),
-            unit: j.unit,
-            published: j.published,
-            expected: j.bound.words(j.unit),
-            measured: j.value,
-            verdict: j.verdict.words(),
-        };
-        let phases =
-            views.iter().flat_map(|view| view.phases.iter().map(move |phase| phase_result(view, phase)));
-        Results {
-            version: env!("CARGO_PKG_VERSION"),
-            scenario: qos.name.clone(),
-            world: if own.world == World::Real { "real" } else { "model" },
-            seed,
-            quick: own.quick,
-            capacity_mb_per_s: capacity.0.iter().map(|c| mb(*c)).collect(),
-            checks: judged.iter().map(check).collect(),
-            phases: phases.collect(),
+/// What the array can do with 1, 2, … writes in flight and no scheduler, and every VM in every phase.
+pub(super) fn metrics(capacity: &Capacity, views: &[View<'_>]) -> Vec<Metric> {
+    let mut out = Vec::new();
+    for (n, rate) in capacity.0.iter().enumerate() {
+        out.push(Metric::new("capacity", "MB/s", &[("writes", &(n + 1).to_string())], vec![mb(*rate)]));
+    }
+    for (view, phase) in views.iter().flat_map(|view| view.phases.iter().map(move |phase| (view, phase))) {
+        let form = view.course.form.name();
+        let place = [("experiment", view.course.id.as_str()), ("form", form), ("phase", phase.name.as_str())];
+        let told = phase.told.map_or(f64::NAN, |(_, last)| last);
+        for (id, unit, value) in [
+            ("sum", "MB/s", mb(phase.sum)),
+            ("can_do", "MB/s", mb(phase.can_do)),
+            ("depth", "writes", phase.depth),
+            ("scale", "permille", f64::from(phase.scale_permille)),
+            ("event_after", "s", told),
+        ] {
+            out.push(Metric::new(id, unit, &place, vec![value]));
+        }
+        for (number, vm) in phase.vms.iter().enumerate() {
+            let number = (number + 1).to_string();
+            let [experiment, form, phase] = place;
+            let place = [experiment, form, phase, ("vm", number.as_str())];
+            for (id, value) in [
+                ("minimum", vm.rates.minimum),
+                ("maximum", vm.rates.maximum),
+                ("throughput", vm.mean),
+                ("throughput_worst_window", vm.worst),
+                ("throughput_expected", vm.expected),
+            ] {
+                out.push(Metric::new(id, "MB/s", &place, vec![mb(value)]));
+            }
         }
     }
-}
-
-fn phase_result(view: &View<'_>, phase: &PhaseView) -> PhaseResult {
-    let vms = phase.vms.iter().map(|vm| VmResult {
-        minimum_mb_per_s: mb(vm.rates.minimum),
-        maximum_mb_per_s: vm.rates.maximum.is_finite().then(|| mb(vm.rates.maximum)),
-        mb_per_s: mb(vm.mean),
-        worst_window_mb_per_s: mb(vm.worst),
-        expected_mb_per_s: mb(vm.expected),
-    });
-    PhaseResult {
-        experiment: view.course.id.clone(),
-        form: view.course.form.name(),
-        phase: phase.name.clone(),
-        from_s: phase.from_s,
-        to_s: phase.to_s,
-        sum_mb_per_s: mb(phase.sum),
-        can_do_mb_per_s: mb(phase.can_do),
-        feasible: phase.feasible,
-        depth: phase.depth,
-        scale_permille: phase.scale_permille,
-        told_after_s: phase.told.map(|(_, last)| last),
-        vms: vms.collect(),
-    }
+    out.retain(|metric| !metric.samples.is_empty());
+    out
 }
 
 /// Whole seconds of a course.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::qos::Policy;
 use serde::Deserialize;
 
+use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::{ScenarioError, parse, text_of};
 
@@ -13,6 +14,23 @@ use lab_core::scenario::{ScenarioError, parse, text_of};
 const QOS: &str = include_str!("../../../../scenarios/qos.toml");
 /// Where the built-in scenario lies in the repository.
 const QOS_PATH: &str = "scenarios/qos.toml";
+
+/// Everything that a claim can ask for.
+const MEASURES: [&str; 13] = [
+    "changes",
+    "event",
+    "formula",
+    "infeasible",
+    "maximum",
+    "minimum",
+    "mixed",
+    "neighbour",
+    "rebuild",
+    "rebuild.load",
+    "sum",
+    "thousand",
+    "uncoordinated",
+];
 
 /// `qos.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +53,9 @@ pub struct Qos {
     /// The published experiments.
     #[serde(rename = "experiment")]
     pub experiments: Vec<Experiment>,
+    /// What is claimed.
+    #[serde(rename = "claim")]
+    pub claims: Claims,
 }
 
 /// What the published experiment states.
@@ -151,6 +172,8 @@ impl Form {
 pub struct Phase {
     /// In words.
     pub name: String,
+    /// What the published experiment says of it.
+    pub published: Option<String>,
     /// What is set; VMs that are not named have no policy.
     #[serde(default)]
     pub limits: Vec<Limit>,
@@ -239,6 +262,9 @@ impl Qos {
         }
         if !(1..=4096).contains(&self.array.depth) {
             return wrong(path, "array.depth", "is between 1 and 4096");
+        }
+        if let Some(cause) = self.claims.fault(&MEASURES) {
+            return wrong(path, "claim", &cause);
         }
         self.check_times(path)?;
         self.check_experiments(path)

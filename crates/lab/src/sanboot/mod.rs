@@ -7,7 +7,7 @@
 //!    └── scenario
 //!   real ──> bench: the same servers, over iSCSI
 //!
-//!   results ──> ramp (predict) ──> survey ──> claims, figures, tables, summary ──> report
+//!   results ──> ramp (predict) ──> survey ──> claims (measures), figures, tables, summary ──> report
 //!   inputs ──> sweep: the claims again, with other values of what is not published
 //! ```
 
@@ -35,7 +35,27 @@ mod tables;
 mod write;
 
 pub use run::experiment;
-pub(crate) use write::verify;
+pub use write::POINTS;
+
+use lab_core::record::World;
+
+use results::Layout;
+
+/// The verification.
+pub struct Sanboot;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The quick form.
+    pub quick: bool,
+    /// The orderings for other choices of what is not published, besides.
+    pub sweep: bool,
+    /// Only these layouts; none: all.
+    pub layouts: Vec<Layout>,
+    /// Where.
+    pub world: World,
+}
 
 #[cfg(test)]
 mod tests;

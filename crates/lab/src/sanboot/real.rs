@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::embedded::{Embedded, PoolShape, TARGET};
     use crate::sanboot::results::{Pattern, ResourceKind};
-    use crate::scenario::Scenario;
+    use crate::scenario::Vaai;
 
     /// The built-in scenario with little of everything.
     fn small() -> Sanboot {
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn given_lus_are_used_as_far_as_they_go() {
-        let shape = Scenario::load(None).expect("built in").vaai.array;
+        let shape = Vaai::load(None).expect("built in").0.array;
         let pool =
             |name| PoolShape { name, drive_bytes: 512 << 20, volume_bytes: 32 << 20, threshold_percent: 80 };
         let dir = std::env::temp_dir();
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_lu_without_room_for_the_file_is_named() {
-        let shape = Scenario::load(None).expect("built in").vaai.array;
+        let shape = Vaai::load(None).expect("built in").0.array;
         let pool =
             PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 8 << 20, threshold_percent: 80 };
         let array = Embedded::start(&shape, &[pool], 1, &std::env::temp_dir()).expect("an array");

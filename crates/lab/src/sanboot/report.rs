@@ -1,66 +1,152 @@
-//! The report: what was found, composed for the viewer.
+//! The verification as the laboratory runs it, and what it shows.
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use iscsi::initiator::Url;
+use lab_core::claim::{Claims, JudgedClaim, Measure};
+use lab_core::interrupt::Stop;
+use lab_core::parallel;
+use lab_core::presentation::{HowItWasDone, Presentation};
+use lab_core::record::{Metric, World};
+use lab_core::report::{Doubt, Finding, Section};
+use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
-use super::claims::{self, Judged};
 use super::results::{Layout, Pattern, Results, Source};
+use super::run::{Pace, Plan, run};
+use super::scenario::Sanboot as Scenario;
 use super::summary::{self, SHARED};
 use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
 use super::sweep::{self, Row};
-use super::{figures, tables};
+use super::{Options, Sanboot, claims, figures, real, tables, write};
 use crate::findings::{self, Limits};
 use crate::predict::SAMPLES;
-use crate::vaai::Verdict;
-use crate::verify::Options;
-use lab_core::machine::now_rfc3339;
-use lab_core::report::{self, DataFile, Doubt, Finding, Machine, Method, Report, Section, Table, Version};
-use lab_core::words::command;
 
 /// Share of the cache that may be pending before writes wait: what a cache is made with unless it is declared otherwise.
 const HIGH_WATERMARK: f64 = 0.70;
 
-/// A run that has ended.
-pub(crate) struct Finished<'a> {
-    pub(crate) options: &'a Options,
-    pub(crate) results: &'a Results,
-    /// The question that the scenario asks.
-    pub(crate) question: &'a str,
-    /// The scenario file, whole.
-    pub(crate) scenario_text: &'a str,
-    pub(crate) machine: Machine,
-    pub(crate) doubts: Vec<Doubt>,
-    /// What lies beside the report.
-    pub(crate) files: Vec<DataFile>,
+/// What was measured.
+pub struct Recording {
+    results: Results,
     /// What other choices of the inputs gave; empty where they were not tried.
-    pub(crate) sweep: &'a [Row],
+    sweep: Vec<Row>,
 }
 
-/// Judges, writes `report.html`, prints the answer. Gives whether every claim held that could be judged.
-pub(crate) fn write(mut run: Finished<'_>) -> Result<bool> {
-    let survey = Survey::new(run.results);
-    let judged = claims::judge(&survey);
-    run.doubts.extend(own_doubts(&survey));
-    report::write_report(&run.options.out, &whole(&run, &survey, &judged))?;
-    summary::print(&survey, &judged, &run.doubts, Path::new(&run.options.out));
-    Ok(verdict(&judged, run.results.stopped) == "pass")
-}
+impl Verification for Sanboot {
+    const NAME: &'static str = "sanboot";
+    const QUESTION: &'static str = "How many servers boot and live from one array?";
+    type Options = Options;
+    type Scenario = Scenario;
+    type Recording = Recording;
 
-/// What was seen against a claim fails; what only does not show is in doubt.
-fn verdict(judged: &[Judged], stopped: bool) -> &'static str {
-    let has = |verdict: Verdict| judged.iter().any(|j| j.verdict == verdict);
-    if has(Verdict::NotHeld) {
-        "fail"
-    } else if stopped || has(Verdict::Undecided) || !has(Verdict::Held) {
-        "doubt"
-    } else {
-        "pass"
+    fn load(request: &Request, own: &Options) -> Result<(Scenario, String)> {
+        if own.world == World::Model && !request.targets.is_empty() {
+            return Err(RequestError::Modelled.into());
+        }
+        let scale = request.checked_scale()?;
+        request.agreed_targets()?;
+        let (scenario, text) = Scenario::load(request.scenario.as_deref())?;
+        let scenario = match (own.world, own.quick) {
+            (World::Real, quick) => scenario.real(quick, scale)?,
+            (World::Model, true) => scenario.quick(),
+            (World::Model, false) => scenario,
+        };
+        Ok((scenario, text))
+    }
+
+    fn play(setup: &Setup<'_, Self>, stop: &Stop) -> Result<Recording> {
+        let (request, own, scenario) = (setup.request, setup.own, setup.scenario);
+        let given = request.targets.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>, _>>()?;
+        let layouts = match (given.is_empty(), own.layouts.is_empty()) {
+            (false, _) => vec![Layout::Given],
+            (true, true) => Layout::MODELLED.to_vec(),
+            (true, false) => own.layouts.clone(),
+        };
+        let plan = Plan { seed: request.seed, quick: own.quick, layouts, threads: parallel::cores() };
+        let ran = match own.world {
+            World::Model => run(scenario, &plan, stop)?,
+            World::Real => real::run(scenario, &plan, &given, stop)?,
+        };
+        match own.world {
+            World::Model => eprintln!("{}", words(&ran.pace)),
+            World::Real => eprintln!("{} I/Os took {:.0} s", ran.pace.ios, ran.pace.wall.as_secs_f64()),
+        }
+        let sweep = match own.sweep && own.world == World::Model {
+            true => swept(scenario, &plan, &request.out, stop)?,
+            false => vec![],
+        };
+        Ok(Recording { results: ran.results, sweep })
+    }
+
+    fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
+        let (own, results) = (setup.own, &recording.results);
+        let scale = (own.world == World::Real).then_some(setup.request.scale).flatten();
+        Course {
+            world: own.world,
+            quick: own.quick,
+            scale,
+            repeats: results.points.iter().map(|p| p.repeat + 1).max().unwrap_or(0) as usize,
+            stopped: results.stopped,
+            doubts: own_doubts(results),
+        }
+    }
+
+    fn stated(scenario: &Scenario) -> &Claims {
+        &scenario.claims
+    }
+
+    fn claims(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
+        claims::measures(&Survey::new(&recording.results))
+    }
+
+    fn metrics(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
+        recording.results.metrics()
+    }
+
+    fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
+        let survey = Survey::new(&recording.results);
+        let swept = (!recording.sweep.is_empty()).then(|| sweep::table(&recording.sweep));
+        Ok(Presentation {
+            title: setup.scenario.question.clone(),
+            answer: summary::answer(&survey),
+            figures: figures::figures(&survey),
+            findings: findings_of(&survey),
+            sections: sections(&survey, swept.is_some()),
+            tables: tables::tables(&survey).into_iter().chain(swept).collect(),
+            method: HowItWasDone {
+                scenario_text: setup.text.into(),
+                versions: vec![],
+                modelled: modelled(&survey),
+                real: what_was_real(&survey),
+                calibrated: tables::inputs(&survey, Source::Calibrated),
+                scale: Some(scale(&survey)),
+            },
+            files: write::files(&setup.request.out, &recording.results)?,
+        })
     }
 }
 
-fn own_doubts(survey: &Survey<'_>) -> Vec<Doubt> {
-    let results = survey.results;
+/// Runs the sweep, in the quick form, and writes what each choice of the inputs breaks.
+fn swept(scenario: &Scenario, plan: &Plan, out: &Path, stop: &Stop) -> Result<Vec<Row>> {
+    let rows = sweep::sweep(&scenario.clone().quick(), (plan.seed, plan.threads), stop)?;
+    let text = sweep::lines(&rows).join("\n") + "\n";
+    let path = out.join("sweep.txt");
+    std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
+    println!("{}\n{text}", sweep::summary(&rows));
+    Ok(rows)
+}
+
+fn words(pace: &Pace) -> String {
+    format!(
+        "{} I/Os in {:.0} virtual seconds took {:.1} s: {:.0} I/Os per second of one core",
+        pace.ios,
+        pace.virtual_s,
+        pace.wall.as_secs_f64(),
+        pace.ios_per_s()
+    )
+}
+
+fn own_doubts(results: &Results) -> Vec<Doubt> {
     let mut out = Vec::new();
     let mut doubt = |text: String, effect: &str| out.push(Doubt { text, effect: Some(effect.into()) });
     if results.stopped {
@@ -85,39 +171,6 @@ fn own_doubts(survey: &Survey<'_>) -> Vec<Doubt> {
     out
 }
 
-fn whole(run: &Finished<'_>, survey: &Survey<'_>, judged: &[Judged]) -> Report {
-    let results = run.results;
-    let repeats = results.points.iter().map(|p| p.repeat + 1).max().unwrap_or(0) as usize;
-    Report {
-        version: report::VERSION,
-        title: run.question.into(),
-        scenario: results.scenario.clone(),
-        world: if survey.is_real() { "real" } else { "model" },
-        generated: now_rfc3339(),
-        answer: summary::answer(survey),
-        verdict: verdict(judged, results.stopped),
-        claims: claims::claims(judged),
-        figures: figures::figures(survey),
-        findings: findings_of(survey),
-        tables: tables::tables(survey).into_iter().chain(swept(run)).collect(),
-        sections: sections(survey, !run.sweep.is_empty()),
-        doubts: run.doubts.clone(),
-        method: Method {
-            command: command(&run.options.command),
-            seed: run.options.seed.to_string(),
-            scenario_text: run.scenario_text.into(),
-            versions: vec![Version { name: "masu".into(), version: results.version.clone() }],
-            machine: run.machine.clone(),
-            modelled: modelled(survey),
-            real: real(survey),
-            calibrated: tables::inputs(survey, Source::Calibrated),
-            repeats,
-            scale: Some(scale(survey)),
-        },
-        files: run.files.clone(),
-    }
-}
-
 fn modelled(survey: &Survey<'_>) -> Vec<String> {
     let is_given = survey.results.points.iter().any(|point| point.layout == Layout::Given);
     match (survey.is_real(), is_given) {
@@ -130,7 +183,7 @@ fn modelled(survey: &Survey<'_>) -> Vec<String> {
     }
 }
 
-fn real(survey: &Survey<'_>) -> Vec<String> {
+fn what_was_real(survey: &Survey<'_>) -> Vec<String> {
     match survey.is_real() {
         false => vec!["cache, pools, RAID groups: the array's own code, as it serves real hosts".into()],
         true => vec![
@@ -183,11 +236,6 @@ fn section(id: &str, title: &str, text: String, figures: &[&str], tables: &[&str
         figures: figures.iter().map(|id| (*id).into()).collect(),
         tables: tables.iter().map(|id| (*id).into()).collect(),
     }
-}
-
-/// The table of the sweep, if there was one.
-fn swept(run: &Finished<'_>) -> Option<Table> {
-    (!run.sweep.is_empty()).then(|| sweep::table(run.sweep))
 }
 
 fn sections(survey: &Survey<'_>, is_swept: bool) -> Vec<Section> {

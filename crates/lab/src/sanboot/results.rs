@@ -1,5 +1,8 @@
-//! What the points of a run found: `results.json`. The same seed gives the same bytes; nothing here tells real time.
+//! What the points of a run found: `points.json`. The same seed gives the same bytes; nothing here tells real time.
 
+use std::collections::BTreeMap;
+
+use lab_core::record::Metric;
 use serde::{Deserialize, Serialize};
 
 /// What a server does with its file, 4 KiB at a time. A mix is 75 % reads.
@@ -166,6 +169,36 @@ pub struct Results {
     /// Few servers, but as many on a group as more servers would bring there: what a shared group does, for predictions.
     #[serde(default)]
     pub packed: Vec<Point>,
+}
+
+impl Results {
+    /// What servers got, for a machine: a point's samples are its repeats, or, where it was run once, its windows.
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        let mut groups: BTreeMap<(&str, &str, u32), Vec<&Point>> = BTreeMap::new();
+        for point in &self.points {
+            groups.entry((point.pattern.name(), point.layout.name(), point.servers)).or_default().push(point);
+        }
+        let mut out = Vec::new();
+        for ((pattern, layout, servers), points) in groups {
+            let servers = format!("{servers:02} servers");
+            let place = [("pattern", pattern), ("layout", layout), ("servers", servers.as_str())];
+            let each = |of: fn(&Point) -> f64| points.iter().map(|point| of(point)).collect::<Vec<f64>>();
+            let iops = match &points[..] {
+                [one] => one.windows.iter().map(|w| w.iops).collect(),
+                _ => each(|point| point.per_server.iter().map(|server| server.iops).sum()),
+            };
+            let response = each(|point| {
+                let all = point.per_server.iter().map(|s| s.response_ms_mean).sum::<f64>();
+                all / point.per_server.len().max(1) as f64
+            });
+            out.extend([
+                Metric::new("iops", "1/s", &place, iops),
+                Metric::new("response_mean", "ms", &place, response),
+                Metric::new("hit_share", "", &place, each(|point| point.hit_share)),
+            ]);
+        }
+        out
+    }
 }
 
 /// An input.

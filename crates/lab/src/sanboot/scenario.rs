@@ -7,7 +7,7 @@ use serde::Deserialize;
 use world_model::FibreChannel;
 
 use super::results::{Condition, Source};
-use crate::scenario::Bound;
+use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 use lab_core::scenario::{ScenarioError, parse, text_of};
 
@@ -18,6 +18,28 @@ const SANBOOT_PATH: &str = "scenarios/sanboot.toml";
 
 /// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held against.
 pub const SERVERS_MAX: u32 = 16;
+
+/// Everything that a claim can ask for.
+const MEASURES: [&str; 18] = [
+    "controller",
+    "layouts",
+    "port",
+    "prediction.band",
+    "prediction.far",
+    "prediction.near",
+    "prediction.whole",
+    "random_read.crossing",
+    "random_read.raid1",
+    "random_read.raid5",
+    "random_write.fall",
+    "random_write.least",
+    "sequential_mix.ninth",
+    "sequential_mix.own",
+    "sequential_read.least",
+    "sequential_write.least",
+    "spread.raid1",
+    "spread.raid5",
+];
 
 /// `sanboot.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,9 +67,9 @@ pub struct Sanboot {
     pub host: Host,
     /// The disk in a server.
     pub internal: Internal,
-    /// The checks, in the order of the report.
-    #[serde(rename = "check", default)]
-    pub checks: Vec<Bound>,
+    /// What is claimed.
+    #[serde(rename = "claim")]
+    pub claims: Claims,
 }
 
 /// The access specification.
@@ -276,6 +298,9 @@ impl Sanboot {
     }
 
     pub(super) fn check(&self, path: &str) -> Result<(), ScenarioError> {
+        if let Some(cause) = self.claims.fault(&MEASURES) {
+            return wrong(path, "claim", &cause);
+        }
         let counts = [&self.run.servers, &self.quick.servers, &self.real.servers, &self.real.servers_quick];
         let all = counts.into_iter().chain([&self.run.servers_beyond, &self.quick.servers_beyond]);
         if counts.iter().any(|list| list.is_empty())

@@ -1,14 +1,8 @@
-//! The answer: a sentence for the first screen, ten lines for a terminal.
+//! The answer: a sentence for the first screen, and with what ends it for a section.
 
-use std::path::Path;
-
-use super::claims::Judged;
 use super::results::{Layout, Pattern};
-use super::survey::{PUBLISHED_SERVERS, Predicted, Survey, layout_words, pattern_words};
+use super::survey::{Predicted, Survey, layout_words, pattern_words};
 use crate::predict::FULL;
-use crate::vaai::Verdict;
-use lab_core::report::Doubt;
-use lab_core::words::{plain, value};
 
 /// The layouts that share something.
 pub(crate) const SHARED: [Layout; 2] = [Layout::Raid1x8, Layout::Raid5x4];
@@ -137,39 +131,4 @@ pub(crate) fn end_words(predicted: &Predicted) -> String {
             (None, None) => "nothing that was measured ends it".into(),
         },
     }
-}
-
-/// Prints the answer.
-pub(crate) fn print(survey: &Survey<'_>, judged: &[Judged], doubts: &[Doubt], out: &Path) {
-    println!("{}\n", answer(survey));
-    println!(
-        "{:<18} {:<34} {:<34} internal",
-        "IOPS per server", "RAID5 × 4: 1, 8 servers; end", "RAID1 × 8: 1, 8 servers; end"
-    );
-    for pattern in Pattern::ALL {
-        println!("{}", line(survey, pattern));
-    }
-    let count = |verdict: Verdict| judged.iter().filter(|j| j.verdict == verdict).count();
-    println!("\nclaims: {} held of {}", count(Verdict::Held), judged.len());
-    for judged in judged.iter().filter(|j| j.verdict != Verdict::Held) {
-        let measured = judged.estimate.map_or("–".into(), |e| format!("{} {}", value(&e), judged.unit));
-        println!("  {}: {}: {measured}", judged.verdict.words(), judged.name);
-    }
-    for doubt in doubts {
-        println!("doubt: {}", doubt.text);
-    }
-    println!("\nreport: {}", out.join("report.html").display());
-}
-
-fn line(survey: &Survey<'_>, pattern: Pattern) -> String {
-    let rate =
-        |layout, n| survey.estimate(pattern, layout, n).map_or("–".into(), |e| plain(e.mean.round()));
-    let cell = |layout: Layout| {
-        let end = survey.whole.iter().find(|p| p.pattern == pattern && p.layout == layout);
-        let end = end.and_then(|p| p.forecast.as_ref().ok()?.ends.as_ref());
-        let end = end.map_or("no end known".into(), |end| format!("{} at {}", end.resource, end.servers));
-        format!("{}, {}; {end}", rate(layout, 1), rate(layout, PUBLISHED_SERVERS))
-    };
-    let [raid5, raid1] = [Layout::Raid5x4, Layout::Raid1x8].map(cell);
-    format!("{:<18} {raid5:<34} {raid1:<34} {}", pattern_words(pattern), rate(Layout::Internal, 1))
 }

@@ -3,17 +3,19 @@
 use anyhow::Result;
 
 use super::bed::Bed;
-use super::claims::{self, Judged};
+use super::claims;
 use super::inputs::{Touches, Variation, variations};
 use super::point::Which;
 use super::results::{Layout, Pattern, Point};
 use super::run::{Job, results_of, run_jobs};
 use super::scenario::Sanboot;
 use super::survey::Survey;
-use crate::vaai::Verdict;
+use lab_core::claim::JudgedClaim;
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
+use lab_core::record::World;
 use lab_core::report::{Column, Table, Value};
+use lab_core::verdict::Verdict;
 use lab_core::words::value;
 
 /// The points that the orderings are judged by.
@@ -33,18 +35,18 @@ const POINTS: [(Pattern, Layout, &[u32]); 13] = [
     (Pattern::SequentialMix, Layout::Internal, &[1]),
 ];
 
-/// The orderings of the published experiment: how a claim begins, and the head of its column.
+/// The orderings of the published experiment: the claim, and the head of its column.
 const ORDERINGS: [(&str, &str); 10] = [
-    ("Random reads, 8 servers: RAID5 against", "random reads, 8: RAID5 below internal"),
-    ("Random reads: RAID5 below", "RAID5 below internal from"),
-    ("Random reads, 8 servers: RAID1 against", "random reads, 8: RAID1 not below"),
-    ("Random writes: RAID5 with 8", "random writes: RAID5 falls from 5 to 8"),
-    ("Random writes: RAID5 against", "random writes: RAID5 never below internal"),
-    ("Sequential reads: against", "sequential reads far above internal"),
-    ("Sequential writes: against", "sequential writes far above internal"),
-    ("Sequential 75/25, 8 servers: RAID1", "sequential 75/25, 8: RAID1 fine"),
-    ("Sequential 75/25, RAID1: a server of nine", "sequential 75/25: the 9th costs"),
-    ("Random reads, 8 servers: RAID1 × 8 against RAID5", "random reads, 8: RAID1 above RAID5"),
+    ("random_read.raid5", "random reads, 8: RAID5 below internal"),
+    ("random_read.crossing", "RAID5 below internal from"),
+    ("random_read.raid1", "random reads, 8: RAID1 not below"),
+    ("random_write.fall", "random writes: RAID5 falls from 5 to 8"),
+    ("random_write.least", "random writes: RAID5 never below internal"),
+    ("sequential_read.least", "sequential reads far above internal"),
+    ("sequential_write.least", "sequential writes far above internal"),
+    ("sequential_mix.own", "sequential 75/25, 8: RAID1 fine"),
+    ("sequential_mix.ninth", "sequential 75/25: the 9th costs"),
+    ("layouts", "random reads, 8: RAID1 above RAID5"),
 ];
 
 /// What a variation gave.
@@ -54,7 +56,7 @@ pub(crate) struct Row {
     /// What of the published text speaks against it.
     against: Option<&'static str>,
     /// In the order of [`ORDERINGS`].
-    judged: Vec<Option<Judged>>,
+    judged: Vec<Option<JudgedClaim>>,
 }
 
 impl Row {
@@ -121,9 +123,10 @@ fn rows(tried: &[Tried], points: &[Vec<Point>], seed: u64) -> Vec<Row> {
         let is_own = |p: &&Point| one.variation.touches.has(p.layout);
         let all = own.iter().chain(points[0].iter().filter(|p| !is_own(p))).cloned().collect();
         let results = results_of(&one.sanboot, seed, all);
-        let mut judged = claims::orderings(&Survey::of_points(&results));
-        let of = |(begins, _): &(&str, &str)| {
-            let place = judged.iter().position(|j| j.name.starts_with(begins))?;
+        let measures = claims::orderings(&Survey::of_points(&results));
+        let mut judged = one.sanboot.claims.judge(World::Model, &measures, false);
+        let of = |(id, _): &(&str, &str)| {
+            let place = judged.iter().position(|claim| claim.id == *id)?;
             Some(judged.swap_remove(place))
         };
         Row {
@@ -143,9 +146,9 @@ pub(crate) fn table(rows: &[Row]) -> Table {
         .into_iter()
         .chain(ORDERINGS.map(|(_, head)| head))
         .map(text);
-    let cell = |judged: &Option<Judged>| {
+    let cell = |judged: &Option<JudgedClaim>| {
         Value::Text(judged.as_ref().map_or("–".into(), |j| {
-            let measured = j.estimate.map_or("never".into(), |e| format!("{} {}", value(&e), j.unit));
+            let measured = j.interval().map_or("never".into(), |e| format!("{} {}", value(&e), j.unit));
             format!("{}: {measured}", j.verdict.words())
         }))
     };
@@ -189,7 +192,7 @@ pub(crate) fn lines(rows: &[Row]) -> Vec<String> {
         let failed = failed.filter(|(j, _)| j.verdict == Verdict::NotHeld);
         failed
             .map(|(j, head)| {
-                let measured = j.estimate.map_or("never".into(), |e| format!("{} {}", value(&e), j.unit));
+                let measured = j.interval().map_or("never".into(), |e| format!("{} {}", value(&e), j.unit));
                 format!("not \"{head}\" ({measured})")
             })
             .collect()

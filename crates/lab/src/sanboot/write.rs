@@ -1,114 +1,31 @@
-//! From points to files: `results.json`, and the points and windows as CSV.
+//! From points to files: `points.json`, which `masu predict` reads, and points and windows as CSV.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use iscsi::initiator::Url;
+use lab_core::report::{DataFile, write_json};
 
-use super::real;
-use super::report::{self, Finished};
-use super::results::{Layout, Point, Results};
-use super::run::{Pace, Plan, run};
-use super::scenario::Sanboot;
-use super::sweep::{self, Row};
-use crate::verify::{Options, SanbootOptions, World};
-use lab_core::interrupt::Stop;
-use lab_core::machine::Watch;
-use lab_core::parallel;
-use lab_core::report::DataFile;
+use super::results::{Point, Results};
 
-/// Runs the verification and writes what it found. Gives whether every check held.
-pub(crate) fn verify(options: &Options, own: &SanbootOptions) -> Result<bool> {
-    let (scenario, scenario_text) = Sanboot::load(options.scenario.as_deref())?;
-    let scenario = match (own.world, own.quick) {
-        (World::Real, quick) => scenario.real(quick, options.scale)?,
-        (World::Model, true) => scenario.quick(),
-        (World::Model, false) => scenario,
-    };
-    let stop = Stop::on_signals()?;
-    let watch = Watch::start();
-    let threads = parallel::cores();
-    let given = options.targets.iter().map(|text| Url::parse(text)).collect::<Result<Vec<Url>, _>>()?;
-    let layouts = match (given.is_empty(), own.layouts.is_empty()) {
-        (false, _) => vec![Layout::Given],
-        (true, true) => Layout::MODELLED.to_vec(),
-        (true, false) => own.layouts.clone(),
-    };
-    let plan = Plan { seed: options.seed, quick: own.quick, layouts, threads };
-    let ran = match own.world {
-        World::Model => run(&scenario, &plan, &stop)?,
-        World::Real => real::run(&scenario, &plan, &given, &stop)?,
-    };
-    write(&options.out, &ran.results)?;
-    let (machine, contaminated) = watch.end();
-    // Virtual time does not see what others did with the machine.
-    let doubts = if own.world == World::Real { contaminated } else { vec![] };
-    let sweep = match own.sweep && own.world == World::Model {
-        true => swept(&scenario, &plan, &options.out, &stop)?,
-        false => vec![],
-    };
-    let held = report::write(Finished {
-        options,
-        results: &ran.results,
-        question: &scenario.question,
-        scenario_text: &scenario_text,
-        machine,
-        doubts,
-        files: files(&ran.results),
-        sweep: &sweep,
-    })?;
-    match own.world {
-        World::Model => println!("{}", words(&ran.pace)),
-        World::Real => println!("{} I/Os took {:.0} s", ran.pace.ios, ran.pace.wall.as_secs_f64()),
-    }
-    Ok(held)
-}
+/// Where the points of a run are kept.
+pub const POINTS: &str = "points.json";
 
-/// Runs the sweep, in the quick form, and writes what each choice of the inputs breaks.
-fn swept(scenario: &Sanboot, plan: &Plan, out: &Path, stop: &Stop) -> Result<Vec<Row>> {
-    let rows = sweep::sweep(&scenario.clone().quick(), (plan.seed, plan.threads), stop)?;
-    let text = sweep::lines(&rows).join("\n") + "\n";
-    let path = out.join("sweep.txt");
-    std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
-    println!("{}\n{text}", sweep::summary(&rows));
-    Ok(rows)
-}
-
-fn words(pace: &Pace) -> String {
-    format!(
-        "{} I/Os in {:.0} virtual seconds took {:.1} s: {:.0} I/Os per second of one core",
-        pace.ios,
-        pace.virtual_s,
-        pace.wall.as_secs_f64(),
-        pace.ios_per_s()
-    )
-}
-
-fn write(out: &Path, results: &Results) -> Result<()> {
-    let put = |name: &str, text: String| {
+/// Writes what lies beside the report.
+pub(super) fn files(out: &Path, results: &Results) -> Result<Vec<DataFile>> {
+    let put = |name: &str, about: &str, text: String| {
         let path = out.join(name);
-        std::fs::write(&path, text).with_context(|| path.display().to_string())
+        let rows = text.lines().count().saturating_sub(1);
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        anyhow::Ok(DataFile { name: name.into(), about: about.into(), rows })
     };
-    put("results.json", serde_json::to_string_pretty(results)? + "\n")?;
-    put("points.csv", points_csv(results))?;
-    put("windows.csv", windows_csv(results))
-}
-
-/// What lies beside the report.
-fn files(results: &Results) -> Vec<DataFile> {
-    let servers = results.points.iter().map(|p| p.per_server.len()).sum();
-    let windows = results.points.iter().map(|p| p.windows.len()).sum();
-    let file = |name: &str, about: &str, rows| DataFile { name: name.into(), about: about.into(), rows };
-    vec![
-        file(
-            "results.json",
-            "every point with its windows and resources, for a machine",
-            results.points.len(),
-        ),
-        file("points.csv", "what each server of each point got", servers),
-        file("windows.csv", "every window of every point", windows),
-    ]
+    write_json(&out.join(POINTS), results)?;
+    let about = "every point with its windows and resources: masu predict reads it".into();
+    Ok(vec![
+        DataFile { name: POINTS.into(), about, rows: results.points.len() },
+        put("points.csv", "what each server of each point got", points_csv(results))?,
+        put("windows.csv", "every window of every point", windows_csv(results))?,
+    ])
 }
 
 fn key(point: &Point) -> String {

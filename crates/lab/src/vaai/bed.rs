@@ -9,7 +9,7 @@ use world::StreamOptions;
 
 use crate::embedded::{ArrayReading, Embedded, PoolShape, TARGET};
 use crate::scenario::Vaai;
-use crate::verify::VerifyError;
+use lab_core::verification::RequestError;
 
 /// Where LUs are, and the array when it is ours.
 pub(crate) struct Bed {
@@ -88,7 +88,7 @@ impl Bed {
         let [first, others @ ..] = &urls[..] else { bail!("--target needs a LU") };
         if !destroy_data {
             let all: Vec<String> = urls.iter().map(ToString::to_string).collect();
-            return Err(VerifyError::WouldDestroy(all.join(" and ")).into());
+            return Err(RequestError::WouldDestroy(all.join(" and ")).into());
         }
         if others.len() > 1 {
             bail!("--target: one LU, or two for copies between pools");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::bulk::{Bulk, Way};
 use super::power_on::Crowd;
+use super::report::Judgement;
 use super::words::{bytes, count, mean_of, seconds};
-use super::write::Judgement;
 use lab_core::report::{Axis, Figure, Mark, Series};
 use lab_core::stats::{Estimate, mean, ratio};
 use lab_core::words::plain;
@@ -326,7 +326,7 @@ fn filling(judgement: &Judgement<'_>) -> Option<Figure> {
         title,
         subtitle: Some(format!(
             "A host writes 1 MiB at a time to a LU that is promised more than its pool has; the threshold is {} %; first repeat",
-            judgement.run.scenario.vaai.thin.threshold_percent
+            judgement.vaai.thin.threshold_percent
         )),
         kind: "lines",
         x: Axis { label: "written".into(), unit: "MiB".into(), log: false },

@@ -3,25 +3,33 @@
 //! ```text
 //!   run ──> bed (the array under test) <── status, CPU clock
 //!    │  ──> host, bulk      zeroing and copies        ┐
-//!    │  ──> power_on        VMs of several hosts      ├──> record ──> judge ──> report: claims, figures, tables, words
+//!    │  ──> power_on        VMs of several hosts      ├──> record ──> measures ──> report: figures, tables, words
 //!    └  ──> thin            a pool that fills         ┘
 //! ```
 
 mod bed;
 mod bulk;
-mod claims;
 mod figures;
 mod host;
-mod judge;
+mod measures;
 mod power_on;
 mod record;
+mod report;
 mod run;
-mod summary;
+mod samples;
 mod tables;
 mod thin;
 mod words;
-mod write;
 
 pub(crate) use bed::login_of;
-pub(crate) use judge::{MEASURES, Verdict};
-pub(crate) use run::verify;
+pub(crate) use measures::MEASURES;
+
+/// The verification.
+pub struct Vaai;
+
+/// What the command line says of it besides.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The quick form: as many repeats as begin in two and a half minutes, and four of them at least.
+    pub quick: bool,
+}

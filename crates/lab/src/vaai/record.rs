@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lab_core::record::Metric;
+
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
@@ -92,12 +94,34 @@ impl Record {
         a.iter().filter_map(|(repeat, value)| Some((*value, *b.get(repeat)?))).unzip()
     }
 
+    /// All samples, by what they measure.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let mut by_name = BTreeMap::<_, Vec<f64>>::new();
+        for s in &self.samples {
+            by_name.entry((s.test, s.mode, s.metric)).or_default().push(s.value);
+        }
+        let of = |((test, mode, metric), samples)| {
+            Metric::new(metric, unit(metric), &[("test", test), ("mode", mode)], samples)
+        };
+        by_name.into_iter().map(of).collect()
+    }
+
     /// Forgets what a repeat that did not end has left.
     pub(crate) fn drop_repeat(&mut self, repeat: usize) {
         self.samples.retain(|s| s.repeat != repeat);
         self.courses.retain(|c| c.repeat != repeat);
         self.power_ons.retain(|p| p.repeat != repeat);
         self.filling.retain(|f| f.repeat != repeat);
+    }
+}
+
+/// The unit, as the end of its name has it.
+fn unit(metric: &str) -> &'static str {
+    match metric.rsplit('_').next() {
+        Some("s") => "s",
+        Some("bytes") => "bytes",
+        Some("percent") => "%",
+        _ => "",
     }
 }
 

@@ -1,25 +1,25 @@
-//! The run: tests off and on in turn, repeated; then the report.
+//! The run: tests off and on in turn, repeated.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::Options;
 use super::bed::Bed;
 use super::bulk::{Bench, Bulk, Way};
 use super::host::{Host, HostPlan};
-use super::judge::Faults;
+use super::measures::Faults;
 use super::power_on::{self, Cluster, ClusterPlan, Crowd};
 use super::record::Record;
+use super::report::Recording;
 use super::thin::{self, ThinHost};
-use super::write::{Finished, write};
 use crate::datastore::{Patience, StoreError, Ways};
 use crate::hosts::HostThread;
-use crate::scenario::{Scenario, Vaai};
-use crate::verify::{Options, VaaiOptions};
+use crate::scenario::Vaai;
 use lab_core::interrupt::Stop;
-use lab_core::machine::Watch;
 use lab_core::progress::Progress;
+use lab_core::verification::Request;
 
 /// Steps before the first repeat: hosts and datastores, template, VMs.
 const STEPS_BEFORE: u64 = 3;
@@ -28,14 +28,11 @@ const STEPS_BEFORE: u64 = 3;
 const QUICK_TIME: Duration = Duration::from_secs(150);
 const QUICK_REPEATS_MIN: usize = 4;
 
-/// Runs the verification and writes its report. Gives whether every check held.
-pub(crate) fn verify(scenario: &Scenario, options: &Options, own: &VaaiOptions) -> Result<bool> {
-    let stop = Stop::on_signals()?;
-    let watch = Watch::start();
-    let vaai = &scenario.vaai;
+/// Measures everything.
+pub(super) fn run(vaai: &Vaai, options: &Request, own: &Options, stop: &Stop) -> Result<Recording> {
     let bed = open_bed(vaai, options)?;
     let progress = Progress::new(STEPS_BEFORE);
-    let mut run = Run::open(vaai, &bed, options.seed, &stop, &progress)?;
+    let mut run = Run::open(vaai, &bed, options.seed, stop, &progress)?;
     progress.expect(STEPS_BEFORE + (options.repeats as u64 + 1) * run.steps_per_repeat());
     let (mut record, mut faults) = (Record::default(), Faults::default());
     let from = Instant::now();
@@ -56,26 +53,13 @@ pub(crate) fn verify(scenario: &Scenario, options: &Options, own: &VaaiOptions) 
     progress.end();
     let product = run.product()?;
     drop(run);
-    let (machine, doubts) = watch.end();
     let place = bed.place().to_owned();
     let is_embedded = bed.is_embedded();
     drop(bed);
-    let stopped = stop.is_asked();
-    write(Finished {
-        scenario,
-        options,
-        record,
-        faults,
-        machine,
-        doubts,
-        place,
-        product,
-        is_embedded,
-        stopped,
-    })
+    Ok(Recording { record, faults, place, product, is_embedded, stopped: stop.is_asked() })
 }
 
-fn open_bed(vaai: &Vaai, options: &Options) -> Result<Bed> {
+fn open_bed(vaai: &Vaai, options: &Request) -> Result<Bed> {
     if options.targets.is_empty() {
         return Bed::embedded(vaai, options.seed, Path::new(&options.out));
     }

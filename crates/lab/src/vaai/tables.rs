@@ -2,8 +2,8 @@
 
 use super::bulk::{Bulk, Way};
 use super::power_on::Crowd;
+use super::report::Judgement;
 use super::words::mean_of;
-use super::write::Judgement;
 use lab_core::report::{Column, Table, Value};
 
 /// A column: name, unit, metric, factor.

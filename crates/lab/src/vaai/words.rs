@@ -1,10 +1,10 @@
 //! The report's words: the answer, the findings, the sections. Every number in them comes from the run.
 
-use super::judge::Verdict;
-use super::write::Judgement;
+use super::report::Judgement;
 use crate::scenario::Vaai;
 use lab_core::report::{Finding, Section};
 use lab_core::stats::{Estimate, mean};
+use lab_core::verdict::Verdict;
 use lab_core::words::{plain, value};
 
 /// A time in the unit that suits it.
@@ -86,7 +86,7 @@ pub(crate) fn answer(judgement: &Judgement<'_>) -> String {
         }
         _ => String::new(),
     };
-    let vaai = &judgement.run.scenario.vaai;
+    let vaai = &judgement.vaai;
     let vms = vaai.published.hosts * vaai.published.vms_per_host;
     let locking = judgement
         .estimate("locking.saving")
@@ -117,7 +117,7 @@ fn listed(parts: &[String]) -> String {
 
 /// By how much the run is smaller than the published experiment.
 pub(crate) fn scale(judgement: &Judgement<'_>) -> String {
-    let vaai = &judgement.run.scenario.vaai;
+    let vaai = &judgement.vaai;
     format!(
         "{} of the published sizes: {} zeroed instead of {}, a template of {} instead of {}; hosts and VMs as published ({} × {}), their disks scaled",
         plain(vaai.run.scale),
@@ -143,7 +143,7 @@ pub(crate) fn calibrated(vaai: &Vaai) -> Vec<String> {
 
 /// What was real.
 pub(crate) fn real(judgement: &Judgement<'_>) -> Vec<String> {
-    let vaai = &judgement.run.scenario.vaai;
+    let vaai = &judgement.vaai;
     let mut out = vec![
         format!("iSCSI sessions over TCP, {} bytes per segment on both ends", vaai.array.segment_bytes_max),
         "packets and bytes: the kernel's counters of those connections (TCP_INFO)".into(),
@@ -242,7 +242,7 @@ fn section(id: &str, title: &str, text: String, figures: &[&str], tables: &[&str
 }
 
 fn bulk(judgement: &Judgement<'_>) -> String {
-    let vaai = &judgement.run.scenario.vaai;
+    let vaai = &judgement.vaai;
     let steps = |test: &str| {
         mean_of(judgement, test, "advertised", "step_bytes").map_or("its own steps".into(), bytes)
     };
@@ -265,7 +265,7 @@ fn bulk(judgement: &Judgement<'_>) -> String {
 }
 
 fn locking(judgement: &Judgement<'_>) -> String {
-    let vaai = &judgement.run.scenario.vaai;
+    let vaai = &judgement.vaai;
     let power_on = &vaai.power_on;
     format!(
         "{} hosts power on {} VMs each, all at once, on one datastore. A power-on takes {} locks of the VM's own files and {} of what all VMs share (space for \
@@ -287,7 +287,7 @@ fn locking(judgement: &Judgement<'_>) -> String {
 }
 
 fn thin(judgement: &Judgement<'_>) -> String {
-    let vaai = &judgement.run.scenario.vaai;
+    let vaai = &judgement.vaai;
     format!(
         "A host fills a LU of {} on a pool of {}. The array must warn it with UNIT ATTENTION 38h/07h when the pool crosses {} %, and stop it with \
          27h/07h when the pool is full. The host then gives 16 MiB back with UNMAP and sends the stopped write again, which must go through; all data is read \
@@ -305,7 +305,7 @@ fn limits(judgement: &Judgement<'_>) -> String {
          time that offload saves on a real network is larger than here. Packets are those that Ethernet would carry, because segments are limited to \
          the same size; acknowledgements are fewer than on a real network.",
     );
-    let undecided = judgement.checks.iter().filter(|c| c.verdict == Verdict::Undecided).count();
+    let undecided = judgement.claims.iter().filter(|c| c.verdict == Verdict::Undecided).count();
     if undecided > 0 {
         let checks = if undecided == 1 { "one check".to_owned() } else { format!("{undecided} checks") };
         text += &format!(

@@ -1,6 +1,6 @@
 //! The data contract with the report viewer: field by field as docs/report_data.md describes it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The version of the contract.
 pub const VERSION: u32 = 1;
@@ -235,7 +235,7 @@ pub struct Section {
 }
 
 /// A doubt.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, PartialEq, Deserialize)]
 pub struct Doubt {
     /// What.
     pub text: String,
@@ -285,7 +285,7 @@ impl Version {
 }
 
 /// The machine of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, PartialEq, Deserialize)]
 pub struct Machine {
     /// Model.
     pub cpu: String,

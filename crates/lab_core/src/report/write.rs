@@ -42,20 +42,30 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
         .map_err(|e| WriteError::File { path: path.display().to_string(), cause: e.to_string() })
 }
 
-/// Writes `report.html`: viewer and data in one file that needs no network.
+/// Writes `report.html` of a report.
 pub fn write_report(dir: &Path, report: &Report) -> Result<(), WriteError> {
+    write_page(dir, &serde_json::to_value(report)?)
+}
+
+/// Writes `report.html`: viewer and data in one file that needs no network.
+pub fn write_page(dir: &Path, data: &serde_json::Value) -> Result<(), WriteError> {
     let page = Viewer::get("report.html").ok_or(WriteError::NoViewer)?;
     let page = String::from_utf8_lossy(&page.data);
     let (before, after) = page.split_once(PLACE).ok_or(WriteError::NoViewer)?;
     // No text of the run can end the element.
-    let data = serde_json::to_string(report)?.replace('<', "\\u003c");
+    let data = serde_json::to_string(data)?.replace('<', "\\u003c");
     let open = PLACE.trim_end_matches("null</script>");
     put(&dir.join("report.html"), format!("{before}{open}{data}</script>{after}"))
 }
 
 /// Writes `results.json`.
 pub fn write_results(dir: &Path, results: &impl Serialize) -> Result<(), WriteError> {
-    put(&dir.join("results.json"), serde_json::to_string_pretty(results)? + "\n")
+    write_json(&dir.join("results.json"), results)
+}
+
+/// Writes a file of JSON.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), WriteError> {
+    put(path, serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// Writes a CSV file: a header and rows. Texts with a comma or a quote are quoted.

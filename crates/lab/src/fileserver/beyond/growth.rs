@@ -1,14 +1,11 @@
 //! Virtual disks that grow fast on a pool that promises more than it has: expanded in time, and too late.
 
-use super::super::claims::{Judged, judged, level};
+use super::super::claims::level;
 use super::super::figures::{PanelOf, axis, panels};
 use super::super::model::course::{Growth, GrowthWindow};
-use crate::sanboot::claims::Bound;
+use lab_core::claim::{Measure, Outcome};
 use lab_core::report::{Figure, Finding, Series, Span};
 use lab_core::stats::Estimate;
-
-/// Nothing else is hurt when a pool is full: a read takes no longer than it did, but for what one window differs from another.
-const READ_WHILE_FULL_PERCENT: f64 = 150.0;
 
 /// What a read took while writes were refused, against before: in percent.
 fn reads_while_full(growth: &Growth) -> Option<Estimate> {
@@ -22,65 +19,41 @@ fn reads_while_full(growth: &Growth) -> Option<Estimate> {
     Some(Estimate::exact(100.0 * while_full.mean / before.mean))
 }
 
-pub(in super::super) fn claims(growth: &Growth) -> Vec<Judged> {
+/// What was measured for its claims.
+pub(in super::super) fn measures(growth: &Growth) -> Vec<Measure> {
     let refused: u64 = growth.windows.iter().map(|w| w.refused).sum();
-    let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
-    let exact = |value: f64| Some(Estimate::exact(value));
-    let over = growth.promised_bytes as f64 / growth.pool_bytes.max(1) as f64;
-    let grown = growth.grown_blocks as f64 * 2.0 / growth.windows.len().max(1) as f64;
+    let exact = |value: f64| Estimate::exact(value);
     if growth.name == "in_time" {
-        let mut first = judged(
-            ("A pool expanded in time: writes refused", "writes"),
-            "not tested",
-            Bound::AtMost(0.0),
-            exact(refused as f64),
-            "growth_in_time",
-        );
-        first.note = Some(format!(
-            "LUs promise {over:.2} times what the pool has; the virtual disk grows {grown:.0} MiB/s"
-        ));
+        let over = growth.promised_bytes as f64 / growth.pool_bytes.max(1) as f64;
+        let grown = growth.grown_blocks as f64 * 2.0 / growth.windows.len().max(1) as f64;
+        let note =
+            format!("LUs promise {over:.2} times what the pool has; the virtual disk grows {grown:.0} MiB/s");
         let stalls = growth.windows.iter().filter(|w| w.read_mb_per_s + w.write_mb_per_s <= 0.0).count();
         return vec![
-            first,
-            judged(
-                ("A pool expanded in time: seconds without I/O", "s"),
-                "not tested",
-                Bound::AtMost(0.0),
-                exact(stalls as f64),
-                "growth_in_time",
-            ),
+            Measure::new("growth.refused", exact(refused as f64)).note(note),
+            Measure::new("growth.stalls", exact(stalls as f64)),
         ];
     }
-    let mut reads = judged(
-        ("A full pool: time of a read meanwhile, of what it was", "%"),
-        "not tested",
-        Bound::AtMost(READ_WHILE_FULL_PERCENT),
-        reads_while_full(growth),
-        "growth_full",
-    );
     let silent = growth.windows.iter().filter(|w| w.refused > 0 && w.read_mb_per_s <= 0.0).count();
-    reads.note = Some(format!(
+    let note = format!(
         "none failed; but for {silent} s no client asked: a quarter of the server's memory was full of what could not be written, and all workers waited to write"
-    ));
+    );
+    let after = growth.windows.iter().filter(|w| w.at_s > growth.expanded_s + 2.0);
+    let after = growth.refused_s.map(|_| exact(after.map(|w| w.refused).sum::<u64>() as f64));
     vec![
-        judged(
-            ("A pool that fills up: said before the first write is refused", "s"),
-            "not tested",
-            Bound::Above(0.0),
-            growth
-                .refused_s
-                .and_then(|(first, _)| growth.warned_s.map(|warned| Estimate::exact(first - warned))),
-            "growth_full",
-        ),
-        reads,
-        judged(
-            ("A full pool: writes refused from 2 s after it was expanded", "writes"),
-            "not tested",
-            Bound::AtMost(0.0),
-            growth.refused_s.map(|_| Estimate::exact(after.map(|w| w.refused).sum::<u64>() as f64)),
-            "growth_full",
-        ),
+        Measure::new("full.warned", warned(growth)),
+        Measure::new("full.reads", reads_while_full(growth)).note(note),
+        Measure::new("full.after", after),
     ]
+}
+
+/// Seconds from the warning to the first write that was refused.
+fn warned(growth: &Growth) -> Outcome {
+    match (growth.refused_s, growth.warned_s) {
+        (Some((first, _)), Some(warned)) => Estimate::exact(first - warned).into(),
+        (Some(_), None) => Outcome::Never("the pool refused writes and never warned".into()),
+        (None, _) => Outcome::NotMeasured("the pool was not full before the end".into()),
+    }
 }
 
 /// The run, second by second.

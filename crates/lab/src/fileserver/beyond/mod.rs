@@ -4,22 +4,23 @@ mod growth;
 mod ramp;
 mod vhdx;
 
-use super::claims::{Judged, Runs};
+use super::claims::Runs;
 use super::model::Ran;
 use super::scenario::Fileserver;
+use lab_core::claim::Measure;
 use lab_core::report::{Figure, Finding};
 
-/// What is claimed of it.
-pub(super) fn claims(ran: &Ran) -> Vec<Judged> {
+/// What was measured for its claims.
+pub(super) fn measures(ran: &Ran) -> Vec<Measure> {
     let runs = Runs::of(ran);
     let mut out = Vec::new();
     if let (Some(dynamic), Some(fixed), Some(vhdx)) = (runs.dynamic, runs.fixed, runs.vhdx) {
-        out.extend(vhdx::claims(dynamic, fixed, vhdx));
+        out.extend(vhdx::measures(dynamic, fixed, vhdx));
     }
     if let Some(fixed) = runs.fixed {
-        out.extend(ramp::claims(fixed, &ran.ramp));
+        out.extend(ramp::measures(fixed, &ran.ramp));
     }
-    out.extend(ran.growths.iter().flat_map(growth::claims));
+    out.extend(ran.growths.iter().flat_map(growth::measures));
     out
 }
 

@@ -1,25 +1,17 @@
 //! Many more servers: which resource ends it, and at how many.
 
-use super::super::claims::{Judged, controller, judged, level, of_groups, tool};
+use super::super::claims::{controller, level, of_groups, tool};
 use super::super::figures::axis;
 use super::super::findings::{busiest, resources, value};
 use super::super::model::course::{Course, RampStep};
 use super::super::scenario::Fileserver;
-use crate::sanboot::claims::Bound;
+use lab_core::claim::Measure;
 use lab_core::report::{Figure, Finding, Mark, Panel, Series};
 use lab_core::stats::{Estimate, quotient};
 use lab_core::words::plain;
 
-/// The published headroom of 1.5 to 1.8 times, of four servers.
-const SERVERS_MIN: f64 = 6.0;
-const SERVERS_MAX: f64 = 7.2;
-/// How far from the law of utilisation the end may be.
-const NEAR_PERCENT: f64 = 10.0;
 /// What works so much of the time can do no more.
 const FULL_PERCENT: f64 = 95.0;
-/// Twice the controllers, but for what they share.
-const TWICE: Bound = Bound::Within(1.7, 2.1);
-
 /// Servers with the throughput of one of the four, that what was copied would be.
 fn carried(step: &RampStep, four: &Course) -> Option<Estimate> {
     let all: Vec<f64> = tool(&step.course).iter().map(|mb| mb * f64::from(step.servers)).collect();
@@ -43,52 +35,27 @@ fn predicted(four: &Course) -> Option<f64> {
     (used > 0.0).then(|| servers * 100.0 / used)
 }
 
-/// What is claimed.
-pub(in super::super) fn claims(four: &Course, ramp: &[RampStep]) -> Vec<Judged> {
+/// What was measured for its claims.
+pub(in super::super) fn measures(four: &Course, ramp: &[RampStep]) -> Vec<Measure> {
     let (one, all) = (of_owners(ramp, |n| n == 1), of_owners(ramp, |n| n > 1));
     let Some((top, servers)) = most(&one, four) else { return vec![] };
-    let mut end = judged(
-        ("More servers: so many does controller 0 carry", "servers"),
-        "6 to 7.2, by the headroom",
-        Bound::Within(SERVERS_MIN, SERVERS_MAX),
-        Some(servers),
-        "ramp",
-    );
-    end.note = Some(format!("the throughput of {} servers, in servers as fast as one of four", top.servers));
+    let end = format!("the throughput of {} servers, in servers as fast as one of four", top.servers);
     let against = predicted(four).map(|n| Estimate {
         mean: 100.0 * (servers.mean / n - 1.0),
         low: 100.0 * (servers.low / n - 1.0),
         high: 100.0 * (servers.high / n - 1.0),
     });
-    let mut law = judged(
-        ("More servers: that number, above what four servers predict", "%"),
-        "not tested",
-        Bound::Within(-NEAR_PERCENT, NEAR_PERCENT),
-        against,
-        "ramp",
-    );
-    law.note =
-        Some("the law of utilisation: four servers, divided by what they use of the controller".into());
-    let busy = judged(
-        ("More servers: controller 0, at its end", "%"),
-        "not tested",
-        Bound::AtLeast(FULL_PERCENT),
-        level(&top.course.of_array(controller(0))),
-        "ramp",
-    );
     let spread = all.last().and_then(|spread| {
         let same = one.iter().find(|step| step.servers == spread.servers)?;
-        let mut claim = judged(
-            ("More servers: with LUs at both controllers, of the throughput with one", "times"),
-            "not tested",
-            TWICE,
-            quotient(&tool(&spread.course), &tool(&same.course)),
-            "ramp",
-        );
-        claim.note = Some(format!("{} servers", spread.servers));
-        Some(claim)
+        let more = quotient(&tool(&spread.course), &tool(&same.course));
+        Some(Measure::new("ramp.spread", more).note(format!("{} servers", spread.servers)))
     });
-    [end, law, busy].into_iter().chain(spread).collect()
+    let all = [
+        Measure::new("ramp.end", servers).note(end),
+        Measure::new("ramp.law", against),
+        Measure::new("ramp.busy", level(&top.course.of_array(controller(0)))),
+    ];
+    all.into_iter().chain(spread).collect()
 }
 
 /// Throughput and what is busy, over the number of servers.

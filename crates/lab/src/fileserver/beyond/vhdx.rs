@@ -1,18 +1,13 @@
 //! VHDX beside VHD: the format that came after it, where everything else stays.
 
-use super::super::claims::{Judged, below, judged, more, tool};
+use super::super::claims::{below, more, tool};
 use super::super::figures::{PanelOf, axis, band, lines, panels, timeline};
 use super::super::model::course::{Course, LuWindow};
 use super::super::scenario::Fileserver;
-use crate::sanboot::claims::Bound;
+use lab_core::claim::Measure;
 use lab_core::report::{Figure, Series};
 use lab_core::stats::Estimate;
 use lab_core::words::plain;
-
-/// The two formats are alike when their throughput differs by no more than this.
-const ALIKE_PERCENT: f64 = 5.0;
-/// Blocks are 16 times as large, and each brings 3 writes instead of 4: a fifth would be four times what follows from that.
-const BESIDES_PERCENT_MAX: f64 = 20.0;
 
 /// Of its commands with the guest's bytes, in percent.
 fn crooked_percent(course: &Course) -> f64 {
@@ -24,56 +19,24 @@ fn besides_per_mille(course: &Course) -> f64 {
     1000.0 * course.commands.besides as f64 / course.commands.payload.max(1) as f64
 }
 
-/// What is claimed.
-pub(in super::super) fn claims(dynamic: &Course, fixed: &Course, vhdx: &Course) -> Vec<Judged> {
+/// What was measured for its claims.
+pub(in super::super) fn measures(dynamic: &Course, fixed: &Course, vhdx: &Course) -> Vec<Measure> {
     let than_vhd = below(&tool(vhdx), &tool(dynamic)).map(|e| e.scaled(-1.0));
-    let mut throughput = judged(
-        ("Dynamic VHDX: throughput above that of a dynamic VHD", "%"),
-        "not tested",
-        Bound::Within(-ALIKE_PERCENT, ALIKE_PERCENT),
-        than_vhd,
-        "throughput",
-    );
-    throughput.note = Some("what an I/O waits in the host is assumed to be the same for both formats".into());
-    let mut cost = judged(
-        ("Dynamic VHDX: throughput below fixed", "%"),
-        "not tested",
-        Bound::Within(0.0, 12.0),
-        below(&tool(vhdx), &tool(fixed)),
-        "throughput",
-    );
-    cost.note =
-        Some("follows from the same assumption: without that wait it would be next to nothing".into());
-    let mut straight = judged(
-        ("Dynamic VHDX: I/Os across the array's 4 KiB", "%"),
-        "not tested",
-        Bound::AtMost(1.0),
-        Some(Estimate::exact(crooked_percent(vhdx))),
-        "vhdx_besides",
-    );
-    straight.note = Some(format!("{} % of those of a dynamic VHD", plain(crooked_percent(dynamic))));
     let of_vhd = 100.0 * besides_per_mille(vhdx) / besides_per_mille(dynamic).max(1e-9);
-    let mut besides = judged(
-        ("Dynamic VHDX: writes of metadata, of those of a dynamic VHD", "%"),
-        "not tested",
-        Bound::AtMost(BESIDES_PERCENT_MAX),
-        Some(Estimate::exact(of_vhd)),
-        "vhdx_besides",
-    );
-    besides.note = Some(format!(
+    let straight = format!("{} % of those of a dynamic VHD", plain(crooked_percent(dynamic)));
+    let besides = format!(
         "{} instead of {} for each 1,000 I/Os of the guest",
         plain(besides_per_mille(vhdx)),
         plain(besides_per_mille(dynamic))
-    ));
-    let writes = |course: &Course| course.of_lus(|w| w.write_iops);
-    let fewer = judged(
-        ("Array writes: dynamic VHDX below dynamic VHD by", "IOPS"),
-        "not tested",
-        Bound::Above(0.0),
-        more(&writes(dynamic), &writes(vhdx)),
-        "vhdx",
     );
-    vec![throughput, cost, straight, besides, fewer]
+    let writes = |course: &Course| course.of_lus(|w| w.write_iops);
+    vec![
+        Measure::new("vhdx.throughput", than_vhd),
+        Measure::new("vhdx.cost", below(&tool(vhdx), &tool(fixed))),
+        Measure::new("vhdx.straight", Estimate::exact(crooked_percent(vhdx))).note(straight),
+        Measure::new("vhdx.besides", Estimate::exact(of_vhd)).note(besides),
+        Measure::new("vhdx.fewer", more(&writes(dynamic), &writes(vhdx))),
+    ]
 }
 
 /// The array under three formats, and what they write besides.

@@ -1,19 +1,10 @@
 //! What of the published experiment can be judged on other hardware: one kind of disk against the other, on the same one.
 
-use super::super::claims::Judged;
-use super::super::scenario::Fileserver;
+use super::super::claims::response_note;
 use super::kind::{Format, Kind};
 use super::measure::Run;
-use crate::sanboot::claims::Bound;
-use crate::vaai::Verdict;
+use lab_core::claim::Measure;
 use lab_core::stats::{Estimate, mean, ratio};
-
-/// Users notice the storage above it, and I/Os only wait when there are more for each spindle: the thresholds of the analysis, of which a fifth is material.
-const RESPONSE_MS_MAX: f64 = 50.0;
-const QUEUE_PER_SPINDLE: f64 = 1.5;
-const MATERIAL_SHARE: f64 = 0.2;
-/// Of a share in percent: so many points.
-const MATERIAL_POINTS: f64 = 5.0;
 
 type Of = fn(&Run) -> f64;
 
@@ -50,17 +41,6 @@ impl<'a> Rounds<'a> {
     }
 }
 
-fn judged(
-    (name, unit): (&'static str, &'static str),
-    published: &'static str,
-    bound: Bound,
-    estimate: Option<Estimate>,
-    figure: &'static str,
-) -> Judged {
-    let verdict = bound.judge(estimate.as_ref());
-    Judged { name, unit, published: Some(published.into()), bound, estimate, verdict, figure, note: None }
-}
-
 pub(super) fn array(of: fn(&super::measure::Array) -> f64) -> impl Fn(&Run) -> f64 {
     move |run| run.array.as_ref().map_or(0.0, of)
 }
@@ -70,13 +50,13 @@ pub(super) fn writes_per_mb(run: &Run) -> f64 {
     array(|a| a.write_iops)(run) / run.tool_mb_per_s.max(1e-9)
 }
 
-/// Everything, in the order of the published table.
-pub(super) fn judge(scenario: &Fileserver, runs: &[Run]) -> Vec<Judged> {
+/// Everything that the run tells.
+pub(super) fn measures(runs: &[Run]) -> Vec<Measure> {
     let of = |dynamic| Rounds::of(runs, &Kind { format: judged_format(runs), dynamic }.name());
     let (dynamic, fixed) = (of(true), of(false));
     let mut out = comparable(&dynamic, &fixed);
-    out.extend(no_difference(scenario, &dynamic, &fixed));
-    out.extend(absolute(scenario, &dynamic, &fixed));
+    out.extend(no_difference(&dynamic, &fixed));
+    out.extend(absolute(&dynamic, &fixed));
     out
 }
 
@@ -87,7 +67,7 @@ fn judged_format(runs: &[Run]) -> Format {
 }
 
 /// What one kind has against the other, whatever the hardware.
-fn comparable(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Judged> {
+fn comparable(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
     let share = |of: fn(&super::measure::Array) -> (f64, f64)| {
         let percent = move |run: &Run| {
             let (writes, reads) = run.array.as_ref().map_or((0.0, 0.0), of);
@@ -96,150 +76,55 @@ fn comparable(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Judged> {
         fixed.level(percent)
     };
     let write_kib: Of = |run| run.array.as_ref().map_or(0.0, |a| a.write_kib);
-    let mut more = judged(
-        ("Array writes: dynamic more, for each MB copied", "%"),
-        "15 IOPS higher at 6 % less",
-        Bound::Above(0.0),
-        dynamic.percent_below(fixed, writes_per_mb).map(|e| e.scaled(-1.0)),
-        "writes",
-    );
-    more.note = Some("for each MB, because the published rates are those of other drives".into());
-    let mut ios = judged(
-        ("Writes against reads at the array, I/Os", "%"),
-        "about a quarter",
-        Bound::Within(15.0, 35.0),
-        share(|a| (a.write_iops, a.read_iops)),
-        "array",
-    );
-    ios.note = Some("how many I/Os a MB is depends on what the server's system merges, too".into());
+    let more = dynamic.percent_below(fixed, writes_per_mb).map(|e| e.scaled(-1.0));
     vec![
-        judged(
-            ("Throughput: dynamic below fixed", "%"),
-            "about 6 %",
-            Bound::Within(2.0, 12.0),
-            dynamic.percent_below(fixed, |run| run.tool_mb_per_s),
-            "throughput",
-        ),
-        more,
-        judged(
-            ("Array writes: dynamic smaller by", "%"),
-            "smaller writes",
-            Bound::Above(0.0),
-            dynamic.percent_below(fixed, write_kib),
-            "write_size",
-        ),
-        judged(
-            ("Writes against reads at the array, bytes", "%"),
-            "about a quarter",
-            Bound::Within(15.0, 35.0),
-            share(|a| (a.write_mb_per_s, a.read_mb_per_s)),
-            "array",
-        ),
-        ios,
+        Measure::new("throughput.below", dynamic.percent_below(fixed, |run| run.tool_mb_per_s)),
+        Measure::new("writes.more", more),
+        Measure::new("writes.smaller", dynamic.percent_below(fixed, write_kib)),
+        Measure::new("quarter.bytes", share(|a| (a.write_mb_per_s, a.read_mb_per_s))),
+        Measure::new("quarter.ios", share(|a| (a.write_iops, a.read_iops))),
     ]
 }
 
 /// What is the same for both, but for less than is material.
-fn no_difference(scenario: &Fileserver, dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Judged> {
-    let within = |by: f64| Bound::Within(-by, by);
-    let none = "no material difference";
-    let spindles = f64::from(scenario.array.drives_per_group);
-    let response = |name, of: Of| {
-        let [d, f] = [dynamic, fixed].map(|rounds| rounds.level(of).map_or(0.0, |e| e.mean));
-        let bound = within(RESPONSE_MS_MAX * MATERIAL_SHARE);
-        let mut claim = judged((name, "ms"), none, bound, dynamic.above(fixed, of), "response");
-        claim.note = Some(format!(
-            "{d:.1} against {f:.1} ms; material is a fifth of the {RESPONSE_MS_MAX} ms that users notice"
-        ));
-        claim
+fn no_difference(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
+    let response = |id, of: Of| {
+        let both = [dynamic, fixed].map(|rounds| rounds.level(of).map_or(0.0, |e| e.mean));
+        Measure::new(id, dynamic.above(fixed, of)).note(response_note(both))
     };
+    let queue: Of = |run| run.disk.as_ref().map_or(0.0, |d| d.queue);
     vec![
-        response("Response of a read: dynamic above fixed", |run| {
-            run.disk.as_ref().map_or(0.0, |d| d.read_ms)
-        }),
-        response("Response of a write: dynamic above fixed", |run| {
-            run.disk.as_ref().map_or(0.0, |d| d.write_ms)
-        }),
-        judged(
-            ("Queue of a server's disk: dynamic above fixed", "I/Os"),
-            none,
-            within(QUEUE_PER_SPINDLE * spindles * MATERIAL_SHARE),
-            dynamic.above(fixed, |run| run.disk.as_ref().map_or(0.0, |d| d.queue)),
-            "response",
-        ),
-        judged(
-            ("Processors of this machine: dynamic above fixed", "points"),
-            none,
-            within(MATERIAL_POINTS),
-            dynamic.above(fixed, |run| run.processors_percent),
-            "busy",
-        ),
+        response("same.read", |run| run.disk.as_ref().map_or(0.0, |d| d.read_ms)),
+        response("same.write", |run| run.disk.as_ref().map_or(0.0, |d| d.write_ms)),
+        Measure::new("same.queue", dynamic.above(fixed, queue)),
+        Measure::new("same.processors", dynamic.above(fixed, |run| run.processors_percent)),
     ]
 }
 
 /// What depends on the published controller, drives, network and number of servers: shown, and not judged.
-fn absolute(scenario: &Fileserver, dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Judged> {
+fn absolute(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
     let below = |of: Of| dynamic.above(fixed, of).map(|e| e.scaled(-1.0));
-    let p = &scenario.published;
-    let shown = |name, published: String, estimate, figure| {
-        let mut claim = judged(name, "", Bound::Above(0.0), estimate, figure);
-        (claim.published, claim.verdict) = (Some(published), Verdict::NotJudged);
-        claim.note = Some("of other hardware".into());
-        claim
-    };
-    let text = |text: &str| text.to_owned();
     vec![
-        shown(
-            ("Throughput of a server, fixed", "MB/s"),
-            format!("about {}", p.fixed_mb_per_s),
-            fixed.level(|r| r.tool_mb_per_s),
-            "throughput",
-        ),
-        shown(
-            ("Throughput of a server, dynamic", "MB/s"),
-            format!("about {}", p.dynamic_mb_per_s),
-            dynamic.level(|r| r.tool_mb_per_s),
-            "throughput",
-        ),
-        shown(
-            ("Throughput: dynamic below fixed by", "MB/s"),
-            text("3.5"),
-            below(|r| r.tool_mb_per_s),
-            "throughput",
-        ),
-        shown(
-            ("Array reads: dynamic lower by", "MB/s"),
-            text("3.4"),
-            below(|r| array(|a| a.read_mb_per_s)(r)),
-            "array",
-        ),
-        shown(
-            ("Array reads: dynamic lower by", "IOPS"),
-            text("33"),
-            below(|r| array(|a| a.read_iops)(r)),
-            "array",
-        ),
-        shown(
-            ("Array writes: dynamic lower by", "MB/s"),
-            text("0.7"),
-            below(|r| array(|a| a.write_mb_per_s)(r)),
-            "array",
-        ),
-        shown(("Controller", "%"), text("61"), fixed.level(array(|a| a.controller_percent)), "busy"),
-        shown(("Write pending", "%"), text("11"), fixed.level(array(|a| a.pending_percent)), "busy"),
-        shown(("Write hits", "%"), text("100"), fixed.level(array(|a| a.write_hit_percent)), "busy"),
-        shown(("Drives of a group", "%"), text("41 to 44"), fixed.level(array(|a| a.drives_percent)), "busy"),
-        shown(
-            ("Commands in the drives of a group", ""),
-            text("15"),
-            fixed.level(array(|a| a.group_queue)),
-            "busy",
-        ),
+        Measure::new("throughput.fixed", fixed.level(|r| r.tool_mb_per_s)),
+        Measure::new("throughput.dynamic", dynamic.level(|r| r.tool_mb_per_s)),
+        Measure::new("throughput.less", below(|r| r.tool_mb_per_s)),
+        Measure::new("array.reads.mb", below(|r| array(|a| a.read_mb_per_s)(r))),
+        Measure::new("array.reads.iops", below(|r| array(|a| a.read_iops)(r))),
+        Measure::new("array.writes.mb", below(|r| array(|a| a.write_mb_per_s)(r))),
+        Measure::new("controller", fixed.level(array(|a| a.controller_percent))),
+        Measure::new("pending", fixed.level(array(|a| a.pending_percent))),
+        Measure::new("hits", fixed.level(array(|a| a.write_hit_percent))),
+        Measure::new("drives", fixed.level(array(|a| a.drives_percent))),
+        Measure::new("queued", fixed.level(array(|a| a.group_queue))),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use lab_core::record::World;
+    use lab_core::verdict::Verdict;
+
+    use super::super::super::scenario::Fileserver;
     use super::super::measure::{Array, Disk};
     use super::*;
 
@@ -274,7 +159,8 @@ mod tests {
 
     fn verdict(runs: &[Run], name: &str) -> Verdict {
         let (scenario, _) = Fileserver::load(None).expect("built in");
-        judge(&scenario, runs).iter().find(|j| j.name == name).expect("a claim").verdict
+        let judged = scenario.claims.judge(World::Real, &measures(runs), false);
+        judged.iter().find(|claim| claim.name == name).expect("a claim").verdict
     }
 
     #[test]

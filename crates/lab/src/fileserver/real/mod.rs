@@ -19,4 +19,6 @@ mod stack;
 mod system;
 
 pub use kind::Format;
-pub(super) use run::verify;
+pub use report::Recording;
+pub(super) use report::present;
+pub(super) use run::play;

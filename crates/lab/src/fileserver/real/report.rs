@@ -1,27 +1,23 @@
-//! What is written of a real run: results, samples, the report; and the answer on the terminal.
+//! What is shown of a real run: the answer, what shows it, and every sample.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use serde::Serialize;
+use lab_core::claim::Measure;
+use lab_core::presentation::{HowItWasDone, Presentation};
+use lab_core::record::{Metric, World};
+use lab_core::report::{Column, DataFile, Doubt, Figure, Section, Table, Value, write_csv};
+use lab_core::stats::Estimate;
+use lab_core::verification::{Course, Setup};
+use lab_core::words::plain;
 
-use super::super::claims::{self, Judged};
-use super::super::report::verdict as verdict_of;
-use super::super::scenario::Fileserver;
-use super::claims::{Rounds, judge};
+use super::super::Fileserver;
+use super::super::scenario::Fileserver as Scenario;
+use super::claims::{Rounds, measures};
 use super::figures::{Shown, figures};
 use super::kind::Sizes;
 use super::measure::Run;
-use crate::vaai::Verdict;
-use crate::verify::{FileserverOptions, Options};
-use lab_core::machine::now_rfc3339;
-use lab_core::report::{
-    self, Claim, Column, DataFile, Doubt, Figure, Machine, Method, Report, Section, Table, Value, Version,
-    write_csv, write_report, write_results,
-};
-use lab_core::stats::Estimate;
-use lab_core::words::{command, plain};
 
 /// What was run.
 pub(super) struct Ran {
@@ -36,116 +32,122 @@ pub(super) struct Ran {
     pub(super) cached: bool,
 }
 
-/// A run that has ended.
-pub(super) struct Finished<'a> {
-    pub(super) options: &'a Options,
-    pub(super) own: &'a FileserverOptions,
-    pub(super) scenario: &'a Fileserver,
-    pub(super) text: &'a str,
-    pub(super) machine: Machine,
-    pub(super) doubts: Vec<Doubt>,
-    pub(super) scale: f64,
-    pub(super) sizes: &'a Sizes,
+/// What was measured, and at which size.
+pub struct Recording {
     pub(super) ran: Ran,
+    pub(super) scale: f64,
+    pub(super) sizes: Sizes,
 }
 
-#[derive(Serialize)]
-struct Results<'a> {
-    version: &'static str,
-    scenario: &'a str,
-    world: &'static str,
-    seed: u64,
-    quick: bool,
-    stopped: bool,
+impl Recording {
+    /// How it went.
+    pub(in super::super) fn course(&self, quick: bool) -> Course {
+        Course {
+            world: World::Real,
+            quick,
+            scale: Some(self.scale),
+            repeats: self.ran.runs.iter().map(|run| run.round as usize + 1).max().unwrap_or(0),
+            stopped: self.ran.stopped,
+            doubts: doubts(&self.ran, quick),
+        }
+    }
+
+    /// What was measured for the claims; nothing is held against one directory.
+    pub(in super::super) fn measures(&self) -> Vec<Measure> {
+        match self.ran.directory {
+            None => measures(&self.ran.runs),
+            Some(_) => vec![],
+        }
+    }
+
+    /// What was measured, for a machine: round by round.
+    pub(in super::super) fn metrics(&self) -> Vec<Metric> {
+        type Of = fn(&Run) -> Option<f64>;
+        let all: [(&str, &str, Of); 18] = [
+            ("tool", "MB/s", |r| Some(r.tool_mb_per_s)),
+            ("seconds", "s", |r| Some(r.seconds)),
+            ("files", "files", |r| Some(r.files as f64)),
+            ("mismatches", "files", |r| Some(r.mismatches as f64)),
+            ("processors", "%", |r| Some(r.processors_percent)),
+            ("memory_available", "GiB", |r| Some(r.available_gib)),
+            ("read_response", "ms", |r| Some(r.disk.as_ref()?.read_ms)),
+            ("write_response", "ms", |r| Some(r.disk.as_ref()?.write_ms)),
+            ("disk_queue", "I/Os", |r| Some(r.disk.as_ref()?.queue)),
+            ("disk_reads", "1/s", |r| Some(r.disk.as_ref()?.reads_per_s)),
+            ("disk_writes", "1/s", |r| Some(r.disk.as_ref()?.writes_per_s)),
+            ("array_read", "MB/s", |r| Some(r.array.as_ref()?.read_mb_per_s)),
+            ("array_written", "MB/s", |r| Some(r.array.as_ref()?.write_mb_per_s)),
+            ("array_reads", "1/s", |r| Some(r.array.as_ref()?.read_iops)),
+            ("array_writes", "1/s", |r| Some(r.array.as_ref()?.write_iops)),
+            ("controller", "%", |r| Some(r.array.as_ref()?.controller_percent)),
+            ("write_pending", "%", |r| Some(r.array.as_ref()?.pending_percent)),
+            ("drives", "%", |r| Some(r.array.as_ref()?.drives_percent)),
+        ];
+        let mut out = Vec::new();
+        for shown in &self.ran.shown {
+            let rounds = Rounds::of(&self.ran.runs, &shown.name);
+            for (id, unit, of) in all {
+                let samples = rounds.values(|run| of(run).unwrap_or(f64::NAN));
+                out.push(Metric::new(id, unit, &[("configuration", &shown.name)], samples));
+            }
+        }
+        out.retain(|metric| !metric.samples.is_empty());
+        out
+    }
+}
+
+/// A run that has ended.
+struct Finished<'a> {
+    setup: &'a Setup<'a, Fileserver>,
+    scenario: &'a Scenario,
     scale: f64,
-    checks: Vec<Claim>,
-    runs: &'a [Run],
+    sizes: &'a Sizes,
+    ran: &'a Ran,
 }
 
-/// Writes all of it. Gives whether every check held.
-pub(super) fn write(run: &Finished<'_>) -> Result<bool> {
-    let judged = match run.ran.directory {
-        None => judge(run.scenario, &run.ran.runs),
-        Some(_) => vec![],
-    };
-    let claims = claims_of(&judged);
-    let out = &run.options.out;
-    let results = Results {
-        version: env!("CARGO_PKG_VERSION"),
-        scenario: &run.scenario.name,
-        world: "real",
-        seed: run.options.seed,
-        quick: run.own.quick,
-        stopped: run.ran.stopped,
-        scale: run.scale,
-        checks: claims.clone(),
-        runs: &run.ran.runs,
-    };
-    write_results(out, &results)?;
-    let files = write_samples(run)?;
-    let figures = figures(&run.ran.shown, &run.ran.runs, run.ran.disks.as_deref());
-    let verdict = match run.ran.directory {
-        // Nothing is held against one directory.
-        Some(_) => "doubt",
-        None => verdict_of(&judged, run.ran.stopped),
-    };
-    let doubts = doubts(run);
-    let report = Report {
-        version: report::VERSION,
-        title: match run.ran.directory {
+/// Everything that is shown.
+pub(in super::super) fn present(
+    setup: &Setup<'_, Fileserver>,
+    recording: &Recording,
+) -> Result<Presentation> {
+    let Recording { ran, scale, sizes } = recording;
+    let run = Finished { setup, scenario: setup.scenario, scale: *scale, sizes, ran };
+    let figures = figures(&ran.shown, &ran.runs, ran.disks.as_deref());
+    Ok(Presentation {
+        title: match ran.directory {
             Some(_) => "What does a directory give to the clients of a file server?".into(),
-            None => run.scenario.question.clone(),
+            None => setup.scenario.question.clone(),
         },
-        scenario: run.scenario.name.clone(),
-        world: "real",
-        generated: now_rfc3339(),
-        answer: answer(run),
-        verdict,
-        claims,
-        sections: sections(run, &figures),
-        figures,
+        answer: answer(&run),
         findings: vec![],
-        tables: vec![configurations(run)],
-        doubts: doubts.clone(),
-        method: method(run),
-        files,
-    };
-    write_report(out, &report)?;
-    print(run, &judged, &doubts);
-    Ok(verdict == "pass" || (run.ran.directory.is_some() && !run.ran.stopped))
+        tables: vec![configurations(&run)],
+        sections: sections(&run, &figures),
+        method: method(&run),
+        files: write_samples(&run)?,
+        figures,
+    })
 }
 
-/// What is not judged has no bound.
-fn claims_of(judged: &[Judged]) -> Vec<Claim> {
-    let claims = claims::claims(judged).into_iter().zip(judged);
-    claims
-        .map(|(claim, judged)| match judged.verdict {
-            Verdict::NotJudged => Claim { expected: None, ..claim },
-            _ => claim,
-        })
-        .collect()
-}
-
-fn doubts(run: &Finished<'_>) -> Vec<Doubt> {
-    let mut out = run.doubts.clone();
+fn doubts(ran: &Ran, quick: bool) -> Vec<Doubt> {
+    let mut out = Vec::new();
     let mut doubt =
         |text: &str, effect: &str| out.push(Doubt { text: text.into(), effect: Some(effect.into()) });
-    if run.ran.stopped {
+    if ran.stopped {
         doubt("The run was stopped before its end.", "Only whole runs are shown.");
     }
-    if run.own.quick {
+    if quick {
         doubt(
             "The quick form: fewer files, fewer rounds.",
             "Intervals are wider, and some differences are not shown.",
         );
     }
-    if run.ran.cached {
+    if ran.cached {
         doubt(
             "This user may not have the machine forget what it read.",
             "Reads of rounds after the first may have come from its memory.",
         );
     }
-    let mismatches: u64 = run.ran.runs.iter().map(|run| run.mismatches).sum();
+    let mismatches: u64 = ran.runs.iter().map(|run| run.mismatches).sum();
     if mismatches > 0 {
         doubt(
             &format!("{mismatches} files were shorter or longer than they were created."),
@@ -276,7 +278,7 @@ fn configurations(run: &Finished<'_>) -> Table {
     }
 }
 
-fn method(run: &Finished<'_>) -> Method {
+fn method(run: &Finished<'_>) -> HowItWasDone {
     let s = run.scenario;
     let spec = run.sizes.plan.spec();
     let is_stack = run.ran.directory.is_none();
@@ -293,16 +295,12 @@ fn method(run: &Finished<'_>) -> Method {
             "servers, host, controller and clients are this one machine, and share its processors".into(),
         ]);
     }
-    Method {
-        command: command(&run.options.command),
-        seed: run.options.seed.to_string(),
-        scenario_text: run.text.into(),
-        versions: vec![Version::of_masu()],
-        machine: run.machine.clone(),
+    HowItWasDone {
+        scenario_text: run.setup.text.into(),
+        versions: vec![],
         modelled: if is_stack { vec![modelled] } else { vec![] },
         real,
         calibrated: vec![],
-        repeats: run.ran.runs.iter().map(|run| run.round as usize + 1).max().unwrap_or(0),
         scale: Some(format!(
             "{} of a server's set: {} trees, {} target files of {} bytes, {} bytes in all; a disk of {} MiB, a cache of {} MiB",
             run.scale,
@@ -318,12 +316,8 @@ fn method(run: &Finished<'_>) -> Method {
 
 /// Every run, and every sample of every run.
 fn write_samples(run: &Finished<'_>) -> Result<Vec<DataFile>> {
-    let out = &run.options.out;
-    let mut files = vec![DataFile {
-        name: "results.json".into(),
-        about: "every run, and the checks, for a machine".into(),
-        rows: run.ran.runs.len(),
-    }];
+    let out = &run.setup.request.out;
+    let mut files = Vec::new();
     for name in ["host", "array"] {
         // The loop device of a server is another one for each kind: one column for all.
         let mut rows: Vec<(String, BTreeMap<String, f64>)> = Vec::new();
@@ -358,32 +352,4 @@ fn write_samples(run: &Finished<'_>) -> Result<Vec<DataFile>> {
         files.push(DataFile { name: file, about, rows: rows.len() });
     }
     Ok(files)
-}
-
-fn print(run: &Finished<'_>, judged: &[Judged], doubts: &[Doubt]) {
-    println!("{}\n", answer(run));
-    let is_judged = |j: &&Judged| j.verdict != Verdict::NotJudged;
-    let held = judged.iter().filter(|j| j.verdict == Verdict::Held).count();
-    let of = judged.iter().filter(is_judged).count();
-    if of > 0 {
-        println!("claims: {held} held of {of} that can be judged here");
-    }
-    for judged in judged {
-        let measured = judged.estimate.map_or("–".into(), |e| lab_core::words::value(&e));
-        let bound = match judged.verdict {
-            Verdict::NotJudged => String::new(),
-            _ => format!("{}; ", judged.bound.words(judged.unit)),
-        };
-        let published = judged.published.as_deref().unwrap_or("–");
-        println!(
-            "  {:<20} {}: {measured} {} ({bound}published: {published})",
-            judged.verdict.words(),
-            judged.name,
-            judged.unit
-        );
-    }
-    for doubt in doubts {
-        println!("doubt: {}", doubt.text);
-    }
-    println!("\nreport: {}", run.options.out.join("report.html").display());
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use world::Rng;
 
-use super::super::scenario::Fileserver;
+use super::super::Fileserver;
+use super::super::scenario::Fileserver as Scenario;
 use super::figures::Shown;
 use super::kind::{Format, Kind, Sizes};
 use super::measure::{Load, Place, Run};
-use super::report::{self, Ran};
+use super::report::{Ran, Recording};
 use super::stack::{self, Server};
 use super::system::{self, Scratch};
 use crate::files::{Plan, Tree};
 use crate::timed_array::{Observer, TimedArray};
-use crate::verify::{FileserverOptions, Options};
 use lab_core::interrupt::Stop;
-use lab_core::machine::Watch;
 use lab_core::progress::Progress;
+use lab_core::verification::Setup;
 
 /// Of a run, whatever it does.
 const SECONDS_MAX: f64 = 3600.0;
@@ -27,42 +27,28 @@ const REPEATS_MAX: usize = 1000;
 /// The set in a directory of somebody's, and what it is called while it is there.
 const FOLDER: &str = "masu-fileserver";
 
-/// Runs it, writes what it found. Gives whether every check held.
-pub(in super::super) fn verify(options: &Options, own: &FileserverOptions) -> Result<bool> {
-    let (scenario, text) = Fileserver::load(options.scenario.as_deref())?;
+/// Does it all.
+pub(in super::super) fn play(setup: &Setup<'_, Fileserver>, stop: &Stop) -> Result<Recording> {
+    let (request, own, scenario) = (setup.request, setup.own, setup.scenario);
     let real = &scenario.real;
     let rounds = own.repeats.unwrap_or(if own.quick { real.repeats_quick } else { real.repeats });
-    ensure!((1..=REPEATS_MAX).contains(&rounds), "--repeats {rounds}: is between 1 and {REPEATS_MAX}");
-    let scale = options.scale.unwrap_or(if own.quick { real.scale_quick } else { real.scale });
-    let stop = Stop::on_signals()?;
-    let watch = Watch::start();
+    ensure!((1..=REPEATS_MAX).contains(&rounds), "invalid --repeats {rounds}: must be in 1 to {REPEATS_MAX}");
+    let scale = request.scale.unwrap_or(if own.quick { real.scale_quick } else { real.scale });
     let workers = scenario.published.clients * scenario.published.workers;
-    let sizes = Sizes::of(&scenario, scale, workers, real.cache.0, options.seed)?;
-    let all = All { scenario: &scenario, seed: options.seed, rounds, sizes, workers, stop: &stop };
-    let outcome = match &own.directory {
-        Some(directory) => all.directory(directory),
+    let sizes = Sizes::of(scenario, scale, workers, real.cache.0, request.seed)?;
+    let all = All { scenario, seed: request.seed, rounds, sizes, workers, stop };
+    let ran = match &own.directory {
+        Some(directory) => all.directory(directory)?,
         None => {
             let formats = if own.formats.is_empty() { &[Format::Vhd][..] } else { &own.formats };
-            all.kinds(&Kind::of(formats), &options.out)
+            all.kinds(&Kind::of(formats), &request.out)?
         }
     };
-    let (machine, doubts) = watch.end();
-    let ran = outcome?;
-    report::write(&report::Finished {
-        options,
-        own,
-        scenario: &scenario,
-        text: &text,
-        machine,
-        doubts,
-        scale,
-        sizes: &all.sizes,
-        ran,
-    })
+    Ok(Recording { ran, scale, sizes: all.sizes })
 }
 
 struct All<'a> {
-    scenario: &'a Fileserver,
+    scenario: &'a Scenario,
     seed: u64,
     rounds: usize,
     sizes: Sizes,

@@ -1,10 +1,11 @@
-//! From samples to verdicts: what each check measures, and whether its bound holds.
+//! From samples to what is measured for each claim.
 
 use super::record::Record;
-use crate::scenario::Bound;
+use crate::scenario::Vaai;
+use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 
-/// Everything that a check can ask for.
+/// Everything that a claim can ask for.
 pub(crate) const MEASURES: [&str; 29] = [
     "zeroing.paper.time",
     "zeroing.paper.cpu",
@@ -37,41 +38,6 @@ pub(crate) const MEASURES: [&str; 29] = [
     "offload.copied",
 ];
 
-/// What became of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The whole interval keeps to the bound.
-    Held,
-    /// The whole interval is beyond it.
-    NotHeld,
-    /// The bound lies within the interval.
-    Undecided,
-    /// Nothing was measured, for a reason.
-    NotJudged,
-}
-
-impl Verdict {
-    /// In the words of the report.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Verdict::Held => "held",
-            Verdict::NotHeld => "not held",
-            Verdict::Undecided => "no difference shown",
-            Verdict::NotJudged => "not judged",
-        }
-    }
-}
-
-/// A check with its outcome.
-#[derive(Clone, Debug)]
-pub(crate) struct Judged {
-    pub(crate) bound: Bound,
-    pub(crate) estimate: Option<Estimate>,
-    pub(crate) verdict: Verdict,
-    /// Why nothing was measured.
-    pub(crate) reason: Option<String>,
-}
-
 /// Things that are counted over a run and must not be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
@@ -81,50 +47,40 @@ pub(crate) struct Faults {
     pub(crate) owners: Vec<String>,
 }
 
-/// Judges every check.
-pub(crate) fn judge(bounds: &[Bound], record: &Record, faults: &Faults) -> Vec<Judged> {
-    bounds.iter().map(|bound| judge_one(bound, record, faults)).collect()
+/// What was measured for every claim.
+pub(crate) fn measures(vaai: &Vaai, record: &Record, faults: &Faults) -> Vec<Measure> {
+    MEASURES.iter().map(|id| Measure::new(id, outcome(id, record, faults)).note(note(id, vaai))).collect()
 }
 
-fn judge_one(bound: &Bound, record: &Record, faults: &Faults) -> Judged {
-    let reason = record
-        .not_judged
-        .iter()
-        .find(|(prefix, _)| bound.id.starts_with(**prefix))
-        .map(|(_, why)| why.clone());
-    let estimate = if reason.is_some() { None } else { measure(&bound.id, record, faults) };
-    let verdict = match (&estimate, &reason) {
-        (None, Some(_)) => Verdict::NotJudged,
-        // Should have been measured and was not: the run was stopped, or the array never did it.
-        (None, None) => {
-            if record.repeats == 0 {
-                Verdict::NotJudged
-            } else {
-                Verdict::NotHeld
-            }
-        }
-        (Some(estimate), _) => verdict(bound, estimate),
-    };
-    let reason = reason.or_else(|| {
-        (estimate.is_none()).then(|| {
-            if record.repeats == 0 { "the run was stopped before".into() } else { "it never happened".into() }
-        })
-    });
-    Judged { bound: bound.clone(), estimate, verdict, reason }
-}
-
-fn verdict(bound: &Bound, estimate: &Estimate) -> Verdict {
-    // A single repeat has no interval: its value decides, and the report says so.
-    let single = estimate.low.is_infinite();
-    let (low, high) = if single { (estimate.mean, estimate.mean) } else { (estimate.low, estimate.high) };
-    let (least, most) = (bound.at_least.unwrap_or(f64::NEG_INFINITY), bound.at_most.unwrap_or(f64::INFINITY));
-    if low >= least && high <= most {
-        Verdict::Held
-    } else if high < least || low > most {
-        Verdict::NotHeld
-    } else {
-        Verdict::Undecided
+fn outcome(id: &str, record: &Record, faults: &Faults) -> Outcome {
+    let not_judged = record.not_judged.iter().find(|(prefix, _)| id.starts_with(**prefix));
+    match (not_judged, measure(id, record, faults)) {
+        (Some((_, why)), _) => Outcome::NotMeasured(why.clone()),
+        (None, Some(estimate)) => Outcome::Estimate(estimate),
+        (None, None) if record.repeats == 0 => Outcome::NotMeasured("the run was stopped before".into()),
+        // Should have been measured and was not: the array never did it.
+        (None, None) => Outcome::Never("it never happened".into()),
     }
+}
+
+fn note(id: &str, vaai: &Vaai) -> Option<String> {
+    Some(match id {
+        "locking.saving" => format!(
+            "{} hosts × {} VMs, mean over all VMs; COMPARE AND WRITE against RESERVE(6)",
+            vaai.published.hosts, vaai.published.vms_per_host
+        ),
+        "locking.uncontended" => format!(
+            "the same power-on of {} VMs by one host with nobody to wait for",
+            vaai.published.vms_per_host
+        ),
+        "thin.threshold" => format!("38h/07h; the threshold is {} %", vaai.thin.threshold_percent),
+        "thin.resumed" => "27h/07h, then 16 MiB given back with UNMAP, then the same write again".into(),
+        "content" => {
+            format!("{} blocks after each operation, all blocks after the first", vaai.run.samples * 2)
+        }
+        "offload.zeroed" | "offload.copied" => "the array's own counters, least of all repeats".into(),
+        _ => return None,
+    })
 }
 
 /// The estimate behind an id of [`MEASURES`].
@@ -192,11 +148,11 @@ fn share_offloaded(record: &Record, test: &str, metric: &str) -> Option<Estimate
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use lab_core::claim::JudgedClaim;
+    use lab_core::record::World;
+    use lab_core::verdict::Verdict;
 
-    fn bound(id: &str, at_least: Option<f64>, at_most: Option<f64>) -> Bound {
-        Bound { id: id.into(), name: id.into(), unit: "%".into(), published: None, at_least, at_most }
-    }
+    use super::*;
 
     fn record(off: &[f64], on: &[f64]) -> Record {
         let mut record = Record { repeats: off.len(), ..Record::default() };
@@ -207,30 +163,29 @@ mod tests {
         record
     }
 
+    fn judged(record: &Record, id: &str) -> JudgedClaim {
+        let (vaai, _) = Vaai::load(None).expect("built in");
+        let measures = measures(&vaai, record, &Faults::default());
+        let judged = vaai.claims.judge(World::Real, &measures, false);
+        judged.into_iter().find(|claim| claim.id == id).expect("a claim")
+    }
+
     #[test]
     fn a_bound_must_hold_over_the_whole_interval() {
-        let check = |on: &[f64]| {
-            let judged = judge(
-                &[bound("zeroing.paper.time", Some(95.0), None)],
-                &record(&[10.0; 3], on),
-                &Faults::default(),
-            );
-            judged[0].verdict
-        };
+        let check = |on: &[f64]| judged(&record(&[10.0; 3], on), "zeroing.paper.time").verdict;
         assert_eq!(check(&[0.1, 0.11, 0.1]), Verdict::Held);
         assert_eq!(check(&[0.1, 0.9, 0.3]), Verdict::Undecided);
         assert_eq!(check(&[2.0, 2.0, 2.1]), Verdict::NotHeld);
     }
 
     #[test]
-    fn what_was_not_measured_does_not_hold_unless_there_is_a_reason() {
-        let bounds = [bound("copy.paper.time", Some(95.0), None)];
+    fn what_never_happened_does_not_hold_unless_there_is_a_reason() {
         let mut record = record(&[1.0; 3], &[0.1; 3]);
-        assert_eq!(judge(&bounds, &record, &Faults::default())[0].verdict, Verdict::NotHeld);
+        assert_eq!(judged(&record, "copy.paper.time").verdict, Verdict::NotHeld);
         record.not_judged.insert("copy", "the array has no EXTENDED COPY".into());
-        let judged = judge(&bounds, &record, &Faults::default());
-        assert_eq!(judged[0].verdict, Verdict::NotJudged);
-        assert_eq!(judged[0].reason.as_deref(), Some("the array has no EXTENDED COPY"));
+        let claim = judged(&record, "copy.paper.time");
+        assert_eq!(claim.verdict, Verdict::NotJudged);
+        assert_eq!(claim.reason.as_deref(), Some("the array has no EXTENDED COPY"));
     }
 
     #[test]

@@ -1,0 +1,144 @@
+//! The verification as the laboratory runs it, and what it shows.
+
+use anyhow::Result;
+use lab_core::claim::{Claims, JudgedClaim, Measure};
+use lab_core::interrupt::Stop;
+use lab_core::presentation::{HowItWasDone, Presentation};
+use lab_core::record::{Metric, World};
+use lab_core::report::{Doubt, Version};
+use lab_core::stats::Estimate;
+use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
+
+use super::measures::{Faults, measure, measures};
+use super::record::Record;
+use super::samples::write_samples;
+use super::{Options, Vaai, figures, run, tables, words};
+use crate::scenario::Vaai as Scenario;
+
+/// What was measured, and of what.
+pub struct Recording {
+    pub(super) record: Record,
+    pub(super) faults: Faults,
+    /// What was verified.
+    pub(super) place: String,
+    /// What it calls itself.
+    pub(super) product: String,
+    pub(super) is_embedded: bool,
+    /// Whether somebody stopped it.
+    pub(super) stopped: bool,
+}
+
+/// A run whose claims were judged.
+pub(super) struct Judgement<'a> {
+    pub(super) vaai: &'a Scenario,
+    pub(super) run: &'a Recording,
+    pub(super) claims: &'a [JudgedClaim],
+}
+
+impl Judgement<'_> {
+    /// An estimate, whether or not a claim asks for it.
+    pub(super) fn estimate(&self, id: &str) -> Option<Estimate> {
+        measure(id, &self.run.record, &self.run.faults)
+    }
+
+    /// Whether data or locks were wrong.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.run.faults.blocks > 0 || !self.run.faults.owners.is_empty()
+    }
+}
+
+impl Verification for Vaai {
+    const NAME: &'static str = "vaai";
+    const QUESTION: &'static str = "What do the storage offloads save?";
+    type Options = Options;
+    type Scenario = Scenario;
+    type Recording = Recording;
+
+    fn load(request: &Request, _: &Options) -> Result<(Scenario, String)> {
+        let (mut scenario, text) = Scenario::load(request.scenario.as_deref())?;
+        if let Some(scale) = request.checked_scale()? {
+            scenario.run.scale = scale;
+        }
+        match (1..=1000).contains(&request.repeats) {
+            true => Ok((scenario, text)),
+            false => Err(RequestError::Repeats(request.repeats).into()),
+        }
+    }
+
+    fn play(setup: &Setup<'_, Self>, stop: &Stop) -> Result<Recording> {
+        run::run(setup.scenario, setup.request, setup.own, stop)
+    }
+
+    fn course(setup: &Setup<'_, Self>, recording: &Recording) -> Course {
+        Course {
+            world: World::Real,
+            quick: setup.own.quick,
+            scale: Some(setup.scenario.run.scale),
+            repeats: recording.record.repeats,
+            stopped: recording.stopped,
+            doubts: own_doubts(recording, setup.request.repeats),
+        }
+    }
+
+    fn stated(scenario: &Scenario) -> &Claims {
+        &scenario.claims
+    }
+
+    fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
+        measures(setup.scenario, &recording.record, &recording.faults)
+    }
+
+    fn metrics(_: &Setup<'_, Self>, recording: &Recording) -> Vec<Metric> {
+        recording.record.metrics()
+    }
+
+    fn present(
+        setup: &Setup<'_, Self>,
+        recording: &Recording,
+        claims: &[JudgedClaim],
+    ) -> Result<Presentation> {
+        let judgement = Judgement { vaai: setup.scenario, run: recording, claims };
+        Ok(Presentation {
+            title: setup.scenario.question.clone(),
+            answer: words::answer(&judgement),
+            figures: figures::figures(&judgement),
+            findings: words::findings(&judgement),
+            tables: tables::tables(&judgement),
+            sections: words::sections(&judgement),
+            method: HowItWasDone {
+                scenario_text: setup.text.into(),
+                versions: vec![Version { name: "under test".into(), version: recording.product.clone() }],
+                modelled: vec![],
+                real: words::real(&judgement),
+                calibrated: words::calibrated(setup.scenario),
+                scale: Some(words::scale(&judgement)),
+            },
+            files: write_samples((&setup.request.out, &recording.record))?,
+        })
+    }
+}
+
+fn own_doubts(recording: &Recording, wanted: usize) -> Vec<Doubt> {
+    let mut out = Vec::new();
+    let repeats = recording.record.repeats;
+    if recording.stopped {
+        let effect = format!("Only the {repeats} whole repeats before are shown, of {wanted}.");
+        out.push(Doubt { text: "The run was stopped before its end.".into(), effect: Some(effect) });
+    }
+    if (1..3).contains(&repeats) {
+        let text = match repeats {
+            1 => "One repeat has no interval: its value alone decided.".to_owned(),
+            n => format!("{n} repeats are too few for an interval that means much (3 or more)."),
+        };
+        out.push(Doubt { text, effect: Some("Verdicts may change from run to run.".into()) });
+    }
+    out.extend(
+        recording
+            .faults
+            .owners
+            .iter()
+            .take(3)
+            .map(|owner| Doubt { text: format!("Wrong: {owner}."), effect: None }),
+    );
+    out
+}

@@ -1,0 +1,351 @@
+//! A claim as the scenario states it, what was measured for it, and what became of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bound::{Bound, End};
+use crate::record::World;
+use crate::stats::Estimate;
+use crate::verdict::{Verdict, verdict};
+
+/// What a claim is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// What masu promises: these decide the exit status.
+    Promise,
+    /// What somebody published and the run tries to reproduce. That it does not come out is a result, and no failure.
+    Published,
+}
+
+/// What a claim can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// An input was calibrated to it: shown, never counted as held.
+    #[serde(rename = "put in")]
+    PutIn,
+    /// Arithmetic of the inputs: it says that the arithmetic is right.
+    #[serde(rename = "follows")]
+    Follows,
+    /// The product or the model could have failed it.
+    #[serde(rename = "emerges")]
+    Emerges,
+}
+
+impl Kind {
+    /// In the words of a report.
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::PutIn => "put in",
+            Kind::Follows => "follows",
+            Kind::Emerges => "emerges",
+        }
+    }
+}
+
+/// A published value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    /// In the claim's unit.
+    Number(f64),
+    /// As it was stated: "about 6 %", "never below".
+    Words(String),
+}
+
+/// A claim of a scenario, `[[claim]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimSpec {
+    /// What is measured: one of the names that the verification knows.
+    pub id: String,
+    /// How the claim is called.
+    pub name: String,
+    /// What it is about.
+    pub about: About,
+    /// What it can show.
+    pub kind: Kind,
+    /// Unit of its numbers.
+    #[serde(default)]
+    pub unit: String,
+    /// The published value.
+    pub published: Option<Published>,
+    /// Where the published value and the bound come from.
+    pub source: String,
+    /// It must be this or more.
+    pub at_least: Option<f64>,
+    /// It must be this or less.
+    pub at_most: Option<f64>,
+    /// It must be more.
+    pub above: Option<f64>,
+    /// It must be less.
+    pub below: Option<f64>,
+    /// What the bound is, where the run itself measures it.
+    pub measured_bound: Option<String>,
+    /// Why it is shown and never judged.
+    pub not_judged: Option<String>,
+    /// Only in this world.
+    pub world: Option<World>,
+    /// Whether it counts things, which others' use of the machine does not change; what is not counted is timed.
+    #[serde(default)]
+    pub counted: bool,
+    /// The figure that shows it.
+    pub figure: Option<String>,
+    /// A few words beside its number.
+    pub note: Option<String>,
+}
+
+impl ClaimSpec {
+    /// The bound of the scenario, where it has one.
+    pub fn bound(&self) -> Option<Bound> {
+        let end = |inclusive: Option<f64>, strict: Option<f64>| {
+            let of = |value, strict| End { value, strict };
+            inclusive.map(|value| of(value, false)).or(strict.map(|value| of(value, true)))
+        };
+        let bound = Bound { lower: end(self.at_least, self.above), upper: end(self.at_most, self.below) };
+        (bound.lower.is_some() || bound.upper.is_some()).then_some(bound)
+    }
+
+    /// What is wrong with it, if anything.
+    fn fault(&self) -> Option<&'static str> {
+        let decides = [self.bound().is_some(), self.measured_bound.is_some(), self.not_judged.is_some()];
+        let crossed = self.bound().is_some_and(|b| match (b.lower, b.upper) {
+            (Some(lower), Some(upper)) => lower.value > upper.value,
+            _ => false,
+        });
+        match () {
+            () if decides.iter().filter(|d| **d).count() != 1 => {
+                Some("needs one of: a bound (at_least, at_most, above, below), measured_bound, not_judged")
+            }
+            () if self.at_least.is_some() && self.above.is_some() => Some("has both at_least and above"),
+            () if self.at_most.is_some() && self.below.is_some() => Some("has both at_most and below"),
+            () if crossed => Some("has a lower bound that is more than the upper one"),
+            () if self.source.is_empty() => Some("has no source"),
+            () => None,
+        }
+    }
+
+    /// Judges it by a measure. `disturbed`: others used the machine meanwhile.
+    fn judged(&self, measure: Measure, disturbed: bool) -> JudgedClaim {
+        let bound = measure.bound.or_else(|| self.bound());
+        let not_judged = measure.not_judged.or_else(|| self.not_judged.clone());
+        let (verdict, why) = match &not_judged {
+            Some(why) => (Verdict::NotJudged, Some(why.clone())),
+            None => verdict(bound.as_ref(), &measure.outcome, disturbed && !self.counted),
+        };
+        let estimate = match measure.outcome {
+            Outcome::Estimate(estimate) => Some(estimate),
+            Outcome::Never(_) | Outcome::NotMeasured(_) => None,
+        };
+        let finite = |value: f64| value.is_finite().then_some(value);
+        let interval = estimate.and_then(|e| Some((finite(e.low)?, finite(e.high)?)));
+        let reasons: Vec<String> =
+            why.into_iter().chain(measure.note.or_else(|| self.note.clone())).collect();
+        let place = measure.place.as_deref();
+        JudgedClaim {
+            id: place.map_or(self.id.clone(), |place| format!("{}.{}", self.id, slug(place))),
+            name: place.map_or(self.name.clone(), |place| format!("{}: {place}", self.name)),
+            about: self.about,
+            kind: self.kind,
+            unit: self.unit.clone(),
+            published: measure.published.or_else(|| self.published.clone()),
+            source: self.source.clone(),
+            bound: bound.filter(|_| not_judged.is_none()),
+            estimate: estimate.and_then(|e| finite(e.mean)),
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
+            verdict,
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            figure: measure.figure.or_else(|| self.figure.clone()),
+        }
+    }
+}
+
+/// "VM01-05 min 2000" is `vm01_05_min_2000`.
+fn slug(place: &str) -> String {
+    let parts = place.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
+}
+
+/// The claims of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Claims(Vec<ClaimSpec>);
+
+impl Claims {
+    /// What decides a claim of a world, where the scenario says it.
+    pub fn bound(&self, id: &str, world: World) -> Option<Bound> {
+        self.of(world).find(|claim| claim.id == id)?.bound()
+    }
+
+    fn of(&self, world: World) -> impl Iterator<Item = &ClaimSpec> {
+        self.0.iter().filter(move |claim| claim.world.is_none_or(|own| own == world))
+    }
+
+    /// Judges the claims of a world by what was measured, in the order of the scenario: one without a measure is not judged. A measure without a
+    /// claim is none that the scenario makes.
+    pub fn judge(&self, world: World, measures: &[Measure], disturbed: bool) -> Vec<JudgedClaim> {
+        self.of(world)
+            .flat_map(|claim| {
+                let mut of: Vec<Measure> = measures.iter().filter(|m| m.id == claim.id).cloned().collect();
+                if of.is_empty() {
+                    of.push(Measure::new(&claim.id, None));
+                }
+                of.into_iter().map(|measure| claim.judged(measure, disturbed)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// What is wrong with the first that is: each has what decides it and stands there once, and its id is one of `known`.
+    pub fn fault(&self, known: &[&str]) -> Option<String> {
+        self.0.iter().enumerate().find_map(|(i, claim)| {
+            if let Some(fault) = claim.fault() {
+                return Some(format!("claim {:?} {fault}", claim.id));
+            }
+            if !known.contains(&claim.id.as_str()) {
+                return Some(format!("claim {:?} is not measured; known are {}", claim.id, known.join(", ")));
+            }
+            let twice = self.0[..i].iter().any(|other| other.id == claim.id && other.world == claim.world);
+            twice.then(|| format!("claim {:?} stands here twice", claim.id))
+        })
+    }
+}
+
+/// What a run has for a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A number with its interval.
+    Estimate(Estimate),
+    /// What was waited for never happened, and why that is known.
+    Never(String),
+    /// This run does not tell, and why.
+    NotMeasured(String),
+}
+
+impl From<Option<Estimate>> for Outcome {
+    fn from(estimate: Option<Estimate>) -> Outcome {
+        estimate.map_or_else(|| Outcome::NotMeasured("this run did not measure it".into()), Outcome::Estimate)
+    }
+}
+
+impl From<Estimate> for Outcome {
+    fn from(estimate: Estimate) -> Outcome {
+        Outcome::Estimate(estimate)
+    }
+}
+
+/// What was measured for a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    id: String,
+    outcome: Outcome,
+    place: Option<String>,
+    note: Option<String>,
+    figure: Option<String>,
+    published: Option<Published>,
+    bound: Option<Bound>,
+    not_judged: Option<String>,
+}
+
+impl Measure {
+    /// For the claim of that id; `None` is what this run does not tell.
+    pub fn new(id: &str, outcome: impl Into<Outcome>) -> Measure {
+        Measure {
+            id: id.into(),
+            outcome: outcome.into(),
+            place: None,
+            note: None,
+            figure: None,
+            published: None,
+            bound: None,
+            not_judged: None,
+        }
+    }
+
+    /// One of several places where the claim is made: it goes into name and id.
+    #[must_use]
+    pub fn at(self, place: impl Into<String>) -> Measure {
+        Measure { place: Some(place.into()), ..self }
+    }
+
+    /// A few words beside the number, instead of the scenario's.
+    #[must_use]
+    pub fn note(self, note: impl Into<Option<String>>) -> Measure {
+        Measure { note: note.into(), ..self }
+    }
+
+    /// The figure that shows it, where it is not the scenario's.
+    #[must_use]
+    pub fn figure(self, id: impl Into<String>) -> Measure {
+        Measure { figure: Some(id.into()), ..self }
+    }
+
+    /// The published value of this place.
+    #[must_use]
+    pub fn published(self, published: Option<Published>) -> Measure {
+        Measure { published, ..self }
+    }
+
+    /// A bound that the run has measured itself.
+    #[must_use]
+    pub fn bound(self, bound: Bound) -> Measure {
+        Measure { bound: Some(bound), ..self }
+    }
+
+    /// Not judged in this run, whatever was measured.
+    #[must_use]
+    pub fn not_judged(self, why: &str) -> Measure {
+        Measure { not_judged: Some(why.into()), ..self }
+    }
+
+    /// Of which claim.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What the run has.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+}
+
+/// A claim that was judged, as `results.json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgedClaim {
+    /// Unique in the run.
+    pub id: String,
+    /// For a person.
+    pub name: String,
+    /// What it is about.
+    pub about: About,
+    /// What it can show.
+    pub kind: Kind,
+    /// Unit of its numbers.
+    pub unit: String,
+    /// The published value.
+    pub published: Option<Published>,
+    /// Where published value and bound come from.
+    pub source: String,
+    /// What decides.
+    pub bound: Option<Bound>,
+    /// The estimate; none when nothing was measured.
+    pub estimate: Option<f64>,
+    /// Lower end of its interval, where it has one.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Why it is not judged or in doubt; else a few words beside the number.
+    pub reason: Option<String>,
+    /// The figure of the report that shows it.
+    pub figure: Option<String>,
+}
+
+impl JudgedClaim {
+    /// The estimate with its interval.
+    pub fn interval(&self) -> Option<Estimate> {
+        let mean = self.estimate?;
+        let low = self.low.unwrap_or(f64::NEG_INFINITY);
+        Some(Estimate { mean, low, high: self.high.unwrap_or(f64::INFINITY) })
+    }
+}

@@ -1,0 +1,44 @@
+//! The answer on the terminal, from the record alone.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::claim::{JudgedClaim, Kind};
+use crate::presentation::published_words;
+use crate::record::RunRecord;
+use crate::verdict::Verdict;
+use crate::words::value;
+
+/// What is printed of a run that lies in `out`.
+pub fn answer(record: &RunRecord, out: &Path) -> String {
+    let mut text = format!("{}\n\n{}\n", record.verdict.answer, record.verdict.tally.words());
+    for claim in &record.claims {
+        let _ = writeln!(text, "  {}", line(claim));
+    }
+    for doubt in &record.environment.doubts {
+        let _ = writeln!(text, "doubt: {}", doubt.text);
+    }
+    let _ = write!(
+        text,
+        "\nverdict: {}\nreport: {}",
+        record.verdict.standing.words(),
+        out.join("report.html").display()
+    );
+    text
+}
+
+/// "held        Reads: virtual against physical: 98.1 ± 0.2 % (90 to 110 %; published: no material difference)".
+fn line(claim: &JudgedClaim) -> String {
+    let measured = claim.interval().map_or("–".into(), |estimate| value(&estimate));
+    let unit = if claim.unit.is_empty() { String::new() } else { format!(" {}", claim.unit) };
+    let bound = claim.bound.map(|bound| bound.words(&claim.unit));
+    let published = published_words(claim).map(|words| format!("published: {words}"));
+    let apart = (claim.kind != Kind::Emerges).then(|| claim.kind.words().to_owned());
+    let beside: Vec<String> = [bound, published, apart].into_iter().flatten().collect();
+    let beside = if beside.is_empty() { String::new() } else { format!(" ({})", beside.join("; ")) };
+    let why = match (claim.verdict, &claim.reason) {
+        (Verdict::NotJudged | Verdict::InDoubt, Some(reason)) => format!(": {reason}"),
+        _ => String::new(),
+    };
+    format!("{:<10}  {}: {measured}{unit}{beside}{why}", claim.verdict.words(), claim.name)
+}

@@ -1,0 +1,209 @@
+//! What a verification is, and the one way to run it: play, judge, write, print.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::claim::{Claims, JudgedClaim, Measure};
+use crate::inputs::inputs;
+use crate::interrupt::Stop;
+use crate::machine::{Watch, now_rfc3339};
+use crate::presentation::{self, Presentation};
+use crate::record::{Environment, Metric, RunRecord, RunVerdict, SCHEMA, World};
+use crate::report::Doubt;
+use crate::terminal;
+
+/// What the command line asks of any verification.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Another vendor's LUs; none for an array of the laboratory's own.
+    pub targets: Vec<String>,
+    /// Whether their content may be lost.
+    pub destroy_data: bool,
+    /// Share of the published sizes, instead of the scenario's.
+    pub scale: Option<f64>,
+    /// How often each measurement is repeated.
+    pub repeats: usize,
+    /// Random seed.
+    pub seed: u64,
+    /// Output folder.
+    pub out: PathBuf,
+    /// A scenario file instead of the built-in one.
+    pub scenario: Option<PathBuf>,
+    /// The command as it was typed.
+    pub command: String,
+    /// The commit that this program was built from, where the build knows it.
+    pub commit: Option<String>,
+}
+
+/// What a request cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Data would be lost.
+    #[error("refusing to overwrite {0}; pass --destroy-data to confirm")]
+    WouldDestroy(String),
+    /// It can be pointed at nothing there.
+    #[error("--target requires --world real")]
+    Modelled,
+    /// So is a directory.
+    #[error("--directory requires --world real")]
+    ModelledDirectory,
+    /// The scale is no share.
+    #[error("invalid --scale {0}: must be in (0, 1] (0.02 is 2 GiB of the published 100)")]
+    Scale(f64),
+    /// Too few or too many.
+    #[error("invalid --repeats {0}: must be in 1 to 1000")]
+    Repeats(usize),
+}
+
+impl Request {
+    /// The scale that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// When it is no share.
+    pub fn checked_scale(&self) -> Result<Option<f64>, RequestError> {
+        match self.scale {
+            Some(scale) if !(scale > 0.0 && scale <= 1.0) => Err(RequestError::Scale(scale)),
+            scale => Ok(scale),
+        }
+    }
+
+    /// Another vendor's LUs.
+    ///
+    /// # Errors
+    ///
+    /// When nobody agreed that their content may be lost.
+    pub fn agreed_targets(&self) -> Result<&[String], RequestError> {
+        match self.destroy_data || self.targets.is_empty() {
+            true => Ok(&self.targets),
+            false => Err(RequestError::WouldDestroy(self.targets.join(" and "))),
+        }
+    }
+}
+
+/// A verification with what it is to do.
+pub struct Setup<'a, V: Verification + ?Sized> {
+    /// What the command line asks of any verification.
+    pub request: &'a Request,
+    /// What it asks of this one.
+    pub own: &'a V::Options,
+    /// What is done, at which size, and the claims.
+    pub scenario: &'a V::Scenario,
+    /// The scenario file, whole.
+    pub text: &'a str,
+}
+
+/// How a run went.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    /// Where. Virtual time does not see what others do with the machine.
+    pub world: World,
+    /// Whether it was the quick form.
+    pub quick: bool,
+    /// Share of the published sizes; none: at full size.
+    pub scale: Option<f64>,
+    /// Repeats that ended.
+    pub repeats: usize,
+    /// Whether somebody stopped it before its end.
+    pub stopped: bool,
+    /// What makes it doubtful, besides others' use of the machine.
+    pub doubts: Vec<Doubt>,
+}
+
+/// A verification: a question, and what answers it.
+pub trait Verification {
+    /// As the command line calls it; its scenario is `scenarios/NAME.toml`, its page `docs/verify_NAME.md`.
+    const NAME: &'static str;
+    /// The question.
+    const QUESTION: &'static str;
+    /// What the command line says of it besides.
+    type Options;
+    /// What is done.
+    type Scenario;
+    /// What was measured.
+    type Recording;
+
+    /// The scenario with its text, as the request and the options make it.
+    ///
+    /// # Errors
+    ///
+    /// When the scenario does not read, or asks for what cannot be.
+    fn load(request: &Request, own: &Self::Options) -> Result<(Self::Scenario, String)>;
+
+    /// Does it. When somebody asks to stop, what was measured is kept.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be done at all.
+    fn play(setup: &Setup<'_, Self>, stop: &Stop) -> Result<Self::Recording>;
+
+    /// How it went.
+    fn course(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Course;
+
+    /// The claims of a scenario.
+    fn stated(scenario: &Self::Scenario) -> &Claims;
+
+    /// What was measured for the claims.
+    fn claims(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Vec<Measure>;
+
+    /// What was measured, for a machine.
+    fn metrics(setup: &Setup<'_, Self>, recording: &Self::Recording) -> Vec<Metric>;
+
+    /// What is shown besides. Writes the samples into the output folder.
+    ///
+    /// # Errors
+    ///
+    /// When the samples cannot be written.
+    fn present(
+        setup: &Setup<'_, Self>,
+        recording: &Self::Recording,
+        claims: &[JudgedClaim],
+    ) -> Result<Presentation>;
+}
+
+/// Runs a verification, writes its folder and prints the answer.
+///
+/// # Errors
+///
+/// When it could not be done: exit status 2.
+pub fn run<V: Verification>(request: &Request, own: &V::Options) -> Result<RunRecord> {
+    let (scenario, text) = V::load(request, own)?;
+    let setup = Setup::<V> { request, own, scenario: &scenario, text: &text };
+    std::fs::create_dir_all(&request.out).with_context(|| request.out.display().to_string())?;
+    let stop = Stop::on_signals()?;
+    let (watch, from) = (Watch::start(), Instant::now());
+    let recording = V::play(&setup, &stop)?;
+    let (machine, disturbances) = watch.end();
+    let course = V::course(&setup, &recording);
+    let disturbances = if course.world == World::Real { disturbances } else { vec![] };
+    let measures = V::claims(&setup, &recording);
+    let claims = V::stated(&scenario).judge(course.world, &measures, !disturbances.is_empty());
+    let presentation = V::present(&setup, &recording, &claims)?;
+    let record = RunRecord {
+        schema: SCHEMA,
+        verification: V::NAME.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: request.commit.clone(),
+        world: course.world,
+        seed: request.seed,
+        scale: course.scale,
+        environment: Environment {
+            generated: now_rfc3339(),
+            command: request.command.clone(),
+            quick: course.quick,
+            stopped: course.stopped,
+            repeats: course.repeats,
+            machine,
+            doubts: disturbances.into_iter().chain(course.doubts).collect(),
+        },
+        inputs: inputs(&text),
+        metrics: V::metrics(&setup, &recording),
+        verdict: RunVerdict::of(&claims, course.stopped, presentation.answer.clone()),
+        claims,
+    };
+    presentation::write(&request.out, &record, &presentation)?;
+    println!("{}\ntook {:.0} s", terminal::answer(&record, &request.out), from.elapsed().as_secs_f64());
+    Ok(record)
+}
