@@ -33,7 +33,7 @@ SIM_STEPS ?= 100
 SIM_ONE_IN ?= 24
 GROUPS := stripe mirror mirrors3 mirrors10 parity5x3 parity5x4 parity5x9 parity6x6
 XTASK := target/checked/xtask
-SIM := $(XTASK) sim
+SIM := target/checked/sim
 KILL := target/checked/examples/kill
 
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)

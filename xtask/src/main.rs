@@ -1,10 +1,9 @@
-//! The project's own tools: `cargo xtask tidy` holds the rules of the house, `cargo xtask sim` runs the array in virtual
-//! time, `cargo xtask sbom` says what the binary is made of.
+//! The project's own tools: `cargo xtask tidy` checks the rules of the repository, `cargo xtask circles` prints the imports that hold circles of
+//! files together, `cargo xtask sbom` writes the bill of materials of the binary.
 
 #![forbid(unsafe_code)]
 
 mod dependencies;
-mod sim;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -34,8 +33,6 @@ enum Tool {
         #[arg(default_value = "target/masu.cdx.json")]
         to: PathBuf,
     },
-    /// Runs a random workload in virtual time, with power cuts, against a shadow.
-    Sim(sim::Options),
 }
 
 /// The root of the repository: the folder above this crate.
@@ -54,10 +51,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Tool::Sbom { to } => {
             dependencies::write(&root()?, &to)?;
             println!("sbom: {}", to.display());
-            Ok(ExitCode::SUCCESS)
-        }
-        Tool::Sim(options) => {
-            sim::run(&options);
             Ok(ExitCode::SUCCESS)
         }
     }

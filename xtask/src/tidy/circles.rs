@@ -17,7 +17,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("world", 6),
     ("world_model", 11),
     ("world_real", 10),
-    ("xtask", 10),
 ];
 
 /// Checks the imports of one package.

@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use world::Rng;
 use world_model::{DisksImage, Loss, Model};
 
-use super::lives::{Ended, Life, Lives, Living};
-use super::{How, Tally};
+use crate::lives::{Ended, How, Life, Lives, Living};
+use crate::tally::Tally;
 
 /// How many threads recover forks: the cores of the smallest machine that is in use.
 pub(crate) const THREADS: usize = 2;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig,
@@ -14,15 +13,15 @@ use iscsi::initiator::Options;
 use pool::Provisioning;
 use raid::Level;
 use world::{Rng, World};
-use world_model::{Model, Net};
+use world_model::Model;
 
-use super::lives::{Ended, Life, Lives, Living};
 use super::lu::Lu;
-use super::sessions::Sessions;
-use super::shadow::Shadow;
-use super::stamp::SECTOR_BYTES;
-use super::workload::{self, Shared, Snapshot};
-use super::{Fault, How};
+use crate::actors::sessions::Sessions;
+use crate::actors::workload::{self, Shared, Snapshot};
+use crate::faults::{Fault, lies, links};
+use crate::lives::{Ended, How, Life, Lives, Living};
+use crate::shadow::Shadow;
+use crate::stamp::SECTOR_BYTES;
 
 const TARGET: &str = "iqn.2026-11.sim:array";
 const CONTROLLERS: usize = 2;
@@ -39,9 +38,6 @@ const VOLUMES: [(&str, usize, u64, Provisioning); 4] = [
 
 /// The first port, of controller 0; the next one is that of controller 1.
 const PORT: u16 = 3260;
-
-/// Where connections break, one does within this time: 40 ms, some hundred commands.
-const BREAK_AFTER_NS_MAX: u64 = 40_000_000;
 
 fn portal(controller: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], PORT + controller as u16))
@@ -121,17 +117,6 @@ fn options(controller: usize) -> Options {
     options
 }
 
-/// Breaks a connection now and then.
-async fn break_connections_task(world: World, net: Net, mut rng: Rng) {
-    loop {
-        world.sleep(Duration::from_nanos(rng.u64(..BREAK_AFTER_NS_MAX))).await;
-        let connections = net.connections();
-        if !connections.is_empty() {
-            net.reset(connections[rng.usize(..connections.len())].0);
-        }
-    }
-}
-
 pub(crate) struct ArrayLives {
     between: Between,
     shared: Shared,
@@ -165,10 +150,7 @@ impl Living for ArrayLives {
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
         for disk in (0..DISKS).filter_map(|i| model.disks().get(&format!("d{i}"))) {
-            disk.set_flush_lies(self.fault == Fault::FlushLies);
-            if self.fault == Fault::LostWrite {
-                disk.lose_writes(super::LOST_WRITES);
-            }
+            lies::begin_now(self.fault, &disk);
         }
         let mut array = start(&world);
         let made = array.apply(declaration(self.between)).await.unwrap_or_else(|e| panic!("apply: {e}"));
@@ -177,7 +159,7 @@ impl Living for ArrayLives {
         let sessions = Rc::new(Sessions::log_in(&world, all).await.unwrap_or_else(|e| panic!("log in: {e}")));
         let mut rng = world.random("links");
         if life.faults && !life.closes && rng.bool() {
-            world.spawn(break_connections_task(world.clone(), model.net().clone(), rng));
+            world.spawn(links::break_connections_task(world.clone(), model.net().clone(), rng));
         }
         let mut units = BTreeMap::new();
         for (lun, (name, pool, ..)) in (0..).zip(VOLUMES) {

@@ -6,8 +6,7 @@ use pool::{Pool, PoolError};
 use raid::Group;
 use world::{Rng, World};
 
-use super::pool::ROOM_BYTES;
-use super::redundancy::Beside;
+use super::beside::Beside;
 use super::workload::Shared;
 
 /// One round in so many has one beside it.
@@ -22,11 +21,11 @@ enum Deed {
     Rebalance,
 }
 
-/// Begins one, now and then.
-pub(super) fn begin(
+/// Begins one, now and then. The groups that stay keep `room_bytes`.
+pub(crate) fn begin(
     world: &World,
     pool: &Pool,
-    groups: &[Group],
+    (groups, room_bytes): (&[Group], u64),
     shared: &Shared,
     rng: &mut Rng,
 ) -> Option<Beside> {
@@ -38,7 +37,7 @@ pub(super) fn begin(
     shared.tell(|| format!("{deed:?} {}", group.name()));
     let shared = shared.clone();
     Some(Beside::begin(world, async move {
-        match act(&pool, &group, deed).await {
+        match act(&pool, &group, room_bytes, deed).await {
             Ok(()) => shared.tell(|| format!("{deed:?} {} is done", group.name())),
             Err(error) => shared.tell(|| format!("{deed:?} {}: {error}", group.name())),
         }
@@ -46,16 +45,16 @@ pub(super) fn begin(
 }
 
 /// Whether the groups that would be left have room for all that the workload may write.
-fn may_leave(pool: &Pool, group: &Group) -> bool {
+fn may_leave(pool: &Pool, group: &Group, room_bytes: u64) -> bool {
     let others = pool.group_spaces().into_iter().filter(|s| s.id != group.id() && !s.evacuating);
-    others.map(|s| s.total_bytes).sum::<u64>() >= ROOM_BYTES
+    others.map(|s| s.total_bytes).sum::<u64>() >= room_bytes
 }
 
 /// Does it, as far as it makes sense now: what the pool refuses is refused.
-async fn act(pool: &Pool, group: &Group, deed: Deed) -> Result<(), PoolError> {
+async fn act(pool: &Pool, group: &Group, room_bytes: u64, deed: Deed) -> Result<(), PoolError> {
     let go = async |_: u64| ControlFlow::Continue(());
     let here = pool.groups().iter().any(|g| g.id() == group.id());
-    if matches!(deed, Deed::Evacuate | Deed::Remove) && !may_leave(pool, group) {
+    if matches!(deed, Deed::Evacuate | Deed::Remove) && !may_leave(pool, group, room_bytes) {
         return Ok(());
     }
     let outcome = match deed {

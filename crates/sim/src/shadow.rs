@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use super::stamp::{SECTOR_BYTES, Stamp};
+use crate::stamp::{SECTOR_BYTES, Stamp};
 
 /// A moment: how many operations had begun or ended before it. It also names an operation by its beginning.
 pub(crate) type Moment = u64;

@@ -8,8 +8,8 @@ use block::{BlockError, Buf, Data, Device, Pieces};
 use world::sync::Signal;
 use world::{Rng, World};
 
-use super::shadow::{Moment, Shadow};
-use super::stamp::{SECTOR_BYTES, Stamp};
+use crate::shadow::{Moment, Shadow};
+use crate::stamp::{SECTOR_BYTES, Stamp};
 
 /// How many operations are in flight at most.
 const TASKS: usize = 8;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use world::{Rng, World};
 use world_model::{DiskSpec, Model, Outcome};
 
-use super::{How, Tally};
+use crate::faults::Fault;
+use crate::tally::Tally;
 
 /// A life does at most so many operations.
 const STEPS_MAX: u64 = 600;
@@ -15,6 +16,13 @@ const STEPS_MAX: u64 = 600;
 const POINTS_MAX: u64 = 400;
 /// A small cache, so that it runs over and writes reach the medium in pieces.
 const CACHE_BYTES: u64 = 256 << 10;
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    pub(crate) fault: Fault,
+    pub(crate) verbose: bool,
+}
 
 /// How one life is to end.
 #[derive(Clone, Copy)]

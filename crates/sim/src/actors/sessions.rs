@@ -22,7 +22,7 @@ struct Place {
 }
 
 /// All sessions of a host.
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     world: World,
     places: Vec<Place>,
     turn: Cell<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// Logs in with each of these options.
-    pub(super) async fn log_in(world: &World, all: Vec<Options>) -> Result<Sessions, Error> {
+    pub(crate) async fn log_in(world: &World, all: Vec<Options>) -> Result<Sessions, Error> {
         let mut places = Vec::new();
         for options in all {
             let session = RefCell::new(Session::login(world, &options).await?);
@@ -41,12 +41,12 @@ impl Sessions {
     }
 
     /// How often a session was made anew.
-    pub(super) fn renewed(&self) -> u64 {
+    pub(crate) fn renewed(&self) -> u64 {
         self.renewed.get()
     }
 
     /// Executes a command on the session whose turn it is.
-    pub(super) async fn command(
+    pub(crate) async fn command(
         &self,
         lun: Lun,
         cdb: [u8; 16],
@@ -99,7 +99,7 @@ impl Sessions {
     }
 
     /// Logs out everywhere.
-    pub(super) async fn log_out(&self) -> Result<(), Error> {
+    pub(crate) async fn log_out(&self) -> Result<(), Error> {
         for place in &self.places {
             let session = place.session.borrow().clone();
             session.logout().await?;

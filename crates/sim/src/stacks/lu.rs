@@ -15,8 +15,8 @@ use scsi::{
 };
 use world::World;
 
-use super::sessions::Sessions;
-use super::workload::Subject;
+use crate::actors::sessions::Sessions;
+use crate::actors::workload::Subject;
 
 /// The blocks that the host sees.
 const BLOCK_BYTES: u32 = 512;

@@ -1,12 +1,10 @@
 //! The disks of one group, place by place: which are lost, which were replaced and are not filled yet.
 
-use std::time::Duration;
-
 use raid::Level;
 use world::{Drive, DriveSpec, Rng, World};
 use world_model::{Disk, Model};
 
-use super::lives::disk_spec;
+use crate::lives::disk_spec;
 
 /// Opens a disk of the model.
 pub(crate) fn open_drive(world: &World, name: &str) -> Drive {
@@ -142,15 +140,4 @@ impl Places {
     pub(crate) fn filled(&mut self) {
         self.places.iter_mut().filter(|p| p.disk.is_some()).for_each(|p| p.whole = true);
     }
-}
-
-/// A disk loses a write after a while. Not its first: that one goes to the journal of a group with parity, where it does no harm unless the power is
-/// cut next.
-pub(crate) fn lose_a_write(world: &World, disk: &Disk, rng: &mut Rng) {
-    const AFTER_NS_MAX: u64 = 20_000_000;
-    let (clock, disk, after) = (world.clone(), disk.clone(), rng.u64(..AFTER_NS_MAX));
-    world.spawn(async move {
-        clock.sleep(Duration::from_nanos(after)).await;
-        disk.lose_writes(super::LOST_WRITES);
-    });
 }

@@ -1,48 +1,20 @@
-//! The simulation: a random workload in virtual time, life after life of the process, with power cuts at drawn points,
-//! everything held against a shadow. The same seed gives the same run; its digest says so.
-//!
-//! # Three ways to run it
-//!
-//! * *Lives*: one after the other on the same disks; each ends in order, dies, or loses its power at a drawn point, also while it
-//!   recovers.
-//! * *Every point* (`--every-point`): one workload, forked at each of its persistence points ([`forks`]): the power is cut there,
-//!   alone, and with as many drives as the level bears; groups optimal, degraded and rebuilding.
-//! * *Crashes* (`--crashes N`): rounds of random workloads, forked at random points: power cut or death of the process, drives lost
-//!   with it, a second cut while recovering, blank drives put in and filled, disks slow, hanging, dying, with latent errors.
-//!
-//! After each recovery: what was flushed is there, every other sector is old or new; scrubs find nothing to repair; pools pass their
-//! audit, and used and free pages are all pages. What a missing drive costs (a row that was being written, see
-//! docs/decisions/0002-raid-and-pools.md) is an error, and only there. Where more is lost than can be borne: errors, or the right data.
-//!
-//! # What it leaves out
-//!
-//! *Lost and misdirected writes* on a drive that says they were done. Data have no checksums: a level with one parity and a pair of
-//! mirrors see in a scrub that something does not agree, but not what; reads see nothing. Level 6 and three mirrors repair such a
-//! block when they scrub. So these faults are in no run that must pass; `--fault lost-write` shows that the shadow finds them. The same
-//! holds for flushes that lie. Of an array, drives are not lost here: its groups and pools are run by themselves with that.
+//! The stacks that are simulated, and what can be done with each.
 
 mod array;
-mod crashes;
-mod forks;
 mod group;
-mod lives;
 mod lu;
-mod places;
 mod pool;
-mod redundancy;
-mod reshape;
-mod sessions;
-mod shadow;
-mod stamp;
-mod workload;
+mod volumes;
 
-use array::{ArrayLives, Between};
-use clap::{Args, ValueEnum};
-use forks::{Phase, Points};
-use group::{GroupLives, Shape};
-use lives::Living;
-use pool::{PoolKind, PoolLives, Through};
+use clap::ValueEnum;
 use raid::Level;
+
+use crate::forks::{self, Phase, Points};
+use crate::lives::{How, Living};
+use crate::tally::Tally;
+use array::{ArrayLives, Between};
+use group::{GroupLives, Shape};
+use pool::{PoolKind, PoolLives, Through};
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,93 +47,9 @@ pub(crate) enum Stack {
     CachedArray,
 }
 
-/// A fault that no array on such disks can survive: to see that the simulation finds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fault {
-    /// Only what must be survived.
-    #[default]
-    None,
-    /// Flushes complete and make nothing durable.
-    FlushLies,
-    /// In every life every disk loses writes.
-    LostWrite,
-}
-
-/// So many, from the beginning of a life: the first four are of labels, which have two copies and are written twice when a group is opened.
-pub(crate) const LOST_WRITES: u32 = 8;
-
-/// How a run is made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
-    fault: Fault,
-    verbose: bool,
-}
-
-/// A run of the simulation.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
-    /// The seed; without one, a new one is drawn and printed.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// How many operations the workload does, over all lives.
-    #[arg(long, default_value_t = 10_000)]
-    steps: u64,
-    /// What is simulated; without it, everything.
-    #[arg(long, value_enum)]
-    stack: Option<Stack>,
-    /// A fault that must be found: the run fails.
-    #[arg(long, value_enum, default_value_t)]
-    fault: Fault,
-    /// Instead of lives that end at drawn points: one life, forked at each of its persistence points to be cut there, with
-    /// and without the loss of drives.
-    #[arg(long)]
-    every_point: bool,
-    /// With --every-point: only this point.
-    #[arg(long)]
-    point: Option<u64>,
-    /// With --every-point: at one point in so many, as a quick look.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    one_in: u64,
-    /// Instead: about so many crashes and recoveries at random, spread over all stacks.
-    #[arg(long)]
-    crashes: Option<u64>,
-    /// Tells every operation on standard error.
-    #[arg(long)]
-    verbose: bool,
-}
-
-impl Options {
-    fn points(&self) -> Points {
-        self.point.map_or(Points::OneIn(self.one_in), Points::Only)
-    }
-
-    fn how(&self) -> How {
-        How { fault: self.fault, verbose: self.verbose }
-    }
-}
-
-/// What a run came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    lives: u64,
-    crashes: u64,
-    persistence_points: u64,
-    digest: u64,
-}
-
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.lives += other.lives;
-        self.crashes += other.crashes;
-        self.persistence_points += other.persistence_points;
-        // A sum: forks end in any order.
-        self.digest = self.digest.wrapping_add(other.digest);
-    }
-}
-
 /// What is done with a stack.
 #[derive(Clone, Copy)]
-enum Deed {
+pub(crate) enum Deed {
     /// Life after life, for so many steps.
     Live { steps: u64, how: How },
     /// A power cut after every persistence point of a workload of so many steps.
@@ -186,7 +74,7 @@ fn act<L: Living>(kind: L::Kind, seed: u64, deed: Deed) -> Option<Tally> {
 }
 
 /// The same for a stack.
-fn run_stack(stack: Stack, seed: u64, deed: Deed) -> Option<Tally> {
+pub(crate) fn run_stack(stack: Stack, seed: u64, deed: Deed) -> Option<Tally> {
     let group = |level, disks| act::<GroupLives>(Shape { level, disks }, seed, deed);
     let pool = |through, groups| act::<PoolLives>(PoolKind { through, groups }, seed, deed);
     match stack {
@@ -214,51 +102,11 @@ const GROUPS: &[(&str, Level, usize)] =
 const PARITY_GROUPS: &[(&str, Level, usize)] =
     &[("parity", Level::Raid5, 4), ("mirror", Level::Raid1, 2), ("other", Level::Raid6, 5)];
 
-/// Runs and prints one line for each stack.
-pub(crate) fn run(options: &Options) {
-    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let stacks: Vec<Stack> = Stack::value_variants().to_vec();
-    let stacks: Vec<Stack> =
-        stacks.into_iter().filter(|s| options.stack.is_none_or(|only| only == *s)).collect();
-    if let Some(crashes) = options.crashes {
-        return crashes::run(&stacks, seed, crashes, options.how());
-    }
-    println!("seed {seed}, {} steps", options.steps);
-    for stack in stacks {
-        if options.every_point {
-            every_point(stack, seed, options);
-            continue;
-        }
-        let deed = Deed::Live { steps: options.steps, how: options.how() };
-        let tally = run_stack(stack, seed, deed).unwrap_or_default();
-        println!(
-            "{stack:?}: {} lives, {} power cuts survived, {} persistence points, digest {:016x}",
-            tally.lives, tally.crashes, tally.persistence_points, tally.digest
-        );
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long it took is told, nothing depends on it")]
-fn every_point(stack: Stack, seed: u64, options: &Options) {
-    for phase in [Phase::Optimal, Phase::Degraded, Phase::Rebuilding] {
-        let begun = std::time::Instant::now();
-        let deed = Deed::EveryPoint { steps: options.steps, phase, points: options.points() };
-        let Some(tally) = run_stack(stack, seed, deed) else { continue };
-        println!(
-            "{stack:?}, {phase:?}: {} crashes at {} of {} persistence points survived, digest {:016x}, {:.1} s",
-            tally.crashes,
-            options.points(),
-            tally.persistence_points,
-            tally.digest,
-            begun.elapsed().as_secs_f64()
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::lives::Life;
     use super::*;
+    use crate::faults::Fault;
+    use crate::lives::Life;
 
     fn live(stack: Stack, seed: u64, steps: u64, fault: Fault) -> Tally {
         run_stack(stack, seed, Deed::Live { steps, how: How { fault, verbose: false } }).expect("lived")

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 
-use super::forks::THREADS;
-use super::{Deed, How, Stack, Tally, run_stack};
+use crate::forks::THREADS;
+use crate::lives::How;
+use crate::stacks::{Deed, Stack, run_stack};
+use crate::tally::Tally;
 
 /// How often a stack comes: a group recovers in a millisecond, an array with its sessions takes fifty times as long.
 fn weight(stack: Stack) -> usize {
@@ -70,7 +72,7 @@ fn one(stack: Stack, seed: u64, how: How) -> Tally {
         Ok(tally) => tally.unwrap_or_default(),
         Err(panic) => {
             let name = stack.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
-            eprintln!("again with: cargo xtask sim --crashes 1 --stack {name} --seed {seed}");
+            eprintln!("again with: target/checked/sim --crashes 1 --stack {name} --seed {seed}");
             std::panic::resume_unwind(panic)
         }
     }

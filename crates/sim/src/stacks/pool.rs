@@ -6,34 +6,26 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use block::{BlockError, Device, Pieces};
-use pool::{Pool, PoolSpec, Provisioning, Volume};
+use pool::{Pool, PoolSpec, Volume};
 use raid::{ArrayId, Group, GroupSpec, Level};
 use world::{Rng, World};
 use world_model::{Disk, Model};
 
-use super::lives::{Ended, Life, Lives, Living};
-use super::places::{Places, lose_a_write};
-use super::redundancy::{self, Beside};
-use super::reshape;
-use super::shadow::Shadow;
-use super::stamp::SECTOR_BYTES;
-use super::workload::{self, Shared, Snapshot};
-use super::{Fault, How, lu};
+use super::lu;
+use super::volumes::{self, ROOM_BYTES, Volumes};
+use crate::actors::beside::Beside;
+use crate::actors::workload::{self, Shared, Snapshot};
+use crate::actors::{repairs, reshape};
+use crate::faults::drives::SLOW_FACTOR;
+use crate::faults::{Fault, lies};
+use crate::lives::{Ended, How, Life, Lives, Living};
+use crate::places::Places;
+use crate::redundancy;
 
 /// Room for metadata and for more than the volumes hold at most.
 const DISK_BYTES: u64 = 24 << 20;
-/// The smallest page: the most work for the maps.
-const PAGE_BYTES: u64 = 64 << 10;
 /// As for a group alone.
 const STRIPE_UNIT_BYTES: u32 = 8 << 10;
-/// Volumes begin with between one and this many pages.
-const PAGES_MAX: u64 = 16;
-/// No volume grows over this many pages.
-const PAGES_GROWN_MAX: u64 = 32;
-/// There are never more volumes.
-const VOLUMES_MAX: usize = 8;
-/// What the volumes take at most, and a quarter more: pages are held for a while after they were given back.
-pub(super) const ROOM_BYTES: u64 = VOLUMES_MAX as u64 * PAGES_GROWN_MAX * PAGE_BYTES / 4 * 5;
 /// A round of the workload between two changes of the volumes has at most this many operations.
 const ROUND_STEPS_MAX: u64 = 60;
 
@@ -46,22 +38,6 @@ pub(crate) struct PoolKind {
     pub(crate) through: Through,
     /// The first two are in the pool from the beginning; the others come and go.
     pub(crate) groups: &'static [GroupShape],
-}
-
-/// What is known of a volume's being there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum There {
-    Surely,
-    /// Its creation or deletion is under way.
-    Perhaps,
-}
-
-#[derive(Clone)]
-pub(crate) struct Known {
-    there: There,
-    /// Its size: that which was acknowledged last, and that which was asked for last.
-    len_bytes: u64,
-    len_asked_bytes: u64,
 }
 
 /// How the workload reaches the volumes.
@@ -77,8 +53,7 @@ pub(crate) struct PoolLives {
     kind: PoolKind,
     shared: Shared,
     fault: Fault,
-    known: RefCell<BTreeMap<String, Known>>,
-    names: Cell<u64>,
+    volumes: Volumes,
     places: Vec<Rc<RefCell<Places>>>,
 }
 
@@ -86,8 +61,7 @@ pub(crate) struct PoolLives {
 #[derive(Clone, Default)]
 pub(crate) struct PoolKnown {
     content: Snapshot,
-    volumes: BTreeMap<String, Known>,
-    names: u64,
+    volumes: volumes::Known,
     places: Vec<Places>,
 }
 
@@ -127,7 +101,7 @@ impl Living for PoolLives {
                 let group = Group::create(world.clone(), spec(*shape), places.open(&world)).await;
                 groups.push(group.expect("create a group"));
             }
-            let spec = PoolSpec { page_bytes: PAGE_BYTES, ..PoolSpec::new("p") };
+            let spec = PoolSpec { page_bytes: volumes::PAGE_BYTES, ..PoolSpec::new("p") };
             Pool::create(world, spec, groups[..2].to_vec()).await.expect("create the pool");
         });
         (lives, PoolLives::with(kind, how, PoolKnown { places, ..PoolKnown::default() }))
@@ -140,10 +114,9 @@ impl Living for PoolLives {
         }
         PoolLives {
             kind,
+            volumes: Volumes::new(shared.clone(), known.volumes),
             shared,
             fault: how.fault,
-            known: RefCell::new(known.volumes),
-            names: Cell::new(known.names),
             places: known.places.into_iter().map(|p| Rc::new(RefCell::new(p))).collect(),
         }
     }
@@ -151,8 +124,7 @@ impl Living for PoolLives {
     fn known(&self) -> PoolKnown {
         PoolKnown {
             content: self.shared.known(),
-            volumes: self.known.borrow().clone(),
-            names: self.names.get(),
+            volumes: self.volumes.known(),
             places: self.places.iter().map(|p| p.borrow().clone()).collect(),
         }
     }
@@ -165,7 +137,7 @@ impl Living for PoolLives {
         let pool =
             Pool::open(world.clone(), groups.clone()).await.unwrap_or_else(|e| panic!("open the pool: {e}"));
         self.shared.tell(|| "a life begins".to_owned());
-        self.reconcile(&pool);
+        self.volumes.reconcile(&pool);
         self.compare(&pool).await;
         if life.thorough {
             self.audit(&world, &pool, &groups).await;
@@ -214,9 +186,9 @@ impl Living for PoolLives {
             groups.push(group);
         }
         let Ok(pool) = Pool::open(world, groups).await else { return };
-        self.reconcile(&pool);
-        for name in self.names() {
-            workload::compare_what_can_be_read(&self.volume(&pool, &name), &self.shared, &name).await;
+        self.volumes.reconcile(&pool);
+        for name in self.volumes.names() {
+            workload::compare_what_can_be_read(&volumes::of(&pool, &name), &self.shared, &name).await;
         }
     }
 }
@@ -231,8 +203,8 @@ impl PoolLives {
     }
 
     async fn compare(&self, pool: &Pool) {
-        for name in self.names() {
-            workload::compare_all(&self.volume(pool, &name), &self.shared, &name).await;
+        for name in self.volumes.names() {
+            workload::compare_all(&volumes::of(pool, &name), &self.shared, &name).await;
         }
     }
 
@@ -256,19 +228,19 @@ impl PoolLives {
     ) -> Vec<Option<Beside>> {
         let mut repairs = Vec::new();
         for (group, places) in groups.iter().zip(&self.places) {
-            repairs.push(redundancy::begin_repairs(life, model, world, group, places).await);
+            repairs.push(repairs::begin(life, model, world, group, places).await);
         }
         repairs
     }
 
     /// One change to the volumes, then operations on them, perhaps beside a change to the groups.
     async fn round(&self, world: &World, pool: &Pool, groups: &[Group], life: &Life, rng: &mut Rng) {
-        self.change(pool, rng).await;
-        let names = self.names();
-        let volumes: BTreeMap<_, _> = names.into_iter().map(|n| (n.clone(), self.volume(pool, &n))).collect();
+        self.volumes.change(pool, rng).await;
+        let names = self.volumes.names();
+        let volumes: BTreeMap<_, _> = names.into_iter().map(|n| (n.clone(), volumes::of(pool, &n))).collect();
         let steps = Rc::new(Cell::new(life.steps.get().min(rng.u64(1..=ROUND_STEPS_MAX))));
         life.steps.set(life.steps.get() - steps.get());
-        let deed = reshape::begin(world, pool, groups, &self.shared, rng);
+        let deed = reshape::begin(world, pool, (groups, ROOM_BYTES), &self.shared, rng);
         match self.kind.through {
             Through::Volumes => workload::run(world, &volumes, &self.shared, &steps).await,
             Through::Units => {
@@ -285,125 +257,9 @@ impl PoolLives {
         let disks: Vec<Disk> = self.places.iter().flat_map(|p| p.borrow().disks(model)).collect();
         let slow = rng.usize(..2 * disks.len());
         for (i, disk) in disks.iter().enumerate() {
-            disk.set_flush_lies(self.fault == Fault::FlushLies);
-            disk.set_slow(if i == slow && life.faults { 10 } else { 1 });
-            if self.fault == Fault::LostWrite {
-                lose_a_write(world, disk, rng);
-            }
+            disk.set_slow(if i == slow && life.faults { SLOW_FACTOR } else { 1 });
+            lies::begin_later(self.fault, world, disk, rng);
         }
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.known.borrow().keys().cloned().collect()
-    }
-
-    fn volume(&self, pool: &Pool, name: &str) -> Volume {
-        pool.volume(name).unwrap_or_else(|| panic!("volume {name} is gone"))
-    }
-
-    /// Holds the pool's list of volumes against what is known; what was open is decided by it.
-    fn reconcile(&self, pool: &Pool) {
-        let known = &mut *self.known.borrow_mut();
-        let found: BTreeMap<String, Volume> =
-            pool.volumes().into_iter().map(|v| (v.name().to_string(), v)).collect();
-        for name in found.keys() {
-            assert!(known.contains_key(name), "volume {name} is there, and was deleted or never made");
-        }
-        known.retain(|name, known| match found.get(name) {
-            None => {
-                assert!(known.there == There::Perhaps, "volume {name} is lost");
-                self.shared.shadows.borrow_mut().remove(name);
-                false
-            }
-            Some(volume) => {
-                let len = volume.geometry().len_bytes;
-                let (acknowledged, asked) = (known.len_bytes, known.len_asked_bytes);
-                assert!(
-                    len == acknowledged || len == asked,
-                    "volume {name} has {len} bytes, not {acknowledged} or {asked}"
-                );
-                *known = Known { there: There::Surely, len_bytes: len, len_asked_bytes: len };
-                if let Some(shadow) = self.shared.shadows.borrow_mut().get_mut(name) {
-                    shadow.grow(len as usize / SECTOR_BYTES);
-                }
-                true
-            }
-        });
-    }
-
-    /// One change to the volumes, while nothing else is in flight.
-    async fn change(&self, pool: &Pool, rng: &mut Rng) {
-        let names = self.names();
-        if names.is_empty() {
-            return self.create_volume(pool, rng).await;
-        }
-        let name = &names[rng.usize(..names.len())];
-        match rng.u8(..8) {
-            0..2 if names.len() < VOLUMES_MAX => self.create_volume(pool, rng).await,
-            2..4 if names.len() < VOLUMES_MAX => self.clone_volume(pool, name).await,
-            4..6 if names.len() > VOLUMES_MAX / 2 => self.delete_volume(pool, name).await,
-            6 => self.grow_volume(pool, name, rng).await,
-            _ => {}
-        }
-    }
-
-    fn new_name(&self) -> String {
-        self.names.set(self.names.get() + 1);
-        format!("v{}", self.names.get())
-    }
-
-    fn expect(&self, name: &str, shadow: Shadow) {
-        let len_bytes = (shadow.sectors() * SECTOR_BYTES) as u64;
-        let known = Known { there: There::Perhaps, len_bytes, len_asked_bytes: len_bytes };
-        self.known.borrow_mut().insert(name.to_owned(), known);
-        self.shared.shadows.borrow_mut().insert(name.to_owned(), shadow);
-    }
-
-    fn set_there(&self, name: &str, there: There) {
-        self.known.borrow_mut().get_mut(name).expect("a known volume").there = there;
-    }
-
-    async fn create_volume(&self, pool: &Pool, rng: &mut Rng) {
-        let name = self.new_name();
-        let len_bytes = rng.u64(1..=PAGES_MAX) * PAGE_BYTES;
-        let provisioning = if rng.u8(..4) == 0 { Provisioning::Thick } else { Provisioning::Thin };
-        self.shared.tell(|| format!("create {name} with {len_bytes} bytes, {provisioning:?}"));
-        self.expect(&name, Shadow::new(len_bytes as usize / SECTOR_BYTES));
-        let made = pool.create_volume(&name, len_bytes, provisioning).await;
-        made.unwrap_or_else(|e| panic!("create {name}: {e}"));
-        self.set_there(&name, There::Surely);
-    }
-
-    async fn clone_volume(&self, pool: &Pool, from: &str) {
-        let name = self.new_name();
-        self.shared.tell(|| format!("clone {from} as {name}"));
-        let shadow = self.shared.shadows.borrow()[from].clone();
-        self.expect(&name, shadow);
-        pool.clone_volume(from, &name).await.unwrap_or_else(|e| panic!("clone {from} as {name}: {e}"));
-        self.set_there(&name, There::Surely);
-    }
-
-    async fn delete_volume(&self, pool: &Pool, name: &str) {
-        self.shared.tell(|| format!("delete {name}"));
-        self.set_there(name, There::Perhaps);
-        pool.delete_volume(name).await.unwrap_or_else(|e| panic!("delete {name}: {e}"));
-        self.known.borrow_mut().remove(name);
-        self.shared.shadows.borrow_mut().remove(name);
-    }
-
-    async fn grow_volume(&self, pool: &Pool, name: &str, rng: &mut Rng) {
-        let len_bytes = self.known.borrow()[name].len_bytes + rng.u64(1..=4) * PAGE_BYTES;
-        if len_bytes > PAGES_GROWN_MAX * PAGE_BYTES {
-            return;
-        }
-        let note =
-            |set: fn(&mut Known, u64)| set(self.known.borrow_mut().get_mut(name).expect("known"), len_bytes);
-        self.shared.tell(|| format!("grow {name} to {len_bytes} bytes"));
-        note(|known, len| known.len_asked_bytes = len);
-        pool.grow_volume(name, len_bytes).await.unwrap_or_else(|e| panic!("grow {name}: {e}"));
-        note(|known, len| known.len_bytes = len);
-        let sectors = len_bytes as usize / SECTOR_BYTES;
-        self.shared.shadows.borrow_mut().get_mut(name).expect("known").grow(sectors);
     }
 }
 
@@ -415,6 +271,7 @@ fn check_space(pool: &Pool) {
 
 #[cfg(test)]
 mod tests {
+    use ::pool::Provisioning;
     use block::Pieces;
     use world_model::Outcome;
 
@@ -429,7 +286,7 @@ mod tests {
     /// took its pool for clean, skipped the first flush, acknowledged it, and the power was cut.
     #[test]
     fn the_first_flush_after_a_process_died_covers_what_it_left_in_the_drives() {
-        let page = Pieces::copy_of(&[7; PAGE_BYTES as usize]);
+        let page = Pieces::copy_of(&[7; volumes::PAGE_BYTES as usize]);
         for seed in 0..10 {
             let (lives, living) = PoolLives::create(KIND, seed, How::default());
             let open = async |world: World| {
@@ -438,8 +295,10 @@ mod tests {
             };
             lives.model.run(async |world| {
                 let pool = open(world).await;
-                let volume =
-                    pool.create_volume("v", 8 * PAGE_BYTES, Provisioning::Thick).await.expect("create");
+                let volume = pool
+                    .create_volume("v", 8 * volumes::PAGE_BYTES, Provisioning::Thick)
+                    .await
+                    .expect("create");
                 volume.write(0, &page).await.expect("write");
                 volume.flush().await.expect("flush");
                 pool.close().await.expect("close");

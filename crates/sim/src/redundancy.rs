@@ -1,0 +1,53 @@
+//! What only groups with redundancy have: they open without lost disks, and all copies and parities agree.
+
+use std::cell::RefCell;
+
+use raid::{Group, GroupError, GroupSpec, Throttle, inspect};
+use world::World;
+
+use crate::places::Places;
+
+/// Opens a group with the disks that are not lost. Somebody vouches for it that the others never come back. A blank disk that got no
+/// label before the power was cut is not the group's.
+pub(crate) async fn open(
+    world: &World,
+    spec: GroupSpec,
+    places: &RefCell<Places>,
+) -> Result<Group, GroupError> {
+    let mut drives = places.borrow().open(world);
+    if places.borrow().is_whole() {
+        return Group::open(world.clone(), spec, drives).await;
+    }
+    let mut labelled = Vec::new();
+    for drive in drives.drain(..) {
+        match inspect(&drive).await {
+            Ok(None) => places.borrow_mut().take_out(&drive.info().name),
+            _ => labelled.push(drive),
+        }
+    }
+    Group::open_degraded(world.clone(), spec, labelled).await
+}
+
+/// Opens a group of which too much is lost. Nobody vouches for anything when one of the drives that are left missed writes: alone it
+/// cannot know.
+pub(crate) async fn open_beyond(
+    world: &World,
+    spec: GroupSpec,
+    places: &RefCell<Places>,
+) -> Result<Group, GroupError> {
+    if places.borrow().some_are_behind() {
+        let drives = places.borrow().open(world);
+        return Group::open(world.clone(), spec, drives).await;
+    }
+    open(world, spec, places).await
+}
+
+/// Mirrors are brought together, and then a scrub finds nothing: an ordinary power cut leaves no parity that disagrees.
+pub(crate) async fn agrees(world: &World, group: &Group, places: &RefCell<Places>) {
+    let throttle = Throttle::none(world.clone());
+    group.resync(&throttle).await.unwrap_or_else(|e| panic!("resync: {e}"));
+    places.borrow_mut().equal = true;
+    let scrubbed = group.scrub(&throttle).await.unwrap_or_else(|e| panic!("scrub: {e}"));
+    assert_eq!(scrubbed.mismatches, 0, "copies or parities disagree: {scrubbed:?}");
+    assert_eq!(scrubbed.unrepaired, 0, "what redundancy had was lost: {scrubbed:?}");
+}
