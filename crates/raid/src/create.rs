@@ -4,12 +4,13 @@ use block::BlockError;
 use smallvec::SmallVec;
 use world::{Drive, DriveError, World};
 
+use crate::await_all::await_all;
 use crate::examine::{OnDrive, examine};
 use crate::group::Group;
 use crate::inner::Inner;
 use crate::label::{LABEL_LEN, LABEL_REGION_LEN, Label};
 use crate::member::{Member, MemberState};
-use crate::relabel::{all, write_all};
+use crate::relabel::write_all;
 use crate::{ArrayId, DRIVES_MAX, GroupError, GroupId, GroupSpec};
 
 /// The head of the data area is zeroed at creation, so that nothing is mistaken for what lay there before.
@@ -69,7 +70,7 @@ impl Group {
         let all_of_it = spec.level.parities() > 0 || mirrored && cheap && overwrite != Overwrite::Nothing;
         let head = labels[0].journal_len + if all_of_it { labels[0].data_len } else { head };
         let zeros: SmallVec<_> = drives.iter().map(|d| d.zero(from, head)).collect();
-        all(zeros).await.map_err(|(_, e)| io(&spec, e))?;
+        await_all(zeros).await.map_err(|(_, e)| io(&spec, e))?;
         for label in &mut labels {
             label.epoch = 1;
         }

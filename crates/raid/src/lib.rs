@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod await_all;
 mod changed;
 mod contents;
 mod create;

@@ -15,9 +15,9 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::GroupId;
+use crate::await_all::await_all;
 use crate::label::{COPIES_AT, Label, LabelCopy, LostFormat, checksum};
 use crate::lost::LostRange;
-use crate::relabel::all;
 
 /// As many fit the label itself.
 pub(crate) const INLINE_MAX: usize = 200;
@@ -157,6 +157,6 @@ pub(crate) async fn write_all<'a>(
     if writes.is_empty() {
         return Ok(());
     }
-    all(writes).await.map_err(|(i, error)| (drives[i], error))?;
-    all(labels.map(|(drive, _)| drive.flush()).collect()).await
+    await_all(writes).await.map_err(|(i, error)| (drives[i], error))?;
+    await_all(labels.map(|(drive, _)| drive.flush()).collect()).await
 }

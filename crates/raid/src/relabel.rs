@@ -2,8 +2,9 @@
 
 use block::BlockError;
 use smallvec::SmallVec;
-use world::{Drive, DriveError, Io};
+use world::{Drive, DriveError};
 
+use crate::await_all::await_all;
 use crate::events::GroupEvent;
 use crate::inner::{Inner, Layout};
 use crate::label::{COPIES_AT, Label};
@@ -148,21 +149,8 @@ pub(crate) async fn write_all<'a>(
     lost_table::write_all(labels.clone()).await?;
     for at in COPIES_AT {
         let writes = labels.clone().map(|(drive, label)| drive.write(at, label.encode().freeze())).collect();
-        all(writes).await?;
-        all(labels.clone().map(|(drive, _)| drive.flush()).collect()).await?;
+        await_all(writes).await?;
+        await_all(labels.clone().map(|(drive, _)| drive.flush()).collect()).await?;
     }
     Ok(())
-}
-
-/// Waits for all operations; the first failure counts.
-pub(crate) async fn all(
-    operations: SmallVec<[Io<Result<(), DriveError>>; 4]>,
-) -> Result<(), (usize, DriveError)> {
-    let mut outcome = Ok(());
-    for (i, io) in operations.into_iter().enumerate() {
-        if let Err(error) = io.await {
-            outcome = outcome.and(Err((i, error)));
-        }
-    }
-    outcome
 }

@@ -12,7 +12,7 @@ const FILES_MAX: usize = 3;
 const KNOWN: &[(&str, usize)] = &[
     ("lab", 16),
     ("pool", 18),
-    ("raid", 12),
+    ("raid", 8),
     ("scsi", 27),
     ("world", 6),
     ("world_model", 11),
