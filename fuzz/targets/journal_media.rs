@@ -83,7 +83,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             journal.retire(sequence);
             if journal.close().await.is_ok() && durable {
                 let again = Journal::open(world.clone(), device(&world).await).await;
-                assert!(again.is_ok(), "what was used and closed opens again");
+                assert!(again.is_ok(), "what was used and closed opens again: {:?}", again.err());
             }
         });
     });

@@ -4,8 +4,11 @@
 #![no_main]
 #![expect(dead_code, reason = "nothing is run")]
 
-#[path = "../../crates/lab/src/quantity.rs"]
-mod quantity;
+// What the readers know as `lab_core` is its one file that they use.
+extern crate self as lab_core;
+
+#[path = "../../crates/lab_core/src/quantity.rs"]
+pub(crate) mod quantity;
 
 #[path = "../../crates/lab/src/load"]
 mod load {

@@ -86,6 +86,11 @@ const LONG_LIST_LEN: usize = 1024;
 pub(crate) struct Text(pub Vec<u8>);
 
 impl Text {
+    /// Whether the other side would read it whole, with the limits that hold here.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.0.iter().filter(|&&byte| byte == 0).count() <= PAIRS_MAX
+    }
+
     /// Appends a pair.
     pub(crate) fn put(&mut self, key: &str, value: &str) {
         for part in [key.as_bytes(), b"=", value.as_bytes(), b"\0"] {

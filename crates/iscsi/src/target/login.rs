@@ -216,6 +216,9 @@ impl Login {
             Stage::Security => self.security(&pairs, &mut out)?,
             _ => self.operational(&pairs, &mut out)?,
         };
+        if !out.is_bounded() {
+            return Err(TextError::TooMuch.into());
+        }
         Ok(self.reply(csg, next.filter(|_| ready), out))
     }
 

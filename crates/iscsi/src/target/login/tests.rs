@@ -210,6 +210,18 @@ fn a_text_may_come_in_parts_but_not_without_end() {
 }
 
 #[test]
+fn an_answer_has_no_more_pairs_than_a_request_may_have() {
+    let strange = |count: usize| (0..count).map(|i| format!("X{i}=1\0")).collect::<String>().into_bytes();
+    // Each of them is answered, with NotUnderstood, and the target has keys of its own to declare.
+    let answer = login().step(&request(flags(1, None)), &[text(&WHO), strange(125)].concat(), &Gate(None));
+    assert!(crate::text::pairs(&answer.unwrap().text).is_ok());
+    let mut l = login();
+    l.step(&request(flags(0, Some(1))), &text(&WHO), &Gate(None)).unwrap();
+    let refused = l.step(&request(flags(1, None)), &strange(128), &Gate(None)).err();
+    assert_eq!(refused, Some(LoginError::Text(TextError::TooMuch)));
+}
+
+#[test]
 fn the_identity_of_a_login_stays() {
     let mut l = login();
     step(&mut l, &Gate(None), flags(0, Some(1)), &WHO).unwrap();
