@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     /// The epoch and version that the labels have.
     pub(crate) labelled: Cell<(u64, u64)>,
     pub(crate) labelling: Cell<bool>,
+    /// A copy of a label may be in a drive's cache only.
+    pub(crate) label_in_cache: Cell<bool>,
     pub(crate) label_written: Signal,
     pub(crate) locks: RangeLocks,
     /// Where a drive can be done without.
@@ -123,6 +125,7 @@ impl Inner {
             pinned: Cell::new(label.mirrors_may_differ),
             labelled: Cell::new(if labelled { (label.epoch, version) } else { (0, 0) }),
             labelling: Cell::new(false),
+            label_in_cache: Cell::new(true),
             label_written: Signal::default(),
             locks: RangeLocks::default(),
             unflushed: (label.level.tolerates(label.width as usize) > 0)

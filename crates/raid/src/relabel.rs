@@ -136,8 +136,17 @@ impl Inner {
         let labels: SmallVec<[(usize, Drive, Label); 4]> = (self.members.iter().enumerate())
             .filter_map(|(m, member)| member.taking_part().map(|drive| (m, drive, self.label(m as u32))))
             .collect();
+        let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
+        // The last attempt, or an earlier process, may have left the second copy in a drive's cache: with the power it would be lost
+        // together with the first copy, which is written now.
+        if self.label_in_cache.replace(true) {
+            let flushes = labels.iter().map(|(_, drive, _)| drive.flush()).collect();
+            await_all(flushes).await.map_err(of_member)?;
+        }
         let to = labels.iter().map(|(_, drive, label)| (drive, label));
-        write_all(to).await.map_err(|(i, error)| (labels[i].0, error))
+        write_all(to).await.map_err(of_member)?;
+        self.label_in_cache.set(false);
+        Ok(())
     }
 }
 
