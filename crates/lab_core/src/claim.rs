@@ -349,3 +349,24 @@ impl JudgedClaim {
         Some(Estimate { mean, low, high: self.high.unwrap_or(f64::INFINITY) })
     }
 }
+
+/// A claim with a verdict, and nothing of how it came to it.
+#[cfg(test)]
+pub(crate) fn judged_claim(id: &str, about: About, kind: Kind, verdict: Verdict) -> JudgedClaim {
+    JudgedClaim {
+        id: id.into(),
+        name: id.into(),
+        about,
+        kind,
+        unit: String::new(),
+        published: None,
+        source: "a test".into(),
+        bound: None,
+        estimate: None,
+        low: None,
+        high: None,
+        verdict,
+        reason: None,
+        figure: None,
+    }
+}

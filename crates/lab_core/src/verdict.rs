@@ -254,6 +254,7 @@ pub fn exit_status(claims: &[JudgedClaim], stopped: bool) -> u8 {
 mod tests {
     use super::*;
     use crate::bound::End;
+    use crate::claim::judged_claim;
     use crate::stats::Estimate;
 
     fn between(low: f64, high: f64) -> Outcome {
@@ -310,25 +311,6 @@ mod tests {
         assert_eq!(verdict(None, &between(1.0, 2.0), false).0, NotJudged);
     }
 
-    fn claim(about: About, kind: Kind, verdict: Verdict) -> JudgedClaim {
-        JudgedClaim {
-            id: "a".into(),
-            name: "a".into(),
-            about,
-            kind,
-            unit: String::new(),
-            published: None,
-            source: "a test".into(),
-            bound: None,
-            estimate: None,
-            low: None,
-            high: None,
-            verdict,
-            reason: None,
-            figure: None,
-        }
-    }
-
     /// The one table of runs: its claims, whether it was stopped, its verdict and exit status.
     #[test]
     fn promises_decide_the_exit_status_and_all_claims_the_verdict() {
@@ -347,7 +329,7 @@ mod tests {
             (&[(Promise, NotJudged)], false, Standing::NotJudged, 0),
             (&[], false, Standing::NotJudged, 0),
         ] {
-            let of = |(about, verdict): &(About, Verdict)| claim(*about, Kind::Emerges, *verdict);
+            let of = |(about, verdict): &(About, Verdict)| judged_claim("a", *about, Kind::Emerges, *verdict);
             let judged: Vec<JudgedClaim> = claims.iter().map(of).collect();
             assert_eq!(
                 (standing(&judged, stopped), exit_status(&judged, stopped)),
@@ -361,14 +343,14 @@ mod tests {
     fn what_was_put_in_or_follows_is_never_counted_as_held() {
         use About::{Promise, Published};
         let claims = [
-            claim(Promise, Kind::Emerges, Verdict::Held),
-            claim(Published, Kind::Emerges, Verdict::Held),
-            claim(Published, Kind::Emerges, Verdict::NotHeld),
-            claim(Published, Kind::Emerges, Verdict::Undecided),
-            claim(Published, Kind::PutIn, Verdict::Held),
-            claim(Published, Kind::PutIn, Verdict::NotHeld),
-            claim(Published, Kind::Follows, Verdict::Held),
-            claim(Promise, Kind::Emerges, Verdict::NotJudged),
+            judged_claim("a", Promise, Kind::Emerges, Verdict::Held),
+            judged_claim("a", Published, Kind::Emerges, Verdict::Held),
+            judged_claim("a", Published, Kind::Emerges, Verdict::NotHeld),
+            judged_claim("a", Published, Kind::Emerges, Verdict::Undecided),
+            judged_claim("a", Published, Kind::PutIn, Verdict::Held),
+            judged_claim("a", Published, Kind::PutIn, Verdict::NotHeld),
+            judged_claim("a", Published, Kind::Follows, Verdict::Held),
+            judged_claim("a", Promise, Kind::Emerges, Verdict::NotJudged),
         ];
         let words = Tally::of(&claims).words();
         assert_eq!(

@@ -1,32 +1,13 @@
 //! Nothing that is not held is hidden, and what is counted is what the runs count.
 
 use super::*;
-use crate::claim::{About, JudgedClaim, Kind};
+use crate::claim::{About, JudgedClaim, Kind, judged_claim};
 use crate::record::{Environment, RunVerdict, SCHEMA, World};
 use crate::report::Machine;
 use crate::verdict::Verdict;
 
 const FIVE: [(&str, &str); 5] =
     [("vaai", "?"), ("qos", "?"), ("sanboot", "?"), ("fileserver", "?"), ("diskstress", "?")];
-
-fn claim(name: &str, about: About, verdict: Verdict) -> JudgedClaim {
-    JudgedClaim {
-        id: name.into(),
-        name: name.into(),
-        about,
-        kind: Kind::Emerges,
-        unit: String::new(),
-        published: None,
-        source: "a test".into(),
-        bound: None,
-        estimate: None,
-        low: None,
-        high: None,
-        verdict,
-        reason: None,
-        figure: None,
-    }
-}
 
 fn record(claims: Vec<JudgedClaim>) -> RunRecord {
     RunRecord {
@@ -54,7 +35,7 @@ fn record(claims: Vec<JudgedClaim>) -> RunRecord {
 }
 
 fn run(name: &str, about: About, verdict: Verdict) -> Entry {
-    let record = record(vec![claim("a", about, verdict)]);
+    let record = record(vec![judged_claim("a", about, Kind::Emerges, verdict)]);
     Entry { name: name.into(), question: "Does 1 < 2 hold?".into(), state: State::Run(Box::new(record)) }
 }
 
@@ -105,7 +86,8 @@ fn the_index_counts_as_the_run_does() {
     let own = dir.path().join("vaai");
     std::fs::create_dir(&own).expect("a folder");
     let all = [Verdict::Held, Verdict::Undecided, Verdict::NotHeld, Verdict::NotJudged, Verdict::InDoubt];
-    let claims = all.map(|verdict| claim(verdict.words(), About::Promise, verdict)).to_vec();
+    let claims =
+        all.map(|verdict| judged_claim(verdict.words(), About::Promise, Kind::Emerges, verdict)).to_vec();
     let record = record(claims);
     write_json(&own.join("results.json"), &record).expect("writes");
     let entries = read_all(dir.path(), &FIVE, &[]);
