@@ -175,7 +175,7 @@ async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Pla
         next = Place { number: next.number + 1, position: placed.place.position + placed.found.len() };
         batches.push(placed);
     }
-    look_behind(device, &mut window, header, next, epoch).await?;
+    look_behind(device, &mut window, header, next).await?;
     Ok((batches, next))
 }
 
@@ -202,14 +202,14 @@ async fn batch_at(
     Ok(found.fits(&payload).then_some(Placed { place, found }))
 }
 
-/// A batch of a later commit than the one that is missing was written when the missing one was durable. Also where it says that it is of
-/// a later lap or epoch than the header knows: then the header that was read is not the last one that was durable.
+/// A batch of a later commit than the one that is missing was written when the missing one was durable, whatever its epoch: what an earlier
+/// life left here was never behind a commit, and numbers only grow. Also where it is of a later lap or epoch than the header knows: then the
+/// header that was read is not the last one that was durable.
 async fn look_behind(
     device: &impl Device,
     window: &mut Window,
     header: &Header,
     missing: Place,
-    epoch: u64,
 ) -> Result<(), JournalError> {
     let end = (missing.position + LOOK_BYTES).min(header.tail.position + header.ring_len);
     let mut position = missing.position;
@@ -218,7 +218,7 @@ async fn look_behind(
         let later = decode(&block, &header.id).filter(|f| {
             let Place { number, position: at } = f.stamp.place;
             let is_here = at >= position && (at - position).is_multiple_of(header.ring_len);
-            is_here && f.stamp.epoch >= epoch && number > missing.number && f.stamp.commit > missing.number
+            is_here && number > missing.number && f.stamp.commit > missing.number
         });
         if let Some(later) = later {
             let later = later.stamp.place.number;

@@ -7,8 +7,9 @@ use block::{Buf, Device, Pieces};
 use world::World;
 use world_model::{DiskSpec, Model, Outcome};
 
-use super::batch::Kind;
-use super::{Journal, JournalError};
+use super::batch::{Kind, crc};
+use super::header::Header;
+use super::{BLOCK, Journal, JournalError, RING_START};
 use crate::tests::OnDrive;
 
 const LEN: u64 = 10 << 20;
@@ -199,6 +200,34 @@ fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
         }
     }
     assert_eq!(changed_block(|ring| ring + 2 * 9 * 4096), None, "retired");
+}
+
+/// A batch that says it is of a later life than it is does not make those behind it look like leftovers: their commits were begun when it was
+/// durable, so that what is missing behind it is damage. Found by fuzzing: the first open took the shorter journal, the second refused it.
+#[test]
+fn an_epoch_from_the_future_does_not_hide_the_batches_behind_it() {
+    let refused = model(1).run(async |world| {
+        let device = OnDrive::open(&world, "journal");
+        let journal = Journal::create(world.clone(), device.clone(), [1; 16]).await.expect("create");
+        for sequence in 1..=20 {
+            let sequence = journal.append_write(1, sequence * 512, &content(sequence, 4096));
+            journal.durable(sequence).await.expect("durable");
+        }
+        let header = Header { epoch: 9, ..journal.0.header.get() };
+        device.write(header.at(), &header.encode().freeze().into()).await.expect("write");
+        // A batch is a header and one block of payload: the sixth, with its epoch behind the magic number and the journal's name.
+        let at = RING_START + 2 * 5 * BLOCK;
+        let mut block = Pieces::new();
+        device.read(at, BLOCK as usize, &mut block).await.expect("read");
+        let mut changed = Buf::copy_of(&block.joined());
+        changed[24..32].copy_from_slice(&9_u64.to_le_bytes());
+        let sum_at = BLOCK as usize - 4;
+        let sum = crc(&changed[..sum_at]);
+        changed[sum_at..].copy_from_slice(&sum.to_le_bytes());
+        device.write(at, &changed.freeze().into()).await.expect("write");
+        Journal::open(world.clone(), device).await.err()
+    });
+    assert!(matches!(refused, Some(JournalError::Damaged { number: 6, .. })), "{refused:?}");
 }
 
 /// The newer copy of the header is lost after some laps, with as many of the last records needed as `needed` says, up to a full ring: damage,
