@@ -14,7 +14,7 @@ use std::time::Duration;
 use world::io::{Completer, Completions};
 use world::{
     Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Instant, Io, Listener,
-    NetError, OpenError, Stream, StreamOptions, World, WorldBackend,
+    NetError, OpenError, Stream, StreamOptions, TaskBackend, World, WorldBackend,
 };
 use world_model::drives::{Completion, DriveModel, Kind, Prepared, Request, Usage};
 
@@ -60,7 +60,7 @@ struct TimedWorld {
     opened: Meter,
 }
 
-impl WorldBackend for TimedWorld {
+impl TaskBackend for TimedWorld {
     fn now(&self) -> Instant {
         self.inner.now()
     }
@@ -69,16 +69,18 @@ impl WorldBackend for TimedWorld {
         self.inner.cpu_time()
     }
 
-    fn seed(&self) -> u64 {
-        self.inner.seed()
-    }
-
     fn sleep_until(&self, deadline: Instant) -> Io<()> {
         self.inner.sleep_until(deadline)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>) {
         self.inner.spawn(task);
+    }
+}
+
+impl WorldBackend for TimedWorld {
+    fn seed(&self) -> u64 {
+        self.inner.seed()
     }
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::io::Followed;
 use crate::latency::{Latencies, SAMPLED_ONE_IN, Stopwatch};
-use crate::{DriveError, Filled, Io, World};
+use crate::{DriveError, Filled, Io, TaskBackend};
 
 /// A turn of the count.
 const TURN: Duration = Duration::from_millis(250);
@@ -72,7 +72,7 @@ pub(crate) struct Deadlines {
     drive: String,
     cheap_zero: bool,
     patience: Cell<Patience>,
-    world: OnceCell<(World, Rc<Latencies>)>,
+    tasks: OnceCell<(Rc<dyn TaskBackend>, Rc<Latencies>)>,
     turn: Cell<u64>,
     runs: Cell<bool>,
     submitted: Cell<u64>,
@@ -90,9 +90,9 @@ impl Deadlines {
         Deadlines { drive, cheap_zero, ..Deadlines::default() }
     }
 
-    /// From here on operations have deadlines. A drive that has them keeps its first world.
-    pub(crate) fn begin(&self, world: &World) {
-        self.world.get_or_init(|| (world.clone(), Rc::new(Latencies::new(world.clone()))));
+    /// From here on operations have deadlines. A drive that has them keeps its first clock.
+    pub(crate) fn begin(&self, tasks: &Rc<dyn TaskBackend>) {
+        self.tasks.get_or_init(|| (tasks.clone(), Rc::new(Latencies::new(tasks.clone()))));
     }
 
     pub(crate) fn set_patience(&self, patience: Patience) {
@@ -112,7 +112,7 @@ impl Deadlines {
     }
 
     pub(crate) fn p99(&self) -> Option<Duration> {
-        self.world.get().and_then(|(_, latencies)| latencies.p99())
+        self.tasks.get().and_then(|(_, latencies)| latencies.p99())
     }
 
     /// Why the drive takes nothing now.
@@ -152,7 +152,7 @@ impl Deadlines {
     }
 
     fn follow<T>(self: &Rc<Self>, io: &Io<T>, entries: &Entries<T>, bytes: u64, more: u64, timed: bool) {
-        let Some((world, latencies)) = self.world.get() else { return };
+        let Some((tasks, latencies)) = self.tasks.get() else { return };
         let Some(op) = io.follow() else { return };
         if timed {
             let n = self.submitted.get();
@@ -175,7 +175,7 @@ impl Deadlines {
         }
         if !self.runs.replace(true) {
             let weak = Rc::downgrade(self);
-            world.spawn(count(world.clone(), weak));
+            tasks.spawn(Box::pin(count(tasks.clone(), weak)));
         }
     }
 
@@ -233,10 +233,10 @@ fn has_given_up<T>(entries: &Entries<T>) -> bool {
     entries.borrow().iter().any(|e| e.given_up && e.op.is_in_flight())
 }
 
-async fn count(world: World, deadlines: Weak<Deadlines>) {
+async fn count(tasks: Rc<dyn TaskBackend>, deadlines: Weak<Deadlines>) {
     let mut idle = 0;
     loop {
-        world.sleep(TURN).await;
+        tasks.sleep_until(tasks.now() + TURN).await;
         let Some(deadlines) = deadlines.upgrade() else { return };
         idle = if deadlines.count_turn() { 0 } else { idle + 1 };
         if idle > IDLE_TURNS_MAX {

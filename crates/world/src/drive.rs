@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::deadline::Deadlines;
-use crate::{Buf, Data, Io, Patience, Silence, World};
+use crate::{Buf, Data, Io, Patience, Silence, TaskBackend};
 
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
@@ -228,9 +228,9 @@ impl Drive {
         Drive(Rc::new(Opened { backend, info, len_bytes, counts: Cell::default(), deadlines }))
     }
 
-    /// From here on its operations have deadlines on the clock of `world`. A drive that a world opens has them from the beginning.
-    pub(crate) fn with_deadlines(self, world: &World) -> Drive {
-        self.0.deadlines.begin(world);
+    /// From here on its operations have deadlines on this clock. A drive that a world opens has them from the beginning.
+    pub(crate) fn with_deadlines(self, tasks: &Rc<dyn TaskBackend>) -> Drive {
+        self.0.deadlines.begin(tasks);
         self
     }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::{Instant, World};
+use crate::{Instant, TaskBackend};
 
 /// One operation of so many is measured: the clock is not free.
 pub(crate) const SAMPLED_ONE_IN: u64 = 16;
@@ -17,7 +17,7 @@ const BUCKETS: usize = 24 * PARTS as usize;
 
 /// The minute that goes on, and the one before.
 pub(crate) struct Latencies {
-    world: World,
+    tasks: Rc<dyn TaskBackend>,
     minute: Cell<u64>,
     now: RefCell<[u32; BUCKETS]>,
     last: RefCell<[u32; BUCKETS]>,
@@ -31,20 +31,20 @@ pub(crate) struct Stopwatch {
 
 impl Stopwatch {
     pub(crate) fn start(of: &Rc<Latencies>) -> Stopwatch {
-        Stopwatch { began: of.world.now(), of: of.clone() }
+        Stopwatch { began: of.tasks.now(), of: of.clone() }
     }
 
     pub(crate) fn stop(self) {
-        let now = self.of.world.now();
+        let now = self.of.tasks.now();
         self.of.turn(now);
         self.of.now.borrow_mut()[bucket(now - self.began)] += 1;
     }
 }
 
 impl Latencies {
-    pub(crate) fn new(world: World) -> Latencies {
+    pub(crate) fn new(tasks: Rc<dyn TaskBackend>) -> Latencies {
         let none = || RefCell::new([0; BUCKETS]);
-        Latencies { world, minute: Cell::new(0), now: none(), last: none() }
+        Latencies { tasks, minute: Cell::new(0), now: none(), last: none() }
     }
 
     fn turn(&self, now: Instant) {
@@ -58,7 +58,7 @@ impl Latencies {
 
     /// What 99 of 100 operations of the last whole minute did not exceed; none where too few were measured.
     pub(crate) fn p99(&self) -> Option<Duration> {
-        self.turn(self.world.now());
+        self.turn(self.tasks.now());
         let last = self.last.borrow();
         let total: u32 = last.iter().sum();
         if total < SAMPLES_MIN {

@@ -28,6 +28,7 @@ mod shelf;
 pub mod sync;
 mod task;
 mod time;
+mod world;
 
 pub use buf::{BUF_LEN_MAX, Buf, Data};
 pub use deadline::{Patience, Silence};
@@ -41,8 +42,9 @@ pub use net::{
     Batch, Listener, ListenerBackend, NetError, Piece, Received, Sent, Stream, StreamBackend, StreamOptions,
     TcpCounts,
 };
-pub use task::{World, WorldBackend, yield_now};
+pub use task::{TaskBackend, yield_now};
 pub use time::Instant;
+pub use world::{World, WorldBackend};
 
 /// The generator of a random stream: seeded from the world's seed and the stream's name, see [`World::random`].
 pub type Rng = fastrand::Rng;

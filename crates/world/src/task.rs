@@ -1,123 +1,22 @@
-//! The world's handle: tasks, timers, randomness, and the openers of drives and sockets.
+//! Time and tasks of a thread: what an operation needs to be measured and to have a deadline.
 
 use std::future::Future;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, fnv1a,
-};
+use crate::{Instant, Io};
 
-/// A world as `world_real` and `world_model` implement it. Callers use [`World`].
-pub trait WorldBackend {
+/// Time and tasks as a world implements them. Callers use [`World`](crate::World); a drive has its deadlines from here.
+pub trait TaskBackend {
     /// The clock.
     fn now(&self) -> Instant;
     /// Processor time that the thread has used.
     fn cpu_time(&self) -> Duration;
-    /// The seed of the run.
-    fn seed(&self) -> u64;
     /// Completes at `deadline`, or at once when it has passed.
     fn sleep_until(&self, deadline: Instant) -> Io<()>;
     /// Runs a task on this thread.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>);
-    /// Opens a drive. The thread does not wait for it.
-    fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>>;
-    /// Listens on an address.
-    fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError>;
-    /// Listens on a socket at a path, for programs of this machine only.
-    fn listen_local(&self, path: &Path) -> Result<Listener, NetError>;
-    /// Connects to an address.
-    fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>>;
-}
-
-/// The world of one thread: a handle, cheap to clone.
-#[derive(Clone)]
-pub struct World(Rc<dyn WorldBackend>);
-
-impl World {
-    /// Wraps a back end.
-    pub fn new(backend: Rc<dyn WorldBackend>) -> World {
-        World(backend)
-    }
-
-    /// Now.
-    pub fn now(&self) -> Instant {
-        self.0.now()
-    }
-
-    /// Processor time that the thread of this world has used; in the model world zero: code takes no time there.
-    pub fn cpu_time(&self) -> Duration {
-        self.0.cpu_time()
-    }
-
-    /// Completes at `deadline`.
-    pub fn sleep_until(&self, deadline: Instant) -> Io<()> {
-        self.0.sleep_until(deadline)
-    }
-
-    /// Completes after `time`.
-    pub fn sleep(&self, time: Duration) -> Io<()> {
-        self.0.sleep_until(self.0.now() + time)
-    }
-
-    /// Runs a task on this thread until it ends. It allocates: never once per I/O.
-    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        self.0.spawn(Box::pin(task));
-    }
-
-    /// The random stream of this name: the same for the same seed, independent of the other streams.
-    pub fn random(&self, stream: &str) -> Rng {
-        // A digest of the name, so that a stream does not move when another is added.
-        Rng::with_seed(self.0.seed() ^ fnv1a(stream.bytes()))
-    }
-
-    /// The seed of the run.
-    pub fn seed(&self) -> u64 {
-        self.0.seed()
-    }
-
-    /// Opens a drive, whose operations have deadlines. It ends in bounded time, also where what is to be opened never answers.
-    pub async fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
-        self.0.open_drive(spec).await.map(|drive| drive.with_deadlines(self))
-    }
-
-    /// Opens a drive for a world that wraps this one, and whose clock its deadlines are on.
-    pub fn open_for_outer(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
-        self.0.open_drive(spec)
-    }
-
-    /// Opens a drive that is there at once: memory, or a drive of the model that answers. What has to be waited for is refused.
-    pub fn open_now(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
-        let opened = self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
-            Err(OpenError { name: spec.name(), cause: "it has to be waited for until it is open".into() })
-        });
-        opened.map(|drive| drive.with_deadlines(self))
-    }
-
-    /// Listens on an address.
-    pub fn listen(&self, addr: SocketAddr) -> Result<Listener, NetError> {
-        self.0.listen(addr, StreamOptions::default())
-    }
-
-    /// Listens on an address, with options for the connections it accepts.
-    pub fn listen_with(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError> {
-        self.0.listen(addr, options)
-    }
-
-    /// Listens on a socket at a path, which is made and must not be there, for programs of this machine only. The addresses of its connections
-    /// say nothing.
-    pub fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
-        self.0.listen_local(path)
-    }
-
-    /// Connects to an address.
-    pub fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>> {
-        self.0.connect(addr, options)
-    }
 }
 
 /// Lets the other ready tasks run first.

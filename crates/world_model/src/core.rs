@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use world::io::Completions;
 use world::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, World,
-    WorldBackend,
+    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Rng, Stream, StreamOptions, TaskBackend,
+    World, WorldBackend,
 };
 
 use crate::modelled_drive;
@@ -206,7 +206,7 @@ impl Core {
 /// What a [`World`] of the model holds.
 struct Handle(Rc<Core>);
 
-impl WorldBackend for Handle {
+impl TaskBackend for Handle {
     fn now(&self) -> Instant {
         Instant(self.0.now_ns())
     }
@@ -214,10 +214,6 @@ impl WorldBackend for Handle {
     /// Nothing is charged: the code takes no time here.
     fn cpu_time(&self) -> Duration {
         Duration::ZERO
-    }
-
-    fn seed(&self) -> u64 {
-        self.0.seed
     }
 
     fn sleep_until(&self, deadline: Instant) -> Io<()> {
@@ -240,6 +236,12 @@ impl WorldBackend for Handle {
             Some(place) => *place = spawned,
             None => tasks.push(spawned),
         }
+    }
+}
+
+impl WorldBackend for Handle {
+    fn seed(&self) -> u64 {
+        self.0.seed
     }
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {

@@ -15,7 +15,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use world::io::Completions;
 use world::{
-    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, World, WorldBackend,
+    Drive, DriveSpec, Instant, Io, Listener, NetError, OpenError, Stream, StreamOptions, TaskBackend, World,
+    WorldBackend,
 };
 
 use crate::executor::{ROOT, Tasks};
@@ -160,7 +161,7 @@ struct RealWorld {
     connects: Completions<Result<Stream, NetError>>,
 }
 
-impl WorldBackend for RealWorld {
+impl TaskBackend for RealWorld {
     fn now(&self) -> Instant {
         clock::now()
     }
@@ -169,16 +170,18 @@ impl WorldBackend for RealWorld {
         clock::cpu_time()
     }
 
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
     fn sleep_until(&self, deadline: Instant) -> Io<()> {
         self.local.sleep_until(deadline)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()>>>) {
         self.local.tasks.spawn(task);
+    }
+}
+
+impl WorldBackend for RealWorld {
+    fn seed(&self) -> u64 {
+        self.seed
     }
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
