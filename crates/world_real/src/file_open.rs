@@ -11,7 +11,8 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, ioctl_blksszget};
 use world::{Buf, DriveInfo, OpenError};
 
-use crate::file_drive::{OpenMedium, Zeroing};
+use crate::file_drive::OpenMedium;
+use crate::operations::drive::Zeroing;
 use crate::presence::Presence;
 
 /// Buffers lie on this alignment; a medium that asks for more cannot be used.

@@ -10,8 +10,9 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, ResolveFlags, flock};
 use rustix::io::Errno;
 use world::{DriveInfo, ImageAccess, OpenError};
 
-use crate::file_drive::{IMAGE_BLOCK_BYTES, OpenMedium, Zeroing};
+use crate::file_drive::OpenMedium;
 use crate::file_open::{Opening, direct_alignment, folder_of, open_error, punches_holes};
+use crate::operations::drive::{IMAGE_BLOCK_BYTES, Zeroing};
 use crate::presence::Presence;
 
 /// Opens (or makes) an image file as a drive whose length may change.

@@ -21,6 +21,7 @@
 mod aside;
 mod clock;
 mod connect;
+mod error;
 mod executor;
 mod file_drive;
 mod file_open;
@@ -31,6 +32,7 @@ mod memory_drive;
 mod operations;
 mod presence;
 mod pulse;
+mod reactor;
 mod ring;
 mod run;
 mod socket;
@@ -41,5 +43,6 @@ mod wake;
 mod watch;
 mod watchdog;
 
-pub use run::{Options, RunError, raise_open_files_max, run, start};
+pub use error::RunError;
+pub use run::{Options, raise_open_files_max, run, start};
 pub use watchdog::{WatchdogLimits, Watched, abort_on_panic, start_watchdog};

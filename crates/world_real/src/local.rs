@@ -14,7 +14,7 @@ use world::io::{Completions, Io};
 use crate::aside::{self, Answer, Closings};
 use crate::clock;
 use crate::executor::Tasks;
-use crate::operations::Reactor;
+use crate::reactor::Reactor;
 use crate::timers::Timers;
 
 /// The parts of a world that its drives share with it.

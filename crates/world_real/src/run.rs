@@ -19,11 +19,13 @@ use world::{
     WorldBackend,
 };
 
+use crate::error::RunError;
 use crate::executor::{ROOT, Tasks};
 use crate::file_drive::OpenMedium;
 use crate::local::Local;
-use crate::operations::{BellOp, Op, Reactor};
+use crate::operations::{BellOp, Op};
 use crate::pulse::Pulse;
+use crate::reactor::Reactor;
 use crate::ring::{Ring, Sleep};
 use crate::wake::{Header, Mailbox};
 use crate::watch::{WATCH_TIME_MAX, Watch};
@@ -47,36 +49,6 @@ impl Default for Options {
     fn default() -> Options {
         Options { seed: 0, cpu: None, ring_entries: 1024, watch: true }
     }
-}
-
-/// Why a world cannot run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// There is no usable io_uring.
-    #[error("io_uring: {cause}")]
-    Ring {
-        /// What is wrong and what to do.
-        cause: String,
-    },
-    /// The thread cannot be pinned.
-    #[error("cannot pin the thread to cpu {cpu}: {cause}")]
-    Pin {
-        /// The CPU.
-        cpu: usize,
-        /// What the system said.
-        cause: String,
-    },
-    /// One thread, one world.
-    #[error("a world runs on this thread already")]
-    Nested,
-    /// The system refused a thread or a descriptor.
-    #[error("{what}: {cause}")]
-    System {
-        /// What was asked for.
-        what: &'static str,
-        /// What the system said.
-        cause: String,
-    },
 }
 
 /// What does not open in this time is refused: longer than a disk takes to spin up.
