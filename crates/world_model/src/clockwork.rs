@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::core::Core;
-use crate::disk::{Shared, Timing};
-use crate::drives::{BLOCK_BYTES, Completion, DriveModel, Kind, Request, Usage};
+use crate::disk_spec::Timing;
+use crate::drives::{Completion, DriveModel, Request, Usage};
+use crate::timeline::{Fire, Timeline};
 
 /// The event of a disk whose mechanism may be free: no operation has this token.
 pub(crate) const MECHANISM: u64 = u64::MAX;
@@ -80,54 +80,58 @@ impl Clockwork {
             }
         }
     }
-}
 
-impl Shared {
-    /// Arms the completion of an operation, now or when the mechanism comes to it. `at` and `len` in bytes.
-    pub(crate) fn schedule(self: &Rc<Shared>, core: &Core, token: u64, kind: Kind, at: u64, len: u64) {
-        let slow = self.faults.borrow().slow;
-        match &mut *self.clockwork.borrow_mut() {
+    /// Arms the completion of an operation, now or when the mechanism comes to it: `disk` is told with its token.
+    pub(crate) fn submit(
+        &mut self,
+        timeline: &Timeline,
+        disk: &Rc<impl Fire + 'static>,
+        slow: u32,
+        request: Request,
+    ) {
+        match self {
             Clockwork::Fixed { latency_ns, jitter_ns } => {
                 let jitter_ns = match *jitter_ns {
                     0 => 0,
-                    max => core.latency.borrow_mut().u64(..=max),
+                    max => timeline.latency.borrow_mut().u64(..=max),
                 };
                 let work_ns = latency_ns.saturating_add(jitter_ns).saturating_mul(slow.into());
-                core.arm(core.now_ns().saturating_add(work_ns), self.clone(), token);
+                timeline.arm(timeline.now_ns().saturating_add(work_ns), disk.clone(), request.token);
             }
             Clockwork::Drive(running) => {
-                let request = Request { token, kind, block: at / BLOCK_BYTES, blocks: len / BLOCK_BYTES };
                 running.model.set_slow(slow);
-                running.held.came(core.now_ns());
-                running.model.submit(core.now_ns(), request, &mut running.done);
-                self.arm_all(core, running);
+                running.held.came(timeline.now_ns());
+                running.model.submit(timeline.now_ns(), request, &mut running.done);
+                running.arm_all(timeline, disk);
             }
         }
     }
 
     /// The mechanism may be free now.
-    pub(crate) fn go_on(self: &Rc<Shared>, core: &Core) {
-        if let Clockwork::Drive(running) = &mut *self.clockwork.borrow_mut() {
+    pub(crate) fn go_on(&mut self, timeline: &Timeline, disk: &Rc<impl Fire + 'static>) {
+        if let Clockwork::Drive(running) = self {
             // One that was armed before the mechanism's plans changed: its successor is still to come. If each armed another, they would be
             // more and more.
-            if running.armed_ns.is_some_and(|at_ns| at_ns > core.now_ns()) {
+            if running.armed_ns.is_some_and(|at_ns| at_ns > timeline.now_ns()) {
                 return;
             }
             running.armed_ns = None;
-            running.model.wake(core.now_ns(), &mut running.done);
-            self.arm_all(core, running);
+            running.model.wake(timeline.now_ns(), &mut running.done);
+            running.arm_all(timeline, disk);
         }
     }
+}
 
-    fn arm_all(self: &Rc<Shared>, core: &Core, running: &mut Running) {
-        for completion in running.done.drain(..) {
-            running.held.goes(completion.at_ns);
-            core.arm(completion.at_ns, self.clone(), completion.token);
+impl Running {
+    fn arm_all(&mut self, timeline: &Timeline, disk: &Rc<impl Fire + 'static>) {
+        for completion in self.done.drain(..) {
+            self.held.goes(completion.at_ns);
+            timeline.arm(completion.at_ns, disk.clone(), completion.token);
         }
-        let due_ns = running.model.due_ns();
-        if let Some(due_ns) = due_ns.filter(|due_ns| running.armed_ns != Some(*due_ns)) {
-            running.armed_ns = Some(due_ns);
-            core.arm(due_ns.max(core.now_ns()), self.clone(), MECHANISM);
+        let due_ns = self.model.due_ns();
+        if let Some(due_ns) = due_ns.filter(|due_ns| self.armed_ns != Some(*due_ns)) {
+            self.armed_ns = Some(due_ns);
+            timeline.arm(due_ns.max(timeline.now_ns()), disk.clone(), MECHANISM);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One run: its clock, tasks, timers and streams; the world that the code under test holds.
+//! One run: its tasks on its timeline; the world that the code under test holds.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -20,8 +20,8 @@ use crate::modelled_drive;
 use crate::net::Net;
 use crate::rack::Disks;
 use crate::ready::{Note, Ready};
-use crate::timers::{Event, Fire, Timers};
-use crate::trace::{Trace, digest_of};
+use crate::timeline::{Event, Timeline, stream};
+use crate::trace::Trace;
 
 /// The number of the main future, which is no spawned task.
 const MAIN: usize = usize::MAX;
@@ -36,15 +36,11 @@ pub(crate) enum Ended<T> {
 
 /// One run of the model. Everything that the run made holds it; [`Core::end`] takes the circle apart.
 pub(crate) struct Core {
-    pub(crate) seed: u64,
-    pub(crate) trace: Rc<Trace>,
-    pub(crate) disks: Disks,
-    pub(crate) net: Net,
-    pub(crate) latency: RefCell<Rng>,
-    pub(crate) segments: RefCell<Rng>,
+    seed: u64,
+    timeline: Rc<Timeline>,
+    disks: Disks,
+    net: Net,
     schedule: RefCell<Rng>,
-    now_ns: Cell<u64>,
-    timers: RefCell<Timers>,
     tasks: RefCell<Vec<Option<Spawned>>>,
     free: RefCell<Vec<usize>>,
     ready: Arc<Ready>,
@@ -60,11 +56,6 @@ struct Spawned {
     waker: Waker,
 }
 
-/// The stream of this name: the same for the same seed, whatever is drawn from the others.
-pub(crate) fn stream(seed: u64, name: &str) -> Rng {
-    Rng::with_seed(seed ^ digest_of(name.as_bytes()))
-}
-
 impl Core {
     pub(crate) fn new(
         seed: u64,
@@ -75,14 +66,10 @@ impl Core {
     ) -> Rc<Core> {
         Rc::new(Core {
             seed,
-            trace,
+            timeline: Timeline::new(seed, trace),
             disks,
             net,
-            latency: RefCell::new(stream(seed, "latency")),
-            segments: RefCell::new(stream(seed, "segments")),
             schedule: RefCell::new(stream(seed, "schedule")),
-            now_ns: Cell::new(0),
-            timers: RefCell::default(),
             tasks: RefCell::default(),
             free: RefCell::default(),
             ready: Arc::default(),
@@ -93,16 +80,7 @@ impl Core {
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
-        self.now_ns.get()
-    }
-
-    pub(crate) fn record(&self, what: &'static str, who: u64, value: u64) {
-        self.trace.record(self.now_ns(), what, who, value);
-    }
-
-    /// Tells `target` at `at_ns`.
-    pub(crate) fn arm(&self, at_ns: u64, target: Rc<dyn Fire>, token: u64) {
-        self.timers.borrow_mut().arm(at_ns, Event::Fire(target, token));
+        self.timeline.now_ns()
     }
 
     /// Runs until the main future ends or the power is cut.
@@ -155,27 +133,25 @@ impl Core {
 
     /// Nothing is ready: time goes to the next event.
     fn advance(&self) {
-        let next = self.timers.borrow_mut().pop();
-        let Some((at_ns, event)) = next else {
+        let before_ns = self.now_ns();
+        let Some(event) = self.timeline.advance() else {
             let waiting = self.tasks.borrow().iter().flatten().count();
             panic!(
-                "deadlock at {} ns: the main task and {waiting} others wait for what never comes (seed {})",
-                self.now_ns(),
+                "deadlock at {before_ns} ns: the main task and {waiting} others wait for what never comes (seed {})",
                 self.seed
             );
         };
-        if at_ns > self.now_ns() {
-            self.now_ns.set(at_ns);
+        if self.now_ns() > before_ns {
             self.polls_at_this_time.set(0);
         }
         match event {
             Event::Wake(done) => done.complete(()),
-            Event::Fire(target, token) => target.fire(self, token),
+            Event::Fire(target, token) => target.fire(&self.timeline, token),
         }
     }
 
     fn count_poll(&self, id: usize) {
-        self.record("poll", id as u64, 0);
+        self.timeline.record("poll", id as u64, 0);
         let polls = self.polls_at_this_time.get() + 1;
         self.polls_at_this_time.set(polls);
         assert!(
@@ -197,8 +173,7 @@ impl Core {
             self.free.borrow_mut().clear();
             drop(tasks);
         }
-        let timers = std::mem::take(&mut *self.timers.borrow_mut());
-        drop(timers);
+        self.timeline.end();
         self.ready.clear();
     }
 }
@@ -221,14 +196,14 @@ impl TaskBackend for Handle {
             return Io::ready(());
         }
         let (io, done) = self.0.sleeps.start();
-        self.0.timers.borrow_mut().arm(deadline.0, Event::Wake(done));
+        self.0.timeline.wake(deadline.0, done);
         io
     }
 
     fn spawn(&self, task: Task) {
         let mut tasks = self.0.tasks.borrow_mut();
         let id = self.0.free.borrow_mut().pop().unwrap_or(tasks.len());
-        self.0.record("spawn", id as u64, 0);
+        self.0.timeline.record("spawn", id as u64, 0);
         let note = Note::new(id, &self.0.ready);
         let waker = Waker::from(note.clone());
         let spawned = Some(Spawned { task: Some(task), note, waker });
@@ -245,11 +220,11 @@ impl WorldBackend for Handle {
     }
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
-        Io::ready(modelled_drive::open(&self.0, spec))
+        Io::ready(modelled_drive::open(&self.0.timeline, &self.0.disks, spec))
     }
 
     fn listen(&self, addr: SocketAddr, _: StreamOptions) -> Result<Listener, NetError> {
-        self.0.net.listen(&self.0, addr)
+        self.0.net.listen(&self.0.timeline, addr)
     }
 
     fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
@@ -258,6 +233,6 @@ impl WorldBackend for Handle {
     }
 
     fn connect(&self, addr: SocketAddr, _: StreamOptions) -> Io<Result<Stream, NetError>> {
-        self.0.net.connect(&self.0, addr)
+        self.0.net.connect(&self.0.timeline, addr)
     }
 }

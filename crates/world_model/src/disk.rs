@@ -33,124 +33,16 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
-use std::time::Duration;
 
 use world::Rng;
 
 use crate::clockwork::Clockwork;
-use crate::core::Core;
-use crate::drives::{DriveParameters, FlashParameters, HardDiskParameters, ParameterError, Prepared, Usage};
-use crate::modelled_drive::Ops;
-use crate::rack::Power;
-use crate::store::{Doubtful, Store};
-
-/// The unit in which a write is torn, and in which the medium fails: the smallest that any disk writes at once.
-pub(crate) const SECTOR_BYTES: u64 = 512;
-/// The physical sector of most disks of today: they tear a write only here.
-pub(crate) const PHYSICAL_BYTES: u64 = 4096;
-
-/// How long a disk takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Timing {
-    /// Every operation takes as long, and does not wait for others.
-    Fixed {
-        /// How long.
-        latency: Duration,
-        /// Up to this much is added, drawn from the stream `latency`: operations overtake each other.
-        jitter: Duration,
-    },
-    /// As a drive of this kind takes: operations queue in it and are served as it chooses.
-    Drive(Prepared),
-}
-
-/// What a disk is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiskSpec {
-    /// Size in bytes.
-    pub len_bytes: u64,
-    /// The unit of addresses and lengths: 512 or 4096.
-    pub block_bytes: u32,
-    /// How long operations take.
-    pub timing: Timing,
-    /// The size of the volatile write cache; 0: none.
-    pub cache_bytes: u64,
-    /// Whether what is written is kept; if not, reads give zeros, and terabytes cost no memory. (Zeros cost none anyway.)
-    pub keeps_content: bool,
-}
-
-impl DiskSpec {
-    /// A disk with blocks of 512 bytes, a constant latency of 100 µs (a flash drive's, in round figures) and a volatile
-    /// cache of 16 MiB.
-    pub fn new(len_bytes: u64) -> DiskSpec {
-        DiskSpec {
-            len_bytes,
-            block_bytes: 512,
-            timing: Timing::Fixed { latency: Duration::from_micros(100), jitter: Duration::ZERO },
-            cache_bytes: 16 << 20,
-            keeps_content: true,
-        }
-    }
-
-    /// A drive as its parameters describe it, in its whole size. It has a volatile cache if it acknowledges writes that a loss of power takes.
-    pub fn drive(parameters: &DriveParameters) -> Result<DiskSpec, ParameterError> {
-        let prepared = Prepared::new(parameters)?;
-        Ok(DiskSpec {
-            len_bytes: prepared.len_bytes(),
-            block_bytes: 512,
-            cache_bytes: prepared.volatile_bytes(),
-            timing: Timing::Drive(prepared),
-            keeps_content: true,
-        })
-    }
-
-    /// A drive with platters ([`crate::drives::catalogue`] has some). Panics on parameters that no drive can have;
-    /// [`DiskSpec::drive`] says what is wrong with them.
-    pub fn mechanical(parameters: &HardDiskParameters) -> DiskSpec {
-        DiskSpec::drive(&DriveParameters::HardDisk(parameters.clone())).expect("a drive can be like this")
-    }
-
-    /// A drive with flash. Panics like [`DiskSpec::mechanical`].
-    pub fn flash(parameters: &FlashParameters) -> DiskSpec {
-        DiskSpec::drive(&DriveParameters::Flash(parameters.clone())).expect("a drive can be like this")
-    }
-
-    /// With this constant latency.
-    pub fn with_latency(self, latency: Duration) -> DiskSpec {
-        let jitter = match self.timing {
-            Timing::Fixed { jitter, .. } => jitter,
-            Timing::Drive(_) => Duration::ZERO,
-        };
-        DiskSpec { timing: Timing::Fixed { latency, jitter }, ..self }
-    }
-
-    /// With up to this much more latency, drawn. Panics for a drive whose timing is modelled: nothing in it is drawn.
-    pub fn with_jitter(self, jitter: Duration) -> DiskSpec {
-        let Timing::Fixed { latency, .. } = self.timing else {
-            panic!("a drive with modelled timing has no jitter");
-        };
-        DiskSpec { timing: Timing::Fixed { latency, jitter }, ..self }
-    }
-
-    /// With a volatile cache of this size.
-    pub fn with_cache_bytes(self, cache_bytes: u64) -> DiskSpec {
-        DiskSpec { cache_bytes, ..self }
-    }
-
-    /// With blocks of this size.
-    pub fn with_block_bytes(self, block_bytes: u32) -> DiskSpec {
-        DiskSpec { block_bytes, ..self }
-    }
-
-    /// Only so much of it, from the outermost track of a drive with platters.
-    pub fn with_len_bytes(self, len_bytes: u64) -> DiskSpec {
-        DiskSpec { len_bytes, ..self }
-    }
-
-    /// Keeping nothing of what is written.
-    pub fn without_content(self) -> DiskSpec {
-        DiskSpec { keeps_content: false, ..self }
-    }
-}
+use crate::disk_spec::{DiskSpec, Timing};
+use crate::drives::Usage;
+use crate::in_flight::InFlight;
+use crate::power::Power;
+use crate::store::{Doubtful, SECTOR_BYTES, Store};
+use crate::timeline::Timeline;
 
 /// Whether a disk answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -194,11 +86,11 @@ pub(crate) struct Shared {
     pub(crate) power: Rc<Power>,
     pub(crate) store: RefCell<Store>,
     pub(crate) faults: RefCell<Faults>,
-    pub(crate) ops: RefCell<Ops>,
+    pub(crate) ops: RefCell<InFlight>,
     /// How long operations take, in the run that has the disk open.
     pub(crate) clockwork: RefCell<Clockwork>,
     /// The run that has the disk open.
-    pub(crate) line: RefCell<Weak<Core>>,
+    pub(crate) timeline: RefCell<Weak<Timeline>>,
 }
 
 impl Shared {
@@ -219,7 +111,7 @@ impl Shared {
             ops: RefCell::default(),
             clockwork: RefCell::new(Clockwork::new(&spec.timing)),
             spec,
-            line: RefCell::default(),
+            timeline: RefCell::default(),
         }
     }
 
@@ -257,7 +149,7 @@ impl Disk {
 
     /// What its drive did in the present or last run; `None` for a disk of fixed latency.
     pub fn usage(&self) -> Option<Usage> {
-        let now_ns = self.0.line.borrow().upgrade().map_or(0, |core| core.now_ns());
+        let now_ns = self.0.timeline.borrow().upgrade().map_or(0, |timeline| timeline.now_ns());
         self.0.clockwork.borrow().usage(now_ns)
     }
 
@@ -333,9 +225,9 @@ impl Disk {
 
     fn fire_parked(&self) {
         let parked = self.0.ops.borrow_mut().take_parked();
-        if let Some(core) = self.0.line.borrow().upgrade() {
+        if let Some(timeline) = self.0.timeline.borrow().upgrade() {
             for token in parked {
-                core.arm(core.now_ns(), self.0.clone(), token);
+                timeline.arm(timeline.now_ns(), self.0.clone(), token);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Images of all disks in the midst of a run, from which other models begin.
 
-use crate::disk::{DiskSpec, Faults, Shared};
+use crate::disk::{Faults, Shared};
+use crate::disk_spec::DiskSpec;
 use crate::store::{Doubtful, Store};
 
 /// What is lost where a model goes on from an image.

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use world::World;
 
 use crate::core::{Core, Ended};
-use crate::disk::{Disk, DiskSpec};
+use crate::disk::Disk;
+use crate::disk_spec::DiskSpec;
 use crate::fork::{DisksImage, Loss};
 use crate::net::Net;
 use crate::rack::Disks;

@@ -1,4 +1,4 @@
-//! A drive of the model: operations in flight on a disk, from submission to completion.
+//! A drive of the model: operations on a disk, from submission to completion.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,11 +7,13 @@ use world::io::{Completer, Completions};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, OpenError};
 
 use crate::clockwork::{Clockwork, MECHANISM};
-use crate::core::Core;
-use crate::disk::{DiskSpec, Health, SECTOR_BYTES, Shared, Timing};
-use crate::drives::{Kind, Prepared};
-use crate::store::{Content, Doubtful};
-use crate::timers::Fire;
+use crate::disk::{Health, Shared};
+use crate::disk_spec::{DiskSpec, Timing};
+use crate::drives::{BLOCK_BYTES, Prepared, Request};
+use crate::in_flight::Op;
+use crate::rack::Disks;
+use crate::store::{Content, SECTOR_BYTES};
+use crate::timeline::{Fire, Timeline};
 use crate::trace::digest_of;
 
 /// Memory drives of the model: about what a copy of 4 KiB and a trip through the executor cost.
@@ -19,79 +21,11 @@ const MEMORY_LATENCY: Duration = Duration::from_micros(1);
 /// The number of memory drives in the trace: they are in no rack.
 const MEMORY_NUMBER: u64 = u64::MAX;
 
-enum Op {
-    Read { at: u64, buf: Buf, done: Completer<Filled> },
-    Write { at: u64, content: Content, done: Completer<Result<(), DriveError>> },
-    Flush { before: u64, done: Completer<Result<(), DriveError>> },
-    Probe { done: Completer<Result<(), DriveError>> },
-}
-
-impl Op {
-    /// What it asks of the drive: kind, address and length in bytes.
-    fn request(&self) -> (Kind, u64, u64) {
-        match self {
-            Op::Read { at, buf, .. } => (Kind::Read, *at, buf.len() as u64),
-            Op::Write { at, content: Content::Bytes(data), .. } => (Kind::Write, *at, data.len() as u64),
-            Op::Write { at, content: Content::Zeros(len), .. } => (Kind::Zero, *at, *len),
-            Op::Flush { .. } => (Kind::Flush, 0, 0),
-            Op::Probe { .. } => (Kind::Probe, 0, 0),
-        }
-    }
-}
-
-/// The operations in flight on one disk; an operation's place is its token.
-#[derive(Default)]
-pub(crate) struct Ops {
-    list: Vec<Option<Op>>,
-    free: Vec<u64>,
-    /// Those whose time has come while the disk was hung.
-    parked: Vec<u64>,
-}
-
-impl Ops {
-    fn insert(&mut self, op: Op) -> u64 {
-        match self.free.pop() {
-            Some(token) => {
-                self.list[token as usize] = Some(op);
-                token
-            }
-            None => {
-                self.list.push(Some(op));
-                self.list.len() as u64 - 1
-            }
-        }
-    }
-
-    fn remove(&mut self, token: u64) -> Option<Op> {
-        let op = self.list.get_mut(token as usize)?.take()?;
-        self.free.push(token);
-        Some(op)
-    }
-
-    pub(crate) fn take_parked(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.parked)
-    }
-
-    /// The writes that are under way.
-    pub(crate) fn writes(&self) -> Vec<Doubtful> {
-        let writes = self.list.iter().flatten().filter_map(|op| match op {
-            Op::Write { at, content, .. } => Some(Doubtful { at: *at, content: content.clone() }),
-            Op::Read { .. } | Op::Flush { .. } | Op::Probe { .. } => None,
-        });
-        writes.collect()
-    }
-
-    /// Nobody waits any more: the writes that were under way.
-    pub(crate) fn abandon(&mut self) -> Vec<Doubtful> {
-        std::mem::take(self).writes()
-    }
-}
-
-/// Opens a drive in the world of `core`.
-pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError> {
+/// Opens a drive in the run of this timeline.
+pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> Result<Drive, OpenError> {
     let refuse = |name: String, cause: &str| Err(OpenError { name, cause: cause.to_owned() });
     let disk = match spec {
-        DriveSpec::Modelled { name } => match core.disks.get(name) {
+        DriveSpec::Modelled { name } => match disks.get(name) {
             Some(disk) => disk.0,
             None => return refuse(name.clone(), "the model has no disk of this name"),
         },
@@ -111,12 +45,12 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
         // It would be opened for reading and writing.
         return refuse(disk.name.clone(), "it is read-only");
     }
-    if disk.line.borrow().as_ptr() != Rc::as_ptr(core) {
+    if disk.timeline.borrow().as_ptr() != Rc::as_ptr(timeline) {
         // Another run: its time begins anew, and the drive is at rest.
         *disk.clockwork.borrow_mut() = Clockwork::new(&disk.spec.timing);
     }
-    *disk.line.borrow_mut() = Rc::downgrade(core);
-    core.record("open", disk.number, disk.spec.len_bytes);
+    *disk.timeline.borrow_mut() = Rc::downgrade(timeline);
+    timeline.record("open", disk.number, disk.spec.len_bytes);
     let info = DriveInfo {
         name: disk.name.clone(),
         len_bytes: disk.spec.len_bytes,
@@ -126,7 +60,7 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
     };
     let drive = ModelledDrive {
         disk,
-        core: core.clone(),
+        timeline: timeline.clone(),
         reads: Completions::default(),
         others: Completions::default(),
     };
@@ -135,7 +69,7 @@ pub(crate) fn open(core: &Rc<Core>, spec: &DriveSpec) -> Result<Drive, OpenError
 
 struct ModelledDrive {
     disk: Rc<Shared>,
-    core: Rc<Core>,
+    timeline: Rc<Timeline>,
     reads: Completions<Filled>,
     others: Completions<Result<(), DriveError>>,
 }
@@ -148,7 +82,9 @@ impl ModelledDrive {
         }
         let (kind, at, len) = op.request();
         let token = self.disk.ops.borrow_mut().insert(op);
-        self.disk.schedule(&self.core, token, kind, at, len);
+        let request = Request { token, kind, block: at / BLOCK_BYTES, blocks: len / BLOCK_BYTES };
+        let slow = self.disk.faults.borrow().slow;
+        self.disk.clockwork.borrow_mut().submit(&self.timeline, &self.disk, slow, request);
     }
 
     fn write_content(&self, at: u64, content: Content) -> Io<Result<(), DriveError>> {
@@ -160,28 +96,28 @@ impl ModelledDrive {
 
 impl DriveBackend for ModelledDrive {
     fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
-        self.core.record("read", self.disk.number, at);
+        self.timeline.record("read", self.disk.number, at);
         let (io, done) = self.reads.start();
         self.submit(Op::Read { at, buf, done });
         io
     }
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
-        self.core.record("write", self.disk.number, at);
+        self.timeline.record("write", self.disk.number, at);
         let looked_at = self.disk.spec.keeps_content && !data.is_shared_zeros();
         let digest = if looked_at { digest_of(&data) } else { 0 };
-        self.core.record("bytes", data.len() as u64, digest);
+        self.timeline.record("bytes", data.len() as u64, digest);
         self.write_content(at, Content::Bytes(data))
     }
 
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
-        self.core.record("zero", self.disk.number, at);
-        self.core.record("bytes", len, 0);
+        self.timeline.record("zero", self.disk.number, at);
+        self.timeline.record("bytes", len, 0);
         self.write_content(at, Content::Zeros(len))
     }
 
     fn flush(&self) -> Io<Result<(), DriveError>> {
-        self.core.record("flush", self.disk.number, 0);
+        self.timeline.record("flush", self.disk.number, 0);
         let (io, done) = self.others.start();
         let before = self.disk.store.borrow().next_write();
         self.submit(Op::Flush { before, done });
@@ -189,7 +125,7 @@ impl DriveBackend for ModelledDrive {
     }
 
     fn probe(&self) -> Io<Result<(), DriveError>> {
-        self.core.record("probe", self.disk.number, 0);
+        self.timeline.record("probe", self.disk.number, 0);
         let (io, done) = self.others.start();
         self.submit(Op::Probe { done });
         io
@@ -197,18 +133,18 @@ impl DriveBackend for ModelledDrive {
 }
 
 impl Fire for Shared {
-    fn fire(self: Rc<Self>, core: &Core, token: u64) {
+    fn fire(self: Rc<Self>, timeline: &Timeline, token: u64) {
         let health = self.faults.borrow().health;
         if health == Health::Hung {
-            self.ops.borrow_mut().parked.push(token);
+            self.ops.borrow_mut().park(token);
             return;
         }
         if token == MECHANISM {
-            self.go_on(core);
+            self.clockwork.borrow_mut().go_on(timeline, &self);
             return;
         }
         let Some(op) = self.ops.borrow_mut().remove(token) else { return };
-        core.record("done", self.number, token);
+        timeline.record("done", self.number, token);
         let gone = || DriveError::Gone { drive: self.name.clone(), cause: "the disk is dead".to_owned() };
         match op {
             Op::Read { buf, done, .. } if health == Health::Dead => {

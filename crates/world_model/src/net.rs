@@ -12,45 +12,22 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
-use std::time::Duration;
 
 use world::io::{Completer, Completions};
 use world::{
     Batch, Buf, Io, Listener, ListenerBackend, NetError, Received, Sent, Stream, StreamBackend, TcpCounts,
 };
 
-use crate::core::Core;
 use crate::links::Link;
+use crate::net_spec::NetSpec;
 use crate::pipe::Pipe;
-use crate::timers::Fire;
+use crate::timeline::{Fire, Timeline};
 use crate::wire::{Carried, Wire};
 
 /// The first port that the system chooses (RFC 6335, 6: dynamic ports).
 const PORT_FIRST: u16 = 49_152;
-/// Connections that wait to be accepted: as Linux' `net.core.somaxconn` was for long.
+/// Connections that wait to be accepted: as Linux' `net.timeline.somaxconn` was for long.
 const BACKLOG_MAX: usize = 128;
-
-/// What connections are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetSpec {
-    /// The link of each connection, unless it shares that of a port.
-    pub link: Link,
-    /// How many bytes one direction holds, sent and not yet received.
-    pub window_bytes: usize,
-    /// Whether receives are cut at drawn points.
-    pub cut_receives: bool,
-}
-
-impl Default for NetSpec {
-    /// A local 10 Gbit/s Ethernet (1.25 GB/s less 5 % for headers), 20 µs away, with windows of 1 MiB.
-    fn default() -> NetSpec {
-        NetSpec {
-            link: Link::plain(1_187_500_000, Duration::from_micros(20)),
-            window_bytes: 1 << 20,
-            cut_receives: true,
-        }
-    }
-}
 
 /// The links of a model.
 #[derive(Clone, Default)]
@@ -169,12 +146,12 @@ impl Net {
         drop((listeners, dials));
     }
 
-    pub(crate) fn listen(&self, core: &Rc<Core>, addr: SocketAddr) -> Result<Listener, NetError> {
+    pub(crate) fn listen(&self, timeline: &Rc<Timeline>, addr: SocketAddr) -> Result<Listener, NetError> {
         let addr = match addr.port() {
             0 => SocketAddr::new(addr.ip(), self.port()),
             _ => addr,
         };
-        core.record("listen", u64::from(addr.port()), 0);
+        timeline.record("listen", u64::from(addr.port()), 0);
         let mut listeners = self.0.listeners.borrow_mut();
         if listeners.contains_key(&addr) {
             return Err(NetError::Listen { addr, cause: "the address is in use".to_owned() });
@@ -185,32 +162,36 @@ impl Net {
     }
 
     /// Dials: half a round trip later the listener has its end, after a whole one the caller.
-    pub(crate) fn connect(&self, core: &Rc<Core>, server: SocketAddr) -> Io<Result<Stream, NetError>> {
+    pub(crate) fn connect(
+        &self,
+        timeline: &Rc<Timeline>,
+        server: SocketAddr,
+    ) -> Io<Result<Stream, NetError>> {
         let client = SocketAddr::new(self.0.source.get().unwrap_or(server.ip()), self.port());
-        core.record("connect", u64::from(server.port()), u64::from(client.port()));
+        timeline.record("connect", u64::from(server.port()), u64::from(client.port()));
         let (io, done) = Completions::default().start();
         let number = self.0.dial_next.get();
         self.0.dial_next.set(number + 1);
         self.0.dials.borrow_mut().insert(number, Dial { client, server, stream: None, done });
-        core.arm(
-            core.now_ns() + self.latency_ns(server),
-            Rc::new(Dialling { net: self.clone(), core: core.clone() }),
+        timeline.arm(
+            timeline.now_ns() + self.latency_ns(server),
+            Rc::new(Dialling { net: self.clone(), timeline: timeline.clone() }),
             number,
         );
         io
     }
 
     /// The dial has reached the server, or its answer the client.
-    fn dialled(&self, core: &Rc<Core>, number: u64, armed: Rc<dyn Fire>) {
+    fn dialled(&self, timeline: &Rc<Timeline>, number: u64, armed: Rc<dyn Fire>) {
         let Some(mut dial) = self.0.dials.borrow_mut().remove(&number) else { return };
         if let Some(stream) = dial.stream {
             dial.done.complete(Ok(stream));
             return;
         }
-        match self.answer(core, dial.client, dial.server) {
+        match self.answer(timeline, dial.client, dial.server) {
             Some(stream) => {
                 dial.stream = Some(stream);
-                core.arm(core.now_ns() + self.latency_ns(dial.server), armed, number);
+                timeline.arm(timeline.now_ns() + self.latency_ns(dial.server), armed, number);
                 self.0.dials.borrow_mut().insert(number, dial);
             }
             None => {
@@ -221,7 +202,7 @@ impl Net {
     }
 
     /// Gives the listener its end; the other one is for the client.
-    fn answer(&self, core: &Rc<Core>, client: SocketAddr, server: SocketAddr) -> Option<Stream> {
+    fn answer(&self, timeline: &Rc<Timeline>, client: SocketAddr, server: SocketAddr) -> Option<Stream> {
         let listening = self.0.listeners.borrow().get(&server).cloned()?;
         if listening.waiting.borrow().len() >= BACKLOG_MAX {
             return None;
@@ -229,8 +210,8 @@ impl Net {
         let spec = self.0.spec.get();
         let wires = self.0.ports.borrow().get(&server).map(|port| port.wires.clone());
         let [to, from] = wires.map_or([None, None], |wires| wires.map(Some));
-        let there = Pipe::new(core, spec, to, client.port());
-        let back = Pipe::new(core, spec, from, client.port());
+        let there = Pipe::new(timeline, spec, to, client.port());
+        let back = Pipe::new(timeline, spec, from, client.port());
         there.set_opposite(&back);
         back.set_opposite(&there);
         let pipes = [Rc::downgrade(&there), Rc::downgrade(&back)];
@@ -250,12 +231,12 @@ impl Connection {
 
 struct Dialling {
     net: Net,
-    core: Rc<Core>,
+    timeline: Rc<Timeline>,
 }
 
 impl Fire for Dialling {
-    fn fire(self: Rc<Self>, _: &Core, number: u64) {
-        self.net.dialled(&self.core, number, self.clone());
+    fn fire(self: Rc<Self>, _: &Timeline, number: u64) {
+        self.net.dialled(&self.timeline, number, self.clone());
     }
 }
 

@@ -11,9 +11,8 @@ use std::rc::{Rc, Weak};
 use world::io::Completer;
 use world::{Batch, Buf, Data, NetError, Piece, Received, Sent};
 
-use crate::core::Core;
-use crate::net::NetSpec;
-use crate::timers::Fire;
+use crate::net_spec::NetSpec;
+use crate::timeline::{Fire, Timeline};
 use crate::trace::digest_of;
 use crate::wire::Wire;
 
@@ -21,7 +20,7 @@ use crate::wire::Wire;
 const FLIGHT_BYTES_MAX: usize = 65_536;
 
 pub(crate) struct Pipe {
-    core: Weak<Core>,
+    timeline: Weak<Timeline>,
     me: Weak<Pipe>,
     opposite: RefCell<Weak<Pipe>>,
     spec: NetSpec,
@@ -132,9 +131,14 @@ impl Receiving {
 }
 
 impl Pipe {
-    pub(crate) fn new(core: &Rc<Core>, spec: NetSpec, shared: Option<Rc<Wire>>, port: u16) -> Rc<Pipe> {
+    pub(crate) fn new(
+        timeline: &Rc<Timeline>,
+        spec: NetSpec,
+        shared: Option<Rc<Wire>>,
+        port: u16,
+    ) -> Rc<Pipe> {
         Rc::new_cyclic(|me| Pipe {
-            core: Rc::downgrade(core),
+            timeline: Rc::downgrade(timeline),
             me: me.clone(),
             opposite: RefCell::default(),
             spec,
@@ -187,7 +191,7 @@ impl Pipe {
 
     /// Moves bytes from the send into the window.
     fn pump(&self, state: &mut State) {
-        let (Some(core), Some(me)) = (self.core.upgrade(), self.me.upgrade()) else { return };
+        let (Some(timeline), Some(me)) = (self.timeline.upgrade(), self.me.upgrade()) else { return };
         let Some(mut sending) = state.sending.take() else { return };
         let mut flight = 0;
         let mut content = 0;
@@ -203,9 +207,9 @@ impl Pipe {
                     state.bytes.push_back(data);
                 }
                 None if flight > 0 => {
-                    core.record("send", self.number, flight as u64);
-                    core.record("bytes", self.number, content);
-                    self.fly(&core, me.clone(), state, Flight::Bytes(flight));
+                    timeline.record("send", self.number, flight as u64);
+                    timeline.record("bytes", self.number, content);
+                    self.fly(&timeline, me.clone(), state, Flight::Bytes(flight));
                     (flight, content) = (0, 0);
                 }
                 None => break sending.piece == sending.batch.pieces.len(),
@@ -219,13 +223,13 @@ impl Pipe {
         }
     }
 
-    fn fly(&self, core: &Core, me: Rc<Pipe>, state: &mut State, flight: Flight) {
+    fn fly(&self, timeline: &Timeline, me: Rc<Pipe>, state: &mut State, flight: Flight) {
         let bytes = flight.bytes();
         self.carried.set(self.carried.get() + bytes);
         state.flights.push_back(flight);
         match &self.shared {
             None => {}
-            Some(wire) if wire.is_free() => return wire.carry(core, me, bytes),
+            Some(wire) if wire.is_free() => return wire.carry(timeline, me, bytes),
             Some(wire) => {
                 state.grounded += 1;
                 if state.grounded == 1 {
@@ -235,9 +239,9 @@ impl Pipe {
             }
         }
         let link = &self.spec.link;
-        let start_ns = state.free_at_ns.max(core.now_ns());
+        let start_ns = state.free_at_ns.max(timeline.now_ns());
         state.free_at_ns = start_ns.saturating_add(link.wire_ns(bytes));
-        core.arm(state.free_at_ns.saturating_add(link.latency_ns()), me, 0);
+        timeline.arm(state.free_at_ns.saturating_add(link.latency_ns()), me, 0);
     }
 
     /// The shared wire is free for the first flight that waits for it; `None` if none does any more.
@@ -258,16 +262,18 @@ impl Pipe {
             }
             return;
         }
-        let (Some(core), Some(mut receiving)) = (self.core.upgrade(), state.receiving.take()) else { return };
+        let (Some(timeline), Some(mut receiving)) = (self.timeline.upgrade(), state.receiving.take()) else {
+            return;
+        };
         let mut n = (receiving.buf.len() - receiving.from).min(state.arrived);
         if self.spec.cut_receives {
-            let mut rng = core.segments.borrow_mut();
+            let mut rng = timeline.segments.borrow_mut();
             // One in four is cut: enough to meet every boundary in a run, and the run stays fast.
             if rng.u8(..4) == 0 {
                 n = 1 + rng.usize(..n);
             }
         }
-        core.record("recv", self.number, n as u64);
+        timeline.record("recv", self.number, n as u64);
         let mut to = &mut receiving.buf[receiving.from..receiving.from + n];
         state.consume(n, |bytes| {
             let (head, rest) = std::mem::take(&mut to).split_at_mut(bytes.len());
@@ -287,9 +293,9 @@ impl Pipe {
         if let Some(sending) = state.sending.take() {
             sending.fail("closed at this end");
         }
-        if let (Some(core), Some(me)) = (self.core.upgrade(), self.me.upgrade()) {
-            core.record("close", self.number, 0);
-            self.fly(&core, me, state, Flight::End);
+        if let (Some(timeline), Some(me)) = (self.timeline.upgrade(), self.me.upgrade()) {
+            timeline.record("close", self.number, 0);
+            self.fly(&timeline, me, state, Flight::End);
         }
     }
 
@@ -356,7 +362,7 @@ impl State {
 }
 
 impl Fire for Pipe {
-    fn fire(self: Rc<Self>, _: &Core, _: u64) {
+    fn fire(self: Rc<Self>, _: &Timeline, _: u64) {
         let state = &mut *self.state.borrow_mut();
         if state.silent {
             return;

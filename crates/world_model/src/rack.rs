@@ -1,58 +1,16 @@
-//! All disks of a model, and the power that they share.
+//! All disks of a model.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use world::Rng;
 
-use crate::core::stream;
-use crate::disk::{Disk, DiskSpec, Shared};
+use crate::disk::{Disk, Shared};
+use crate::disk_spec::DiskSpec;
 use crate::fork::{DiskImage, DisksImage, Loss};
+use crate::power::Power;
 use crate::store::Store;
-
-/// Is called at every persistence point with its number.
-type Watcher = Rc<dyn Fn(u64)>;
-
-/// The power of all disks, and the points at which it may be cut.
-pub(crate) struct Power {
-    on: Cell<bool>,
-    torn: Cell<bool>,
-    points: Cell<u64>,
-    cut_after: Cell<Option<u64>>,
-    watcher: RefCell<Option<Watcher>>,
-}
-
-impl Default for Power {
-    fn default() -> Power {
-        Power {
-            on: Cell::new(true),
-            torn: Cell::default(),
-            points: Cell::default(),
-            cut_after: Cell::default(),
-            watcher: RefCell::default(),
-        }
-    }
-}
-
-impl Power {
-    pub(crate) fn is_on(&self) -> bool {
-        self.on.get()
-    }
-
-    /// Something persisted. Returns whether the power is still on.
-    pub(crate) fn pass_point(&self) -> bool {
-        let points = self.points.get() + 1;
-        self.points.set(points);
-        let watcher = self.watcher.borrow().clone();
-        if let Some(watcher) = watcher {
-            watcher(points);
-        }
-        if self.cut_after.get() == Some(points) {
-            self.on.set(false);
-        }
-        self.on.get()
-    }
-}
+use crate::timeline::stream;
 
 /// All disks of a model.
 #[derive(Clone)]

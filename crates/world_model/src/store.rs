@@ -4,8 +4,12 @@ use std::collections::VecDeque;
 
 use world::{Data, Rng};
 
-use crate::disk::{PHYSICAL_BYTES, SECTOR_BYTES};
 use crate::image::Image;
+
+/// The unit in which a write is torn, and in which the medium fails: the smallest that any disk writes at once.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+/// The physical sector of most disks of today: they tear a write only here.
+pub(crate) const PHYSICAL_BYTES: u64 = 4096;
 
 /// What a write puts on a disk.
 #[derive(Clone)]

@@ -10,10 +10,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::core::Core;
 use crate::links::Link;
 use crate::pipe::Pipe;
-use crate::timers::Fire;
+use crate::timeline::{Fire, Timeline};
 
 /// What one direction of a port has carried, in all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +69,7 @@ impl Wire {
     }
 
     /// Carries a flight of this pipe now.
-    pub(crate) fn carry(self: &Rc<Wire>, core: &Core, pipe: Rc<Pipe>, bytes: u64) {
+    pub(crate) fn carry(self: &Rc<Wire>, timeline: &Timeline, pipe: Rc<Pipe>, bytes: u64) {
         let link = self.link.get();
         let wire_ns = link.wire_ns(bytes);
         let carried = self.carried.get();
@@ -80,14 +79,14 @@ impl Wire {
             busy_ns: carried.busy_ns.saturating_add(wire_ns),
         });
         self.occupied.set(true);
-        let done_ns = core.now_ns().saturating_add(wire_ns);
-        core.arm(done_ns.saturating_add(link.latency_ns()), pipe, 0);
-        core.arm(done_ns, self.clone(), 0);
+        let done_ns = timeline.now_ns().saturating_add(wire_ns);
+        timeline.arm(done_ns.saturating_add(link.latency_ns()), pipe, 0);
+        timeline.arm(done_ns, self.clone(), 0);
     }
 }
 
 impl Fire for Wire {
-    fn fire(self: Rc<Self>, core: &Core, _: u64) {
+    fn fire(self: Rc<Self>, timeline: &Timeline, _: u64) {
         loop {
             let pipe = self.waiting.borrow_mut().pop_front();
             let Some(pipe) = pipe else {
@@ -99,7 +98,7 @@ impl Fire for Wire {
                 if turn.more {
                     self.waiting.borrow_mut().push_back(pipe.clone());
                 }
-                return self.carry(core, pipe, turn.bytes);
+                return self.carry(timeline, pipe, turn.bytes);
             }
         }
     }

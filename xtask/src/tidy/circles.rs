@@ -15,7 +15,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("raid", 8),
     // Its data path moves to a crate of its own now, and the circle goes with it: nobody else changes crates/scsi meanwhile.
     ("scsi", 27),
-    ("world_model", 11),
 ];
 
 /// Checks the imports of one package.
