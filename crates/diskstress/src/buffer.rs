@@ -1,4 +1,4 @@
-//! The one buffer of a file: aligned as direct I/O wants it, every 4 KiB stamped with its place.
+//! The one buffer of a file: aligned for direct I/O, with every 4 KiB stamped with its offset.
 
 use crate::pattern::BLOCK_BYTES;
 
@@ -11,7 +11,7 @@ pub(crate) struct Buffer {
     len: usize,
 }
 
-/// What a block begins with: which file it is in, where, and of which seed it is.
+/// The stamp at the beginning of a block: its file, its offset, the seed.
 fn stamp(seed: u64, file: u32, at: u64) -> [u8; 16] {
     let mut stamp = [0; 16];
     stamp[..8].copy_from_slice(&(at ^ seed.rotate_left(32)).to_le_bytes());
@@ -21,11 +21,11 @@ fn stamp(seed: u64, file: u32, at: u64) -> [u8; 16] {
 }
 
 impl Buffer {
-    /// With content that does not compress and is no other file's.
+    /// Fills the buffer with incompressible content that is unique to the file.
     pub(crate) fn new(len: usize, seed: u64, file: u32) -> Buffer {
         let mut bytes = vec![0; len + BLOCK];
         let from = bytes.as_ptr().addr().next_multiple_of(BLOCK) - bytes.as_ptr().addr();
-        // xorshift64*: enough for drives and file systems that compress or find duplicates.
+        // xorshift64*: sufficient against drives and file systems that compress or deduplicate.
         let mut state = (seed ^ u64::from(file) << 32) | 1;
         for word in bytes.chunks_exact_mut(8) {
             state ^= state >> 12;
@@ -41,7 +41,7 @@ impl Buffer {
         &mut self.bytes[self.from..self.from + self.len]
     }
 
-    /// What is written at `at`.
+    /// Stamps the buffer for a write at `at`.
     pub(crate) fn stamped(&mut self, seed: u64, file: u32, at: u64, len: usize) -> &[u8] {
         let bytes = &mut self.bytes()[..len];
         for (number, block) in bytes.chunks_mut(BLOCK).enumerate() {
@@ -50,7 +50,7 @@ impl Buffer {
         bytes
     }
 
-    /// How many blocks of the first `len` bytes, read at `at`, are not what was written there.
+    /// Number of blocks of the first `len` bytes, read at `at`, that differ from what was written there.
     pub(crate) fn wrong(&mut self, seed: u64, file: u32, at: u64, len: usize) -> u64 {
         let blocks = self.bytes()[..len].chunks(BLOCK).enumerate();
         blocks.filter(|(n, block)| block[..16] != stamp(seed, file, at + (n * BLOCK) as u64)).count() as u64

@@ -1,11 +1,13 @@
-//! DiskStress: files of a size, a number of them at once, one thread each, written and read in order, past the page cache.
+//! DiskStress: concurrent sequential I/O on N files of one size, one thread per file, bypassing the page
+//! cache.
 //!
 //! ```text
 //!   line (words) ──> Plan ──> run ──> stream (a thread for each file) ──> Outcome: MB/s, processor load
 //! ```
 //!
-//! The same load runs natively and in a guest, where it is a single static binary: so it knows nothing of the rest of masu and takes
-//! as little memory and processor as it can: a buffer for each file, no copy, content that is stamped and not computed.
+//! The same load runs natively and in a guest, as a single static binary. So it depends on nothing else of
+//! masu, and uses little memory and processor time: one buffer per file, no copy, content that is stamped and
+//! not computed.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -31,7 +33,8 @@ pub use target::Target;
 
 use std::process::ExitCode;
 
-/// The program: what the words after its name ask for. Answers on standard output; 0 done, 1 content was wrong, 2 bad input or failure.
+/// Runs the program with the words after its name. Prints results on standard output. Exit status: 0 done, 1
+/// wrong content was read, 2 bad input or failure.
 pub fn main_with(program: &str, words: &[String]) -> ExitCode {
     let fail = |text: String| {
         eprintln!("{program}: {text}");
@@ -47,7 +50,7 @@ pub fn main_with(program: &str, words: &[String]) -> ExitCode {
     };
     match line.run() {
         Ok(wrong) if wrong > 0 => {
-            eprintln!("{program}: {wrong} blocks of 4 KiB are not what was written");
+            eprintln!("{program}: {wrong} blocks of 4 KiB differ from what was written");
             ExitCode::from(1)
         }
         Ok(_) => ExitCode::SUCCESS,

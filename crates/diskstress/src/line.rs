@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The command line.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,90 +8,91 @@ use crate::pattern::{Direction, Pattern, PatternError, published};
 use crate::run::{Plan, StressError, TRANSFER_BYTES, prepare, run};
 use crate::target::Target;
 
-/// What `--help` prints; PROGRAM is its name.
+/// The text of `--help`; PROGRAM is replaced by the program's name.
 pub const HELP: &str = "\
-Files written and read side by side, one thread each, in order and past the page cache; reports MB/s
+Concurrent sequential I/O on files, one thread per file, bypassing the page cache; reports MB/s
 
 Usage: PROGRAM [OPTIONS] <DIRECTORY|DRIVE|IMAGE>
 
-In a directory files are made and removed again; on a drive or in an image they are stretches of it, from its beginning on.
-What is read was written before, and every block of 4 KiB is checked. A pattern that reads writes its files first, untimed,
-unless the pattern before has.
+In a directory, files are created and removed again; on a drive or in an image, the files are consecutive ranges from its
+beginning. Every 4 KiB block that is read is compared with what was written. A pattern that reads writes its files first,
+untimed, unless the previous pattern wrote them.
 
 Options:
-  --patterns LIST    W1,R1,W2,R2,W3,R3,W4,R4 (all of them: 64 x 128, 32 x 256, 16 x 512, 8 x 1024 MB, each 8 GB),
+  --patterns LIST    W1,R1,W2,R2,W3,R3,W4,R4 (all of them: 64 x 128, 32 x 256, 16 x 512, 8 x 1024 MB, 8 GB in total each),
                      or any number and size: W16x100,R16x100
-  --scale SHARE      files of this share of their size, as in 0.01
-  --repeats N        the whole list so often [1]
-  --transfer KIB     one read or write [256]
-  --cpu N            all threads on processor N
-  --buffered         through the page cache
-  --keep             leave the files
-  --as-it-is         read what lies there: an earlier run has written it with this seed
-  --seed N           of the content [1]
-  --destroy-data     agree that a drive or image is overwritten
-  --json             a line of JSON for each pattern
-  -h, --help         this
+  --scale SHARE      scale the file sizes by this factor, in (0, 1]
+  --repeats N        repeat the whole list N times [1]
+  --transfer KIB     size of one read or write [256]
+  --cpu N            run all threads on processor N
+  --buffered         use the page cache
+  --keep             keep the files
+  --as-it-is         read existing files, written by an earlier run with the same seed
+  --seed N           seed of the content [1]
+  --destroy-data     confirm that a drive or image is overwritten
+  --json             print one line of JSON per pattern
+  -h, --help         print this help
 
-MB of a file's size is 2^20 bytes, MB/s is 10^6 bytes per second. Machine CPU is of all processors together; own CPU is of one.
-Exit status: 0 done, 1 what was read is not what was written, 2 bad input or failure.
+File sizes: 1 MB is 2^20 bytes. Speeds: 1 MB/s is 10^6 bytes per second. Machine CPU is the load of all processors together;
+100 % own CPU is one processor.
+Exit status: 0 done, 1 read data differ from written data, 2 bad input or failure.
 ";
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// The directory, drive or image.
     pub path: PathBuf,
-    /// In this order.
+    /// Patterns, in this order.
     pub patterns: Vec<Pattern>,
-    /// How often.
+    /// Number of repeats of the whole list.
     pub repeats: u32,
     /// Bytes of one transfer.
     pub transfer_bytes: u64,
-    /// All on this one.
+    /// Run all threads on this processor.
     pub cpu: Option<usize>,
-    /// Through the page cache.
+    /// Use the page cache.
     pub buffered: bool,
-    /// Files stay.
+    /// Keep the files.
     pub keep: bool,
-    /// Nothing is written before it is read.
+    /// Read existing content without writing it first.
     pub as_it_is: bool,
-    /// Of the content.
+    /// Seed of the content.
     pub seed: u64,
-    /// A drive may be overwritten.
+    /// A drive or image may be overwritten.
     pub destroy_data: bool,
-    /// For a program.
+    /// Print JSON.
     pub json: bool,
 }
 
-/// What is wrong with the words.
+/// Why a command line was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// Nobody knows it.
-    #[error("{0}: no such option; --help lists them")]
+    /// An unknown option.
+    #[error("unknown option {0}; see --help")]
     Unknown(String),
-    /// Something must follow.
-    #[error("{0}: its value is missing")]
+    /// An option without its value.
+    #[error("{0} requires a value")]
     Missing(&'static str),
-    /// It does not read.
-    #[error("{option} {value}: {cause}")]
+    /// An invalid value.
+    #[error("invalid {option} {value}: {cause}")]
     Value {
         /// The option.
         option: &'static str,
-        /// What was said.
+        /// The given value.
         value: String,
-        /// What it must be.
+        /// The valid values.
         cause: String,
     },
-    /// Where?
-    #[error("say a directory, a drive or an image; --help tells more")]
+    /// No path was given.
+    #[error("missing directory, drive or image; see --help")]
     NoPath,
-    /// One is enough.
-    #[error("{0}: one directory, drive or image is enough")]
+    /// More than one path was given.
+    #[error("unexpected {0}: only one directory, drive or image can be given")]
     TwoPaths(String),
 }
 
-/// Reads the words; `None` where help is asked for.
+/// Parses the command line; `None` if help was requested.
 pub fn read(words: &[String]) -> Result<Option<Line>, LineError> {
     let mut line = Line {
         path: PathBuf::new(),
@@ -120,21 +121,25 @@ pub fn read(words: &[String]) -> Result<Option<Line>, LineError> {
             "--patterns" => line.patterns = patterns(&value("--patterns")?)?,
             "--scale" => {
                 let is_share = |scale: &f64| *scale > 0.0 && *scale <= 1.0;
-                scale = number("--scale", value("--scale")?, "over 0 and at most 1", is_share)?;
+                scale = number("--scale", value("--scale")?, "must be in (0, 1]", is_share)?;
             }
             "--repeats" => {
                 let few = |n: &u32| (1..=1000).contains(n);
-                line.repeats = number("--repeats", value("--repeats")?, "1 to 1000", few)?;
+                line.repeats = number("--repeats", value("--repeats")?, "must be 1 to 1000", few)?;
             }
             "--transfer" => {
-                let kib: u64 =
-                    number("--transfer", value("--transfer")?, "KiB, 4 to 65536, a multiple of 4", |n| {
-                        (4..=65_536).contains(n) && n % 4 == 0
-                    })?;
+                let kib: u64 = number(
+                    "--transfer",
+                    value("--transfer")?,
+                    "must be a multiple of 4, from 4 to 65536 (KiB)",
+                    |n| (4..=65_536).contains(n) && n % 4 == 0,
+                )?;
                 line.transfer_bytes = kib << 10;
             }
-            "--cpu" => line.cpu = Some(number("--cpu", value("--cpu")?, "a number", |_| true)?),
-            "--seed" => line.seed = number("--seed", value("--seed")?, "a number", |_| true)?,
+            "--cpu" => {
+                line.cpu = Some(number("--cpu", value("--cpu")?, "must be a processor number", |_| true)?)
+            }
+            "--seed" => line.seed = number("--seed", value("--seed")?, "must be a number", |_| true)?,
             "--buffered" => line.buffered = true,
             "--keep" => line.keep = true,
             "--as-it-is" => line.as_it_is = true,
@@ -171,12 +176,14 @@ fn patterns(list: &str) -> Result<Vec<Pattern>, LineError> {
 }
 
 impl Line {
-    /// Runs it and prints what came of it. Gives the blocks that were not what was written.
+    /// Runs the load and prints the outcome. Returns the number of blocks with wrong content.
     pub fn run(&self) -> Result<u64, StressError> {
         let place = |cause| StressError::Place { path: self.path.display().to_string(), cause };
         let target = Target::at(&self.path).map_err(place)?;
         if matches!(target, Target::Image(_)) && !self.destroy_data {
-            return Err(place(std::io::Error::other("would be overwritten: say --destroy-data to agree")));
+            return Err(place(std::io::Error::other(
+                "refusing to overwrite it; pass --destroy-data to confirm",
+            )));
         }
         let plan = Plan {
             target,
@@ -224,7 +231,7 @@ impl Line {
         if !self.buffered && all.iter().any(|outcome| !outcome.direct) {
             let path = self.path.display();
             eprintln!(
-                "{path}: its file system has no direct I/O: the speeds are those of the page cache, too"
+                "warning: the file system of {path} does not support direct I/O; speeds include the page cache"
             );
         }
         Ok(wrong)
@@ -252,16 +259,16 @@ mod tests {
     #[test]
     fn what_does_not_read_gets_a_sentence() {
         for (words, text) in [
-            ("--json", "say a directory, a drive or an image; --help tells more"),
-            ("/d --scale 2", "--scale 2: over 0 and at most 1"),
-            ("/d --scale", "--scale: its value is missing"),
+            ("--json", "missing directory, drive or image; see --help"),
+            ("/d --scale 2", "invalid --scale 2: must be in (0, 1]"),
+            ("/d --scale", "--scale requires a value"),
             (
                 "/d --patterns R9",
-                "--patterns R9: \"R9\" is no pattern: R1 to R4, W1 to W4, or as in R16x512 for 16 files of 512 MB",
+                "invalid --patterns R9: unknown pattern \"R9\" (expected R1 to R4, W1 to W4, or e.g. R16x512 for 16 files of 512 MB)",
             ),
-            ("/d --transfer 3", "--transfer 3: KiB, 4 to 65536, a multiple of 4"),
-            ("/d --repeat 3", "--repeat: no such option; --help lists them"),
-            ("/d /e", "/e: one directory, drive or image is enough"),
+            ("/d --transfer 3", "invalid --transfer 3: must be a multiple of 4, from 4 to 65536 (KiB)"),
+            ("/d --repeat 3", "unknown option --repeat; see --help"),
+            ("/d /e", "unexpected /e: only one directory, drive or image can be given"),
         ] {
             assert_eq!(line(words).expect_err("refused").to_string(), text);
         }

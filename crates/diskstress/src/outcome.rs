@@ -1,28 +1,28 @@
-//! What came of it: a table for a person, a line of JSON for a program.
+//! The outcome: a table for people, a line of JSON for programs.
 
 use std::fmt::Write as _;
 
 use crate::pattern::Pattern;
 use crate::processor::Load;
 
-/// Of one pattern, once.
+/// Outcome of one run of a pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What was done.
+    /// The pattern.
     pub pattern: Pattern,
-    /// Until the last file was done.
+    /// Seconds until the last file was complete.
     pub seconds: f64,
-    /// All files together, 10^6 bytes.
+    /// Throughput of all files together, 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// The slowest file alone.
+    /// Throughput of the slowest file.
     pub slowest_mb_per_s: f64,
-    /// The fastest file alone.
+    /// Throughput of the fastest file.
     pub fastest_mb_per_s: f64,
-    /// Of the processors meanwhile.
+    /// Processor load during the run.
     pub load: Load,
-    /// Whether the page cache was passed by.
+    /// Whether all I/O bypassed the page cache.
     pub direct: bool,
-    /// Blocks of 4 KiB that were not what was written.
+    /// Blocks of 4 KiB with wrong content.
     pub wrong: u64,
 }
 
@@ -58,7 +58,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     out
 }
 
-/// One line. Names of patterns are letters and digits: nothing needs to be escaped.
+/// One line of JSON. Names of patterns are letters and digits, so nothing needs escaping.
 pub fn json(o: &Outcome) -> String {
     format!(
         "{{\"pattern\":\"{}\",\"direction\":\"{}\",\"files\":{},\"file_bytes\":{},\"seconds\":{:.6},\"mb_per_s\":{:.4},\

@@ -1,13 +1,13 @@
-//! What is done: so many files of such a size, read or written.
+//! Patterns: the number and the size of files, read or written.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Sizes are given in MB of 2^20 bytes, as 64 files of 128 MB make 8 GB; speeds are in MB/s of 10^6.
 pub(crate) const SIZE_MB: u64 = 1 << 20;
-/// What a direct read or write begins and ends at, on any drive of today.
+/// Alignment of direct I/O, valid for all current drives.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
-/// One thread each.
+/// One thread per file.
 const FILES_MAX: u32 = 4096;
 /// 16 TiB, the largest file of ext4.
 const FILE_BYTES_MAX: u64 = 16 << 40;
@@ -28,30 +28,30 @@ pub struct Pattern {
     pub name: String,
     /// Read or write.
     pub direction: Direction,
-    /// At once, one thread each.
+    /// Concurrent files, one thread each.
     pub files: u32,
-    /// Of each.
+    /// Size of each file.
     pub file_bytes: u64,
 }
 
-/// What is no pattern.
+/// Why a text is not a pattern.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PatternError {
     /// Neither a name nor a shape.
-    #[error("{0:?} is no pattern: R1 to R4, W1 to W4, or as in R16x512 for 16 files of 512 MB")]
+    #[error("unknown pattern {0:?} (expected R1 to R4, W1 to W4, or e.g. R16x512 for 16 files of 512 MB)")]
     Unknown(String),
-    /// None, or too many.
-    #[error("{0} files: 1 to {FILES_MAX}")]
+    /// No files, or too many.
+    #[error("invalid number of files {0}: must be 1 to {FILES_MAX}")]
     Files(u32),
-    /// None, or too much.
-    #[error("files of {0} bytes: 4096 bytes to 16 TiB")]
+    /// Files too small or too large.
+    #[error("invalid file size of {0} bytes: must be 4096 bytes to 16 TiB")]
     FileBytes(u64),
 }
 
-/// Files and MB of each of the published patterns 1 to 4: 8 GB in all.
+/// Files and MB of each of the published patterns 1 to 4: 8 GB in total.
 const SHAPES: [(u32, u64); 4] = [(64, 128), (32, 256), (16, 512), (8, 1024)];
 
-/// The eight patterns of the published experiment: each written and then read.
+/// The eight patterns of the published experiment: each shape written and then read.
 pub fn published() -> Vec<Pattern> {
     let both = |(number, (files, size_mb)): (usize, (u32, u64))| {
         [Direction::Write, Direction::Read].map(|direction| Pattern {
@@ -82,18 +82,18 @@ impl Direction {
 }
 
 impl Pattern {
-    /// With files of this share of their size, in whole blocks, one at least.
+    /// The pattern with files scaled by `share`, in whole blocks, at least one.
     pub fn scaled(&self, scale: f64) -> Pattern {
         let blocks = (self.file_bytes as f64 * scale / BLOCK_BYTES as f64).round() as u64;
         Pattern { file_bytes: blocks.max(1) * BLOCK_BYTES, ..self.clone() }
     }
 
-    /// Of all files.
+    /// Size of all files together.
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.files) * self.file_bytes
     }
 
-    /// Whether it makes sense.
+    /// Checks the limits.
     pub fn check(&self) -> Result<(), PatternError> {
         if !(1..=FILES_MAX).contains(&self.files) {
             return Err(PatternError::Files(self.files));

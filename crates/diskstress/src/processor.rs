@@ -1,34 +1,34 @@
-//! Processor time: of the whole machine and of this process.
+//! Processor time of the whole machine and of this process.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time so far. Of the machine in the ticks of `/proc/stat` (proc(5)).
+/// Processor time so far. The machine's is in the ticks of `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// All ticks of all processors.
     pub all: u64,
-    /// Of them, those in which something was done.
+    /// Of these, ticks that were not idle.
     pub busy: u64,
-    /// Of them, those that a hypervisor gave to others.
+    /// Of these, ticks stolen by a hypervisor.
     pub steal: u64,
     /// Processor time of this process.
     pub process: Duration,
 }
 
-/// Over a while.
+/// Processor load over an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Of all processors together, percent.
+    /// Load of all processors together, percent.
     pub machine_percent: f64,
-    /// Of all processors together, what a hypervisor gave to others.
+    /// Steal time of all processors together, percent.
     pub steal_percent: f64,
-    /// Of this process; all of one processor is 100.
+    /// Load of this process; one full processor is 100.
     pub process_percent: f64,
 }
 
-/// The machine's line of `/proc/stat`; zeros where there is none.
+/// The machine's line of `/proc/stat`; zeros if there is none.
 fn machine(stat: &str) -> Used {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or("");
     let ticks: Vec<u64> = line.split_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -40,14 +40,14 @@ fn machine(stat: &str) -> Used {
 }
 
 impl Used {
-    /// So far.
+    /// Reads the processor time so far.
     pub fn now() -> Used {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let process = Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32);
         Used { process, ..machine(&std::fs::read_to_string("/proc/stat").unwrap_or_default()) }
     }
 
-    /// From `before` to this, over so many seconds.
+    /// The load from `before` to this, over `seconds`.
     pub fn since(&self, before: &Used, seconds: f64) -> Load {
         let share = |of: fn(&Used) -> u64| {
             let all = self.all.saturating_sub(before.all).max(1);

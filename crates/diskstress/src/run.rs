@@ -1,4 +1,4 @@
-//! A pattern, run: all threads begin at once, the time ends when the last one has.
+//! Running a pattern: all threads begin at once; the time ends with the last one.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -16,72 +16,72 @@ use crate::processor::Used;
 use crate::stream::{Work, work};
 use crate::target::{Stretch, Target};
 
-/// How a pattern is run.
+/// How to run a pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where.
+    /// Where the files are.
     pub target: Target,
-    /// Bytes of one read or write; with 64 files at once the memory is 64 of them.
+    /// Bytes of one read or write; 64 files need 64 buffers of this size.
     pub transfer_bytes: u64,
     /// All threads on this processor.
     pub cpu: Option<usize>,
-    /// Through the page cache.
+    /// Use the page cache.
     pub buffered: bool,
-    /// Of the content.
+    /// Seed of the content.
     pub seed: u64,
 }
 
-/// 256 KiB: no more drive time for a larger one, and 64 files in 16 MiB.
+/// 256 KiB: a larger transfer saves no drive time, and 64 files need 16 MiB.
 pub(crate) const TRANSFER_BYTES: u64 = 256 << 10;
-/// Of a thread: what it calls needs a few KiB.
+/// Stack of a thread, which needs a few KiB.
 const STACK_BYTES: usize = 128 << 10;
 
-/// Why a load cannot be run.
+/// Why a load failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StressError {
-    /// No pattern.
+    /// An invalid pattern.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// No such place, or it refuses.
+    /// The directory, drive or image cannot be used.
     #[error("{path}: {cause}")]
     Place {
-        /// Where.
+        /// Its path.
         path: String,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: io::Error,
     },
-    /// No place for all files.
-    #[error("{path}: {len_bytes} bytes are too few for {pattern}: {wanted_bytes}")]
+    /// The drive or image is too small for all files.
+    #[error("{path} is too small for {pattern}: has {len_bytes} bytes, requires {wanted_bytes}")]
     TooSmall {
         /// The drive or image.
         path: String,
         /// Its size.
         len_bytes: u64,
-        /// What was to be run there.
+        /// The pattern.
         pattern: String,
-        /// What that needs.
+        /// The size that the pattern requires.
         wanted_bytes: u64,
     },
-    /// No transfer.
-    #[error("transfers of {0} bytes: a multiple of 4096, up to 64 MiB")]
+    /// An invalid transfer size.
+    #[error("invalid transfer size of {0} bytes: must be a multiple of 4096, up to 64 MiB")]
     Transfer(u64),
-    /// No such processor, or none that may be used.
-    #[error("processor {cpu}: {cause}")]
+    /// No such processor, or no right to use it.
+    #[error("cannot use processor {cpu}: {cause}")]
     Cpu {
         /// Its number.
         cpu: usize,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: io::Error,
     },
-    /// Too many threads.
-    #[error("a thread for each file: {0}")]
+    /// Cannot start the threads.
+    #[error("cannot start a thread per file: {0}")]
     Thread(#[source] io::Error),
 }
 
 impl Plan {
-    /// On this target, past the page cache, on any processor.
+    /// A plan for this target, bypassing the page cache, on any processor.
     pub fn new(target: Target) -> Plan {
         Plan { target, transfer_bytes: TRANSFER_BYTES, cpu: None, buffered: false, seed: 1 }
     }
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// Writes what a reading pattern reads, unless it lies there already. A writing pattern needs nothing.
+/// Writes the files that a reading pattern needs, unless they exist. A writing pattern needs nothing.
 pub fn prepare(plan: &Plan, pattern: &Pattern) -> Result<(), StressError> {
     if pattern.direction == Direction::Read && !plan.target.has(pattern) {
         run(plan, &Pattern { direction: Direction::Write, ..pattern.clone() })?;
@@ -118,7 +118,8 @@ pub fn prepare(plan: &Plan, pattern: &Pattern) -> Result<(), StressError> {
     Ok(())
 }
 
-/// Runs a pattern, once. What it reads was written before, by itself or by [`prepare`], with the same seed.
+/// Runs a pattern once. A reading pattern requires files written earlier, by a run or by [`prepare`], with
+/// the same seed.
 pub fn run(plan: &Plan, pattern: &Pattern) -> Result<Outcome, StressError> {
     plan.check(pattern)?;
     let stretches: Result<Vec<Stretch>, io::Error> =
@@ -126,7 +127,7 @@ pub fn run(plan: &Plan, pattern: &Pattern) -> Result<Outcome, StressError> {
     let stretches = stretches.map_err(|e| plan.place(e))?;
     let direct = stretches.iter().all(|stretch| stretch.direct);
     if !direct && pattern.direction == Direction::Read {
-        // Whatever the page cache holds of it would be read from there.
+        // The page cache would otherwise serve what it holds of the file.
         for stretch in &stretches {
             let _ = rustix::fs::fadvise(&stretch.file, 0, None::<NonZeroU64>, Advice::DontNeed);
         }
@@ -147,7 +148,7 @@ pub fn run(plan: &Plan, pattern: &Pattern) -> Result<Outcome, StressError> {
 }
 
 struct Ran {
-    /// Of each file, from the common start.
+    /// Duration per file, from the common start.
     took: Vec<Duration>,
     wrong: u64,
     before: Used,
@@ -155,11 +156,11 @@ struct Ran {
     wall_s: f64,
 }
 
-/// All threads, from a common start.
+/// Runs all threads from a common start.
 fn threads(plan: &Plan, pattern: &Pattern, stretches: Vec<Stretch>) -> Result<Ran, StressError> {
     let start = Barrier::new(stretches.len() + 1);
     let (done, ended) = mpsc::channel();
-    // A thread that cannot be had leaves the others waiting at the start: then all of them do nothing.
+    // If a thread cannot be started, the others would wait for it: then none of them does anything.
     let go = std::sync::atomic::AtomicBool::new(true);
     let transfer = plan.transfer_bytes.min(pattern.file_bytes) as usize;
     thread::scope(|scope| {
@@ -193,7 +194,7 @@ fn threads(plan: &Plan, pattern: &Pattern, stretches: Vec<Stretch>) -> Result<Ra
         }
         drop(done);
         if let Some((number, error)) = refused {
-            // Those that never came to the start are stood in for.
+            // Take the places of threads that never reached the start.
             for _ in number..pattern.files {
                 scope.spawn(|| start.wait());
             }
@@ -215,12 +216,12 @@ fn threads(plan: &Plan, pattern: &Pattern, stretches: Vec<Stretch>) -> Result<Ra
     })
 }
 
-/// This thread on one processor.
+/// Binds this thread to one processor.
 fn pin(cpu: Option<usize>) -> Result<(), StressError> {
     let Some(cpu) = cpu else { return Ok(()) };
     let refused = |cause| StressError::Cpu { cpu, cause };
     if cpu >= CpuSet::MAX_CPU {
-        return Err(refused(io::Error::other("there is none of this number")));
+        return Err(refused(io::Error::other("no such processor")));
     }
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(run(&plan, &pattern("R4x1", 0.25)).expect("reads").wrong, 0);
         let refused = run(&plan, &pattern("R4x1", 0.5)).expect_err("too small");
         assert!(
-            refused.to_string().ends_with("1048576 bytes are too few for 4 × 0.5 MB: 2097152"),
+            refused.to_string().ends_with("is too small for 4 × 0.5 MB: has 1048576 bytes, requires 2097152"),
             "{refused}"
         );
     }

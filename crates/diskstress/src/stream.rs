@@ -1,4 +1,4 @@
-//! One thread's work: a stretch, from its beginning to its end, one transfer after the other.
+//! One thread's work: a range from beginning to end, one transfer after the other.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::pattern::Direction;
 use crate::target::Stretch;
 
-/// What a thread does.
+/// The work of a thread.
 pub(crate) struct Work {
     pub(crate) number: u32,
     pub(crate) direction: Direction,
@@ -15,8 +15,8 @@ pub(crate) struct Work {
     pub(crate) seed: u64,
 }
 
-/// Writes or reads the whole stretch. Gives the blocks of 4 KiB that were not what was written there. What was written is on the drive
-/// when it returns.
+/// Writes or reads the whole range. Returns the number of 4 KiB blocks with wrong content. Written data are
+/// on the drive when it returns.
 pub(crate) fn work(stretch: &Stretch, buffer: &mut Buffer, work: &Work) -> io::Result<u64> {
     let (mut at, mut wrong) = (0, 0);
     let transfer = buffer.bytes().len() as u64;

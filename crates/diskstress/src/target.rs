@@ -1,4 +1,4 @@
-//! Where the files are: in a directory, or stretches of one drive or image, one behind the other.
+//! Where the files are: in a directory, or consecutive ranges of one drive or image.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,22 +12,22 @@ use crate::pattern::{Direction, Pattern};
 /// Where the load runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Files of its own in a directory.
+    /// A directory with one file per thread.
     Directory(PathBuf),
-    /// A drive or an image: the files are stretches of it from its beginning on.
+    /// A drive or an image: the files are consecutive ranges from its beginning.
     Image(PathBuf),
 }
 
-/// A stretch that one thread works through.
+/// The range of one thread.
 pub(crate) struct Stretch {
     pub(crate) file: File,
     pub(crate) from: u64,
-    /// Whether the page cache is passed by.
+    /// Whether I/O bypasses the page cache.
     pub(crate) direct: bool,
 }
 
 impl Target {
-    /// The directory, drive or file that is there.
+    /// The directory, drive or file at a path.
     pub fn at(path: &Path) -> io::Result<Target> {
         let kind = std::fs::metadata(path)?.file_type();
         if kind.is_dir() {
@@ -35,18 +35,18 @@ impl Target {
         }
         match kind.is_file() || kind.is_block_device() {
             true => Ok(Target::Image(path.into())),
-            false => Err(io::Error::other("is neither a directory nor a drive nor a file")),
+            false => Err(io::Error::other("not a directory, drive or regular file")),
         }
     }
 
-    /// As it was said.
+    /// The path as given.
     pub fn path(&self) -> &Path {
         match self {
             Target::Directory(path) | Target::Image(path) => path,
         }
     }
 
-    /// The path of a file of a pattern. Patterns of one shape share files: what was written is read.
+    /// The path of a file of a pattern. Patterns of one shape share files: written files are read.
     fn path_of(&self, pattern: &Pattern, number: u32) -> PathBuf {
         match self {
             Target::Directory(dir) => {
@@ -56,7 +56,8 @@ impl Target {
         }
     }
 
-    /// Opens the stretch of a thread. A file that is written is made anew, so that its place is found anew.
+    /// Opens the range of a thread. A file to be written is created again, so that its blocks are allocated
+    /// again.
     pub(crate) fn open(&self, pattern: &Pattern, number: u32, buffered: bool) -> io::Result<Stretch> {
         let path = self.path_of(pattern, number);
         let writes = pattern.direction == Direction::Write;
@@ -70,7 +71,7 @@ impl Target {
         if !buffered {
             match open(OFlags::DIRECT) {
                 Ok(file) => return Ok(Stretch { file, from, direct: true }),
-                // open(2): a file system without direct I/O says so.
+                // open(2): the error of a file system without direct I/O.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
                 Err(error) => return Err(error),
             }
@@ -78,7 +79,7 @@ impl Target {
         Ok(Stretch { file: open(OFlags::empty())?, from, direct: false })
     }
 
-    /// Whether the files that a reading pattern needs are there, each as long as it must be.
+    /// Whether the files that a reading pattern needs exist with the right length.
     pub(crate) fn has(&self, pattern: &Pattern) -> bool {
         let Target::Directory(_) = self else { return false };
         (0..pattern.files).all(|number| {
@@ -86,17 +87,17 @@ impl Target {
         })
     }
 
-    /// Removes the files of a pattern; stretches of a drive stay as they are.
+    /// Removes the files of a pattern; ranges of a drive stay unchanged.
     pub(crate) fn remove(&self, pattern: &Pattern) {
         if matches!(self, Target::Directory(_)) {
             for number in 0..pattern.files {
-                // A file that is gone already is what is wanted.
+                // A file that does not exist needs no removal.
                 let _ = std::fs::remove_file(self.path_of(pattern, number));
             }
         }
     }
 
-    /// How long a drive or image is; of a directory nobody knows.
+    /// Size of a drive or image; unknown for a directory.
     pub(crate) fn len_bytes(&self) -> io::Result<Option<u64>> {
         use std::io::{Seek, SeekFrom};
         match self {
