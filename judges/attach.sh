@@ -135,7 +135,7 @@ in_use() {
 }
 refusals() {
   touch plain
-  fails "$masu" vdisk attach "$1" plain 2>&1 | grep "no directory"
+  fails "$masu" vdisk attach "$1" plain 2>&1 | grep "not a directory"
   fails "$masu" vdisk attach "$1" nowhere 2>&1 | grep "No such file"
   attach "$1" --read-only
   fails dd if=/dev/zero of=point/disk bs=512 count=1 conv=notrunc

@@ -1,4 +1,4 @@
-//! Why a device cannot be attached, and what the kernel hears when an operation fails.
+//! Why a device cannot be attached, and the errno that the kernel gets for a failed operation.
 
 use std::path::PathBuf;
 
@@ -9,46 +9,46 @@ use fuser::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The kernel has no FUSE.
-    #[error("/dev/fuse is not there: the kernel has no FUSE, or its module is not loaded (modprobe fuse)")]
+    #[error("/dev/fuse does not exist: load the FUSE module (modprobe fuse), or use a kernel with FUSE")]
     NoFuse,
-    /// There is nothing to mount on.
-    #[error("{}: {cause}", point.display())]
+    /// The mount point cannot be used.
+    #[error("invalid mount point {}: {cause}", point.display())]
     MountPoint {
-        /// What was to be the mount point.
+        /// The path given as the mount point.
         point: PathBuf,
-        /// Why it is none.
+        /// The reason.
         cause: String,
     },
-    /// The system does not let this user mount.
-    #[error("{}: only root may mount here, or who has fusermount3: {cause}", point.display())]
+    /// This user has no right to mount.
+    #[error("cannot mount on {}: run as root, or install fusermount3: {cause}", point.display())]
     Privileges {
         /// The mount point.
         point: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: std::io::Error,
     },
-    /// A device that no file can be like.
-    #[error("a disk of {len_bytes} bytes in sectors of {block_bytes}: no file can be like it")]
+    /// A device whose size or sectors a file cannot represent.
+    #[error("cannot present a disk of {len_bytes} bytes in sectors of {block_bytes} as a file")]
     Geometry {
         /// Its size.
         len_bytes: u64,
-        /// The unit of its addresses.
+        /// Its sector size.
         block_bytes: u32,
     },
-    /// Mounting or unmounting failed otherwise.
-    #[error("{}: {what}: {cause}", point.display())]
+    /// Mounting or unmounting failed for another reason.
+    #[error("{}: {what} failed: {cause}", point.display())]
     System {
         /// The mount point.
         point: PathBuf,
-        /// What was asked for.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: std::io::Error,
     },
 }
 
-/// What the kernel hears of an error.
+/// The errno that the kernel gets for an error.
 pub(crate) fn errno(error: &BlockError) -> Errno {
     match error {
         BlockError::OutOfRange { .. } => Errno::EINVAL,

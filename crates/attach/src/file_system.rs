@@ -1,4 +1,4 @@
-//! The file system as the kernel asks for it: a root with one file.
+//! The file system for the kernel: a root directory with one file.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,14 +15,14 @@ use crate::serve::{Request, Sender};
 
 /// The name of the file.
 pub const FILE_NAME: &str = "disk";
-/// The longest write, and read, of one request of the kernel.
+/// Length limit of one read or write request of the kernel.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Requests that the kernel sends without somebody who waits for each (reading ahead, direct I/O in flight), at once.
+/// Limit of background requests (read-ahead, direct I/O in flight) that the kernel sends at once.
 const BACKGROUND_MAX: u16 = 64;
 const FILE: INodeNo = INodeNo(2);
-/// Neither size nor name changes while it is mounted.
+/// Lifetime of cached attributes: size and name never change while it is mounted.
 const KNOWN_FOR: Duration = Duration::from_hours(24);
-/// The modes of fallocate(2) that make zeros: a hole is punched, or a range is zeroed; the size stays.
+/// The modes of fallocate(2) that zero a range without changing the size: punch a hole, zero a range.
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
@@ -74,7 +74,7 @@ impl FileSystem {
         }
     }
 
-    /// Hands a request on; when nobody is there any more, its reply is dropped and the kernel hears EIO.
+    /// Passes a request on. If no worker is left, its reply is dropped and the kernel gets EIO.
     fn hand_on(&self, request: Request) {
         let _ = self.requests.send(request);
     }
@@ -82,7 +82,8 @@ impl FileSystem {
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _: &Asked, config: &mut KernelConfig) -> io::Result<()> {
-        // An older kernel takes what it can: then requests are shorter and fewer, and no one maps the file.
+        // An older kernel accepts what it supports: requests are then shorter and fewer, and the file cannot
+        // be mapped.
         for wanted in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP] {
             let _ = config.add_capabilities(wanted);
         }
@@ -104,7 +105,7 @@ impl Filesystem for FileSystem {
         self.answer(node, reply);
     }
 
-    /// A disk stays as long as it is; of the rest nothing is kept.
+    /// The size of a disk never changes; other attributes are not stored.
     fn setattr(
         &self,
         _: &Asked,
@@ -171,7 +172,7 @@ impl Filesystem for FileSystem {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        // As any file, it ends where it ends.
+        // Reads end at the end of the file, as in any file.
         let len = u64::from(len.min(REQUEST_BYTES_MAX)).min(self.len_bytes.saturating_sub(at));
         match len {
             0 => reply.data(&[]),
@@ -195,7 +196,7 @@ impl Filesystem for FileSystem {
         match there {
             _ if self.read_only => reply.error(Errno::EROFS),
             0 if data.is_empty() => reply.written(0),
-            // Devices say so behind their end; and what fits is written.
+            // Devices return ENOSPC past their end; a write that begins before it is shortened.
             0 => reply.error(Errno::ENOSPC),
             _ if data.len() > REQUEST_BYTES_MAX as usize => reply.error(Errno::EINVAL),
             there => self.hand_on(Request::Write { at, data: Buf::copy_of(&data[..there]).freeze(), reply }),
@@ -216,7 +217,7 @@ impl Filesystem for FileSystem {
         if self.read_only {
             reply.error(Errno::EROFS);
         } else if !matches!(mode & !KEEP_SIZE, PUNCH_HOLE | ZERO_RANGE) {
-            // Space cannot be promised, nor can the size change.
+            // Space cannot be reserved, and the size cannot change.
             reply.error(Errno::EOPNOTSUPP);
         } else if there == 0 {
             reply.ok();

@@ -1,4 +1,4 @@
-//! A device as a file of this machine: a file system of the kernel's FUSE with one file, as long as the device.
+//! Presents a device as a local file: a FUSE file system with one file, which has the size of the device.
 //!
 //! ```text
 //!  mount -o loop, mkfs, qemu ... ──> the file `disk` ──> kernel ──/dev/fuse──> thread ──requests──> workers of a world ──> block::Device
@@ -6,12 +6,14 @@
 //!                                                                               file_system.rs)
 //! ```
 //!
-//! The thread takes requests from the kernel and hands them on through a bounded channel; when it is full, the kernel keeps the others.
-//! Workers answer the kernel themselves, in whatever order operations end. It needs no kernel module that is not FUSE's and no C library;
-//! who mounts is root, or has `fusermount3`.
+//! The thread receives requests from the kernel and passes them on through a bounded channel; while it is
+//! full, further requests stay in the kernel. Workers reply to the kernel directly, in the order of
+//! completion. Attaching needs no kernel module except FUSE's and no C library; it requires root or
+//! `fusermount3`.
 //!
-//! The kernel keeps no pages of the file (direct I/O): a file system on a loop device above it has its own, a write that has ended is with the device, and what
-//! other hosts write to a LU is seen. `fsync` and `close` are flushes of the device.
+//! The kernel caches no pages of the file (direct I/O). A file system on a loop device above it has its own
+//! page cache; a completed write has reached the device, and writes of other hosts to a LU are visible.
+//! `fsync` and `close` flush the device.
 
 #![forbid(unsafe_code)]
 #![expect(

@@ -12,27 +12,28 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::serve::{Requests, channel};
 use crate::{AttachError, FILE_NAME, file_system};
 
-/// What is attached.
+/// Properties of an attachment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What `mount` shows as the source.
+    /// The source as `mount` shows it.
     pub name: String,
     /// Size and sectors of the device.
     pub geometry: Geometry,
-    /// Whether it may be read only.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// What came of detaching.
+/// The result of detaching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detached {
-    /// It is: requests end.
+    /// Detached: requests end.
     Done,
-    /// Nobody finds the file any more, and who has it open (a loop device, a file system on it) keeps it: requests end with the last of them.
+    /// The mount point is released, but processes (a loop device, a file system on it) have the file open:
+    /// requests end with the last of them.
     InUse,
 }
 
-/// A file system that is mounted. Dropped, it is detached as far as it can be.
+/// A mounted file system. Dropping it detaches it, as far as possible.
 #[derive(Debug)]
 pub struct Mounted {
     point: PathBuf,
@@ -40,7 +41,8 @@ pub struct Mounted {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Mounts a file system with the one file on a directory. What the kernel asks of it comes from the requests, for [`serve`](crate::serve()).
+/// Mounts a file system with the one file on a directory. [`serve`](crate::serve()) processes the returned
+/// requests of the kernel.
 pub fn mount(point: &Path, options: &Options) -> Result<(Mounted, Requests), AttachError> {
     let Geometry { len_bytes, block_bytes } = options.geometry;
     // Sectors of a request and a page; a file's addresses are signed.
@@ -56,7 +58,7 @@ pub fn mount(point: &Path, options: &Options) -> Result<(Mounted, Requests), Att
     }
     let mut config = Config::default();
     config.mount_options = vec![
-        // A comma would begin another option.
+        // A comma would start another mount option.
         MountOption::FSName(options.name.replace([',', '\\'], "_")),
         MountOption::Subtype("masu".into()),
         MountOption::DefaultPermissions,
@@ -79,31 +81,31 @@ pub fn mount(point: &Path, options: &Options) -> Result<(Mounted, Requests), Att
     Ok((Mounted { point, attached: true, thread: Some(thread) }, requests))
 }
 
-/// The mount point, if it is one.
+/// The canonical mount point, if it is a directory.
 fn directory(point: &Path) -> Result<PathBuf, AttachError> {
     let refuse = |cause: String| AttachError::MountPoint { point: point.to_owned(), cause };
     let path = point.canonicalize().map_err(|cause| match Errno::from_io_error(&cause) {
         Some(Errno::NOTCONN) => {
-            refuse("a file system is mounted here whose server has gone: umount it".into())
+            refuse("a file system without a server is mounted on it: run umount first".into())
         }
         _ => refuse(cause.to_string()),
     })?;
     match path.is_dir() {
         true => Ok(path),
-        false => Err(refuse("the mount point is no directory".into())),
+        false => Err(refuse("not a directory".into())),
     }
 }
 
 impl Mounted {
-    /// Where the file is.
+    /// Path of the file.
     pub fn file(&self) -> PathBuf {
         self.point.join(FILE_NAME)
     }
 
-    /// Takes the file away. Whoever has it open keeps it.
+    /// Detaches: removes the file. Processes that have it open keep it.
     pub fn detach(&mut self) -> Result<Detached, AttachError> {
         if !self.attached || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            // Unmounted from outside; what is mounted there now is somebody else's.
+            // Unmounted from outside; another party owns what is mounted there now.
             return Ok(Detached::Done);
         }
         let failed = |cause: Errno| AttachError::System {
@@ -127,9 +129,11 @@ impl Mounted {
         let ended = self.thread.take().map(JoinHandle::join);
         self.attached = false;
         match ended {
-            Some(Ok(Err(cause))) => {
-                Err(AttachError::System { point: self.point.clone(), what: "requests of the kernel", cause })
-            }
+            Some(Ok(Err(cause))) => Err(AttachError::System {
+                point: self.point.clone(),
+                what: "processing requests of the kernel",
+                cause,
+            }),
             _ => Ok(()),
         }
     }
@@ -137,7 +141,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // On the way out after another error, which is the one to tell.
+        // Dropped after another error, which is the one to report.
         let _ = self.detach();
     }
 }

@@ -1,12 +1,12 @@
-//! Any bytes of a device: what does not begin or end with a sector is read, changed and written.
+//! Byte-granular access to a device: partial sectors are read, modified and written.
 
 use block::{BlockError, Device, Pieces, RangeLocks};
 
-/// Zeroed in one operation of the device: what a whole disk is in takes time, and others get their turn between.
+/// Length of one zeroing operation: zeroing a whole disk takes time, and other requests run in between.
 const ZERO_BYTES_MAX: u64 = 256 << 20;
 
-/// A device, and who changes which of its sectors. Writes of whole sectors have no order among each other, as on any disk; a part of a sector is
-/// changed by nobody else meanwhile.
+/// A device, and the locks of its partially written sectors. Writes of whole sectors are not ordered among
+/// each other, as on any disk; a partial write has its sector alone.
 pub(crate) struct Sectors<D> {
     device: D,
     block: u64,
@@ -23,12 +23,12 @@ impl<D: Device> Sectors<D> {
         &self.device
     }
 
-    /// The sectors that hold a range of bytes.
+    /// The sectors that contain a range of bytes.
     fn around(&self, at: u64, len: u64) -> std::ops::Range<u64> {
         at - at % self.block..(at + len).next_multiple_of(self.block)
     }
 
-    /// Whether the range is whole sectors.
+    /// Whether the range consists of whole sectors.
     fn is_whole(&self, at: u64, len: u64) -> bool {
         self.around(at, len) == (at..at + len)
     }
@@ -84,7 +84,7 @@ impl<D: Device> Sectors<D> {
         self.write_zeros(to, end - to).await
     }
 
-    /// Zeros within one sector or two.
+    /// Zeroes within one sector or two.
     async fn write_zeros(&self, at: u64, len: u64) -> Result<(), BlockError> {
         let mut zeros = Pieces::new();
         zeros.push_zeros(len as usize);

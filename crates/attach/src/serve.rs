@@ -1,4 +1,4 @@
-//! Requests of the kernel, worked on in a world.
+//! Processes requests of the kernel in a world.
 
 use std::rc::Rc;
 
@@ -10,12 +10,12 @@ use world::sync::Signal;
 use crate::error::errno;
 use crate::sectors::Sectors;
 
-/// Requests that are worked on at once.
+/// Requests processed at once.
 const WORKERS: usize = 64;
-/// Requests that wait for a worker, in memory of ours; the others wait in the kernel.
+/// Requests that wait for a worker in our memory; further ones wait in the kernel.
 const WAITING_MAX: usize = 16;
 
-/// What the kernel asks. A reply that is dropped tells it EIO.
+/// A request of the kernel. Dropping the reply returns EIO.
 #[derive(Debug)]
 pub(crate) enum Request {
     Read { at: u64, len: u32, reply: ReplyData },
@@ -24,11 +24,11 @@ pub(crate) enum Request {
     Flush { reply: ReplyEmpty },
 }
 
-/// Where requests come from.
+/// The receiving end of the requests.
 #[derive(Debug)]
 pub struct Requests(async_channel::Receiver<Request>);
 
-/// Where the kernel's thread puts them.
+/// The sending end, for the kernel's thread.
 pub(crate) struct Sender(async_channel::Sender<Request>);
 
 pub(crate) fn channel() -> (Sender, Requests) {
@@ -37,13 +37,14 @@ pub(crate) fn channel() -> (Sender, Requests) {
 }
 
 impl Sender {
-    /// Waits while there is no room. The request comes back when nobody works on them any more.
+    /// Waits while the channel is full. Returns the request if no worker is left.
     pub(crate) fn send(&self, request: Request) -> Result<(), Request> {
         self.0.send_blocking(request).map_err(|refused| refused.0)
     }
 }
 
-/// Works on what the kernel asks of a device until the file system is unmounted. `failed` hears of every operation that the device did not do.
+/// Processes the kernel's requests to a device until the file system is unmounted. Calls `failed` for every
+/// operation that the device failed.
 pub async fn serve<D: Device + 'static>(
     world: &World,
     requests: Requests,
