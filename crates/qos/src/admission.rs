@@ -1,11 +1,11 @@
-//! Whether what is promised fits.
+//! Admission: are the minimums over-committed?
 
-/// More is promised than the array can do: a warning, with its numbers.
+/// Warning: the minimums exceed the measured capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overcommitted {
-    /// The sum of the minimums, in units per second.
+    /// Sum of the minimums, in units per second.
     pub minimums: u64,
-    /// What the array can do.
+    /// Measured capacity, in units per second.
     pub capacity: u64,
 }
 
@@ -15,12 +15,12 @@ impl std::fmt::Display for Overcommitted {
         let percent = u128::from(*capacity) * 100 / u128::from((*minimums).max(1));
         write!(
             f,
-            "the minimums are {minimums} IOPS together, and {capacity} IOPS were measured: when all ask, each gets {percent} % of its minimum"
+            "the minimums are over-committed: {minimums} IOPS in total, {capacity} IOPS measured; under full load each gets {percent} % of its minimum"
         )
     }
 }
 
-/// The warning, when there is one.
+/// Returns the warning if the minimums exceed the capacity.
 pub fn admit(capacity: u64, minimums: u64) -> Option<Overcommitted> {
     (minimums > capacity).then_some(Overcommitted { minimums, capacity })
 }
@@ -35,7 +35,7 @@ mod tests {
         let text = admit(17_090, 30_000).expect("a warning").to_string();
         assert_eq!(
             text,
-            "the minimums are 30000 IOPS together, and 17090 IOPS were measured: when all ask, each gets 56 % of its minimum"
+            "the minimums are over-committed: 30000 IOPS in total, 17090 IOPS measured; under full load each gets 56 % of its minimum"
         );
     }
 }

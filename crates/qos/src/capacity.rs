@@ -1,24 +1,25 @@
-//! What the array has been seen to do.
+//! Measures the capacity of the array.
 
 use crate::tag::SECOND_NS;
 
-/// In such a part of a window somebody has to wait for the array, for the window to show what it can do.
+/// A window shows the capacity if some request waited for the array for this part of it.
 const SATURATED_PERCENT: u64 = 90;
 
-/// What the array has been seen to do, in units per second.
+/// Measured capacity, in units per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
-    /// Units per second; 0 when nothing was done yet.
+    /// Units per second; 0 before any work.
     pub units_per_s: u64,
-    /// Whether somebody waited all along, so that it was all that the array could do; otherwise it was never asked for more.
+    /// Whether a request waited all the time, so that the value is the capacity; otherwise it is a lower
+    /// bound.
     pub saturated: bool,
 }
 
-/// Counts what is served.
+/// Counts served work.
 #[derive(Default)]
 pub(crate) struct Meter {
     last: u64,
-    /// Whether somebody could be served and is not, since `last`.
+    /// Whether a request could be served and is not, since `last`.
     pub(crate) blocked: bool,
     blocked_ns: u64,
     pub(crate) served_bytes: u64,
@@ -33,7 +34,8 @@ impl Meter {
         self.last = now;
     }
 
-    /// A window has ended: one in which somebody waited says what the array can do, by a quarter; others at least what it did.
+    /// Ends a window. A window with waiting requests changes the capacity by a quarter of the difference; any
+    /// other is a lower bound.
     pub(crate) fn close(&mut self, passed_ns: u64, unit_bytes: u64) {
         let served = u128::from(self.served_bytes) * u128::from(SECOND_NS) / u128::from(passed_ns);
         let units_per_s = (served / u128::from(unit_bytes)) as u64;

@@ -1,14 +1,15 @@
-//! Several schedulers before one array, or one client at several: what they must know of each other.
+//! Coordination of several schedulers in front of one array, or of one client at several schedulers.
 
 use crate::expected::{Claim, expected};
 use crate::queue::Phase;
 
-/// Service that a client had at other schedulers since its last request at this one: δ and ρ of dmClock in bytes, without the request itself.
+/// Service that a client received at other schedulers since its last request at this one: δ and ρ of dmClock
+/// in bytes, without the request itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     /// In both phases.
     pub all_bytes: u64,
-    /// For its minimum.
+    /// In the constraint phase, for its minimum.
     pub minimum_bytes: u64,
 }
 
@@ -28,7 +29,7 @@ impl Elsewhere {
     }
 }
 
-/// What one client had where: kept beside the client, which tells each scheduler of the others.
+/// Service of one client per scheduler; kept with the client, which informs each scheduler about the others.
 pub struct Tracker {
     all: Elsewhere,
     servers: Vec<Server>,
@@ -41,18 +42,18 @@ struct Server {
 }
 
 impl Tracker {
-    /// For a client of so many schedulers.
+    /// For a client of `count` schedulers.
     pub fn new(servers: usize) -> Tracker {
         Tracker { all: Elsewhere::default(), servers: vec![Server::default(); servers] }
     }
 
-    /// A scheduler has served a request; `bytes` is what it was charged.
+    /// Records that a scheduler served a request; `bytes` is its charge.
     pub fn completed(&mut self, server: usize, phase: Phase, bytes: u64) {
         self.all.add(phase, bytes);
         self.servers[server].own.add(phase, bytes);
     }
 
-    /// What a scheduler is to be told before the next request.
+    /// What a scheduler must know before the client's next request.
     pub fn before_request(&mut self, server: usize) -> Elsewhere {
         let server = &mut self.servers[server];
         let others = self.all.since(server.own);
@@ -62,8 +63,9 @@ impl Tracker {
     }
 }
 
-/// What each node may take of an array that all of them share, in units per second: water-filling over the claims of all clients, as one
-/// scheduler would give it; what nobody asks for is divided evenly, so that who begins to ask finds something.
+/// Share of each node of a common array, in units per second: water-filling over the claims of all clients,
+/// as one scheduler would do it. Unclaimed capacity is divided evenly, so that a client that begins to send
+/// requests finds some.
 pub fn shares(capacity: u64, nodes: &[Vec<Claim>]) -> Vec<u64> {
     let claims: Vec<Claim> = nodes.iter().flatten().copied().collect();
     let rates = expected(capacity, &claims).rates;

@@ -1,38 +1,43 @@
-//! How many requests are below the scheduler: few enough that who asks for one at a time gets its minimum.
+//! The depth: how many requests may be below the scheduler, so that a client with one outstanding request
+//! gets its minimum.
 //!
-//! A flow with q requests out gets r only when what is below is answered within q x cost / r: in the array nobody overtakes.
+//! A flow with q outstanding requests gets r only if requests below complete within q x cost / r: the array
+//! does not reorder.
 
 use crate::pressure::PARTS;
 use crate::scheduler::Scheduler;
 
-/// The depth is looked at this often: some requests of a flow end meanwhile, and a phase of 5 s has many looks.
+/// Interval between adjustments: some requests of a flow complete meanwhile, and a phase of 5 s has many
+/// adjustments.
 const LOOK_NS: u64 = 100_000_000;
-/// Of the time that a minimum leaves to a request, this much may be spent below; to go deeper by trying, only this.
+/// Share of the time that a minimum allows per request which may be spent below; for going deeper by trial,
+/// only this share.
 const FITS_PERCENT: u64 = 90;
 const ROOMY_PERCENT: u64 = 75;
-/// Above this pace of the reservation clock, of 1024, the minimums fit or nearly do. Then those who are promised something fill the slots, and nobody
-/// waits long for one; below it a slot is left for that.
+/// Above this pace of the reservation clock (of 1024) the minimums fit or nearly do. Then flows with a
+/// minimum fill the slots, and none of them waits long; below it one slot is reserved for that wait.
 const NEARLY_FITS_PACE: u64 = 922;
-/// Between two tries to go deeper than the flows' times say; it doubles up to the second while tries fail.
+/// Interval between two trials of a deeper queue than measured times suggest; doubles up to the second value
+/// while trials fail.
 const TRY_NS_MIN: u64 = 1_000_000_000;
 const TRY_NS_MAX: u64 = 16_000_000_000;
-/// A flow that was not answered for this long does not ask.
+/// A flow without a response for this long is idle.
 const AWAKE_NS: u64 = 1_000_000_000;
-/// What the flows with a minimum say about the depth.
+/// What the flows with a minimum allow.
 #[derive(Clone, Copy)]
 struct Wish {
-    /// What their times allow if those grow with the depth.
+    /// The depth that their times allow, if times grow with the depth.
     fits: u64,
-    /// Whether their times allow one more if those stay.
+    /// Whether their times allow one more, if times stay.
     roomy: bool,
     /// Requests that are really below.
     crowd: u64,
-    /// Parts of requests that must be below for the minimums (Little's law): with fewer, those who were promised something take slots from each
-    /// other, and the array does less for all of them.
+    /// Requests (in parts) that must be below for the minimums (Little's law): with fewer, flows with a
+    /// minimum take slots from each other, and the total throughput falls.
     needed_parts: u64,
 }
 
-/// The depth, and when it is looked at.
+/// The depth and its adjustment.
 pub(crate) struct Depth {
     now: u32,
     max: u32,
@@ -42,7 +47,7 @@ pub(crate) struct Depth {
     try_ns: u64,
     tried: bool,
     held_ns: u64,
-    /// How fast the reservation clock ran of late, of 1024.
+    /// Recent pace of the reservation clock, of 1024.
     pub(crate) pace: u64,
 }
 
@@ -101,7 +106,7 @@ impl Depth {
 }
 
 impl Scheduler {
-    /// Looks at the depth when it is time.
+    /// Adjusts the depth when the interval has passed.
     pub(crate) fn adapt_depth(&mut self, now: u64) {
         if now < self.depth.look_at || !self.settings.depth_adapts {
             return;
@@ -125,7 +130,7 @@ impl Scheduler {
             if pressure.below_ns == 0 || !asks || pressure.is_hopeless(now) {
                 continue;
             }
-            // When more is promised than there is, each is to get its part of it.
+            // If minimums are over-committed, each flow is to get its share.
             let time_ns = pressure.time_ns(flow.minimum).saturating_mul(1024) / pace;
             pressure.judge(now, depth, time_ns);
             let (below_ns, crowd, own) = (pressure.below_ns, pressure.crowd_parts, pressure.own_parts);
@@ -138,7 +143,7 @@ impl Scheduler {
             let fits = room / (u128::from(reckoned_ns) * u128::from(100 * PARTS));
             let for_the_slot = u64::from(!nearly_fits);
             wish.fits = wish.fits.min(u64::try_from(fits).unwrap_or(u64::MAX).saturating_sub(for_the_slot));
-            // Who is answered too late even below needs fewer beside it, not more.
+            // A flow that is too slow even below needs fewer requests beside it, not more.
             if nearly_fits && below_ns < time_ns {
                 wish.needed_parts += own * below_ns / time_ns;
             }

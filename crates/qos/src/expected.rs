@@ -1,29 +1,30 @@
-//! What a scheduler must converge to: water-filling.
+//! The service that a scheduler must converge to: water-filling.
 //!
-//! `x = min(d, l, max(r, λ w))` with λ such that the array is used up or everybody has all; minimums that do not fit are scaled alike.
+//! `x = min(d, l, max(r, λ w))` with λ such that the capacity is used up or every demand is met;
+//! over-committed minimums are scaled by one factor.
 
-/// Digits of λ behind the point, in bits.
+/// Fractional bits of λ.
 const FRACTION_BITS: u32 = 32;
 
-/// What a client may claim, in units per second.
+/// Claim of a client, in units per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What it was promised; 0: nothing.
+    /// Its minimum; 0: none.
     pub minimum: u64,
-    /// What it gets at most.
+    /// Its maximum.
     pub maximum: Option<u64>,
-    /// Its part of what is left; 1 at least.
+    /// Its weight for the remaining capacity; at least 1.
     pub weight: u64,
-    /// What it asks for; none: all that it can get.
+    /// Its demand; none: unlimited.
     pub demand: Option<u64>,
 }
 
-/// What each client gets.
+/// Service of each client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// In the order of the claims, rounded down.
     pub rates: Vec<u64>,
-    /// Whether the minimums that are asked for fit.
+    /// Whether the claimed minimums fit.
     pub feasible: bool,
 }
 
@@ -46,14 +47,14 @@ fn sum(rates: impl Iterator<Item = u64>) -> u128 {
     rates.map(u128::from).sum()
 }
 
-/// What each client gets of an array that does `capacity` units per second.
+/// Service of each client on an array with `capacity` units per second.
 pub fn expected(capacity: u64, claims: &[Claim]) -> Expected {
     let promised = sum(claims.iter().map(Claim::least));
     if promised > u128::from(capacity) {
         let part = |c: &Claim| (u128::from(c.least()) * u128::from(capacity) / promised) as u64;
         return Expected { rates: claims.iter().map(part).collect(), feasible: false };
     }
-    // The largest level at which no more is given than there is.
+    // The largest level whose total does not exceed the capacity.
     let (mut fits, mut over) = (0_u128, (u128::from(capacity) + 1) << FRACTION_BITS);
     while over - fits > 1 {
         let level = fits + (over - fits) / 2;

@@ -1,4 +1,4 @@
-//! A flow: an instance of a policy, with its tags and what is known of how it asks.
+//! A flow: an instance of a policy, with its tags and its recent behaviour.
 
 use crate::health::FlowWindow;
 use crate::members::Ring;
@@ -6,21 +6,23 @@ use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::tag::{Tag, share_of};
 
-/// A flow that is behind its minimum may catch up what it missed in this time; what is behind by more holds the reservation clock back.
-/// Two such gaps are 10 % of the 5 s over which a minimum is judged.
+/// Slack: a flow may catch up service that it missed within this time; a longer lag holds the reservation
+/// clock back. Two such gaps are 10 % of the 5 s over which a minimum is judged.
 pub(crate) const SLACK_NS: u64 = 250_000_000;
-/// Who asks again within this time has not been idle: a host's turn-around and its network.
+/// A client that sends its next request within this time was not idle: the turn-around of a host and its
+/// network.
 const CONTINUES_NS: u64 = 20_000_000;
-/// A maximum is paced at 99/100 of itself, so that late service of 25 ms may be caught up, an answer may come 25 ms sooner than the one before, and in
-/// any 5 s there is still no more than the maximum and one request: 0.99 x (5 s + 50 ms) < 5 s.
+/// A maximum is paced at 99/100 of itself, so that service that is 25 ms late may be caught up, a response
+/// may come 25 ms sooner than the previous one, and any 5 s still have no more than the maximum and one
+/// request: 0.99 x (5 s + 50 ms) < 5 s.
 const PACE: (u64, u64) = (99, 100);
 const LATE_NS: u64 = 25_000_000;
-/// Requests by which a flow that is served for its minimum may be ahead in the weight phase: for so long it is not served there when its
-/// minimum falls away.
+/// Requests by which a flow served for its minimum may be ahead in the weight phase: it is not served there
+/// for that long if its minimum is removed.
 const LEAD_REQUESTS: u64 = 16;
-/// Requests by which a flow that goes on asking may be behind in the weight phase, and catches up.
+/// Requests by which a busy flow may be behind in the weight phase, and catches up.
 const BEHIND_REQUESTS: u64 = LEAD_REQUESTS;
-/// A flow's largest request is remembered for so many smaller ones.
+/// The largest request of a flow is remembered for this many smaller ones.
 const PEAK_MEMORY: u64 = 64;
 
 /// A flow.
@@ -28,7 +30,7 @@ const PEAK_MEMORY: u64 = 64;
 pub(crate) struct Flow {
     pub(crate) policy: Policy,
     pub(crate) in_use: bool,
-    /// Bytes per second; 0: none.
+    /// Minimum, bytes per second; 0: none.
     pub(crate) minimum: u64,
     maximum: u64,
     bandwidth: u64,
@@ -37,50 +39,50 @@ pub(crate) struct Flow {
     /// In real time: when the next request is allowed.
     limit: Tag,
     bytes: Tag,
-    /// The turn of the next request in the weight phase.
+    /// The tag of the next request in the weight phase.
     pub(crate) share: Tag,
     peak_bytes: u64,
     pub(crate) clients: u32,
     pub(crate) ring: Ring,
     pub(crate) waiting: u32,
     pub(crate) below: u32,
-    /// When it was answered last.
+    /// Time of the last response.
     answered: Option<u64>,
-    /// How long it usually takes to ask again.
+    /// Usual time from a response to the next request.
     pub(crate) think_ns: u64,
-    /// Until when a slot is kept for it.
+    /// A slot is reserved for it until then.
     pub(crate) awaited_until: u64,
     pub(crate) pressure: Pressure,
     pub(crate) window: FlowWindow,
 }
 
 impl Flow {
-    /// A new one, whose turn is now.
+    /// A new flow, whose turn is now.
     pub(crate) fn new(now: u64, clock: u64, turn: u64) -> Flow {
         let (reserve, limit, share) = (Tag::at(clock), Tag::at(now), Tag::at(turn));
         Flow { in_use: true, reserve, limit, bytes: limit, share, ..Flow::default() }
     }
 
-    /// Another policy from now on.
+    /// Sets another policy.
     pub(crate) fn set_policy(&mut self, policy: Policy, unit_bytes: u64, now: u64, clock: u64) {
         let pace = |rate: u64| (rate * PACE.0 / PACE.1).max(1);
         self.policy = policy;
         self.minimum = policy.minimum_iops * unit_bytes;
         self.maximum = policy.maximum_iops.map_or(0, |units| pace(units * unit_bytes));
         self.bandwidth = policy.bandwidth_bytes_per_s.map_or(0, pace);
-        // What the old rates put off is not owed to the new ones.
+        // The delay from the old rates does not apply to the new ones.
         self.reserve = Tag::at(self.reserve.at.min(clock));
         self.limit = Tag::at(self.limit.at.min(now));
         self.bytes = Tag::at(self.bytes.at.min(now));
         self.pressure = Pressure::default();
     }
 
-    /// Requests that have not ended.
+    /// Outstanding requests.
     pub(crate) fn outstanding(&self) -> u32 {
         self.waiting + self.below
     }
 
-    /// Its first request comes: where its tags begin. `turn` is that of the request served last in the weight phase.
+    /// Starts the tags at its first request. `turn` is that of the request served last in the weight phase.
     pub(crate) fn begin(&mut self, now: u64, clock: u64, turn: u64, unit_bytes: u64) {
         let gap = match (self.below, self.answered) {
             (0, Some(at)) => now.saturating_sub(at),
@@ -88,7 +90,7 @@ impl Flow {
             _ => 0,
         };
         if self.below == 0 {
-            // What is longer than that says no more than that nobody is to wait for it.
+            // A longer time only shows that no slot should be reserved for it.
             self.think_ns = (self.think_ns * 7 + gap.min(CONTINUES_NS)) / 8;
         }
         let goes_on = gap <= CONTINUES_NS;
@@ -101,13 +103,13 @@ impl Flow {
         self.share.raise_to(turn.saturating_sub(behind.max(burst)));
     }
 
-    /// From when on its maximum lets it be served.
+    /// Earliest time that its maximum allows.
     pub(crate) fn free_at(&self) -> u64 {
         let at = |tag: &Tag, rate: u64| if rate > 0 { tag.at } else { 0 };
         at(&self.limit, self.maximum).max(at(&self.bytes, self.bandwidth))
     }
 
-    /// Work is done for it that counts in everything but its minimum.
+    /// Charges work to all tags except the minimum's.
     pub(crate) fn charge(&mut self, now: u64, bytes: u64, cost: u64) {
         if self.maximum > 0 {
             self.limit.raise_to(now.saturating_sub(LATE_NS));
@@ -121,15 +123,15 @@ impl Flow {
         self.share.share(cost, self.policy.weight);
     }
 
-    /// Work is done because its minimum is due.
+    /// Charges work that was served because its minimum was due.
     pub(crate) fn reserve(&mut self, cost: u64) {
         if self.minimum > 0 {
             self.reserve.spend(cost, self.minimum);
         }
     }
 
-    /// Work is done for it while its minimum is not due: that comes one interval from now. Ahead by more it is never, so that what it has now is
-    /// not taken off what it is promised later.
+    /// Charges work that was served before its minimum was due: the minimum is then due one interval from
+    /// now, and never later, so that service now does not reduce the minimum later.
     pub(crate) fn postpone(&mut self, clock: u64, cost: u64) {
         if self.minimum > 0 {
             let mut next = Tag::at(clock);
@@ -138,18 +140,18 @@ impl Flow {
         }
     }
 
-    /// What was done for its minimum puts it ahead of the others by no more than this.
+    /// Limits how far service for its minimum puts it ahead of the others.
     pub(crate) fn bound_lead(&mut self, turn: u64) {
         let lead = share_of(LEAD_REQUESTS * self.peak_bytes, self.policy.weight);
         self.share.lower_to(turn.saturating_add(lead));
     }
 
-    /// It was answered.
+    /// Records a response.
     pub(crate) fn answered(&mut self, now: u64) {
         self.answered = Some(now);
     }
 
-    /// Whether it was answered a moment ago.
+    /// Whether it got a response a moment ago.
     pub(crate) fn is_awake(&self, now: u64, within_ns: u64) -> bool {
         self.answered.is_some_and(|at| now.saturating_sub(at) <= within_ns)
     }

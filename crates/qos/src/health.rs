@@ -1,46 +1,47 @@
-//! Whether minimums are kept: each window is judged when it has ended.
+//! Detects violated minimums: each window is judged at its end.
 
 use crate::tag::SECOND_NS;
 
-/// A minimum is judged over this time: a request of 512 KiB is 2 % of a second at 24 MB/s, and 0.4 % of this.
+/// A minimum is judged over this window: a request of 512 KiB is 2 % of a second at 24 MB/s, and 0.4 % of
+/// this.
 pub const WINDOW_NS: u64 = 5 * SECOND_NS;
-/// A minimum is kept when this much of it was served.
+/// A minimum is kept if at least this share of it was served.
 const KEPT_PERCENT: u64 = 98;
-/// Who had requests out for this much of a window asked for all that it could get.
+/// A flow with outstanding requests for this share of a window had unlimited demand.
 const BUSY_PERCENT: u64 = 95;
-/// So many windows in a row make it news: 10 s, and a single hiccup is none.
+/// Consecutive windows until a change is reported: 10 s, so a single outlier is not reported.
 const WINDOWS: u32 = 2;
 
-/// How a flow is.
+/// Health of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It gets what it was promised, or does not ask for it.
+    /// It receives its minimum, or has less demand.
     #[default]
     Ok,
-    /// It asks and does not get it. Units per second.
+    /// It receives less than its minimum despite demand. Units per second.
     BelowMinimum {
-        /// What it was promised.
+        /// Its minimum.
         minimum_iops: u64,
-        /// What it got in the last window.
+        /// Its service in the last window.
         served_iops: u64,
     },
 }
 
-/// What a flow did in the window that runs.
+/// A flow in the current window.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlowWindow {
     pub(crate) begun_bytes: u64,
     pub(crate) served_bytes: u64,
     busy_ns: u64,
     busy_since: Option<u64>,
-    /// Windows in a row that say otherwise than `health`.
+    /// Consecutive windows that disagree with `health`.
     against: u32,
     pub(crate) health: Health,
     pub(crate) demand: Option<u64>,
 }
 
 impl FlowWindow {
-    /// The flow has so many requests out from now on.
+    /// Sets the number of outstanding requests.
     pub(crate) fn changed(&mut self, now: u64, outstanding: u32) {
         match (self.busy_since, outstanding) {
             (None, 1..) => self.busy_since = Some(now),
@@ -52,7 +53,7 @@ impl FlowWindow {
         }
     }
 
-    /// Ends the window; gives what is news.
+    /// Ends the window; returns a change of health.
     pub(crate) fn close(
         &mut self,
         now: u64,

@@ -1,4 +1,4 @@
-//! Judges all flows when a window has ended, and says what they may claim.
+//! Judges all flows at the end of a window, and computes their claims.
 
 use crate::expected::Claim;
 use crate::flow::Flow;
@@ -6,7 +6,7 @@ use crate::health::{Health, WINDOW_NS};
 use crate::policy::FlowId;
 use crate::scheduler::Scheduler;
 
-/// When the window began, and how the reservation clock ran in the one before.
+/// Start of the window, and the pace of the reservation clock in the previous one.
 pub(crate) struct Judge {
     since: u64,
     held_ns: u64,
@@ -20,7 +20,7 @@ impl Default for Judge {
 }
 
 impl Scheduler {
-    /// Ends a window when it is time ([`WINDOW_NS`]); adds the flows about which there is news.
+    /// Ends a window when it is over ([`WINDOW_NS`]); appends the flows whose health changed.
     pub fn close_window(&mut self, now: u64, changed: &mut Vec<(FlowId, Health)>) {
         self.meter.elapse(now);
         let passed = now.saturating_sub(self.judge.since);
@@ -42,12 +42,12 @@ impl Scheduler {
         }
     }
 
-    /// How a flow is.
+    /// Health of a flow.
     pub fn health(&self, flow: FlowId) -> Health {
         self.flows[flow.0 as usize].window.health
     }
 
-    /// What each flow may claim of the array: its policy, and what it asked for in the last window; none: all that it could get.
+    /// Claim of each flow: its policy, and its demand in the last window; none: unlimited.
     pub fn claims(&self) -> impl Iterator<Item = (FlowId, Claim)> {
         let claim = |(number, flow): (usize, &Flow)| {
             let policy = &flow.policy;
@@ -62,13 +62,13 @@ impl Scheduler {
         self.flows.iter().enumerate().filter(|(_, f)| f.in_use && f.clients > 0).map(claim)
     }
 
-    /// The minimums of all flows that have clients, in units per second.
+    /// Sum of the minimums of all flows with clients, in units per second.
     pub fn minimums(&self) -> u64 {
         self.flows.iter().filter(|f| f.in_use && f.clients > 0).map(|f| f.policy.minimum_iops).sum()
     }
 
-    /// Of 1000: what of the minimums could be given in the last window. Less means that more is promised than the array gives, and that all
-    /// were scaled alike.
+    /// Share of the minimums that could be served in the last window, of 1000. A lower value means that
+    /// minimums are over-committed, and were all scaled by this factor.
     pub fn scale_permille(&self) -> u32 {
         self.judge.scale_permille
     }

@@ -1,5 +1,5 @@
-//! A guaranteed service for each of many clients of one array: who is served next. Pure decisions: `now` is an argument, time is integer
-//! nanoseconds, work is bytes; nothing is read or written here.
+//! QoS for the clients of one array: selects the next request to serve. All decisions are pure: `now` is an
+//! argument, time is integer nanoseconds, work is bytes; there is no I/O.
 //!
 //! ```text
 //!  clients (LUs) ──submit──> their queues ──┐
@@ -7,9 +7,12 @@
 //!                                           └──────> at most `depth` below ──complete──>
 //! ```
 //!
-//! * A [`Policy`] is what a flow is promised; a *flow* has mClock tags, a *client* has a queue; an aggregated policy is one flow with many clients.
-//! * [`Scheduler`] is one for everything that shares drives. `docs/decisions/0004-qos.md` has the rules and their reasons.
-//! * [`expected`] is what it must converge to; [`shares`] and [`Tracker`] are for several schedulers before one array.
+//! * A [`Policy`] states the minimum and maximum of a flow; a *flow* has mClock tags, a *client* has a queue;
+//!   an aggregated policy is one flow with many clients.
+//! * One [`Scheduler`] serves everything that shares drives. `docs/decisions/0004-qos.md` has the rules and
+//!   their reasons.
+//! * [`expected`] computes the service that it must converge to; [`shares`] and [`Tracker`] coordinate
+//!   several schedulers in front of one array.
 
 mod admission;
 mod capacity;

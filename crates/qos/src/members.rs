@@ -1,30 +1,30 @@
-//! Clients: who asks. The clients of one flow take turns.
+//! Clients. The clients of one flow take turns.
 
 use crate::queue::Queue;
 
 /// No client.
 const NONE: u32 = u32::MAX;
-/// What a client gets in a turn: as much as the longest request that hosts usually make.
+/// Work of a client per turn: the longest request that hosts usually send.
 const TURN_BYTES: i64 = 1 << 20;
-/// A longer request is not held against a client: whole turns would be spent on counting it down.
+/// A longer request is not fully charged to the turns of a client: it would take whole turns to count down.
 const DEBT_BYTES_MAX: i64 = 64 << 20;
 
-/// Who asks.
+/// A client: who sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId(pub u32);
 
-/// What was done for a client since it was added.
+/// Service of a client since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounts {
     /// Requests served because a minimum was due.
     pub minimum_requests: u64,
     /// Requests served by weight.
     pub weight_requests: u64,
-    /// What they were charged, in bytes.
+    /// Charged bytes.
     pub charged_bytes: u64,
-    /// What they were.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// How long all of them waited here.
+    /// Total waiting time in the scheduler.
     pub waited_ns: u64,
     /// Requests that waited at all.
     pub waited_requests: u64,
@@ -51,7 +51,7 @@ impl Client {
     }
 }
 
-/// The clients of a flow that have requests waiting, in the order of their turns.
+/// The clients of a flow with waiting requests, in the order of their turns.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     first: u32,
@@ -65,7 +65,7 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// A client joins at the end.
+    /// Adds a client at the end.
     pub(crate) fn push(&mut self, clients: &mut [Client], number: u32) {
         (clients[number as usize].next, clients[number as usize].before) = (NONE, self.last);
         match self.last {
@@ -75,7 +75,7 @@ impl Ring {
         self.last = number;
     }
 
-    /// A client leaves.
+    /// Removes a client.
     pub(crate) fn remove(&mut self, clients: &mut [Client], number: u32) {
         let (next, before) = (clients[number as usize].next, clients[number as usize].before);
         match before {
@@ -88,7 +88,7 @@ impl Ring {
         }
     }
 
-    /// Whose turn it is. Somebody is in it.
+    /// The client whose turn it is. There must be one.
     pub(crate) fn turn(&mut self, clients: &mut [Client]) -> u32 {
         if self.first == self.last {
             clients[self.first as usize].credit = 0;
@@ -101,7 +101,7 @@ impl Ring {
         self.first
     }
 
-    /// The client whose turn it is was served; it has more requests.
+    /// Records service of the client whose turn it is; it has more requests.
     pub(crate) fn served(&mut self, clients: &mut [Client], cost: u64) {
         let client = &mut clients[self.first as usize];
         client.credit = (client.credit - cost.min(i64::MAX as u64) as i64).max(-DEBT_BYTES_MAX);

@@ -1,10 +1,10 @@
-//! Where a flow that waits has its place: among those whose turn can come, or among those that wait for their maximum.
+//! The place of a waiting flow: among the eligible flows, or among those that wait for their maximum.
 
 use crate::flow::SLACK_NS;
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
-    /// Puts a flow where it belongs after its tags or its queue have changed.
+    /// Moves a flow to its place after its tags or its queue have changed.
     pub(crate) fn place(&mut self, now: u64, number: u32) {
         let clock = self.clock(now);
         let flow = &mut self.flows[number as usize];
@@ -28,7 +28,7 @@ impl Scheduler {
         }
     }
 
-    /// Flows whose maximum lets them join those whose turn can come.
+    /// Moves flows whose maximum allows it to the eligible ones.
     pub(crate) fn let_in(&mut self, now: u64) {
         while let Some((free_at, number)) = self.limited.first()
             && free_at <= now
@@ -37,7 +37,8 @@ impl Scheduler {
         }
     }
 
-    /// The reservation clock waits for a flow that has waited for longer than the slack: there is more promised than the array gives.
+    /// Holds back the reservation clock for a flow that has waited longer than the slack: minimums are
+    /// over-committed.
     pub(crate) fn hold_clock(&mut self, now: u64) {
         let Some((due, number)) = self.due.first() else { return };
         if self.flows[number as usize].pressure.is_hopeless(now) {

@@ -1,10 +1,11 @@
-//! What a flow is promised, and what it may not exceed.
+//! Policies: minimum, maximum, bandwidth, weight and burst of a flow.
 
-/// The weight of who has no policy, and of a policy that does not name one.
+/// Weight of a flow without a policy, and of a policy without a weight.
 pub const WEIGHT_DEFAULT: u32 = 100;
-/// With it a request of one unit still moves a tag of the weight phase (8,192 x 16 / 10,000 = 13).
+/// With this weight a request of one unit still moves a tag of the weight phase (8,192 x 16 / 10,000 = 13).
 pub const WEIGHT_MAX: u32 = 10_000;
-/// Units per second: with a unit of 1 MiB this is a byte rate of 2^50, which tags can still add to the longest request.
+/// Units per second: with a unit of 1 MiB this is 2^50 bytes per second, which tags can still add to the
+/// longest request.
 pub const RATE_MAX: u64 = 1 << 30;
 
 /// An instance of a policy.
@@ -14,40 +15,40 @@ pub struct FlowId(pub u32);
 /// A policy. Rates are units of work per second: normalised IOPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What it gets in any case when it asks for it; 0: nothing is promised.
+    /// Rate that it receives on demand; 0: none.
     pub minimum_iops: u64,
-    /// What it gets at most.
+    /// Rate that it never exceeds.
     pub maximum_iops: Option<u64>,
-    /// The bytes that it gets at most.
+    /// Bytes per second that it never exceeds.
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// Its part of what is left, beside the weights of the others.
+    /// Its share of the remaining capacity, relative to the other weights.
     pub weight: u32,
-    /// Units that it may be ahead of the others in the weight phase after it was idle.
+    /// Units by which it may be ahead in the weight phase after it was idle.
     pub burst_units: u64,
 }
 
-/// Why a policy cannot be kept.
+/// Why a policy is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// More is promised than allowed.
-    #[error("minimum {minimum} is over maximum {maximum}")]
+    /// The minimum exceeds the maximum.
+    #[error("minimum {minimum} exceeds maximum {maximum}")]
     MinimumOverMaximum {
         /// Units per second.
         minimum: u64,
         /// Units per second.
         maximum: u64,
     },
-    /// A weight of nothing starves, a large one is not told apart from the next.
-    #[error("weight {0} is not between 1 and {WEIGHT_MAX}")]
+    /// Weight 0 starves a flow; above the limit two weights cannot be distinguished.
+    #[error("invalid weight {0}: must be 1 to {WEIGHT_MAX}")]
     Weight(u32),
-    /// Nothing would ever be served, or a number is beyond all arrays.
-    #[error("{what} {value} is not between 1 and {max}")]
+    /// A rate of 0 never serves a request; the limit is beyond all arrays.
+    #[error("invalid {what} {value}: must be 1 to {max}")]
     Rate {
-        /// Which one.
+        /// Name of the property.
         what: &'static str,
-        /// What was asked for.
+        /// The given value.
         value: u64,
-        /// What can be asked for.
+        /// The maximum value.
         max: u64,
     },
 }
@@ -65,17 +66,17 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Nothing but its part.
+    /// A policy without minimum and maximum, with the default weight.
     pub fn none() -> Policy {
         Policy::default()
     }
 
-    /// Whether nothing but its part is asked for.
+    /// Whether it equals [`Policy::none`].
     pub fn is_none(&self) -> bool {
         *self == Policy::none()
     }
 
-    /// Whether it holds together.
+    /// Validates the values.
     pub fn check(&self) -> Result<(), PolicyError> {
         let bandwidth_max = RATE_MAX << 13;
         let rates = [
@@ -116,9 +117,9 @@ mod tests {
         check(none, None);
         check(Policy { minimum_iops: 3000, maximum_iops: Some(3000), ..none }, None);
         let over = Policy { minimum_iops: 3001, maximum_iops: Some(3000), ..none };
-        check(over, Some("minimum 3001 is over maximum 3000"));
-        check(Policy { maximum_iops: Some(0), ..none }, Some("maximum 0 is not between 1 and 1073741824"));
-        check(Policy { weight: 0, ..none }, Some("weight 0 is not between 1 and 10000"));
-        check(Policy { weight: WEIGHT_MAX + 1, ..none }, Some("weight 10001 is not between 1 and 10000"));
+        check(over, Some("minimum 3001 exceeds maximum 3000"));
+        check(Policy { maximum_iops: Some(0), ..none }, Some("invalid maximum 0: must be 1 to 1073741824"));
+        check(Policy { weight: 0, ..none }, Some("invalid weight 0: must be 1 to 10000"));
+        check(Policy { weight: WEIGHT_MAX + 1, ..none }, Some("invalid weight 10001: must be 1 to 10000"));
     }
 }

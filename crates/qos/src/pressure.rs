@@ -1,27 +1,28 @@
-//! How a flow fares below the scheduler, and whether any depth gives it its minimum.
+//! The latency of a flow below the scheduler, and whether any depth gives it its minimum.
 
 use crate::tag::SECOND_NS;
 
-/// What is spent below is the average and this part of what single requests differ from it. Where they are all alike nothing is given away; where
-/// some take three times as long as others (small reads beside large writes) those are not caught up within the time by which a minimum is judged.
+/// The time below is the average plus this part of the deviation of single requests. Where requests are alike
+/// it adds nothing; where some take three times as long as others (small reads beside large writes), those
+/// could not be caught up within the time by which a minimum is judged.
 const SPREAD_PARTS: u64 = 2;
-/// Looks at depth 1 after which a flow that is still answered too late is known to be beyond help, and for how long.
+/// Adjustments at depth 1 after which a flow that is still too slow is ignored, and for how long.
 const HOPELESS_LOOKS: u32 = 8;
 const HOPELESS_NS_MIN: u64 = 10_000_000_000;
 const HOPELESS_DOUBLINGS_MAX: u32 = 3;
-/// Parts of one request in which averages are counted.
+/// Fractional parts of one request in which averages are counted.
 pub(crate) const PARTS: u64 = 256;
 
-/// How a flow fares below: moving averages over some requests.
+/// Latency of a flow below: moving averages over some requests.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Pressure {
-    /// From dispatch to answer.
+    /// Time from dispatch to response.
     pub(crate) below_ns: u64,
-    /// How far requests are from that.
+    /// Deviation of requests from that.
     spread_ns: u64,
-    /// Requests below when one was dispatched, with it.
+    /// Requests below at a dispatch, including the dispatched one.
     pub(crate) crowd_parts: u64,
-    /// Requests that the flow had out then.
+    /// Outstanding requests of the flow at that time.
     pub(crate) own_parts: u64,
     cost_bytes: u64,
     late_looks: u32,
@@ -43,17 +44,17 @@ impl Pressure {
         follow(&mut self.cost_bytes, cost);
     }
 
-    /// Whether no depth gives this flow its minimum: it asks for too little at a time.
+    /// Whether no depth gives this flow its minimum, because it has too few outstanding requests.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         now < self.hopeless_until
     }
 
-    /// What is to be reckoned with below.
+    /// The time below to plan for.
     pub(crate) fn reckoned_ns(&self) -> u64 {
         self.below_ns + self.spread_ns / SPREAD_PARTS
     }
 
-    /// The time that the minimum leaves to each request.
+    /// The time that the minimum allows per request.
     pub(crate) fn time_ns(&self, minimum: u64) -> u64 {
         let work = u128::from(self.own_parts) * u128::from(self.cost_bytes) * u128::from(SECOND_NS);
         u64::try_from(work / u128::from(PARTS * minimum.max(1))).unwrap_or(u64::MAX)
@@ -73,7 +74,7 @@ impl Pressure {
     }
 }
 
-/// A moving average of an eighth: the least of several flows decides, and what is only noise in one of them must not.
+/// A moving average of an eighth: the minimum over several flows decides, so noise of a single one must not.
 fn follow(average: &mut u64, sample: u64) {
     *average = match *average {
         0 => sample,

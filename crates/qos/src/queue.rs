@@ -1,21 +1,21 @@
-//! Requests: a slab of nodes that are used again, linked into a queue for each client.
+//! Requests: a slab of reusable nodes, linked into one queue per client.
 
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// A request that was submitted and has not ended. Using one that has ended is the caller's bug.
+/// A submitted request that has not ended. Using one that has ended is a bug of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
     node: u32,
     turn: u32,
 }
 
-/// Why a request is served.
+/// Why a request is dispatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its flow's minimum is due (the constraint phase).
+    /// The minimum of its flow is due (the constraint phase).
     Minimum,
-    /// It is its flow's turn.
+    /// It is its flow's turn (the weight phase).
     Weight,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
     pub(crate) cookie: u64,
     pub(crate) place: Place,
-    /// When it was submitted; below: when it was dispatched.
+    /// Time of submission; below the scheduler: time of dispatch.
     pub(crate) since: u64,
     pub(crate) phase: Phase,
     turn: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Requests {
     free: Vec<u32>,
 }
 
-/// The requests of one client that wait, oldest first.
+/// The waiting requests of one client, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     first: u32,
@@ -69,7 +69,7 @@ impl Queue {
 }
 
 impl Requests {
-    /// A new request at the end of a queue.
+    /// Appends a new request to a queue.
     pub(crate) fn push(
         &mut self,
         queue: &mut Queue,
@@ -101,20 +101,20 @@ impl Requests {
         RequestId { node, turn }
     }
 
-    /// The request, which has not ended.
+    /// The request; it must not have ended.
     pub(crate) fn get(&mut self, id: RequestId) -> &mut Request {
         let request = &mut self.nodes[id.node as usize];
         assert!(request.turn == id.turn && request.place != Place::Free, "a request is used after its end");
         request
     }
 
-    /// The oldest of a queue.
+    /// The oldest request of a queue.
     pub(crate) fn first(&self, queue: &Queue) -> Option<(RequestId, &Request)> {
         let request = self.nodes.get(queue.first as usize)?;
         Some((RequestId { node: queue.first, turn: request.turn }, request))
     }
 
-    /// Takes a request out of its queue.
+    /// Removes a request from its queue.
     pub(crate) fn unlink(&mut self, queue: &mut Queue, id: RequestId) {
         let Request { next, before, .. } = *self.get(id);
         match before {
@@ -127,7 +127,7 @@ impl Requests {
         }
     }
 
-    /// A request has ended; its node is used again.
+    /// Ends a request; its node is reused.
     pub(crate) fn end(&mut self, id: RequestId) -> Request {
         let request = self.get(id);
         let ended = *request;

@@ -1,4 +1,4 @@
-//! The scheduler: flows, clients and their requests. What is served next is in `service`.
+//! The scheduler: flows, clients and their requests. `service` selects the next one.
 
 use crate::capacity::{Capacity, Meter};
 use crate::depth::Depth;
@@ -10,21 +10,21 @@ use crate::policy::{FlowId, Policy};
 use crate::queue::{Phase, Place, RequestId, Requests};
 use crate::tag::Tag;
 
-/// The unit of work that Windows and Hyper-V count in.
+/// The unit that Windows and Hyper-V use for normalised IOPS.
 pub const UNIT_BYTES_DEFAULT: u64 = 8192;
-/// Two requests for each of 32 drives: more does not make a pool faster, and less leaves some of them idle.
+/// Two requests for each of 32 drives: more does not make a pool faster, fewer leave some drives idle.
 pub const DEPTH_MAX_DEFAULT: u32 = 64;
 
-/// What holds for all flows.
+/// Settings for all flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A request costs this at least; rates are in these.
+    /// Minimum charge of a request; rates are in these units.
     pub unit_bytes: u64,
-    /// Requests below the scheduler at most.
+    /// Maximum number of requests below the scheduler.
     pub depth_max: u32,
-    /// Whether there are fewer when a minimum needs it.
+    /// Whether a minimum may reduce the depth.
     pub depth_adapts: bool,
-    /// Whether a slot is kept for a moment for who is about to ask again.
+    /// Whether a slot is reserved briefly for a client that is about to send its next request.
     pub anticipates: bool,
 }
 
@@ -39,35 +39,35 @@ impl Default for Settings {
     }
 }
 
-/// A request that goes below now.
+/// A request to dispatch now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// To be given back with [`Scheduler::complete`].
+    /// To be passed to [`Scheduler::complete`].
     pub request: RequestId,
-    /// Who asked.
+    /// Its client.
     pub client: ClientId,
-    /// What came with it.
+    /// The value submitted with it.
     pub cookie: u64,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// Why it is served.
+    /// Why it is dispatched.
     pub phase: Phase,
     /// How long it waited.
     pub waited_ns: u64,
 }
 
-/// What there is to do.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// This one goes below.
+    /// Dispatch this request.
     Dispatch(Dispatch),
-    /// Nothing before this time, unless something is submitted, completed or cancelled.
+    /// Nothing before this time, unless a request is submitted, completed or cancelled.
     WaitUntil(u64),
-    /// Nothing, unless something is submitted, completed or cancelled.
+    /// Nothing until a request is submitted, completed or cancelled.
     Idle,
 }
 
-/// A scheduler of everything that shares drives.
+/// Scheduler of everything that shares drives.
 pub struct Scheduler {
     pub(crate) settings: Settings,
     pub(crate) flows: Vec<Flow>,
@@ -77,18 +77,19 @@ pub struct Scheduler {
     pub(crate) requests: Requests,
     pub(crate) waiting: u32,
     pub(crate) below: u32,
-    /// Flows that wait and may be served: by when their minimum is due, and by their turn.
+    /// Waiting flows that may be served: by the time when their minimum is due, and by their turn.
     pub(crate) due: Heap,
     pub(crate) turns: Heap,
-    /// Flows that wait for their maximum, by when it lets them.
+    /// Flows that wait for their maximum, by the time that it allows.
     pub(crate) limited: Heap,
-    /// Flows with a minimum that were answered a moment ago and have nothing waiting, by when their minimum is due.
+    /// Flows with a minimum that got a response a moment ago and have no waiting request, by the time when
+    /// their minimum is due.
     pub(crate) awaited: Heap,
-    /// How far the reservation clock is behind.
+    /// Lag of the reservation clock.
     pub(crate) held_ns: u64,
     /// The turn that was served last.
     pub(crate) turn: u64,
-    /// This scheduler's part of an array that it shares with others: bytes per second, and when the next request is allowed.
+    /// This scheduler's share of a common array: bytes per second, and when the next request is allowed.
     pub(crate) part: Option<(u64, Tag)>,
     pub(crate) depth: Depth,
     pub(crate) meter: Meter,
@@ -96,7 +97,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// One without flows.
+    /// A scheduler without flows.
     pub fn new(settings: Settings) -> Scheduler {
         Scheduler {
             settings,
@@ -120,17 +121,17 @@ impl Scheduler {
         }
     }
 
-    /// What the array has been seen to do.
+    /// The measured capacity of the array.
     pub fn capacity(&self) -> Capacity {
         self.meter.seen
     }
 
-    /// What holds for all flows.
+    /// The settings.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Another depth, unit or manner; rates are counted in the new unit at once.
+    /// Changes the settings; rates are in the new unit at once.
     pub fn set_settings(&mut self, now: u64, settings: Settings) {
         self.settings = settings;
         self.depth.set_max(settings.depth_max);
@@ -145,7 +146,7 @@ impl Scheduler {
         now.saturating_sub(self.held_ns)
     }
 
-    /// A flow with this policy and no clients.
+    /// Adds a flow with this policy and no clients.
     pub fn add_flow(&mut self, now: u64, policy: Policy) -> FlowId {
         let flow = Flow::new(now, self.clock(now), self.turn);
         let number = match self.free_flows.pop() {
@@ -170,13 +171,13 @@ impl Scheduler {
         self.flows[flow.0 as usize].policy
     }
 
-    /// Another policy for a flow, from now on.
+    /// Changes the policy of a flow from now on.
     pub fn set_policy(&mut self, now: u64, flow: FlowId, policy: Policy) {
         if self.flows[flow.0 as usize].policy == policy {
             return;
         }
         self.apply_policy(now, flow.0, policy);
-        // Who was favoured by what held until now owes nothing for that.
+        // A flow that the old policy favoured is not charged for that.
         for number in 0..self.flows.len() as u32 {
             self.flows[number as usize].share = Tag::at(self.turn);
             self.place(now, number);
@@ -191,7 +192,7 @@ impl Scheduler {
         self.place(now, number);
     }
 
-    /// Forgets a flow that has no clients any more. Others are the caller's bug.
+    /// Removes a flow without clients. Removing another one is a bug of the caller.
     pub fn remove_flow(&mut self, flow: FlowId) {
         let known = &mut self.flows[flow.0 as usize];
         assert!(known.in_use && known.clients == 0, "a flow is removed while it has clients");
@@ -200,7 +201,7 @@ impl Scheduler {
         self.free_flows.push(flow.0);
     }
 
-    /// A client of a flow.
+    /// Adds a client to a flow.
     pub fn add_client(&mut self, _now: u64, flow: FlowId) -> ClientId {
         assert!(self.flows[flow.0 as usize].in_use, "a client is added to a flow that is not there");
         self.flows[flow.0 as usize].clients += 1;
@@ -217,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    /// How many clients a flow has.
+    /// Number of clients of a flow.
     pub fn clients_of(&self, flow: FlowId) -> u32 {
         self.flows[flow.0 as usize].clients
     }
@@ -227,7 +228,7 @@ impl Scheduler {
         FlowId(self.clients[client.0 as usize].flow)
     }
 
-    /// Makes a client one of another flow. What it has waiting goes along.
+    /// Moves a client to another flow, with its waiting requests.
     pub fn move_client(&mut self, now: u64, client: ClientId, flow: FlowId) {
         let number = client.0 as usize;
         let (from, waiting, below) =
@@ -262,7 +263,7 @@ impl Scheduler {
         self.depth.look_soon(now);
     }
 
-    /// Forgets a client; `false` while it has requests.
+    /// Removes a client; returns `false` while it has requests.
     pub fn remove_client(&mut self, _now: u64, client: ClientId) -> bool {
         let known = &mut self.clients[client.0 as usize];
         if known.waiting + known.below > 0 {
@@ -275,12 +276,12 @@ impl Scheduler {
         true
     }
 
-    /// What was done for a client.
+    /// Service of a client since it was added.
     pub fn counts(&self, client: ClientId) -> ClientCounts {
         self.clients[client.0 as usize].counts
     }
 
-    /// This scheduler's part of an array that it shares with others, in units per second; none: all of it.
+    /// Sets this scheduler's share of a common array, in units per second; none: all of it.
     pub fn set_share(&mut self, now: u64, units_per_s: Option<u64>) {
         let bytes_per_s = units_per_s.map(|units| (units * self.settings.unit_bytes).max(1));
         let next = self.part.map_or(Tag::at(now), |(_, tag)| Tag::at(tag.at.min(now)));
@@ -290,22 +291,22 @@ impl Scheduler {
         }
     }
 
-    /// Requests that go below at most, now.
+    /// Current limit of requests below.
     pub fn depth(&self) -> u32 {
         self.depth.now()
     }
 
-    /// Requests that are below.
+    /// Requests below.
     pub fn in_flight(&self) -> u32 {
         self.below
     }
 
-    /// Requests that wait.
+    /// Waiting requests.
     pub fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// A request of a client: it waits until it is dispatched.
+    /// Submits a request of a client: it waits until it is dispatched.
     pub fn submit(&mut self, now: u64, client: ClientId, bytes: u64, cookie: u64) -> RequestId {
         self.meter.elapse(now);
         let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
@@ -333,7 +334,7 @@ impl Scheduler {
         id
     }
 
-    /// Takes back a request that still waits; `false` when it is below already.
+    /// Cancels a waiting request; returns `false` if it was dispatched.
     pub fn cancel(&mut self, now: u64, request: RequestId) -> bool {
         self.meter.elapse(now);
         let found = *self.requests.get(request);
@@ -349,7 +350,7 @@ impl Scheduler {
         true
     }
 
-    /// A request waits no longer.
+    /// Removes a request from the waiting ones.
     pub(crate) fn take_out(&mut self, request: RequestId, client: u32) {
         let known = &mut self.clients[client as usize];
         self.requests.unlink(&mut known.queue, request);

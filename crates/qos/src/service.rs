@@ -1,4 +1,4 @@
-//! Who is served next, and what follows from an answer.
+//! Selects the next request, and processes completions.
 
 use crate::coordinate::Elsewhere;
 use crate::members::ClientId;
@@ -7,15 +7,15 @@ use crate::queue::{Place, RequestId};
 use crate::scheduler::{Dispatch, Next, Scheduler};
 use crate::tag::share_of;
 
-/// A slot is kept for this time at least: less is lost between two calls of one program.
+/// Minimum time for which a slot is reserved: less is lost between two calls of one program.
 const AWAIT_NS_MIN: u64 = 100_000;
-/// And for no longer: of a drive's service of 4 ms it is a quarter.
+/// Maximum time: a quarter of a drive's service time of 4 ms.
 const AWAIT_NS_MAX: u64 = 1_000_000;
-/// What a part of a shared array may catch up.
+/// Time that a share of a common array may catch up.
 const PART_LATE_NS: u64 = 25_000_000;
 
 impl Scheduler {
-    /// What is to be done now. To be asked again until it is no dispatch.
+    /// The next action. Call it again until it returns no dispatch.
     pub fn next(&mut self, now: u64) -> Next {
         self.meter.elapse(now);
         self.adapt_depth(now);
@@ -48,7 +48,8 @@ impl Scheduler {
         }
     }
 
-    /// Until when the last free slot is kept for a flow whose minimum is due and who is about to ask again.
+    /// Until when the last free slot is reserved for a flow whose minimum is due and which is about to send
+    /// its next request.
     fn kept_until(&mut self, now: u64) -> Option<u64> {
         while let Some((due, number)) = self.awaited.first() {
             if due > self.clock(now) {
@@ -84,11 +85,12 @@ impl Scheduler {
                 flow.charge(now, bytes, cost);
                 flow.bound_lead(self.turn);
             }
-            // Its minimum is due again when it is as if this had been for it, and no later: a flow that has more than its minimum does not go before
-            // the others for that, too.
+            // Its minimum is due again as if this had been served for it, and no later: a flow above its
+            // minimum does not also go ahead of the others for that.
             Phase::Weight => {
-                // A flow far ahead is served when nobody else may be: the turn goes on by this request, and does not jump to it. Else all others would
-                // be as far behind as a flow can be, and those of them that had less no longer told from those that had more.
+                // A flow far ahead is served only when no other may be: virtual time advances by this
+                // request, and does not jump to the flow. Otherwise all other flows would be as far behind as
+                // a flow can be, and their differences would be lost.
                 let on = self.turn.saturating_add(share_of(cost, flow.policy.weight));
                 self.turn = self.turn.max(flow.share.at.min(on));
                 flow.postpone(clock, cost);
@@ -115,7 +117,7 @@ impl Scheduler {
         Dispatch { request: id, client: ClientId(client), cookie, bytes, phase, waited_ns }
     }
 
-    /// A dispatched request has ended, well or not. Exactly once for each.
+    /// Ends a dispatched request, successful or not. To be called exactly once for each.
     pub fn complete(&mut self, now: u64, request: RequestId) {
         self.meter.elapse(now);
         let ended = self.requests.end(request);
@@ -144,7 +146,7 @@ impl Scheduler {
         }
     }
 
-    /// Work of a client turned out to be more than it was submitted as: its next requests wait for that.
+    /// Charges a client for more work than it submitted: its next requests wait for that.
     pub fn charge(&mut self, now: u64, client: ClientId, bytes: u64) {
         let known = &mut self.clients[client.0 as usize];
         known.counts.charged_bytes += bytes;
@@ -160,7 +162,8 @@ impl Scheduler {
         self.place(now, number);
     }
 
-    /// What other schedulers did for a client since its last request here (dmClock): said before the next one is submitted.
+    /// Reports the service of a client at other schedulers since its last request here (dmClock); to be
+    /// called before it submits the next one.
     pub fn elsewhere(&mut self, now: u64, client: ClientId, service: Elsewhere) {
         let number = self.clients[client.0 as usize].flow;
         let flow = &mut self.flows[number as usize];

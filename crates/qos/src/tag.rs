@@ -1,10 +1,11 @@
-//! A tag: a point that moves by work divided by a rate, exactly: what the division leaves is carried.
+//! A tag: a point that advances by work divided by a rate, exactly: the remainder of the division is carried.
 
 /// Nanoseconds of a second.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
-/// The most that is charged in one step: with 10^9 it stays below 2^63.
+/// Maximum charge of one step: with 10^9 it stays below 2^63.
 const STEP_BYTES_MAX: u64 = 8 << 30;
-/// Points of a virtual tag for a byte at weight 1: at 10 GB/s a tag of weight 1 lasts three years, one of the largest weight still moves.
+/// Points of a virtual tag per byte at weight 1: at 10 GB/s a tag of weight 1 lasts three years, one of the
+/// largest weight still advances.
 const SHARE_SCALE: u64 = 16;
 
 /// A tag in nanoseconds, or in points of work by weight.
@@ -15,17 +16,17 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// At this point.
+    /// A tag at this point.
     pub(crate) fn at(at: u64) -> Tag {
         Tag { at, rest: 0 }
     }
 
-    /// Later by the time that `bytes` take at `bytes_per_s`.
+    /// Advances by the time that `bytes` take at `bytes_per_s`.
     pub(crate) fn spend(&mut self, bytes: u64, bytes_per_s: u64) {
         self.advance(bytes, SECOND_NS, bytes_per_s);
     }
 
-    /// Further by `bytes` divided by the weight.
+    /// Advances by `bytes` divided by the weight.
     pub(crate) fn share(&mut self, bytes: u64, weight: u32) {
         self.advance(bytes, SHARE_SCALE, u64::from(weight));
     }
@@ -44,14 +45,14 @@ impl Tag {
         }
     }
 
-    /// No earlier than this.
+    /// Raises it to at least this point.
     pub(crate) fn raise_to(&mut self, floor: u64) {
         if self.at < floor {
             *self = Tag::at(floor);
         }
     }
 
-    /// No later than this.
+    /// Lowers it to at most this point.
     pub(crate) fn lower_to(&mut self, ceiling: u64) {
         if self.at > ceiling {
             *self = Tag::at(ceiling);

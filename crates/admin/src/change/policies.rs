@@ -110,7 +110,7 @@ mod tests {
         check_refused(&with, &create, "is there already");
         check_refused(&with, &set(Terms::default()), "nothing is to be set");
         let limited = Terms { maximum_iops: Some(2000), ..Terms::default() };
-        check_refused(&with, &set(limited.clone()), "minimum 3000 is over maximum 2000");
+        check_refused(&with, &set(limited.clone()), "minimum 3000 exceeds maximum 2000");
         let lower = changed(&with, &set(Terms { maximum_iops: Some(4000), ..minimum(0) })).expect("set");
         assert_eq!(lower.policies[0].policy.maximum_iops, Some(4000));
         let unlimited = changed(&lower, &set(Terms { maximum_iops: Some(0), ..minimum(3000) }));
