@@ -1,35 +1,35 @@
 //! CHAP (RFC 1994, RFC 7143 12.1.3): challenges, responses and their comparison; pure.
 //!
-//! Challenges come from the world's random stream through SHA-256, so that what was sent does not give away what will be sent. They are
-//! as unpredictable as the world's seed: a real world must be seeded from the system's entropy.
+//! Challenges come from the world's random stream through SHA-256, so that sent challenges do not reveal
+//! future ones. They are as unpredictable as the world's seed: seed a real world from the system's entropy.
 
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use crate::text::{binary, hex};
 
-/// Length of the challenges that are sent: at least as long as the longest response (12.1.3 asks for that).
+/// Length of sent challenges: at least that of the longest response, as 12.1.3 requires.
 pub(crate) const CHALLENGE_LEN: usize = 32;
-/// The longest challenge that is read (12.1.3).
+/// Length limit of received challenges (12.1.3).
 const CHALLENGE_LEN_MAX: usize = 1024;
 
 /// Why CHAP fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChapError {
     /// A key is missing or malformed.
-    #[error("{0} is missing or malformed")]
+    #[error("missing or malformed {0}")]
     Key(&'static str),
     /// No algorithm in common.
     #[error("no CHAP algorithm in common")]
     Algorithm,
-    /// The name or the response is wrong; which, is not told.
+    /// The name or the response is wrong; the message does not tell which.
     #[error("wrong CHAP name or response")]
     Wrong,
     /// The peer sent back our own challenge (12.1.3).
-    #[error("the challenge was reflected")]
+    #[error("the peer reflected the challenge")]
     Reflected,
-    /// The peer asks for a proof that we cannot give.
-    #[error("mutual CHAP is asked for, but no secret is set for it")]
+    /// The peer requests mutual CHAP, and no secret for it is set.
+    #[error("the peer requests mutual CHAP, but no secret for it is set")]
     NotMutual,
 }
 
@@ -43,15 +43,15 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// What an initiator offers, in the order of preference.
+    /// The algorithms that an initiator offers, in order of preference.
     pub(crate) const OFFER: &'static str = "7,5";
 
-    /// The first algorithm of an offered list that is known here.
+    /// The first supported algorithm of an offered list.
     pub(crate) fn choose(list: &str) -> Result<Algorithm, ChapError> {
         list.split(',').find_map(Algorithm::of).ok_or(ChapError::Algorithm)
     }
 
-    /// The algorithm of a number.
+    /// The algorithm with this number.
     pub(crate) fn of(number: &str) -> Option<Algorithm> {
         match number {
             "5" => Some(Algorithm::Md5),
@@ -89,7 +89,7 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// A fresh challenge.
+    /// A new challenge.
     pub(crate) fn new(rng: &mut world::Rng) -> Challenge {
         let mut seed = [0u8; 32];
         rng.fill(&mut seed);
@@ -98,7 +98,7 @@ impl Challenge {
         Challenge { id: seed[0] ^ seed[31], bytes }
     }
 
-    /// Reads a peer's challenge.
+    /// Parses a peer's challenge.
     pub(crate) fn read(id: &str, bytes: &str) -> Result<Challenge, ChapError> {
         let id =
             crate::text::number(id).and_then(|n| u8::try_from(n).ok()).ok_or(ChapError::Key("CHAP_I"))?;
@@ -114,7 +114,7 @@ impl Challenge {
         hex(&self.bytes)
     }
 
-    /// What proves the secret, as text.
+    /// The response that proves the secret, as text.
     pub(crate) fn response(&self, algorithm: Algorithm, secret: &str) -> String {
         hex(&algorithm.respond(self.id, secret, &self.bytes))
     }
@@ -133,7 +133,7 @@ impl Challenge {
     }
 }
 
-/// Compares in a time that does not depend on where the two differ.
+/// Compares in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0u8, |d, (x, y)| std::hint::black_box(d | (x ^ y)));
     a.len() == b.len() && difference == 0

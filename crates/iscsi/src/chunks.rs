@@ -1,10 +1,11 @@
-//! The data of one command while it arrives: page-aligned buffers of at most 1 MiB, taken as they are needed.
+//! The data of one command during its transfer: page-aligned buffers of at most 1 MiB, allocated as needed.
 
 use block::Pieces;
 use smallvec::SmallVec;
 use world::Buf;
 
-/// Length of every chunk but the last. Bursts never cross a chunk, and commands up to this length have their data in one piece.
+/// Length of all chunks except the last. Bursts never cross a chunk; commands up to this length have
+/// contiguous data.
 pub(crate) const CHUNK_LEN: usize = 1 << 20;
 
 /// A transfer of a known length that is filled from the front.
@@ -15,7 +16,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// A transfer of `len` bytes; no memory is taken yet.
+    /// A transfer of `len` bytes; allocates nothing yet.
     pub(crate) fn new(len: usize) -> Chunks {
         Chunks { len, list: SmallVec::new() }
     }
@@ -32,7 +33,7 @@ impl Chunks {
         &mut self.list[index]
     }
 
-    /// Copies bytes in at `at`. What passes the transfer's end is left out.
+    /// Copies bytes to `at`. Bytes past the end of the transfer are ignored.
     pub(crate) fn write(&mut self, mut at: usize, mut bytes: &[u8]) {
         bytes = &bytes[..bytes.len().min(self.len.saturating_sub(at))];
         while !bytes.is_empty() {
@@ -46,8 +47,9 @@ impl Chunks {
         }
     }
 
-    /// Lends the buffer in which `at..at + len` lies, cut off at its end, and where `at` lies in it; `None` when the range crosses a
-    /// chunk, passes the end, or the chunk is lent already. It comes back through [`Chunks::give_back`].
+    /// Lends the buffer that contains `at..at + len`, truncated at its end, with the offset of `at` in it;
+    /// `None` if the range crosses a chunk or passes the end, or the chunk is already lent. Return it with
+    /// [`Chunks::give_back`].
     pub(crate) fn lend(&mut self, at: usize, len: usize) -> Option<(Buf, usize)> {
         let (index, from) = (at / CHUNK_LEN, at % CHUNK_LEN);
         if len == 0 || at + len > self.len || from + len > CHUNK_LEN {
@@ -58,7 +60,7 @@ impl Chunks {
         Some((buf, from))
     }
 
-    /// Takes a lent buffer back.
+    /// Returns a lent buffer.
     pub(crate) fn give_back(&mut self, at: usize, mut buf: Buf) {
         let index = at / CHUNK_LEN;
         buf.set_len(self.chunk_len(index));

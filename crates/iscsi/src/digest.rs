@@ -2,7 +2,7 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The digest of contiguous bytes, as it stands on the wire.
+/// The digest of contiguous bytes, in wire order.
 pub(crate) fn digest(bytes: &[u8]) -> [u8; 4] {
     crc_fast::crc32_iscsi(bytes).to_le_bytes()
 }

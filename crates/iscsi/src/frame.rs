@@ -1,4 +1,5 @@
-//! Where one PDU ends: lengths, padding and digests of RFC 7143 11.2, judged before anything of it is believed.
+//! The boundaries of one PDU: lengths, padding and digests of RFC 7143 11.2, checked before any content is
+//! used.
 //!
 //! ```text
 //!   | BHS 48 | AHS 0..limit | header digest 0/4 | data 0..limit | padding 0..3 | data digest 0/4 |
@@ -9,11 +10,11 @@
 use crate::digest::{Running, digest};
 use crate::pdu::{BHS_LEN, Len24, Pdu};
 
-/// The largest additional header segments that are read: an extended CDB of 260 bytes and a bidirectional length
-/// (11.2.2) take 272; the field could say 1,020.
+/// Length limit of additional header segments: an extended CDB of 260 bytes and a bidirectional length
+/// (11.2.2) take 272; the field could express 1,020.
 pub(crate) const AHS_LEN_MAX: usize = 512;
 
-/// How the PDUs of one direction of a connection are framed.
+/// Framing of the PDUs of one direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Framing {
     pub header_digest: bool,
@@ -22,18 +23,19 @@ pub(crate) struct Framing {
     pub data_len_max: usize,
 }
 
-/// Why the bytes cannot be a PDU. After this the connection is of no use: nobody knows where the next PDU begins.
+/// Why the bytes are not a PDU. The connection is then unusable, because the position of the next PDU is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("additional header segments of {0} bytes")]
+    #[error("additional header segments of {0} bytes exceed the limit")]
     AhsTooLong(usize),
-    #[error("a data segment of {0} bytes")]
+    #[error("data segment of {0} bytes exceeds the limit")]
     DataTooLong(usize),
-    #[error("the header digest is wrong")]
+    #[error("wrong header digest")]
     HeaderDigest,
 }
 
-/// Where the parts of a PDU lie.
+/// The layout of a PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub header_len: usize,
@@ -43,7 +45,7 @@ pub(crate) struct Layout {
 }
 
 impl Framing {
-    /// Before and during login: no digests, and the default length limit (13.12).
+    /// Framing before and during login: no digests, and the default length limit (13.12).
     pub(crate) const LOGIN: Framing = Framing {
         header_digest: false,
         data_digest: false,
@@ -55,7 +57,7 @@ impl Framing {
         len.wrapping_neg() & 3
     }
 
-    /// The layout of the PDU at the front of `bytes`; `None` when its header has not come whole.
+    /// The layout of the PDU at the front of `bytes`; `None` if its header is incomplete.
     pub(crate) fn layout(&self, bytes: &[u8]) -> Result<Option<Layout>, FrameError> {
         let Some(bhs) = bytes.first_chunk::<BHS_LEN>() else { return Ok(None) };
         let ahs_len = usize::from(bhs[4]) * 4;
@@ -78,7 +80,8 @@ impl Framing {
         Ok(Some(Layout { header_len, ahs_len, data_len, total_len }))
     }
 
-    /// The PDU of `layout` at the front of `bytes`, which holds it whole, and whether its data digest is right.
+    /// The PDU of `layout` at the front of `bytes`, which must be complete, and whether its data digest is
+    /// correct.
     pub(crate) fn pdu<'a>(&self, bytes: &'a [u8], layout: Layout) -> (Pdu<'a>, bool) {
         let bhs = bytes.first_chunk().expect("the layout was taken from these bytes");
         let ahs = &bytes[BHS_LEN..BHS_LEN + layout.ahs_len];
@@ -105,7 +108,7 @@ pub(crate) fn set_data_len(bhs: &mut [u8; BHS_LEN], len: usize) {
     bhs[5..8].copy_from_slice(Len24::new(len as u32).as_bytes());
 }
 
-/// The data digest of data that lies in pieces, padding included.
+/// The data digest of data in several pieces, padding included.
 pub(crate) fn digest_of_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> [u8; 4] {
     let mut running = Running::new();
     let mut len = 0;

@@ -1,6 +1,7 @@
-//! Doors to the pure parts for the fuzz targets of `fuzz/`, each with what must hold for any input. Nothing else uses them.
+//! Entry points to the pure parts for the fuzz targets of `fuzz/`, each with its invariants. Used by nothing
+//! else.
 //!
-//! They panic when something does not hold; what a peer sends must never make them.
+//! They panic when an invariant is violated; no input of a peer may cause that.
 
 use world::Rng;
 

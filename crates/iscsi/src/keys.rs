@@ -1,17 +1,18 @@
-//! The operational keys of RFC 7143 clause 13, each with its rule, as one table.
+//! The operational keys of RFC 7143 clause 13 and their rules, as one table.
 //!
-//! Security keys (`AuthMethod`, `CHAP_*`, clause 12) belong to the login's security stage and are not here.
+//! Security keys (`AuthMethod`, `CHAP_*`, clause 12) belong to the security stage of login and are not in the
+//! table.
 
-/// How a key's outcome is found (6.2).
+/// The rule of a key's negotiation (6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A list of digests in the order of preference: the first one that both can.
+    /// A list of digests in order of preference: the first that both sides support.
     Digests,
     /// A list, of which only this value is supported.
     OnlyOf(&'static str),
-    /// Yes or No: Yes when both say Yes.
+    /// Yes or No: Yes if both say Yes.
     And,
-    /// Yes or No: Yes when either says Yes.
+    /// Yes or No: Yes if either says Yes.
     Or,
     /// The smaller number.
     Min {
@@ -27,20 +28,20 @@ pub enum Rule {
         /// The highest value allowed.
         high: u32,
     },
-    /// A number that its sender declares; nobody answers.
+    /// A number that the sender declares, without a response.
     Declared {
         /// The lowest value allowed.
         low: u32,
         /// The highest value allowed.
         high: u32,
     },
-    /// Text that its sender declares (names, aliases); nobody answers.
+    /// Text that the sender declares (names, aliases), without a response.
     Text,
-    /// Only a target sends it, or it belongs to a text exchange: from the other side in a negotiation it is wrong.
+    /// Sent by targets only, or part of a text exchange: an error if an initiator sends it in a negotiation.
     OneWay,
-    /// A marker switch, obsolete: answered No (13.25).
+    /// A marker switch, obsolete: the response is No (13.25).
     Marker,
-    /// A marker interval, obsolete: answered Reject (13.25).
+    /// A marker interval, obsolete: the response is Reject (13.25).
     MarkerInterval,
 }
 
@@ -49,18 +50,18 @@ pub enum Rule {
 pub struct Key {
     /// The key.
     pub name: &'static str,
-    /// How its outcome is found.
+    /// Its rule.
     pub rule: Rule,
-    /// Whether it means nothing in a discovery session and is answered Irrelevant there.
+    /// Whether it is irrelevant in a discovery session (the response is Irrelevant).
     pub normal_only: bool,
-    /// Whether it may come in the full feature phase.
+    /// Whether it is allowed in the full feature phase.
     pub full_feature: bool,
 }
 
 /// Lowest and highest segment and burst lengths (13.12 to 13.14).
 const LEN_LOW: u32 = 512;
 const LEN_HIGH: u32 = (1 << 24) - 1;
-/// The MaxRecvDataSegmentLength of a side that declares none (13.12), and of everybody during login.
+/// The MaxRecvDataSegmentLength of a side that declares none (13.12), and of both sides during login.
 pub const RECV_SEGMENT_LEN_DEFAULT: u32 = 8192;
 
 const fn key(name: &'static str, rule: Rule) -> Key {
@@ -99,7 +100,7 @@ pub const KEYS: [Key; 29] = [
     normal("DataSequenceInOrder", Rule::Or),
     key("ErrorRecoveryLevel", Rule::Min { low: 0, high: 2 }),
     key("SessionType", Rule::Text),
-    // RFC 7143 13.23; the other methods need fences that error recovery level 0 has no use for.
+    // RFC 7143 13.23; the other methods need fences, which error recovery level 0 does not use.
     normal("TaskReporting", Rule::OnlyOf("RFC3720")),
     // RFC 7144 3.1: level 1 is RFC 7143; the smaller level wins.
     normal("iSCSIProtocolLevel", Rule::Min { low: 0, high: 31 }),

@@ -6,10 +6,10 @@
 //!   initiator ── wire (receive, digests) ── wire ── target ── Target (the array)
 //! ```
 //!
-//! The target serves whatever implements [`target::Target`] (the array); it knows sessions, sequence numbers and data
-//! transfer, and nothing of what a command means. What a peer sends never panics: everything that is read from the wire is
-//! checked, and everything that is kept for a peer has a limit ([`target::Limits`]). `docs/iscsi.md` says key by key and PDU by PDU
-//! what is done and what is refused.
+//! The target serves any implementation of [`target::Target`] (the array). It handles sessions, sequence
+//! numbers and data transfer, and does not interpret commands. Input of a peer never causes a panic:
+//! everything that is read from the wire is checked, and everything that is stored for a peer has a limit
+//! ([`target::Limits`]). `docs/iscsi.md` lists key by key and PDU by PDU what is supported and refused.
 #![forbid(unsafe_code)]
 
 mod chap;

@@ -1,33 +1,33 @@
-//! iSCSI names (RFC 7143 4.2.7): what is one, and in which form names are compared.
+//! iSCSI names (RFC 7143 4.2.7): validation, and the form in which names are compared.
 
-/// The longest iSCSI name (4.2.7.1).
+/// Length limit of an iSCSI name (4.2.7.1).
 pub const NAME_LEN_MAX: usize = 223;
 
-/// Why a text is no iSCSI name.
+/// Why a text is not an iSCSI name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// None of the types of names.
+    /// An unknown type of name.
     #[error(
         "not an iSCSI name (expected iqn.YYYY-MM.DOMAIN[:NAME], eui. with 16 or naa. with 16 or 32 hexadecimal digits)"
     )]
     Type,
     /// Too long.
-    #[error("an iSCSI name has at most {NAME_LEN_MAX} bytes")]
+    #[error("iSCSI name too long: must have at most {NAME_LEN_MAX} bytes")]
     Long,
-    /// A character that no name has.
-    #[error("an iSCSI name has letters, digits, '-', '.' and ':' only")]
+    /// An invalid character.
+    #[error("invalid character in an iSCSI name: must be letters, digits, '-', '.' or ':'")]
     Character,
-    /// Names are compared in lower case.
-    #[error("an iSCSI name is written in lower case")]
+    /// Not in lower case, in which names are compared.
+    #[error("invalid capital letter in an iSCSI name: must be lower case")]
     Case,
 }
 
-/// The form in which names are compared (4.2.7.1, RFC 3722): initiators exist that send capitals.
+/// The form in which names are compared (4.2.7.1, RFC 3722): some initiators send capitals.
 pub fn normalised(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// Checks that a text is an iSCSI name in its normalised form.
+/// Checks that a text is an iSCSI name in normalised form.
 pub fn check(name: &str) -> Result<(), NameError> {
     check_characters(name)?;
     if normalised(name) != name {
@@ -43,7 +43,7 @@ pub fn check(name: &str) -> Result<(), NameError> {
     if is_one { Ok(()) } else { Err(NameError::Type) }
 }
 
-/// What stands behind `iqn.`: a month, and a domain that somebody had then.
+/// Checks the part after `iqn.`: a month, and a domain that its owner had then.
 fn is_qualified(rest: &str) -> bool {
     let mut parts = rest.splitn(2, '.');
     let (month, domain) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -54,7 +54,7 @@ fn is_qualified(rest: &str) -> bool {
     is_month && domain.starts_with(|c: char| c.is_alphanumeric())
 }
 
-/// Checks what a login must hold to, whoever it is: a type, a length, and no character that no name has. The underscore is let through
+/// The minimum checks for a login of any initiator: type, length, and characters. The underscore is accepted
 /// because initiators send it.
 pub(crate) fn check_characters(name: &str) -> Result<(), NameError> {
     if name.len() > NAME_LEN_MAX {

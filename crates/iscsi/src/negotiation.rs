@@ -3,7 +3,7 @@
 use crate::keys::{self, Key, RECV_SEGMENT_LEN_DEFAULT, Rule};
 use crate::text::{Text, number};
 
-/// Which digests a side takes.
+/// The digests that a side accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digests {
     /// None only.
@@ -26,7 +26,7 @@ impl Digests {
         }
     }
 
-    /// Whether the value is taken, and what it means.
+    /// Whether the value is acceptable, and its meaning.
     fn judge(self, value: &str) -> Option<bool> {
         match value {
             "CRC32C" if self != Digests::Never => Some(true),
@@ -36,14 +36,14 @@ impl Digests {
     }
 }
 
-/// What one side brings to the negotiation.
+/// The offer of one side.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// HeaderDigest.
     pub header_digest: Digests,
     /// DataDigest.
     pub data_digest: Digests,
-    /// InitialR2T: `true` insists on R2T before all but immediate data.
+    /// InitialR2T: `true` requires R2T for all data except immediate data.
     pub initial_r2t: bool,
     /// ImmediateData.
     pub immediate_data: bool,
@@ -61,26 +61,26 @@ pub struct Offer {
     pub time2retain_s: u32,
 }
 
-/// What was agreed on.
+/// The negotiated parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// CRC32C over headers.
     pub header_digest: bool,
     /// CRC32C over data.
     pub data_digest: bool,
-    /// Whether unsolicited data is immediate data only.
+    /// Whether only immediate data may be unsolicited.
     pub initial_r2t: bool,
-    /// Whether a command may carry data.
+    /// Whether a command may have immediate data.
     pub immediate_data: bool,
-    /// The longest data segment that this side takes.
+    /// Maximum data segment that this side accepts.
     pub recv_segment_len_max: u32,
-    /// The longest data segment that the other side takes.
+    /// Maximum data segment that the other side accepts.
     pub send_segment_len_max: u32,
-    /// The longest sequence of data PDUs.
+    /// Maximum sequence of data PDUs.
     pub max_burst_len: u32,
-    /// The most data that a command may bring without an R2T.
+    /// Maximum unsolicited data of a command.
     pub first_burst_len: u32,
-    /// R2Ts of one command in flight at once.
+    /// Concurrent R2Ts of one command.
     pub max_outstanding_r2t: u32,
     /// DefaultTime2Wait in seconds.
     pub time2wait_s: u32,
@@ -88,25 +88,25 @@ pub struct Params {
     pub time2retain_s: u32,
 }
 
-/// Why a negotiation fails.
+/// Why a negotiation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NegotiationError {
-    /// A key came twice (6.2: once per negotiation).
-    #[error("{0} was sent twice")]
+    /// A repeated key (6.2: once per negotiation).
+    #[error("repeated key {0}")]
     Twice(String),
-    /// A key came from the wrong side or in the wrong phase.
-    #[error("{0} does not belong here")]
+    /// A key from the wrong side or in the wrong phase.
+    #[error("key {0} is not allowed here")]
     Misplaced(String),
-    /// MaxBurstLength comes after a FirstBurstLength that is larger (13.14 forbids that).
-    #[error("MaxBurstLength={max} is below FirstBurstLength={first}, which was agreed on before")]
+    /// A MaxBurstLength below a FirstBurstLength that was negotiated before (13.14 forbids it).
+    #[error("MaxBurstLength={max} is below the negotiated FirstBurstLength={first}")]
     FirstBurst {
         /// FirstBurstLength.
         first: u32,
         /// MaxBurstLength.
         max: u32,
     },
-    /// The answer to a key breaks the key's rule.
-    #[error("{key}={value} is no answer to what was offered")]
+    /// The response to a key violates the key's rule.
+    #[error("invalid response {key}={value} to the offer")]
     BadAnswer {
         /// The key.
         key: String,
@@ -115,7 +115,7 @@ pub enum NegotiationError {
     },
 }
 
-/// One side's state while keys go back and forth.
+/// The negotiation state of one side.
 #[derive(Clone, Debug)]
 pub(crate) struct Negotiation {
     offer: Offer,
@@ -152,7 +152,7 @@ impl Negotiation {
         }
     }
 
-    /// Goes on in the full feature phase with what the login agreed on.
+    /// Continues in the full feature phase with the parameters of the login.
     pub(crate) fn resume(offer: Offer, params: Params) -> Negotiation {
         Negotiation { params, is_full_feature: true, declared: true, ..Negotiation::new(offer) }
     }
@@ -161,12 +161,12 @@ impl Negotiation {
         self.is_discovery = true;
     }
 
-    /// A new text exchange begins: keys may come once more.
+    /// Begins a new text exchange: each key may occur once more.
     pub(crate) fn begin_exchange(&mut self) {
         self.seen.clear();
     }
 
-    /// What is agreed on so far, made consistent: the first burst never exceeds a burst (13.14).
+    /// The parameters so far, made consistent: the first burst never exceeds a burst (13.14).
     pub(crate) fn params(&self) -> Params {
         let p = self.params;
         Params { first_burst_len: p.first_burst_len.min(p.max_burst_len), ..p }
@@ -183,8 +183,9 @@ impl Negotiation {
         Ok(())
     }
 
-    /// The target's part for one whole text: takes what the initiator offers or declares, and appends the answers.
-    /// FirstBurstLength depends on MaxBurstLength (13.14) and is answered last, wherever it stands in the text.
+    /// The target's part for one complete text: processes the initiator's offers and declarations, and
+    /// appends the responses. FirstBurstLength depends on MaxBurstLength (13.14) and is answered last,
+    /// wherever it stands in the text.
     pub(crate) fn answer_all<'a>(
         &mut self,
         pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone,
@@ -198,7 +199,7 @@ impl Negotiation {
     /// The target's part for one pair.
     pub(crate) fn answer(&mut self, name: &str, value: &str, out: &mut Text) -> Result<(), NegotiationError> {
         let Some(key) = keys::find(name) else {
-            // An answer to a question that nobody asked is not answered again (6.2).
+            // A response without an offer gets no response (6.2).
             if !matches!(value, "NotUnderstood" | "Reject" | "Irrelevant") {
                 out.put(name, "NotUnderstood");
             }
@@ -260,7 +261,8 @@ impl Negotiation {
         Ok(())
     }
 
-    /// This side's number for a key, by 13.14: FirstBurstLength is never above MaxBurstLength, whichever is agreed on first.
+    /// This side's number for a key, by 13.14: FirstBurstLength never exceeds MaxBurstLength, in either order
+    /// of negotiation.
     fn bounded_by_max_burst(&self, name: &str, theirs: u32) -> Result<u32, NegotiationError> {
         let mine = self.my_number(name);
         let (first, max) = (self.params.first_burst_len, theirs.min(mine));
@@ -273,7 +275,7 @@ impl Negotiation {
         }
     }
 
-    /// Declares what this side has to declare, once: its MaxRecvDataSegmentLength.
+    /// Declares this side's MaxRecvDataSegmentLength, once.
     pub(crate) fn declare(&mut self, out: &mut Text) {
         if !self.declared {
             self.declared = true;
@@ -305,7 +307,7 @@ impl Negotiation {
         }
     }
 
-    /// The initiator's part: takes the target's answer, or what it declares.
+    /// The initiator's part: processes the target's response, or its declaration.
     pub(crate) fn accept(&mut self, name: &str, value: &str) -> Result<(), NegotiationError> {
         let bad = || NegotiationError::BadAnswer { key: name.into(), value: value.into() };
         let Some(key) = keys::find(name) else { return Ok(()) };
@@ -357,7 +359,8 @@ impl Negotiation {
         match name {
             "InitialR2T" => self.offer.initial_r2t,
             "ImmediateData" => self.offer.immediate_data,
-            // Data in order, within and between sequences: error recovery level 0 gains nothing from another.
+            // Data in order, within and between sequences: error recovery level 0 gains nothing from another
+            // order.
             _ => true,
         }
     }
@@ -392,7 +395,7 @@ impl Negotiation {
             "MaxOutstandingR2T" => p.max_outstanding_r2t = value,
             "DefaultTime2Wait" => p.time2wait_s = value,
             "DefaultTime2Retain" => p.time2retain_s = value,
-            // MaxConnections, ErrorRecoveryLevel and iSCSIProtocolLevel can only come out as they are here.
+            // MaxConnections, ErrorRecoveryLevel and iSCSIProtocolLevel have only these possible results.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What goes out: PDUs gather in a batch while the batch before is being sent; two batches, used again and again.
+//! Outgoing PDUs gather in a batch while the previous batch is sent; the two batches are reused.
 
 use block::Pieces;
 use world::{Batch, Io, Sent};
@@ -9,19 +9,19 @@ use crate::pdu::BHS_LEN;
 
 /// The outgoing side of a connection.
 pub(crate) struct Outgoing {
-    /// What is being filled.
+    /// The batch being filled.
     pub batch: Batch,
     spare: Option<Batch>,
     /// The send in flight.
     pub sending: Option<Io<Sent>>,
-    /// The next StatSN; only targets number what they send.
+    /// The next StatSN; only targets number their PDUs.
     pub stat_sn: u32,
     pub header_digest: bool,
     pub data_digest: bool,
-    /// Bytes of the session's budget that the batch holds, and those of the send in flight.
+    /// Bytes of the session's budget held by the batch, and by the send in flight.
     pub held: u64,
     pub sending_held: u64,
-    /// The connection ends when everything has gone out.
+    /// The connection ends after everything has been sent.
     pub is_last: bool,
     pub pdus: u64,
     pub data_bytes: u64,
@@ -44,7 +44,7 @@ impl Outgoing {
         }
     }
 
-    /// Takes the next StatSN.
+    /// Allocates the next StatSN.
     pub(crate) fn next_stat_sn(&mut self) -> u32 {
         let sn = self.stat_sn;
         self.stat_sn = sn.wrapping_add(1);
@@ -64,7 +64,7 @@ impl Outgoing {
         self.push_header(header);
     }
 
-    /// Appends a PDU with a little data, which is copied.
+    /// Appends a PDU with little data, which is copied.
     pub(crate) fn push_small(&mut self, header: &[u8; BHS_LEN], data: &[u8]) {
         let mut header = *header;
         set_data_len(&mut header, data.len());
@@ -79,7 +79,7 @@ impl Outgoing {
         }
     }
 
-    /// Appends a PDU with data, which is shared. The header has the data's length already.
+    /// Appends a PDU with shared data. The header already has the data's length.
     pub(crate) fn push_pieces(&mut self, header: &[u8; BHS_LEN], data: Pieces) {
         self.push_header(header);
         let len = data.len();
@@ -97,7 +97,7 @@ impl Outgoing {
         }
     }
 
-    /// The batch to send next, when there is one and none is in flight.
+    /// The batch to send next, if there is one and no send is in flight.
     pub(crate) fn take_batch(&mut self) -> Option<Batch> {
         if self.sending.is_some() || self.batch.is_empty() {
             return None;
@@ -107,7 +107,7 @@ impl Outgoing {
         Some(std::mem::replace(&mut self.batch, empty))
     }
 
-    /// A send has ended; gives the budget that it held.
+    /// Ends a send; returns the budget that it held.
     pub(crate) fn sent(&mut self, batch: Batch) -> u64 {
         self.spare = Some(batch);
         std::mem::take(&mut self.sending_held)

@@ -1,16 +1,16 @@
-//! Receiving: one large recycled buffer per connection, in which many PDUs lie at once and are read in place.
+//! Receives into one large reusable buffer per connection, which holds many PDUs that are parsed in place.
 //!
-//! A PDU that is larger than what has come is either waited for in this buffer, or, when its data has a place to go
-//! (a command's own buffer), received straight into that place: [`Receiver::direct`].
+//! For an incomplete PDU, the receiver waits in this buffer or, if its data has a destination (a command's
+//! own buffer), receives directly into it: [`Receiver::direct`].
 
 use world::{Buf, NetError, Stream};
 
 use crate::frame::{FrameError, Framing, Layout};
 
-/// The receive buffer in steady state: 128 commands of 48 bytes with 4 KiB of immediate data each would be 530 KiB, but
-/// one receive of 128 KiB is already cheap beside the work it brings.
+/// The receive buffer in steady state: 128 commands of 48 bytes with 4 KiB of immediate data each would be
+/// 530 KiB, but one receive of 128 KiB is already cheap compared with the work that follows.
 const BUFFER_LEN: usize = 128 << 10;
-/// Below this much room after the bytes that are held, they are moved to the front before the next receive.
+/// If less room than this is left behind the held bytes, they are moved to the front before the next receive.
 const ROOM_LEN_MIN: usize = 64 << 10;
 
 /// Why receiving ended.
@@ -38,7 +38,7 @@ impl Receiver {
         Receiver { stream, framing, buf: None, from: 0, to: 0 }
     }
 
-    /// What has come and was not consumed.
+    /// The received and unconsumed bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.buf {
             Some(buf) => &buf[self.from..self.to],
@@ -46,19 +46,20 @@ impl Receiver {
         }
     }
 
-    /// Lets the first `len` bytes go.
+    /// Consumes the first `len` bytes.
     pub(crate) fn consume(&mut self, len: usize) {
         assert!(len <= self.to - self.from);
         self.from += len;
     }
 
-    /// The layout of the PDU at the front, when its header has come whole.
+    /// The layout of the PDU at the front, if its header is complete.
     pub(crate) fn layout(&self) -> Result<Option<Layout>, FrameError> {
         self.framing.layout(self.bytes())
     }
 
-    /// Receives at least one byte more. `want_len` is the length of the PDU at the front when it is known; `room_len_max`
-    /// bounds how much is taken, for a caller that would rather receive what follows into its own buffers.
+    /// Receives at least one more byte. `want_len` is the length of the PDU at the front, if known;
+    /// `room_len_max` limits the receive, for a caller that prefers to receive what follows into its own
+    /// buffers.
     pub(crate) async fn fill(&mut self, want_len: usize, room_len_max: usize) -> Result<(), ReceiveError> {
         let mut buf = self.make_room(want_len);
         let capacity = buf.len();
@@ -77,14 +78,14 @@ impl Receiver {
         }
     }
 
-    /// The buffer, with what is held at a place that leaves room for the rest of a PDU of `want_len` bytes.
+    /// The buffer, with the held bytes moved so that the rest of a PDU of `want_len` bytes fits.
     fn make_room(&mut self, want_len: usize) -> Buf {
         let held = self.to - self.from;
         let buf = self.buf.take();
         let capacity = buf.as_ref().map_or(0, |b| b.len());
         let need = want_len.max(held + 1).max(BUFFER_LEN);
         match buf {
-            // A PDU larger than the buffer takes a larger one, and it is given back when the PDU is through.
+            // A PDU larger than the buffer gets a larger one, which is released after the PDU.
             Some(mut buf)
                 if need <= capacity && (capacity == BUFFER_LEN || held > 0 || want_len > BUFFER_LEN) =>
             {
@@ -108,7 +109,7 @@ impl Receiver {
         }
     }
 
-    /// Receives into `buf[from..]` until it is full: first what is held, then from the wire.
+    /// Fills `buf[from..]`: first from the held bytes, then from the connection.
     pub(crate) async fn direct(&mut self, mut buf: Buf, from: usize) -> (Buf, Result<(), ReceiveError>) {
         let n = (self.to - self.from).min(buf.len() - from);
         buf[from..from + n].copy_from_slice(&self.bytes()[..n]);

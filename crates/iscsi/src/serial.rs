@@ -1,11 +1,12 @@
-//! Serial numbers of 32 bits that wrap (RFC 1982 arithmetic, as RFC 7143 4.2.2.1 asks for CmdSN, StatSN and DataSN).
+//! Serial numbers of 32 bits that wrap (RFC 1982 arithmetic, as RFC 7143 4.2.2.1 requires for CmdSN, StatSN
+//! and DataSN).
 
-/// Whether `a` comes before `b`.
+/// Whether `a` is before `b`.
 pub(crate) fn before(a: u32, b: u32) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 31
 }
 
-/// Whether `sn` lies in `first..=last`.
+/// Whether `sn` is in `first..=last`.
 pub(crate) fn within(sn: u32, first: u32, last: u32) -> bool {
     !before(sn, first) && !before(last, sn)
 }

@@ -1,35 +1,36 @@
 //! Text of login and text PDUs: `key=value` pairs, each ended by a zero byte (RFC 7143 6.1).
 
-/// The longest key (6.1).
+/// Length limit of a key (6.1).
 const KEY_LEN_MAX: usize = 63;
-/// The longest simple value (6.1).
+/// Length limit of a simple value (6.1).
 const VALUE_LEN_MAX: usize = 255;
-/// The longest binary value: 1,024 bytes in hexadecimal, which no digit of CHAP, SRP or a name exceeds (6.1, 12.1.3).
+/// Length limit of a binary value: 1,024 bytes in hexadecimal, which no value of CHAP, SRP or a name exceeds
+/// (6.1, 12.1.3).
 const LONG_VALUE_LEN_MAX: usize = 2 + 2 * 1024;
 
 /// Why a text is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// A pair has no equals sign.
-    #[error("a text without an equals sign")]
+    #[error("malformed text: missing equals sign")]
     NoValue,
-    /// The key is none of the standard's characters, or too long.
-    #[error("a malformed key")]
+    /// Invalid characters, or too long.
+    #[error("malformed key")]
     Key,
     /// The value is too long or not text.
-    #[error("the value of {0} is malformed")]
+    #[error("malformed value of {0}")]
     Value(String),
     /// The last pair has no zero byte.
-    #[error("the text does not end with a zero byte")]
+    #[error("malformed text: must end with a zero byte")]
     NotEnded,
-    /// There are more pairs or bytes than are read.
+    /// More pairs or bytes than the limit.
     #[error("too much text")]
     TooMuch,
 }
 
-/// The most pairs in one negotiation sequence: the standard has about 30 keys.
+/// Limit of pairs in one negotiation sequence: the standard has about 30 keys.
 const PAIRS_MAX: usize = 128;
-/// The most pairs in the answer to SendTargets.
+/// Limit of pairs in the response to SendTargets.
 pub(crate) const TARGET_PAIRS_MAX: usize = 1 << 16;
 
 /// Splits the text of a negotiation into its pairs.
@@ -45,7 +46,7 @@ pub(crate) fn pairs_at_most(text: &[u8], pairs_max: usize) -> Result<Vec<(&str, 
         let end = rest.iter().position(|&b| b == 0).ok_or(TextError::NotEnded)?;
         let (pair, after) = (&rest[..end], &rest[end + 1..]);
         rest = after;
-        // Initiators exist that pad with zero bytes inside the data segment.
+        // Some initiators pad with zero bytes inside the data segment.
         if pair.is_empty() {
             continue;
         }
@@ -86,7 +87,7 @@ const LONG_LIST_LEN: usize = 1024;
 pub(crate) struct Text(pub Vec<u8>);
 
 impl Text {
-    /// Whether the other side would read it whole, with the limits that hold here.
+    /// Whether the other side would read it completely, with the limits of this crate.
     pub(crate) fn is_bounded(&self) -> bool {
         self.0.iter().filter(|&&byte| byte == 0).count() <= PAIRS_MAX
     }
@@ -105,7 +106,7 @@ pub(crate) fn number(value: &str) -> Option<u32> {
         Some(hex) => (hex, 16),
         None => (value, 10),
     };
-    // from_str_radix would take a sign.
+    // from_str_radix would accept a sign.
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
@@ -124,7 +125,7 @@ pub(crate) fn binary(value: &str, len_max: usize) -> Option<Vec<u8>> {
     (!bytes.is_empty() && bytes.len() <= len_max).then_some(bytes)
 }
 
-/// An odd number of digits has a zero in front of it (6.1 lets the encoding be a number).
+/// An odd number of digits gets a leading zero (6.1 allows encoding as a number).
 fn unhex(digits: &str) -> Option<Vec<u8>> {
     let values = digits.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<Vec<u8>>>()?;
     let (first, rest) = values.split_at(values.len() % 2);

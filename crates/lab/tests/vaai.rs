@@ -147,7 +147,7 @@ fn bad_input_gets_one_clear_line_and_nothing_is_touched() {
     };
     let url = "iscsi://127.0.0.1:1/iqn.a:b/0";
     assert!(refused(&|o| o.targets = vec![url.into()]).starts_with(&format!("refusing to overwrite {url}")));
-    assert!(refused(&|o| o.targets = vec!["http://a".into()]).contains("it does not begin with iscsi://"));
+    assert!(refused(&|o| o.targets = vec!["http://a".into()]).contains("must begin with iscsi://"));
     let unreachable = refused(&|o| (o.targets, o.destroy_data) = (vec![url.into()], true));
     assert!(unreachable.contains("127.0.0.1:1") && unreachable.contains("cannot connect"), "{unreachable}");
     assert!(refused(&|o| o.scale = Some(1.5)).starts_with("invalid --scale 1.5"));

@@ -67,7 +67,7 @@ fn discovery_needs_the_secret_where_the_array_says_so_and_a_refusal_is_told() {
         assert_eq!(told(&world, &receiver).await, refused("host a", wrong));
         assert!(!discovery(&world, "x", None).await);
         let unknown = format!("initiator {}", initiator("x"));
-        assert_eq!(told(&world, &receiver).await, refused(&unknown, "no host has this name"));
+        assert_eq!(told(&world, &receiver).await, refused(&unknown, "no host has this initiator name"));
         assert!(discovery(&world, "a", Some(SECRET)).await);
         assert!(discovery(&world, "b", None).await, "a host without a secret has nothing to prove");
         assert_eq!(told(&world, &receiver).await, []);
@@ -103,7 +103,7 @@ fn logins_and_refusals_are_told_and_who_is_refused_repeatedly_is_in_the_status()
             "host a: a login from {at} was refused: authentication failed: wrong CHAP name or response"
         );
         let unknown =
-            format!("initiator {}: a login from {at} was refused: no host has this name", initiator("x"));
+            format!("initiator {}: a login from {at} was refused: no host has this initiator name", initiator("x"));
         assert_eq!(events, [(Severity::Warning, wrong), (Severity::Warning, unknown)]);
         world.sleep(Duration::from_secs(15 * 60)).await;
         assert_eq!(array.status().await.expect("status").remove(0).refused, []);

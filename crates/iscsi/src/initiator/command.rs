@@ -1,4 +1,4 @@
-//! Commands: submitted, answered, given to who waits.
+//! Commands: submit, complete, return the result to the caller.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,10 +19,11 @@ pub(crate) fn lun_field(Lun(lun): Lun) -> [u8; 8] {
 }
 
 impl Session {
-    /// Executes a command: waits for its turn in the window, sends it with its data, and waits for its end.
+    /// Executes a command: waits for a place in the window, sends the command with its data, and waits for
+    /// its end.
     ///
-    /// `expect_in` is how much data the command may bring back. A command either reads or writes. In steady state nothing is
-    /// allocated. Dropping the future abandons the answer, not the command.
+    /// `expect_in` is the maximum length of data-in. A command either reads or writes. In steady state
+    /// nothing is allocated. Dropping the future abandons the response, not the command.
     pub async fn command(
         &self,
         lun: Lun,
@@ -35,8 +36,8 @@ impl Session {
         self.transfer(lun, cdb, data_out, expect_in, expected, false).await
     }
 
-    /// Like [`Session::command`], but tells the target another expected length than there is data, and may go before its turn
-    /// (immediate): for tests of targets.
+    /// Like [`Session::command`], but sends another expected length than that of the data, and may be
+    /// immediate: for tests of targets.
     pub async fn odd_command(
         &self,
         lun: Lun,
@@ -63,7 +64,7 @@ impl Session {
         self.answer(index).await
     }
 
-    /// Appends a command with the data that goes unasked.
+    /// Appends a command with its unsolicited data.
     fn submit(
         &self,
         index: u16,
@@ -113,13 +114,13 @@ impl Session {
         self.submitted();
     }
 
-    /// Waits for a request's answer and frees its slot.
+    /// Waits for the response of a request and frees its slot.
     pub(crate) async fn answer(&self, index: u16) -> Result<Done, Error> {
         let _guard = Waiting { session: self, index };
         self.outcome(index).await
     }
 
-    /// Waits for a request's answer.
+    /// Waits for the response of a request.
     pub(crate) async fn outcome(&self, index: u16) -> Result<Done, Error> {
         poll_fn(|cx| {
             let mut state = self.0.state.borrow_mut();
@@ -142,7 +143,7 @@ impl Session {
     }
 }
 
-/// Frees the slot of a request that was answered; leaves that to the answer when the caller lost interest first.
+/// Frees the slot of a completed request; if the caller dropped it earlier, the response frees the slot.
 pub(crate) struct Waiting<'a> {
     pub session: &'a Session,
     pub index: u16,

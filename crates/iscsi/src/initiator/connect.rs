@@ -1,4 +1,4 @@
-//! Connecting and logging in: what sessions and loads have in common.
+//! Connecting and logging in, for sessions and loads.
 
 use world::{Batch, NetError, World};
 
@@ -9,7 +9,7 @@ use crate::negotiation::Params;
 use crate::pdu::{Header, IMMEDIATE, LoginRequest, LoginResponse, opcode};
 use crate::receive::{ReceiveError, Receiver};
 
-/// Why an initiator cannot go on.
+/// Why an initiator failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The connection.
@@ -18,14 +18,14 @@ pub enum Error {
     /// The login.
     #[error(transparent)]
     Login(#[from] LoginFailure),
-    /// The target refused a PDU (RFC 7143 11.17.1).
-    #[error("the target rejected a request: reason {0:02x}h")]
+    /// The target rejected a PDU (RFC 7143 11.17.1).
+    #[error("the target rejected a request with reason {0:02x}h")]
     Rejected(u8),
     /// The command ended without a SCSI status (11.4.3).
-    #[error("the target failed: service response {0:02x}h")]
+    #[error("the target failed a command with service response {0:02x}h")]
     TargetFailure(u8),
-    /// The target breaks the protocol.
-    #[error("the target breaks the protocol: {0}")]
+    /// The target violates the protocol.
+    #[error("the target violates the protocol: {0}")]
     Protocol(String),
 }
 
@@ -98,7 +98,10 @@ async fn next_answer(receiver: &mut Receiver) -> Result<(LoginResponse, Vec<u8>)
         if let Some(layout) = layout.filter(|l| receiver.bytes().len() >= l.total_len) {
             let (pdu, _) = receiver.framing.pdu(receiver.bytes(), layout);
             if pdu.opcode() != opcode::LOGIN_RESPONSE {
-                return Err(Error::Protocol(format!("a PDU with opcode {:02x}h during login", pdu.opcode())));
+                return Err(Error::Protocol(format!(
+                    "unexpected PDU with opcode {:02x}h during login",
+                    pdu.opcode()
+                )));
             }
             let answer = (*pdu.header::<LoginResponse>(), pdu.data.to_vec());
             receiver.consume(layout.total_len);

@@ -1,16 +1,16 @@
-//! How a command ended.
+//! The result of a command.
 
 use block::Pieces;
 
-/// How much less or more than expected was transferred (RFC 7143 11.4.5).
+/// Residual: transferred length against the expected one (RFC 7143 11.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residual {
-    /// As much as expected.
+    /// As expected.
     #[default]
     None,
-    /// So many bytes less.
+    /// Underflow by this many bytes.
     Underflow(u32),
-    /// The command had so many bytes more.
+    /// Overflow by this many bytes.
     Overflow(u32),
 }
 
@@ -21,19 +21,20 @@ pub struct Done {
     pub status: u8,
     /// Sense data.
     pub sense: Vec<u8>,
-    /// The data that came.
+    /// Data-in.
     pub data_in: Pieces,
     /// Residual count.
     pub residual: Residual,
 }
 
 impl Done {
-    /// Whether the command did what it should.
+    /// Whether the command succeeded.
     pub fn is_good(&self) -> bool {
         self.status == scsi::Status::Good as u8
     }
 
-    /// Sense key, additional sense code and qualifier, when there is sense data in fixed or descriptor format (SPC-5 4.4).
+    /// Sense key, additional sense code and qualifier, if there is sense data in fixed or descriptor format
+    /// (SPC-5 4.4).
     pub fn sense_codes(&self) -> Option<(u8, u8, u8)> {
         let s = &self.sense;
         match s.first()? & 0x7f {

@@ -1,5 +1,5 @@
-//! A load loop that costs next to nothing, so that a measurement shows the target and not the client: one task, one request
-//! and one answer per read, data left in the receive buffer.
+//! A load loop with minimal cost, so that a measurement shows the target and not the client: one task, one
+//! request and one response per read, data left in the receive buffer.
 
 use scsi::Lun;
 use world::{Batch, Instant, TcpCounts, World};
@@ -14,7 +14,7 @@ use crate::pdu::{
 };
 use crate::serial::before;
 
-/// The receive buffer: 32 answers of 4,144 bytes come with one receive.
+/// The receive buffer: one receive returns 32 responses of 4,144 bytes.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// One read.
@@ -24,13 +24,13 @@ pub struct Read {
     pub lun: Lun,
     /// The first block.
     pub lba: u64,
-    /// Number of blocks; with the block length, the data that comes back.
+    /// Number of blocks; with the block length, the length of the data.
     pub blocks: u32,
     /// Length of a block in bytes.
     pub block_bytes: u32,
 }
 
-/// A read that ended.
+/// A completed read.
 #[derive(Clone, Copy, Debug)]
 pub struct Completed {
     /// The read.
@@ -39,20 +39,20 @@ pub struct Completed {
     pub status: u8,
     /// When its batch was submitted.
     pub submitted_at: Instant,
-    /// When its answer was seen.
+    /// When its response was received.
     pub completed_at: Instant,
 }
 
-/// What a load did.
+/// Counters of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Reads that ended with GOOD.
     pub reads: u64,
-    /// Reads that ended otherwise.
+    /// Reads that ended with another status.
     pub failed: u64,
-    /// Bytes of data that came.
+    /// Bytes of data received.
     pub data_bytes: u64,
-    /// What the kernel counted.
+    /// Counters of the kernel.
     pub tcp: TcpCounts,
 }
 
@@ -75,8 +75,8 @@ struct Load<N, D> {
     has_more: bool,
 }
 
-/// Logs in and keeps `depth` reads in flight: `next` gives them, until it gives `None`; `done` is told how each ended. Data
-/// digests are not verified.
+/// Logs in and keeps `depth` reads in flight: `next` returns them, until it returns `None`; `done` is called
+/// with the end of each. Data digests are not verified.
 pub async fn read(
     world: &World,
     options: &Options,
@@ -109,7 +109,7 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
         let mut buf = world::Buf::new(BUFFER_LEN);
         let mut held = connected.receiver.bytes().len();
         buf[..held].copy_from_slice(connected.receiver.bytes());
-        // Bytes of the current PDU that are still to come and not looked at.
+        // Remaining bytes of the current PDU, which are skipped.
         let mut skip = 0usize;
         let mut spare = Some(Batch::default());
         loop {
@@ -145,7 +145,7 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
                     break;
                 }
                 let Some(bhs) = buf[at..end].first_chunk::<BHS_LEN>() else { break };
-                // Only headers are looked at, so that a PDU need not be whole.
+                // Only headers are parsed, so a PDU need not be complete.
                 let layout =
                     match framing.layout(&buf[at..end]).map_err(crate::receive::ReceiveError::from)? {
                         Some(layout) => layout,
@@ -159,7 +159,7 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
         }
     }
 
-    /// Appends requests for all free tags, as far as the window goes.
+    /// Appends requests for all free tags, as far as the window allows.
     fn submit(&mut self, now: Instant) {
         while self.has_more && !before(self.max_cmd_sn, self.cmd_sn) {
             let Some(tag) = self.free.pop() else { return };
@@ -193,7 +193,7 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
     }
 
     fn answer(&mut self, bhs: &[u8; BHS_LEN], now: Instant) -> Result<(), Error> {
-        // MaxCmdSN is in the same place of every PDU of a target.
+        // MaxCmdSN is at the same offset in every PDU of a target.
         let max_cmd_sn = NopIn::of(bhs).max_cmd_sn.get();
         if before(self.max_cmd_sn, max_cmd_sn) {
             self.max_cmd_sn = max_cmd_sn;
@@ -231,14 +231,14 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
             }
             opcode::ASYNC_MESSAGE => Ok(()),
             R2t::OPCODE => Err(Error::Protocol("an R2T for a read".into())),
-            other => Err(Error::Protocol(format!("opcode {other:02x}h in answer to reads"))),
+            other => Err(Error::Protocol(format!("opcode {other:02x}h in response to reads"))),
         }
     }
 
     fn complete(&mut self, tag: u32, status: u8, now: Instant) -> Result<(), Error> {
         let slot = self.slots.get_mut(tag as usize).and_then(Option::take);
         let Some(InFlight { read, submitted_at }) = slot else {
-            return Err(Error::Protocol("an answer to no request".into()));
+            return Err(Error::Protocol("a response with an unknown task tag".into()));
         };
         self.free.push(tag);
         match status {
@@ -250,7 +250,7 @@ impl<N: FnMut() -> Option<Read>, D: FnMut(Completed)> Load<N, D> {
     }
 }
 
-/// READ(10), or READ(16) where that does not reach (SBC-4 5.17, 5.19).
+/// READ(10), or READ(16) where READ(10) does not reach (SBC-4 5.17, 5.19).
 fn cdb(read: Read) -> [u8; 16] {
     let mut cdb = [0u8; 16];
     match (u32::try_from(read.lba), u16::try_from(read.blocks)) {

@@ -1,4 +1,4 @@
-//! The initiator's side of login: a pure state machine, from answer to request.
+//! The initiator's side of login: a pure state machine, from response to request.
 
 use std::net::SocketAddr;
 
@@ -11,15 +11,15 @@ use crate::pdu::{CONTINUE, LoginResponse, TRANSIT};
 use crate::target::Secret;
 use crate::text::{Text, TextError, pairs};
 
-/// Answers of one login.
+/// Limit of responses in one login.
 const ANSWERS_MAX: u32 = 32;
-/// Text of one continued answer.
+/// Length limit of one continued response text.
 const TEXT_LEN_MAX: usize = 64 << 10;
 
 /// Why a login fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginFailure {
-    /// The target said no.
+    /// The target refused the login.
     #[error("{}", describe(*class, *detail))]
     Refused {
         /// Status class (RFC 7143 11.13.5).
@@ -27,46 +27,46 @@ pub enum LoginFailure {
         /// Status detail.
         detail: u8,
     },
-    /// The target is elsewhere.
-    #[error("the target has moved to {0}")]
+    /// The target has moved.
+    #[error("the target has moved; log in at {0}")]
     Moved(SocketAddr),
-    /// The answer breaks the protocol.
-    #[error("the target breaks the login protocol: {0}")]
+    /// The response violates the protocol.
+    #[error("the target violates the login protocol: {0}")]
     Protocol(&'static str),
     /// Its text is malformed.
-    #[error("the target's login text: {0}")]
+    #[error("malformed login text from the target: {0}")]
     Text(#[from] TextError),
-    /// Its keys are.
-    #[error("the target's login keys: {0}")]
+    /// Its keys are invalid.
+    #[error("invalid login keys from the target: {0}")]
     Negotiation(#[from] NegotiationError),
-    /// CHAP failed: the target did not prove itself.
-    #[error("CHAP: {0}")]
+    /// The target failed to authenticate.
+    #[error("CHAP failed: {0}")]
     Chap(#[from] ChapError),
-    /// The target wants a proof, and there is no secret.
-    #[error("the target asks for authentication, and no CHAP name and secret are set")]
+    /// The target requires authentication, and no secret is set.
+    #[error("the target requires authentication; set a CHAP name and secret")]
     NoSecret,
 }
 
 fn describe(class: u8, detail: u8) -> String {
     let text = match (class, detail) {
-        (2, 0) => "the initiator broke the login protocol",
-        (2, 1) => "authentication failed: wrong CHAP name or secret, or none",
-        (2, 2) => "this initiator is not allowed",
-        (2, 3) => "the target is not here",
+        (2, 0) => "the initiator violated the login protocol",
+        (2, 1) => "authentication failed: missing or wrong CHAP name or secret",
+        (2, 2) => "this initiator has no access",
+        (2, 3) => "target not found",
         (2, 4) => "the target was removed",
-        (2, 5) => "no version in common",
+        (2, 5) => "no iSCSI version in common",
         (2, 6) => "too many connections",
         (2, 7) => "a key is missing",
-        (2, 9) => "no such session type",
+        (2, 9) => "unsupported session type",
         (2, 10) => "no such session",
         (3, 1) => "the service is unavailable",
         (3, 2) => "the target is out of resources",
-        _ => "the target refuses the login",
+        _ => "the target refused the login",
     };
     format!("{text} (login status {class:02x}{detail:02x}h)")
 }
 
-/// The next request, or the end.
+/// The next request, or the end of login.
 #[derive(Debug)]
 pub(crate) enum Next {
     Request { flags: u8, text: Vec<u8> },
@@ -100,7 +100,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Begins; gives the first request.
+    /// Begins; returns the first request.
     pub(crate) fn begin(options: &Options, rng: Rng) -> (Login, Next) {
         let mut negotiation = Negotiation::new(options.offer);
         let mut text = Text::default();
@@ -138,11 +138,11 @@ impl Login {
         request(OPERATIONAL, Some(FULL_FEATURE), text)
     }
 
-    /// Takes an answer; gives the next request.
+    /// Processes a response; returns the next request.
     pub(crate) fn step(&mut self, header: &LoginResponse, text: &[u8]) -> Result<Next, LoginFailure> {
         self.answers += 1;
         if self.answers > ANSWERS_MAX || self.pending.len() + text.len() > TEXT_LEN_MAX {
-            return Err(LoginFailure::Protocol("a login without end"));
+            return Err(LoginFailure::Protocol("a login that does not end"));
         }
         self.pending.extend_from_slice(text);
         let csg = header.flags >> 2 & 3;
@@ -157,9 +157,10 @@ impl Login {
             1 => {
                 let address =
                     value("TargetAddress").and_then(|a| a.split(',').next()).and_then(|a| a.parse().ok());
-                return Err(
-                    address.map_or(LoginFailure::Protocol("a redirection to nowhere"), LoginFailure::Moved)
-                );
+                return Err(address.map_or(
+                    LoginFailure::Protocol("a redirection without an address"),
+                    LoginFailure::Moved,
+                ));
             }
             class => return Err(LoginFailure::Refused { class, detail: header.status_detail }),
         }
@@ -175,7 +176,7 @@ impl Login {
                 if transits && header.flags & 3 == FULL_FEATURE {
                     return Ok(Next::Complete);
                 }
-                // Something was not said yet on the other side.
+                // The other side has not sent all of its text.
                 Ok(request(OPERATIONAL, Some(FULL_FEATURE), Text::default()))
             }
         }

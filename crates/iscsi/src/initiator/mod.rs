@@ -1,4 +1,4 @@
-//! The initiator side: sessions for the laboratory and for tests, and a load loop that costs next to nothing.
+//! The initiator: sessions for the laboratory and for tests, and a load loop with minimal cost.
 //!
 //! ```text
 //!   Session::login ── connect, login ──> reader task: PDUs in        Session::command ─┐

@@ -1,4 +1,4 @@
-//! How an initiator logs in.
+//! Options of an initiator's login.
 
 use std::net::SocketAddr;
 
@@ -7,32 +7,33 @@ use world::StreamOptions;
 use crate::negotiation::{Digests, Offer};
 use crate::target::Secret;
 
-/// Everything that a login needs.
+/// Parameters of a login.
 #[derive(Clone)]
 pub struct Options {
     /// The portal.
     pub address: SocketAddr,
     /// This initiator's iSCSI name.
     pub initiator: String,
-    /// The initiator's part of the session identifier. With the name it makes the initiator port: two sessions with the same
-    /// one end each other.
+    /// The initiator's part of the session identifier. Together with the name it identifies the initiator
+    /// port: a new session with the same port ends the old one.
     pub isid: [u8; 6],
     /// The target's name; `None` for discovery.
     pub target: Option<String>,
-    /// What proves who we are, when the target asks.
+    /// CHAP name and secret of the initiator, if the target requires them.
     pub chap: Option<Secret>,
-    /// What the target must prove (mutual CHAP); needs `chap`.
+    /// CHAP name and secret of the target (mutual CHAP); requires `chap`.
     pub target_chap: Option<Secret>,
-    /// What is brought to the negotiation.
+    /// Offered operational parameters.
     pub offer: Offer,
-    /// Requests in flight at most, whatever the target's window allows.
+    /// Limit of requests in flight, independent of the target's window.
     pub depth_max: u16,
-    /// How the connection is made.
+    /// Options of the TCP connection.
     pub stream: StreamOptions,
 }
 
 impl Options {
-    /// A normal session without authentication. The ISID is of the random format (RFC 7143 11.12.5) with this number.
+    /// A normal session without authentication. The ISID has the random format (RFC 7143 11.12.5) with this
+    /// number.
     pub fn new(address: SocketAddr, initiator: &str, target: &str, port: u32) -> Options {
         let [_, a, b, c] = port.to_be_bytes();
         Options {

@@ -1,4 +1,4 @@
-//! The reader of a session: answers, data, and what the target wants.
+//! The reader of a session: responses, data, and requests of the target.
 
 use std::rc::{Rc, Weak};
 
@@ -15,7 +15,7 @@ use crate::pdu::{
 use crate::receive::{ReceiveError, Receiver};
 use crate::serial::before;
 
-/// From this length on, what is missing of a Data-In is received straight into its place.
+/// From this length on, the rest of a Data-In is received directly into its buffer.
 const DIRECT_LEN_MIN: usize = 16 << 10;
 
 /// Reads until the session ends.
@@ -24,7 +24,8 @@ pub(crate) async fn read_task(inner: Weak<Inner>, mut receiver: Receiver) {
         let Some(session) = inner.upgrade() else { return };
         let step = read_held(&session, &mut receiver).await;
         session.flush();
-        // The receive does not keep the session alive: dropping its last handle closes the stream, which ends the receive.
+        // The receive does not keep the session alive: dropping its last handle closes the stream, which ends
+        // the receive.
         drop(session);
         let result = match step {
             Ok(want_len) => receiver.fill(want_len, usize::MAX).await.map_err(Error::from),
@@ -39,7 +40,7 @@ pub(crate) async fn read_task(inner: Weak<Inner>, mut receiver: Receiver) {
     }
 }
 
-/// Everything that has come; gives the length of the PDU that has not come whole.
+/// Processes all complete PDUs; returns the length of the incomplete one.
 async fn read_held(session: &Rc<Inner>, receiver: &mut Receiver) -> Result<usize, Error> {
     loop {
         let Some(layout) = receiver.layout().map_err(ReceiveError::from)? else { return Ok(0) };
@@ -47,7 +48,7 @@ async fn read_held(session: &Rc<Inner>, receiver: &mut Receiver) -> Result<usize
         if held >= layout.total_len {
             let (pdu, is_right) = receiver.framing.pdu(receiver.bytes(), layout);
             if !is_right {
-                return Err(Error::Protocol("a data digest is wrong".into()));
+                return Err(Error::Protocol("wrong data digest".into()));
             }
             session.receive(&pdu)?;
             receiver.consume(layout.total_len);
@@ -64,7 +65,7 @@ async fn read_held(session: &Rc<Inner>, receiver: &mut Receiver) -> Result<usize
     }
 }
 
-/// Receives the rest of a Data-In straight into its command's buffer.
+/// Receives the rest of a Data-In directly into its command's buffer.
 async fn read_direct(session: &Rc<Inner>, receiver: &mut Receiver, layout: Layout) -> Result<bool, Error> {
     let bhs: [u8; BHS_LEN] = *receiver.bytes().first_chunk().expect("the layout was taken from these bytes");
     let header = DataIn::of(&bhs);
@@ -86,7 +87,7 @@ async fn read_direct(session: &Rc<Inner>, receiver: &mut Receiver, layout: Layou
         running.add(&buf[from..]);
         running.add(padding);
         if running.finish() != sum {
-            return Err(Error::Protocol("a data digest is wrong".into()));
+            return Err(Error::Protocol("wrong data digest".into()));
         }
     }
     receiver.consume(layout.tail_len());
@@ -106,9 +107,9 @@ fn residual_of(flags: u8, count: u32) -> Residual {
 }
 
 impl State {
-    /// Every PDU of a target moves the window (4.2.2.1).
+    /// Every PDU of a target updates the window (4.2.2.1).
     fn see_window(&mut self, exp_cmd_sn: u32, max_cmd_sn: u32) -> bool {
-        // 4.2.2.1: a pair that cannot be is ignored.
+        // 4.2.2.1: an impossible pair is ignored.
         let is_possible = !before(max_cmd_sn, exp_cmd_sn.wrapping_sub(1));
         let grows = is_possible && before(self.max_cmd_sn, max_cmd_sn);
         if grows {
@@ -151,7 +152,7 @@ impl Inner {
             }
             opcode::REJECT => self.rejected(pdu),
             opcode::ASYNC_MESSAGE => self.event(pdu),
-            other => Err(Error::Protocol(format!("an unknown opcode {other:02x}h"))),
+            other => Err(Error::Protocol(format!("unknown opcode {other:02x}h"))),
         }
     }
 
@@ -162,20 +163,20 @@ impl Inner {
         }
     }
 
-    /// A Data-In; its data is in the PDU or has gone to its place already.
+    /// A Data-In; its data is in the PDU or already in its buffer.
     fn data_in(&self, pdu: &Pdu<'_>, is_inside: bool) -> Result<(), Error> {
         let header: &DataIn = pdu.header();
         self.window(header.exp_cmd_sn.get(), header.max_cmd_sn.get());
         let mut state = self.state.borrow_mut();
         let Some((_, slot)) = state.slots.find(header.itt.get()) else {
-            return Err(Error::Protocol("data for no command".into()));
+            return Err(Error::Protocol("Data-In with an unknown task tag".into()));
         };
         let (offset, len) = (header.offset.get(), header.data_len.get());
         if header.data_sn.get() != slot.data_sn || offset != slot.came_in {
             return Err(Error::Protocol("data out of order".into()));
         }
         if offset.checked_add(len).is_none_or(|end| end > slot.expect_in) {
-            return Err(Error::Protocol("more data than was expected".into()));
+            return Err(Error::Protocol("more data than expected".into()));
         }
         if is_inside {
             slot.data_in.write(offset as usize, pdu.data);
@@ -201,7 +202,7 @@ impl Inner {
         let data_in = {
             let mut state = self.state.borrow_mut();
             let Some((_, slot)) = state.slots.find(header.itt.get()) else {
-                return Err(Error::Protocol("a response to no command".into()));
+                return Err(Error::Protocol("a SCSI response with an unknown task tag".into()));
             };
             std::mem::take(&mut slot.data_in).into_pieces(slot.came_in as usize)
         };
@@ -221,12 +222,12 @@ impl Inner {
         self.finish_status(header.itt.get(), header.stat_sn.get(), outcome)
     }
 
-    /// Gives a request its outcome and wakes who waits.
+    /// Completes a request and wakes its waiter.
     fn finish_status(&self, itt: u32, stat_sn: u32, outcome: Result<Done, Error>) -> Result<(), Error> {
         let mut state = self.state.borrow_mut();
         state.see_status(stat_sn);
         let Some((index, slot)) = state.slots.find(itt) else {
-            return Err(Error::Protocol("an answer to no request".into()));
+            return Err(Error::Protocol("a response with an unknown task tag".into()));
         };
         let waker = slot.waker.take();
         let is_abandoned = slot.is_abandoned;
@@ -250,13 +251,13 @@ impl Inner {
         self.window(header.exp_cmd_sn.get(), header.max_cmd_sn.get());
         let mut state = self.state.borrow_mut();
         let Some((index, slot)) = state.slots.find(header.itt.get()) else {
-            // The task was aborted while the R2T was under way.
+            // The task was aborted while the R2T was in transit.
             return Ok(());
         };
         let (from, len) = (header.offset.get(), header.desired_len.get());
         let Some(to) = from.checked_add(len).filter(|to| len > 0 && *to as usize <= slot.data_out.len())
         else {
-            return Err(Error::Protocol("an R2T for data that there is not".into()));
+            return Err(Error::Protocol("an R2T beyond the data of its command".into()));
         };
         state.push_data_out(index, header.ttt.get(), from, to);
         Ok(())
@@ -294,7 +295,7 @@ impl Inner {
         self.window(header.exp_cmd_sn.get(), header.max_cmd_sn.get());
         self.state.borrow_mut().see_status(header.stat_sn.get());
         let error = Error::Rejected(header.reason);
-        // The refused header says which request it was. A refused Data-Out leaves its command to the target.
+        // The rejected header identifies the request. A rejected Data-Out leaves its command to the target.
         let Some(refused) = pdu.data.first_chunk::<BHS_LEN>() else { return Err(error) };
         let refused = Pdu { bhs: refused, ahs: &[], data: &[] };
         if matches!(refused.opcode(), opcode::DATA_OUT | opcode::SNACK) || refused.itt() == TAG_NONE {
@@ -321,7 +322,7 @@ impl Inner {
     }
 }
 
-/// The outcome of a request that is not a command: its response code and text.
+/// The result of a request that is not a command: its response code and text.
 fn reply(response: u8, text: Vec<u8>) -> Done {
     Done { status: response, sense: text, data_in: Pieces::new(), residual: Residual::None }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     pub noticed: Signal,
 }
 
-/// What changes with every PDU. Borrowed for a moment only, never across an await.
+/// State that changes with every PDU. Borrowed briefly, never across an await.
 pub(crate) struct State {
     pub out: Outgoing,
     pub slots: Slots,
@@ -46,17 +46,17 @@ pub(crate) struct State {
     pub cmd_sn: u32,
     pub max_cmd_sn: u32,
     pub exp_stat_sn: u32,
-    /// Why the session is over.
+    /// Why the session ended.
     pub broken: Option<Error>,
     pub notices: VecDeque<Notice>,
 }
 
-/// What a target tells on its own (RFC 7143 11.9).
+/// An asynchronous message of the target (RFC 7143 11.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It asks for a logout within so many seconds.
+    /// The target requests a logout within this many seconds.
     LogoutRequested(u16),
-    /// It drops the connection or the session.
+    /// The target drops the connection or the session.
     Dropped,
     /// A SCSI event, with sense data.
     Scsi(Vec<u8>),
@@ -64,7 +64,7 @@ pub enum Notice {
     Other(u8),
 }
 
-/// Notices that are kept until somebody asks.
+/// Limit of stored notices.
 const NOTICES_MAX: usize = 64;
 
 impl State {
@@ -115,12 +115,12 @@ impl Session {
         Ok(Session(inner))
     }
 
-    /// What was agreed on.
+    /// The negotiated parameters.
     pub fn params(&self) -> Params {
         self.0.state.borrow().params
     }
 
-    /// What the kernel counted on the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_counts(&self) -> TcpCounts {
         self.0.stream.tcp_counts()
     }
@@ -130,12 +130,12 @@ impl Session {
         self.0.stream.close();
     }
 
-    /// Why the session is over, when it is.
+    /// Why the session ended, if it has.
     pub fn error(&self) -> Option<Error> {
         self.0.state.borrow().broken.clone()
     }
 
-    /// The next thing that the target tells on its own; an error when the session is over.
+    /// The next asynchronous message; an error if the session has ended.
     pub async fn next_notice(&self) -> Result<Notice, Error> {
         self.0
             .noticed
@@ -162,19 +162,20 @@ impl Session {
         self.0.room.wait_for(take).await
     }
 
-    /// Something was appended: the pump sends it after all tasks that are ready have appended theirs.
+    /// Wakes the pump, which sends after all ready tasks have appended their requests.
     pub(crate) fn submitted(&self) {
         if let Some(waker) = self.0.pump.get() {
             waker.wake_by_ref();
         }
     }
 
-    /// Asks for a task management function ([`crate::pdu::function`]); gives the response ([`crate::pdu::outcome`]).
+    /// Sends a task management function ([`crate::pdu::function`]); returns the response
+    /// ([`crate::pdu::outcome`]).
     pub async fn task_function(&self, function: u8, lun: Lun) -> Result<u8, Error> {
         self.manage(function, lun, TAG_NONE, 0).await
     }
 
-    /// ABORT TASK of the request with this tag; gives the response.
+    /// ABORT TASK of the request with this tag; returns the response.
     pub async fn abort_task(&self, lun: Lun, tag: u32) -> Result<u8, Error> {
         let ref_cmd_sn = self.0.state.borrow().cmd_sn.wrapping_sub(1);
         self.manage(function::ABORT_TASK, lun, tag, ref_cmd_sn).await
@@ -207,7 +208,7 @@ impl Session {
         Ok(self.answer(index).await?.status)
     }
 
-    /// Asks the target whether it is there; the data comes back.
+    /// Pings the target; returns the echoed data.
     pub async fn ping(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
         let index = self.take_slot(true).await?;
         {
@@ -227,7 +228,7 @@ impl Session {
         Ok(self.answer(index).await?.sense)
     }
 
-    /// Ends the session in order.
+    /// Logs out.
     pub async fn logout(&self) -> Result<(), Error> {
         let index = self.take_slot(true).await?;
         {
@@ -267,7 +268,7 @@ impl Session {
         state.out.push_small(header.bytes(), text);
     }
 
-    /// One text exchange: sends pairs, gives the answer's pairs.
+    /// One text exchange: sends pairs, returns the pairs of the response.
     pub async fn text(&self, request: &[(&str, &str)]) -> Result<Vec<(String, String)>, Error> {
         let mut text = Text::default();
         for (key, value) in request {
@@ -282,11 +283,11 @@ impl Session {
             self.submitted();
             let done = self.outcome(index).await?;
             answer.extend(done.sense);
-            // The reader leaves the target's tag in the residual; none when the exchange is over.
+            // The reader stores the target's tag in the residual; none if the exchange has ended.
             match done.residual {
                 super::done::Residual::Overflow(next) if answer.len() <= TEXT_LEN_MAX => ttt = next,
                 super::done::Residual::Overflow(_) => {
-                    return Err(Error::Protocol("a text without end".into()));
+                    return Err(Error::Protocol("a text that does not end".into()));
                 }
                 _ => break,
             }
@@ -296,19 +297,19 @@ impl Session {
     }
 }
 
-/// Text of one exchange.
+/// Length limit of the text of one exchange.
 const TEXT_LEN_MAX: usize = 1 << 20;
 
-/// A target that was discovered.
+/// A discovered target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovered {
     /// Its name.
     pub name: String,
-    /// Where it is: address and portal group tag.
+    /// Its addresses and portal group tags.
     pub addresses: Vec<(SocketAddr, u16)>,
 }
 
-/// Asks a portal for its targets in a discovery session.
+/// Discovers the targets of a portal in a discovery session.
 pub async fn discover(world: &World, options: &Options) -> Result<Vec<Discovered>, Error> {
     let session = Session::login(world, &Options { target: None, ..options.clone() }).await?;
     let pairs = session.text(&[("SendTargets", "All")]).await?;
@@ -319,7 +320,7 @@ pub async fn discover(world: &World, options: &Options) -> Result<Vec<Discovered
             ("TargetName", _) => found.push(Discovered { name: value, addresses: Vec::new() }),
             ("TargetAddress", Some(last)) => {
                 let (address, group) = value.rsplit_once(',').unwrap_or((&value, "0"));
-                // Targets may give names instead of addresses; those are not resolved here.
+                // Targets may return names instead of addresses; those are not resolved here.
                 if let (Ok(address), Ok(group)) = (address.parse(), group.parse()) {
                     last.addresses.push((address, group));
                 }
@@ -331,7 +332,7 @@ pub async fn discover(world: &World, options: &Options) -> Result<Vec<Discovered
 }
 
 impl Inner {
-    /// Sends what has gathered, unless a send is in flight.
+    /// Sends the gathered batch, unless a send is in flight.
     pub(crate) fn flush(&self) {
         let Some(waker) = self.pump.get() else { return };
         let mut state = self.state.borrow_mut();
@@ -341,7 +342,7 @@ impl Inner {
                 state.out.sending = None;
                 state.out.sent(sent.batch);
                 if sent.result.is_err() {
-                    // The reader sees it, too, and ends the session.
+                    // The reader gets the error too, and ends the session.
                     self.stream.close();
                 }
             }
@@ -350,7 +351,7 @@ impl Inner {
         }
     }
 
-    /// The session is over: everybody who waits is told.
+    /// Ends the session and wakes all waiters with the reason.
     pub(crate) fn fail(&self, error: Error) {
         self.stream.close();
         let mut state = self.state.borrow_mut();
@@ -384,7 +385,7 @@ impl Drop for Inner {
     }
 }
 
-/// Sends whenever it is woken; ends with the session.
+/// Sends at every wake; ends with the session.
 async fn pump_task(inner: std::rc::Weak<Inner>) {
     poll_fn(|cx| {
         let Some(inner) = inner.upgrade() else { return Poll::Ready(()) };

@@ -1,4 +1,4 @@
-//! Requests in flight: a table by task tag, whose entries are used again.
+//! Requests in flight: a table by task tag with reusable entries.
 
 use std::task::Waker;
 
@@ -8,16 +8,17 @@ use super::connect::Error;
 use super::done::Done;
 use crate::chunks::Chunks;
 
-/// Task tags hold the slot's number in their low bits; the rest counts, so that a late answer does not find a new request.
+/// Task tags have the slot's number in their low bits and a counter above, so that a late response does not
+/// match a new request.
 pub(crate) const SLOT_BITS: u32 = 10;
 
 /// A request in flight.
 #[derive(Default)]
 pub(crate) struct Slot {
     pub is_live: bool,
-    /// Nobody waits any more: the answer only frees the slot.
+    /// The caller is gone: the response only frees the slot.
     pub is_abandoned: bool,
-    /// The outcome was taken.
+    /// The result was returned.
     pub is_answered: bool,
     pub itt: u32,
     pub waker: Option<Waker>,
@@ -47,11 +48,11 @@ impl Slots {
         }
     }
 
-    /// Takes a free slot; gives its number.
+    /// Allocates a slot; returns its number.
     pub(crate) fn take(&mut self) -> Option<u16> {
         let index = self.free.pop()?;
         self.count = self.count.wrapping_add(1);
-        // The count's top values are left out, so that no tag is all ones.
+        // The counter skips its highest values, so that no tag is all ones.
         let count = self.count % ((1 << (32 - SLOT_BITS)) - 1);
         let slot = &mut self.list[usize::from(index)];
         slot.itt = count << SLOT_BITS | u32::from(index);
@@ -64,7 +65,7 @@ impl Slots {
         &mut self.list[usize::from(index)]
     }
 
-    /// The live request of a tag.
+    /// The live request with a tag.
     pub(crate) fn find(&mut self, itt: u32) -> Option<(u16, &mut Slot)> {
         let index = itt & ((1 << SLOT_BITS) - 1);
         let slot = self.list.get_mut(index as usize)?;

@@ -1,13 +1,13 @@
-//! iSCSI URLs in the form that libiscsi, qemu and others take: `iscsi://[user[%password]@]host[:port]/target/lun`.
+//! iSCSI URLs in the form of libiscsi and QEMU: `iscsi://[user[%password]@]host[:port]/target/lun`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::target::Secret;
 
-/// The port that IANA gave to iSCSI (RFC 7143 clause 14).
+/// The TCP port of iSCSI (RFC 7143 clause 14).
 const PORT_DEFAULT: u16 = 3260;
 
-/// A LU somewhere.
+/// The address of a LU.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// Name or address of the host.
@@ -28,26 +28,26 @@ pub struct Url {
     pub data_digest: bool,
 }
 
-/// What is wrong with a URL.
+/// Why a URL is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{url}: {cause}; the form is iscsi://[user[%password]@]host[:port]/target/lun")]
+#[error("invalid iSCSI URL {url}: {cause}; expected iscsi://[user[%password]@]host[:port]/target/lun")]
 pub struct UrlError {
     /// The URL, without its secrets.
     pub url: String,
-    /// What is wrong.
+    /// The reason.
     pub cause: &'static str,
 }
 
 impl Url {
-    /// Reads a URL.
+    /// Parses a URL.
     pub fn parse(url: &str) -> Result<Url, UrlError> {
-        // A secret stands before the last @ and never goes into a message.
+        // The text before the last @ may contain a secret, and is never part of a message.
         let shown = url.rsplit_once('@').map_or(url.to_owned(), |(_, rest)| format!("iscsi://…@{rest}"));
         read(url)
             .map_err(|cause| UrlError { url: shown.split('?').next().unwrap_or_default().to_owned(), cause })
     }
 
-    /// The portal's address, when the host is an address or `localhost`; names are the caller's to resolve.
+    /// The portal's address, if the host is an address or `localhost`; the caller resolves names.
     pub fn address(&self) -> Option<SocketAddr> {
         let ip = match self.host.as_str() {
             "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -58,9 +58,9 @@ impl Url {
 }
 
 fn read(url: &str) -> Result<Url, &'static str> {
-    let rest = url.strip_prefix("iscsi://").ok_or("it does not begin with iscsi://")?;
+    let rest = url.strip_prefix("iscsi://").ok_or("must begin with iscsi://")?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (portal, path) = rest.split_once('/').ok_or("it names no target")?;
+    let (portal, path) = rest.split_once('/').ok_or("missing target")?;
     let (user, portal) = match portal.rsplit_once('@') {
         Some((user, portal)) => (Some(user), portal),
         None => (None, portal),
@@ -70,12 +70,12 @@ fn read(url: &str) -> Result<Url, &'static str> {
         Secret { name: name.into(), secret: secret.into() }
     });
     let (host, port) = split_port(portal)?;
-    let (target, lun) = path.split_once('/').ok_or("it names no LUN")?;
+    let (target, lun) = path.split_once('/').ok_or("missing LUN")?;
     if host.is_empty() || target.is_empty() {
-        return Err("host or target is empty");
+        return Err("empty host or target");
     }
     let lun =
-        lun.parse::<u16>().ok().filter(|lun| *lun < 1 << 14).ok_or("the LUN is not a number up to 16383")?;
+        lun.parse::<u16>().ok().filter(|lun| *lun < 1 << 14).ok_or("LUN must be a number up to 16383")?;
     let mut read = Url {
         host: host.into(),
         port,
@@ -95,19 +95,19 @@ fn read(url: &str) -> Result<Url, &'static str> {
 fn split_port(portal: &str) -> Result<(&str, u16), &'static str> {
     let (host, port) = match portal.strip_prefix('[') {
         Some(v6) => {
-            let (host, rest) = v6.split_once(']').ok_or("the address has no closing bracket")?;
+            let (host, rest) = v6.split_once(']').ok_or("missing closing bracket of the address")?;
             (host, rest.strip_prefix(':'))
         }
         None => portal.split_once(':').map_or((portal, None), |(host, port)| (host, Some(port))),
     };
     match port {
         None => Ok((host, PORT_DEFAULT)),
-        Some(port) => Ok((host, port.parse().map_err(|_| "the port is not a number up to 65535")?)),
+        Some(port) => Ok((host, port.parse().map_err(|_| "port must be a number up to 65535")?)),
     }
 }
 
 fn apply(url: &mut Url, option: &str) -> Result<(), &'static str> {
-    let (key, value) = option.split_once('=').ok_or("an option without a value")?;
+    let (key, value) = option.split_once('=').ok_or("option without a value")?;
     let mut target = |f: fn(&mut Secret, &str)| {
         let secret =
             url.target_chap.get_or_insert_with(|| Secret { name: String::new(), secret: String::new() });

@@ -1,4 +1,4 @@
-//! Connections: accepted, logged in, served, ended.
+//! The life of a connection: accept, login, service, end.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a target on a listening socket, until [`Portal::stop`] is called and the last session has ended.
 ///
-/// A peer that breaks the protocol, a limit or its connection costs its own connection only. Challenges of CHAP come from
-/// the world's random streams: a real world needs an unpredictable seed.
+/// A peer that violates the protocol, exceeds a limit or loses its connection affects its own connection
+/// only. CHAP challenges come from the world's random streams: a real world needs an unpredictable seed.
 pub async fn serve<T: Target>(
     world: World,
     listener: Listener,
@@ -90,12 +90,13 @@ async fn connection_task<T: Target>(
     portal.remove(number);
 }
 
-/// Counts and tells a login that failed. What the portal ends for its limits is refused, too.
+/// Counts and reports a failed login. A connection that the portal closes for its limits also counts as
+/// refused.
 fn login_failed(link: &Link, portal: &Portal, failure: Failure) {
     link.counts.borrow_mut().login_failures += 1;
     let limit = link.reason.borrow().clone();
     if failure.initiator.is_empty() && failure.why.is_empty() && limit.is_none() {
-        // It said nothing and left.
+        // The peer left without sending anything.
         return;
     }
     portal.tell(&Event::LoginFailed {
@@ -107,12 +108,12 @@ fn login_failed(link: &Link, portal: &Portal, failure: Failure) {
     });
 }
 
-/// A login that failed, for the log.
+/// A failed login, for the log.
 #[derive(Default)]
 struct Failure {
     initiator: String,
     is_discovery: bool,
-    /// It was answered with a refusal.
+    /// Whether the portal sent a refusal.
     is_refused: bool,
     why: String,
 }
@@ -134,7 +135,7 @@ struct Guest<T: Target> {
     batch: Batch,
 }
 
-/// What the login machine may ask the array.
+/// The interface of the login machine to the array.
 struct Gate<'a, T>(&'a T);
 
 impl<T: Target> Authority for Gate<'_, T> {
@@ -146,11 +147,11 @@ impl<T: Target> Authority for Gate<'_, T> {
     }
 }
 
-/// A session, the receiver with what came behind the login, and the session's handle.
+/// A session, the receiver with the bytes behind the login, and the session's handle.
 type Entered<T> = (Rc<Session<T>>, Receiver, u16);
 
 impl<T: Target> Guest<T> {
-    /// Logs the connection in. `None`: it ended before it said anything.
+    /// Performs the login. `None`: the connection ended before its first request.
     async fn log_in(&mut self, number: u64) -> Result<Option<Entered<T>>, Failure> {
         let mut receiver = Receiver::new(self.link.stream.clone(), Framing::LOGIN);
         let rng = self.world.random(&format!("iscsi login {number} {:?}", self.world.now()));
@@ -186,7 +187,8 @@ impl<T: Target> Guest<T> {
         }
     }
 
-    /// 6.3.1 and 6.3.4: a handle that is not zero names a session to join, which has its one connection already.
+    /// 6.3.1 and 6.3.4: a handle that is not zero names a session to join, which already has its one
+    /// connection.
     fn check_handle(&self, header: &LoginRequest) -> Result<(), LoginError> {
         match header.tsih.get() {
             0 => Ok(()),
@@ -195,7 +197,7 @@ impl<T: Target> Guest<T> {
         }
     }
 
-    /// The login is through: older sessions of the same port end, then this one begins.
+    /// The login is complete: older sessions of the same port end, then this one begins.
     async fn enter(
         &mut self,
         login: &Login,
@@ -212,7 +214,7 @@ impl<T: Target> Guest<T> {
         if self.portal.is_stopping() {
             return Err((refused(LoginRefusal::ServiceUnavailable), receiver));
         }
-        // Others took its place while it logged in.
+        // Other sessions reached the limit during the login.
         if self.link.is_closing() {
             return Err((refused(LoginRefusal::ServiceUnavailable), receiver));
         }
@@ -266,10 +268,11 @@ impl<T: Target> Guest<T> {
         Ok((session, receiver, tsih))
     }
 
-    /// 6.3.5: a session of the same initiator port with the same target ends, and its nexus with it, before the new one opens.
+    /// 6.3.5: a session of the same initiator port with the same target ends, and its nexus with it, before
+    /// the new one opens.
     async fn reinstate(&self, port: &InitiatorPort, target: Option<&str>) {
         while let Some(old) = self.portal.find(port, target) {
-            old.close("the initiator logged in anew");
+            old.close("the initiator logged in again");
             old.ended.wait_for(|| old.has_ended.get().then_some(())).await;
         }
     }
@@ -306,19 +309,19 @@ impl<T: Target> Guest<T> {
         self.batch.push_head(&bhs);
         self.batch.push_head(text);
         self.batch.push_head(&[0; 3][..Framing::padding(text.len())]);
-        // A broken connection shows at the next receive.
+        // The next receive detects a broken connection.
         self.batch = self.link.stream.send(std::mem::take(&mut self.batch)).await.batch;
     }
 }
 
-/// The next login request; `None` when the peer left before the first.
+/// The next login request; `None` if the peer left before the first one.
 async fn next_request(receiver: &mut Receiver) -> Result<Option<(LoginRequest, Vec<u8>)>, String> {
     loop {
         let layout = receiver.layout().map_err(|e| format!("malformed PDU: {e}"))?;
         if let Some(layout) = layout.filter(|l| receiver.bytes().len() >= l.total_len) {
             let (pdu, _) = receiver.framing.pdu(receiver.bytes(), layout);
             if pdu.opcode() != opcode::LOGIN_REQUEST {
-                return Err(format!("a PDU with opcode {:02x}h during login", pdu.opcode()));
+                return Err(format!("unexpected PDU with opcode {:02x}h during login", pdu.opcode()));
             }
             let request = (*pdu.header::<LoginRequest>(), pdu.data.to_vec());
             receiver.consume(layout.total_len);

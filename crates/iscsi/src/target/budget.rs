@@ -1,11 +1,12 @@
-//! Memory for data: what sessions hold, and whose it is.
+//! Memory for data: accounting per session, initiator name and source address.
 //!
 //! ```text
 //!   a command's bytes ── first of what is the session's own ── then of what all share: within what is free,
 //!                                                              what the initiator's name and its address may hold
 //! ```
 //!
-//! So a host that takes no answers, or sends no data, keeps memory from its own sessions only, however many it has.
+//! So a host that does not receive responses, or does not send data, takes memory from its own sessions only,
+//! however many it has.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,10 +17,10 @@ use std::task::Waker;
 use super::limits::Limits;
 use super::link::Link;
 
-/// What somebody holds of the shared memory.
+/// Shared memory held by one name or address.
 type Account = Rc<Cell<u64>>;
 
-/// The memory that all sessions of a portal share.
+/// The memory shared by all sessions of a portal.
 #[derive(Default)]
 pub(crate) struct PortalBudget {
     held: Cell<u64>,
@@ -29,7 +30,7 @@ pub(crate) struct PortalBudget {
 }
 
 impl PortalBudget {
-    /// Whether somebody waits for memory.
+    /// Whether a session waits for memory.
     pub(crate) fn is_pressed(&self) -> bool {
         !self.waiting.borrow().is_empty()
     }
@@ -40,18 +41,18 @@ pub(crate) struct Budget {
     portal: Rc<PortalBudget>,
     initiator: (String, Account),
     source: (IpAddr, Account),
-    /// What the session holds of the shared memory, for the portal's watch.
+    /// Shared memory held by the session, for the portal's watch.
     shared: Account,
-    /// What is left of the session's own memory.
+    /// Remaining memory of the session's own.
     own_free: u64,
-    /// What the session may still take in all.
+    /// Remaining memory of the session in total.
     free: u64,
-    /// A single command may need this much; more is counted as this much.
+    /// Limit of what a single command counts.
     largest: u64,
     most: Most,
 }
 
-/// What may be held of the shared memory: by all, by one name, by one address.
+/// Limits of shared memory: in total, per name, per address.
 #[derive(Clone, Copy)]
 struct Most {
     portal: u64,
@@ -63,7 +64,7 @@ fn account<K: Ord + Clone>(accounts: &RefCell<BTreeMap<K, Account>>, of: &K) -> 
     accounts.borrow_mut().entry(of.clone()).or_default().clone()
 }
 
-/// Forgets an account that only the map and the one who leaves have.
+/// Removes an account whose last user leaves.
 fn forget<K: Ord>(accounts: &RefCell<BTreeMap<K, Account>>, (of, account): &(K, Account)) {
     if Rc::strong_count(account) == 2 {
         accounts.borrow_mut().remove(of);
@@ -92,7 +93,7 @@ impl Budget {
         }
     }
 
-    /// Takes `bytes`, or says no and wakes `waker` when others have given some back. Gives what was counted.
+    /// Takes `bytes`; if that fails, wakes `waker` when memory was returned. Returns the counted bytes.
     pub(crate) fn take(&mut self, bytes: u64, waker: Option<&Waker>) -> Option<u64> {
         let bytes = bytes.min(self.largest);
         if self.free < bytes {
@@ -111,7 +112,7 @@ impl Budget {
         Some(bytes)
     }
 
-    /// Takes of the shared memory, if name and address may have more.
+    /// Takes shared memory, within the limits of name and address.
     fn share(&self, bytes: u64) -> bool {
         let accounts = [
             (&self.portal.held, self.most.portal),
@@ -126,7 +127,7 @@ impl Budget {
         true
     }
 
-    /// Gives bytes back: first those that others can use.
+    /// Returns bytes: shared memory first.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         if bytes == 0 {
             return;

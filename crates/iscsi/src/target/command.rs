@@ -12,7 +12,8 @@ use super::task::{DataOutState, Fault, Phase, Task};
 use crate::chunks::Chunks;
 use crate::pdu::{FINAL, Pdu, ScsiCommand, TAG_NONE, reject};
 
-/// SAM-5 4.7: what the LUN field means to a disk array: peripheral device addressing on bus 0, or flat space addressing.
+/// SAM-5 4.7: the LUN formats of a disk array: peripheral device addressing on bus 0, or flat space
+/// addressing.
 pub(crate) fn lun_of(field: &[u8; 8]) -> Option<Lun> {
     let [first, second, rest @ ..] = *field;
     match (first >> 6, rest == [0; 6]) {
@@ -34,7 +35,7 @@ fn attribute_of(flags: u8) -> TaskAttribute {
 }
 
 impl<T: Target> Session<T> {
-    /// A command whose turn has come. `is_damaged`: the digest of its immediate data is wrong.
+    /// Starts a command whose CmdSN is next. `is_damaged`: the digest of its immediate data is wrong.
     pub(crate) fn command(self: &Rc<Self>, pdu: &Pdu<'_>, is_damaged: bool) {
         let header: &ScsiCommand = pdu.header();
         let itt = header.itt.get();
@@ -43,7 +44,7 @@ impl<T: Target> Session<T> {
             return state.pass(pdu);
         }
         let flags = header.flags;
-        // 11.3.1: W and F both 0 is an error: data is to follow that the command does not send.
+        // 11.3.1: W and F both 0 is an error: it announces data of a command that sends none.
         let follows_nothing = flags & (ScsiCommand::WRITE | FINAL) == 0;
         if self.is_discovery() || itt == TAG_NONE || follows_nothing {
             drop(state);
@@ -58,7 +59,7 @@ impl<T: Target> Session<T> {
             drop(state);
             return self.refuse(pdu, reject::TOO_MANY_IMMEDIATE);
         }
-        // Window and immediates are limited to the number of slots: one is free.
+        // Window and immediate commands are limited to the number of slots: one is free.
         let slot = state.tasks.take(itt).expect("a slot for every command that the window lets in");
         let task = &mut state.tasks.list[usize::from(slot)];
         fill(task, header, is_immediate);
@@ -81,7 +82,7 @@ impl<T: Target> Session<T> {
         self.begin(state, slot);
     }
 
-    /// A command that brings data: immediate data first.
+    /// A command with data-out: immediate data first.
     fn command_with_data(self: &Rc<Self>, slot: u16, pdu: &Pdu<'_>, is_damaged: bool) {
         let header: &ScsiCommand = pdu.header();
         let params = self.params.get();
@@ -91,7 +92,7 @@ impl<T: Target> Session<T> {
         let asked = self.target.data_out_len(&nexus, lun, &header.cdb);
         let task = &mut state.tasks.list[usize::from(slot)];
         let wanted = u32::try_from(asked).unwrap_or(u32::MAX).min(expected);
-        // What is not asked for but may come unsolicited has its place, too.
+        // Unsolicited data that the command does not need also gets buffer space.
         let buffer_len = wanted.max(params.first_burst_len.min(expected));
         let came = pdu.data.len() as u32;
         task.data = DataOutState {
@@ -102,7 +103,7 @@ impl<T: Target> Session<T> {
             ..DataOutState::default()
         };
         let has_more = header.flags & FINAL == 0;
-        // 13.10: unsolicited data was not agreed on; 13.14: all of it has come.
+        // 13.10: unsolicited data was not negotiated; 13.14: all of it has arrived.
         let may_have_more = !params.initial_r2t && came < params.first_burst_len.min(expected);
         if task.reads {
             task.fault = Some(Fault::Bidirectional);
@@ -129,9 +130,9 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// Executes a task, or queues it when there is no memory for it or others come first.
+    /// Executes a task, or queues it if it lacks memory or older tasks come first.
     pub(crate) fn begin(self: &Rc<Self>, mut state: std::cell::RefMut<'_, State>, slot: u16) {
-        // Who has its memory passes those who wait for theirs: they may wait for what it holds.
+        // A task that has its memory passes tasks that wait for memory: they may wait for what it holds.
         let may_pass = state.tasks.queue.is_empty() || need(&state.tasks.list[usize::from(slot)]) == 0;
         if may_pass && self.try_begin(&mut state, slot) {
             drop(state);
@@ -141,7 +142,7 @@ impl<T: Target> Session<T> {
         state.tasks.queue.push_back(slot);
     }
 
-    /// Takes the memory that a task needs, when it is its turn.
+    /// Takes the memory that a task needs, if it is its turn.
     fn try_begin(&self, state: &mut State, slot: u16) -> bool {
         if state.tasks.must_wait(slot) {
             return false;
@@ -158,10 +159,10 @@ impl<T: Target> Session<T> {
         true
     }
 
-    /// Starts what waited, as far as there is memory now.
+    /// Starts waiting tasks, as far as memory allows.
     pub(crate) fn start_queued(self: &Rc<Self>) {
-        // Every round takes a task from the queue, or passes one. Memory is given in the order of arrival: the first task that
-        // lacks it keeps it from all behind.
+        // Every round takes a task from the queue, or passes one. Memory is granted in the order of arrival:
+        // the first task that lacks memory blocks all behind it.
         let (mut at, mut is_short) = (0, false);
         loop {
             let mut state = self.state.borrow_mut();
@@ -209,7 +210,7 @@ impl<T: Target> Session<T> {
         self.run(slot, Work::Command(lun, request));
     }
 
-    /// A command has ended in the array.
+    /// Completes a command that has ended in the array.
     pub(crate) fn finish(&self, slot: u16, response: Response) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -220,7 +221,7 @@ impl<T: Target> Session<T> {
         let mut held = std::mem::take(&mut task.held);
         if !task.is_aborted && !response.aborted && !state.is_logged_out && !self.is_over() {
             if task.reads {
-                // The memory of a read is free when the data has gone out.
+                // The memory of a read is returned when its data has been sent.
                 state.out.held += std::mem::take(&mut held);
             }
             let answer = Answer {
@@ -240,10 +241,10 @@ impl<T: Target> Session<T> {
     }
 }
 
-/// How much of the budget a task still needs: a write for the data that it will be asked for, a read for what it brings.
+/// How much budget a task still needs: a write for the data to solicit, a read for its data-in.
 fn need(task: &Task) -> u64 {
     match (task.must_collect, task.reads && task.held == 0) {
-        // It will not execute.
+        // It will not be executed.
         _ if task.fault.is_some() => 0,
         (true, _) => task.data.wanted.into(),
         (false, true) => task.expected_len.into(),
@@ -268,7 +269,7 @@ fn fill(task: &mut Task, header: &ScsiCommand, is_immediate: bool) {
     task.fault = None;
 }
 
-/// A command that ends by a fault of its data: fixed-format sense (SPC-5 4.4.3).
+/// Sense data of a command with a fault in its data: fixed format (SPC-5 4.4.3).
 fn fault_response(fault: Fault) -> Response {
     let (key, code, qualifier) = fault.sense();
     let mut sense = vec![0u8; 18];

@@ -1,5 +1,5 @@
-//! Who gives way when there are too many connections: of those in login, and of discovery. Nobody who is there can be kept out by
-//! connections that say nothing.
+//! Which connections are closed when there are too many in login or discovery. Connections that send nothing
+//! cannot lock out hosts.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,18 +11,19 @@ use super::link::Link;
 /// Connections by the order of their arrival.
 type Links = BTreeMap<u64, Rc<Link>>;
 
-/// Addresses from which hosts have logged in: their connections do not compete with those of strangers.
+/// Addresses from which hosts have logged in: their connections do not compete with those of unknown
+/// addresses.
 #[derive(Default)]
 pub(crate) struct Known {
     by_address: BTreeMap<IpAddr, u64>,
     count: u64,
 }
 
-/// The most addresses that are kept; the one that logged in the longest time ago is forgotten.
+/// Limit of stored addresses; the one with the oldest login is removed.
 const KNOWN_MAX: usize = 1024;
 
 impl Known {
-    /// A host has logged in from there.
+    /// Records a login from an address.
     pub(crate) fn add(&mut self, source: IpAddr) {
         self.count += 1;
         self.by_address.insert(source, self.count);
@@ -38,15 +39,15 @@ impl Known {
     }
 }
 
-/// Ends the oldest of `these`, of those that have said nothing if there are any: who is in the middle of a login goes on.
+/// Closes the oldest of `these`, preferably one that has sent nothing: a login in progress continues.
 fn end_oldest<'a>(these: impl Iterator<Item = &'a Rc<Link>>) {
-    // The first of several that are equal.
+    // Of several equal ones, the first.
     if let Some(oldest) = these.min_by_key(|link| link.has_spoken.get()) {
-        oldest.close("a newer connection took its place");
+        oldest.close("closed for a newer connection");
     }
 }
 
-/// Makes room for a connection that is about to log in.
+/// Makes room for a connection in login.
 pub(crate) fn make_room_for_login(links: &Links, known: &Known, new: &Link, limits: &Limits) {
     let source = new.peer.ip();
     let half_open = || links.values().filter(|l| l.is_half_open());
@@ -54,7 +55,7 @@ pub(crate) fn make_room_for_login(links: &Links, known: &Known, new: &Link, limi
     if of(source).count() >= limits.logins_per_source.max(1) {
         return end_oldest(of(source));
     }
-    // Strangers give way to strangers only.
+    // An unknown address only displaces unknown addresses.
     let is_known = known.has(source);
     let mut by_source: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for link in half_open().filter(|l| known.has(l.peer.ip()) == is_known) {

@@ -13,7 +13,7 @@ use crate::chunks::CHUNK_LEN;
 use crate::pdu::{DataOut, FINAL, Header, Pdu, R2t, TAG_NONE, reject};
 
 impl<T: Target> Session<T> {
-    /// The task and whether the PDU is the next one of its data. `None`: nobody waits for it.
+    /// The task, and whether the PDU is the next one of its data. `None`: no task waits for it.
     fn expects(&self, state: &mut State, header: &DataOut) -> Option<(u16, Result<(), Fault>)> {
         let (itt, ttt) = (header.itt.get(), header.ttt.get());
         let collects = |slot: &u16| {
@@ -21,7 +21,8 @@ impl<T: Target> Session<T> {
             task.is_some_and(|t| t.phase == Phase::Collecting && t.itt == itt)
         };
         let of_tag = (ttt & ((1 << SLOT_BITS) - 1)) as u16;
-        // A target transfer tag that was never given to the command is its fault, too: whose data it is, its own tag says.
+        // A target transfer tag that does not belong to the command is a fault of the command: the task tag
+        // identifies it.
         let slot = Some(of_tag).filter(|_| ttt != TAG_NONE).filter(&collects);
         let slot = slot.or_else(|| state.tasks.find(itt).filter(&collects))?;
         let task = &state.tasks.list[usize::from(slot)];
@@ -32,7 +33,7 @@ impl<T: Target> Session<T> {
             TAG_NONE => return Some((slot, Err(Fault::Unexpected))),
             _ => match data.bursts.first().filter(|b| b.ttt == ttt) {
                 Some(burst) => burst.end,
-                // Not asked for yet, or R2Ts answered out of order.
+                // Not solicited, or R2Ts answered out of order.
                 None => return Some((slot, Err(Fault::Order))),
             },
         };
@@ -47,7 +48,7 @@ impl<T: Target> Session<T> {
         Some((slot, verdict))
     }
 
-    /// A whole Data-Out PDU.
+    /// Processes a complete Data-Out PDU.
     pub(crate) fn data_out(self: &Rc<Self>, pdu: &Pdu<'_>, is_damaged: bool) {
         let header: &DataOut = pdu.header();
         let mut state = self.state.borrow_mut();
@@ -67,8 +68,8 @@ impl<T: Target> Session<T> {
         self.data_came(state, slot, header, verdict);
     }
 
-    /// A Data-Out PDU of which the header has come: the buffer in which its data belongs, if the data may go there straight. The
-    /// buffer comes back through [`Session::data_received`].
+    /// Processes the header of an incomplete Data-Out PDU: returns the destination buffer, if the data may go
+    /// there directly. Return the buffer with [`Session::data_received`].
     pub(crate) fn lend_buffer(&self, header: &DataOut) -> Option<(u16, Buf, usize)> {
         let mut state = self.state.borrow_mut();
         let (slot, verdict) = self.expects(&mut state, header)?;
@@ -81,7 +82,8 @@ impl<T: Target> Session<T> {
         Some((slot, buf, from))
     }
 
-    /// The data of a PDU has gone straight into its buffer. The task may have been aborted meanwhile.
+    /// The data of a PDU has been received directly into its buffer. The task may have been aborted
+    /// meanwhile.
     pub(crate) fn data_received(self: &Rc<Self>, pdu: &Pdu<'_>, slot: u16, buf: Buf, is_damaged: bool) {
         let header: &DataOut = pdu.header();
         let mut state = self.state.borrow_mut();
@@ -99,7 +101,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// Goes on after a PDU's data: more of the sequence, the next sequence, or the command itself.
+    /// Continues after a PDU's data: more of the sequence, the next sequence, or the command itself.
     fn data_came(
         self: &Rc<Self>,
         mut state: RefMut<'_, State>,
@@ -130,7 +132,7 @@ impl<T: Target> Session<T> {
         data.data_sn = 0;
         if header.ttt.get() == TAG_NONE {
             data.is_unsolicited = false;
-            // 11.4.7.2: of a transfer that is longer, FirstBurstLength comes unsolicited, neither more nor less.
+            // 11.4.7.2: of a longer transfer exactly FirstBurstLength is unsolicited.
             if task.expected_len > params.first_burst_len && data.next != params.first_burst_len {
                 task.fault.get_or_insert(Fault::Amount);
             }
@@ -146,7 +148,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// The rest of a command's data is not waited for: it ends now, and what still comes for it is data for no task.
+    /// Ends a command without waiting for the rest of its data, which is then data for no task.
     fn give_up(self: &Rc<Self>, mut state: RefMut<'_, State>, slot: u16) {
         let data = &mut state.tasks.list[usize::from(slot)].data;
         data.bursts.clear();
@@ -154,7 +156,7 @@ impl<T: Target> Session<T> {
         self.data_is_through(state, slot);
     }
 
-    /// A sequence has ended. When more is wanted it is asked for, otherwise the command executes.
+    /// Ends a sequence: solicits more data if needed, otherwise executes the command.
     pub(crate) fn data_is_through(self: &Rc<Self>, mut state: RefMut<'_, State>, slot: u16) {
         let task = &mut state.tasks.list[usize::from(slot)];
         let data = &mut task.data;
@@ -166,7 +168,7 @@ impl<T: Target> Session<T> {
             return;
         }
         if is_faulty || data.next >= data.wanted {
-            // Not collecting any more, whatever comes of the rest.
+            // No longer collecting data.
             state.tasks.set_phase(slot, Phase::Queued);
             self.begin(state, slot);
             return self.update_data_since();
@@ -174,7 +176,7 @@ impl<T: Target> Session<T> {
         if task.held > 0 {
             return self.ask_for_data(&mut state, slot);
         }
-        // The first R2T: not before there is memory for all that the command will send.
+        // The first R2T needs memory for all solicited data of the command.
         data.ask_from = data.next;
         task.must_collect = true;
         state.tasks.set_phase(slot, Phase::Queued);
@@ -196,7 +198,7 @@ impl<T: Target> Session<T> {
             let to_chunk_end = CHUNK_LEN as u32 - data.ask_from % CHUNK_LEN as u32;
             let len = params.max_burst_len.min(to_chunk_end).min(data.wanted - data.ask_from);
             state.ttt_count = state.ttt_count.wrapping_add(1);
-            // The count's top values are left out, so that no tag is all ones.
+            // The counter skips its highest values, so that no tag is all ones.
             let count = state.ttt_count % ((1 << (32 - SLOT_BITS)) - 1);
             let ttt = count << SLOT_BITS | u32::from(slot);
             let header = R2t {
@@ -221,7 +223,7 @@ impl<T: Target> Session<T> {
         self.answers_wait();
     }
 
-    /// Tells the watch since when the oldest command waits for its data.
+    /// Updates since when the oldest command waits for its data, for the watch.
     pub(crate) fn update_data_since(&self) {
         let state = self.state.borrow();
         let since = match state.tasks.collecting {
@@ -231,7 +233,7 @@ impl<T: Target> Session<T> {
         self.link.data_since.set(since);
     }
 
-    /// Whether data that was asked for is on its way: then it is worth receiving in smaller pieces, so that it goes straight
+    /// Whether solicited data is in transit: smaller receives are then worthwhile, so that it goes directly
     /// into the commands' buffers.
     pub(crate) fn is_collecting(&self) -> bool {
         self.state.borrow().tasks.collecting > 0

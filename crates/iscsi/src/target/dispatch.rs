@@ -1,4 +1,5 @@
-//! What each PDU of the full feature phase asks for, in the order of CmdSN; NOP, logout, reject and asynchronous messages.
+//! Dispatches the PDUs of the full feature phase in the order of CmdSN; NOP, logout, reject and asynchronous
+//! messages.
 
 use std::rc::Rc;
 
@@ -10,11 +11,11 @@ use crate::pdu::{
     TAG_NONE, event, opcode, reject,
 };
 
-/// Bytes of requests that came before their turn: on a single connection only a broken initiator sends any.
+/// Limit of bytes of early requests: on a single connection only a defective initiator sends any.
 const EARLY_BYTES_MAX: usize = 1 << 20;
 
 impl<T: Target> Session<T> {
-    /// Does what one PDU asks for. `is_damaged`: its data digest is wrong.
+    /// Processes one PDU. `is_damaged`: its data digest is wrong.
     pub(crate) fn receive(self: &Rc<Self>, pdu: &Pdu<'_>, is_damaged: bool) -> Result<(), Broken> {
         {
             let mut counts = self.link.counts.borrow_mut();
@@ -36,7 +37,7 @@ impl<T: Target> Session<T> {
             }
             opcode::LOGIN_REQUEST => {
                 self.reject(pdu, reject::PROTOCOL);
-                Err(Broken("a login request in the full feature phase"))
+                Err(Broken("login request in the full feature phase"))
             }
             _ => {
                 self.reject(pdu, reject::NOT_SUPPORTED);
@@ -62,10 +63,10 @@ impl<T: Target> Session<T> {
             Turn::Later => {
                 let held: usize = state.early.iter().map(|(_, bytes)| bytes.len()).sum();
                 if is_damaged || held + pdu.data.len() > EARLY_BYTES_MAX {
-                    return Err(Broken("too much came before its turn"));
+                    return Err(Broken("too many requests ahead of the next CmdSN"));
                 }
                 let cmd_sn = pdu.cmd_sn();
-                // The same CmdSN twice: the first one counts.
+                // A repeated CmdSN: the first request is valid.
                 if !state.early.iter().any(|(sn, _)| *sn == cmd_sn) {
                     let bytes = [&pdu.bhs[..], pdu.data].concat().into_boxed_slice();
                     state.early.push((cmd_sn, bytes));
@@ -80,7 +81,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// A gap has closed: what waited behind it.
+    /// Processes the requests that waited behind a closed gap.
     fn act_on_early(self: &Rc<Self>) -> Result<(), Broken> {
         loop {
             let mut state = self.state.borrow_mut();
@@ -112,7 +113,7 @@ impl<T: Target> Session<T> {
         Ok(())
     }
 
-    /// 11.18: a ping is echoed; an answer to our own ping was noted when it came.
+    /// 11.18: a ping is echoed; an answer to our own ping was recorded on arrival.
     fn nop_out(&self, pdu: &Pdu<'_>) {
         let header: &NopOut = pdu.header();
         let mut state = self.state.borrow_mut();
@@ -137,7 +138,8 @@ impl<T: Target> Session<T> {
         self.answers_wait();
     }
 
-    /// 11.14: closing the session or its only connection is the same; connection recovery does not exist at level 0.
+    /// 11.14: closing the session or its only connection is the same; error recovery level 0 has no
+    /// connection recovery.
     fn logout(self: &Rc<Self>, pdu: &Pdu<'_>) {
         let header: &LogoutRequest = pdu.header();
         let response = match header.reason & 0x7f {
@@ -172,13 +174,13 @@ impl<T: Target> Session<T> {
         self.answers_wait();
     }
 
-    /// Answers a request with Reject and gives its place in the window free.
+    /// Rejects a request and frees its place in the window.
     pub(crate) fn refuse(&self, pdu: &Pdu<'_>, reason: u8) {
         self.state.borrow_mut().pass(pdu);
         self.reject(pdu, reason);
     }
 
-    /// 11.17: the header goes back with the reason.
+    /// 11.17: sends the header back with the reason.
     pub(crate) fn reject(&self, pdu: &Pdu<'_>, reason: u8) {
         self.link.counts.borrow_mut().rejects += 1;
         let mut state = self.state.borrow_mut();
@@ -197,7 +199,7 @@ impl<T: Target> Session<T> {
         self.answers_wait();
     }
 
-    /// 11.19: asks the initiator whether it is there. Such a NOP-In does not advance StatSN.
+    /// 11.19: pings the initiator. Such a NOP-In does not advance StatSN.
     pub(crate) fn ping(&self) {
         let mut state = self.state.borrow_mut();
         state.ttt_count = state.ttt_count.wrapping_add(1);
@@ -214,14 +216,14 @@ impl<T: Target> Session<T> {
         state.out.push(header.bytes());
     }
 
-    /// Asks the initiator to log out.
+    /// Requests a logout.
     pub(crate) fn request_logout(&self, seconds: u16) {
         self.push_event(event::REQUEST_LOGOUT, 0, seconds);
     }
 
-    /// Tells the initiator that the session ends, and ends it once that is sent.
+    /// Announces the end of the session, and ends it once that is sent.
     pub(crate) fn drop_session(&self) {
-        // What has not begun does not begin: what it was allowed to do, it may be no longer.
+        // Commands that have not begun are not started: their access rights may have been removed.
         self.abort_where(|task| !task.is_management);
         let params = self.params.get();
         self.push_event(event::DROP_SESSION, params.time2wait_s as u16, params.time2retain_s as u16);

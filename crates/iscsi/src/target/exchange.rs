@@ -1,5 +1,5 @@
-//! Text exchanges of the full feature phase (RFC 7143 11.10): SendTargets and the keys that may change, in as many PDUs as
-//! either side needs.
+//! Text exchanges of the full feature phase (RFC 7143 11.10): SendTargets and the keys that may change, in as
+//! many PDUs as either side needs.
 
 use std::rc::Rc;
 
@@ -9,14 +9,15 @@ use super::session::{Broken, Session, State};
 use crate::pdu::{CONTINUE, FINAL, Header, Pdu, TAG_NONE, TextRequest, TextResponse, reject};
 use crate::text::{Text, pairs};
 
-/// PDUs of one exchange: 16 KiB of answer in segments of 512 bytes take 32; a discovery of many targets takes more.
+/// Limit of PDUs of one exchange: 16 KiB of response in segments of 512 bytes take 32; a discovery of many
+/// targets takes more.
 const PDUS_MAX: u32 = 4096;
 
 /// The exchange in progress, of which there is at most one.
 #[derive(Default)]
 pub(crate) struct Exchange {
     itt: u32,
-    /// The tag by which the initiator goes on; none when there is no exchange.
+    /// The tag with which the initiator continues; none if there is no exchange.
     ttt: Option<u32>,
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -25,7 +26,7 @@ pub(crate) struct Exchange {
 }
 
 impl<T: Target> Session<T> {
-    /// A text request whose turn has come.
+    /// Processes a text request whose CmdSN is next.
     pub(crate) fn text_request(self: &Rc<Self>, pdu: &Pdu<'_>) -> Result<(), Broken> {
         let header: &TextRequest = pdu.header();
         let (is_final, continues) = (header.flags & FINAL != 0, header.flags & CONTINUE != 0);
@@ -48,7 +49,7 @@ impl<T: Target> Session<T> {
             *exchange = Exchange::default();
             drop(state);
             self.reject(pdu, reject::PROTOCOL);
-            return Err(Broken("a text exchange without end"));
+            return Err(Broken("text exchange does not end"));
         }
         exchange.request.extend_from_slice(pdu.data);
         if !continues && !exchange.request.is_empty() {
@@ -71,7 +72,7 @@ impl<T: Target> Session<T> {
         Ok(())
     }
 
-    /// The next part of the answer; nothing while the initiator's own text goes on.
+    /// The next part of the response; nothing while the initiator's own text continues.
     fn push_text(&self, state: &mut State, request: &TextRequest, is_final: bool, continues: bool) {
         let segment = self.params.get().send_segment_len_max as usize;
         let exchange = &mut state.exchange;
@@ -100,7 +101,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// The answer to a whole text; `None` when it breaks the rules.
+    /// The response to a complete text; `None` if it violates the rules.
     fn answer_text(&self, text: &[u8]) -> Option<Vec<u8>> {
         let pairs = pairs(text).ok()?;
         let mut out = Text::default();
@@ -108,7 +109,7 @@ impl<T: Target> Session<T> {
         state.negotiation.begin_exchange();
         for (i, (key, value)) in pairs.iter().copied().enumerate() {
             if key == "SendTargets" {
-                // 6.2: a key comes once in a negotiation.
+                // 6.2: a key may occur once in a negotiation.
                 if pairs[..i].iter().any(|(k, _)| *k == key) {
                     return None;
                 }
@@ -134,7 +135,7 @@ impl<T: Target> Session<T> {
             ("", Some(own)) => Some(own.as_str()),
             ("", None) => return out.put("SendTargets", "Reject"),
             (name, None) => Some(name),
-            // In a normal session only its own target may be asked for.
+            // In a normal session only its own target can be queried.
             (name, Some(own)) if name == own => Some(name),
             _ => return,
         };
@@ -144,7 +145,7 @@ impl<T: Target> Session<T> {
             }
             out.put("TargetName", &name);
             for (address, group) in addresses {
-                // SocketAddr writes IPv6 addresses in brackets, as 13.8 asks for.
+                // SocketAddr writes IPv6 addresses in brackets, as 13.8 requires.
                 out.put("TargetAddress", &format!("{address},{group}"));
             }
         }

@@ -1,4 +1,4 @@
-//! What a portal gives to its peers at most. Everything that is kept for a peer is bounded by something here.
+//! Limits of a portal. Everything that is stored for a peer has a limit here.
 
 use std::time::Duration;
 
@@ -6,16 +6,18 @@ use crate::negotiation::{Digests, Offer};
 
 /// Limits of a portal.
 ///
-/// Memory: one session holds at most `window` × FirstBurstLength of unsolicited data (128 × 64 KiB = 8 MiB; nobody can ask for less,
-/// because the window was granted before), `session_data_bytes` of solicited and of read data, a receive buffer (128 KiB; twice the largest PDU
-/// while one passes) and 2 MiB of small answers. Of solicited and read data, `session_own_bytes` are each session's own, so that nobody
-/// waits for others with small transfers; beyond that all sessions together hold at most `portal_data_bytes`, those of one initiator name at
-/// most `initiator_data_bytes`, and those of one source address at most `source_data_bytes`.
+/// Memory: one session holds at most `window` × FirstBurstLength of unsolicited data (128 × 64 KiB = 8 MiB;
+/// it cannot be limited further, because the window was granted before), `session_data_bytes` of solicited
+/// and of read data, a receive buffer (128 KiB; twice the largest PDU during such a PDU) and 2 MiB of small
+/// responses. Of solicited and read data, `session_own_bytes` are each session's own, so that sessions with
+/// small transfers never wait for others; beyond that all sessions together hold at most `portal_data_bytes`,
+/// those of one initiator name at most `initiator_data_bytes`, and those of one source address at most
+/// `source_data_bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Normal sessions.
     pub sessions: usize,
-    /// Of these, kept for initiators that proved who they are (CHAP).
+    /// Of these, reserved for authenticated initiators (CHAP).
     pub sessions_proven: usize,
     /// Normal sessions of one initiator name.
     pub sessions_per_initiator: usize,
@@ -23,46 +25,46 @@ pub struct Limits {
     pub discoveries: usize,
     /// Discovery sessions of one source address; one more ends its oldest.
     pub discoveries_per_source: usize,
-    /// Connections that have not logged in, of addresses from which nobody has logged in before; and as many again of addresses from which somebody has.
-    /// One more ends the oldest of the address that has the most.
+    /// Connections in login from addresses without a previous login, and the same number from addresses with
+    /// one. One more ends the oldest of the address that has the most.
     pub logins: usize,
-    /// Connections of one source address that have not logged in; one more ends the oldest.
+    /// Connections in login from one source address; one more ends the oldest.
     pub logins_per_source: usize,
-    /// How long a login may take.
+    /// Time limit of a login.
     pub login_time: Duration,
-    /// Commands of one session in flight: the command window (MaxCmdSN).
+    /// Commands in flight of one session: the command window (MaxCmdSN).
     pub window: u16,
-    /// Immediate commands of one session in flight, beyond the window.
+    /// Immediate commands in flight of one session, beyond the window.
     pub immediate: u16,
     /// Bytes of data in flight of one session.
     pub session_data_bytes: u64,
-    /// Of these, what each session has for itself, whatever others hold.
+    /// Of these, memory that each session has for itself.
     pub session_own_bytes: u64,
-    /// Bytes of data in flight of all sessions, beyond what each has for itself.
+    /// Bytes of data in flight of all sessions, beyond each session's own.
     pub portal_data_bytes: u64,
-    /// The most of them that the sessions of one initiator name hold.
+    /// Part of them that the sessions of one initiator name may hold.
     pub initiator_data_bytes: u64,
-    /// The most of them that the sessions of one source address hold.
+    /// Part of them that the sessions of one source address may hold.
     pub source_data_bytes: u64,
     /// Bytes of one login's or text exchange's text.
     pub text_bytes: usize,
-    /// How long one PDU may take from its first byte to its last.
+    /// Time limit of one PDU, from first to last byte.
     pub pdu_time: Duration,
-    /// How long a command may wait for its data.
+    /// Time limit of a command's next data.
     pub data_out_time: Duration,
-    /// How long one send may take.
+    /// Time limit of one send.
     pub send_time: Duration,
-    /// How long one send may take before the session gets no more memory for data until it is out.
+    /// Duration of a send after which the session gets no more memory for data until the send is complete.
     pub stall_time: Duration,
-    /// How long one send may take while others wait for the memory that it holds.
+    /// Time limit of a send while other sessions wait for memory.
     pub pressed_send_time: Duration,
-    /// A session that is silent this long is asked whether it is there (NOP-In).
+    /// A session that is silent for this long gets a NOP-In.
     pub ping_after: Duration,
-    /// How long it may take to answer.
+    /// Time limit of the answer to NOP-In.
     pub ping_time: Duration,
-    /// How long hosts have to log out when the portal stops.
+    /// Time for hosts to log out when the portal stops.
     pub shutdown_time: Duration,
-    /// What the target brings to the negotiation.
+    /// Operational parameters that the target offers.
     pub offer: Offer,
 }
 
@@ -73,7 +75,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What holds when nothing else is said.
+    /// The defaults.
     pub const DEFAULT: Limits = {
         Limits {
             sessions: 1024,
@@ -82,10 +84,10 @@ impl Limits {
             discoveries: 128,
             discoveries_per_source: 16,
             logins: 256,
-            // Hosts log in with a few connections at a time; those behind one address share it.
+            // Hosts log in with a few connections at a time; hosts behind one address share the limit.
             logins_per_source: 64,
             login_time: Duration::from_secs(15),
-            // Twice the deepest queue that an initiator is known to use by default (Linux node.session.queue_depth = 32,
+            // Twice the deepest default queue of known initiators (Linux node.session.queue_depth = 32,
             // cmds_max = 128).
             window: 128,
             immediate: 16,
@@ -102,7 +104,8 @@ impl Limits {
             stall_time: Duration::from_secs(2),
             pressed_send_time: Duration::from_secs(10),
             ping_after: Duration::from_secs(20),
-            // A host that sleeps in its own recovery is patient with us: a minute is what Linux gives a path (replacement_timeout 120 s).
+            // Allows for hosts in their own recovery: Linux gives a path one minute (replacement_timeout 120
+            // s).
             ping_time: Duration::from_secs(60),
             shutdown_time: Duration::from_secs(5),
             offer: Offer {
@@ -115,7 +118,7 @@ impl Limits {
                 first_burst_len: 64 << 10,
                 max_outstanding_r2t: 8,
                 time2wait_s: 2,
-                // No state outlives a connection at error recovery level 0.
+                // No state survives a connection at error recovery level 0.
                 time2retain_s: 0,
             },
         }

@@ -1,4 +1,4 @@
-//! One connection as the portal sees it: who it is, what it counted, since when it keeps us waiting.
+//! One connection as the portal sees it: identity, counters, and since when it has been waiting.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use world::{Instant, Stream};
 use super::limits::Limits;
 use super::seam::InitiatorPort;
 
-/// What a session, or all sessions of a portal, counted.
+/// Counters of a session, or of all sessions of a portal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Logins that led to a session.
     pub logins: u64,
-    /// Logins that were refused or did not end.
+    /// Logins that were refused or not completed.
     pub login_failures: u64,
     /// SCSI commands.
     pub commands: u64,
@@ -31,16 +31,16 @@ pub struct Counts {
     pub data_out_bytes: u64,
     /// Bytes of data to hosts.
     pub data_in_bytes: u64,
-    /// Digests that were wrong.
+    /// Wrong digests.
     pub digest_errors: u64,
     /// Reject PDUs sent.
     pub rejects: u64,
-    /// Requests outside the command window or given twice, and data for unknown tasks: dropped without a word.
+    /// Ignored requests: outside the command window, duplicates, and data for unknown tasks.
     pub ignored: u64,
 }
 
 impl Counts {
-    /// Adds what another one counted.
+    /// Adds other counters.
     pub fn add(&mut self, other: &Counts) {
         self.logins += other.logins;
         self.login_failures += other.login_failures;
@@ -56,18 +56,18 @@ impl Counts {
     }
 }
 
-/// What the portal asks of a session; its pump task does it.
+/// Requests of the portal to a session, which its pump task performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
-    /// Send a NOP-In that wants an answer.
+    /// Send a NOP-In that requires an answer.
     Ping,
-    /// Ask the host to log out within so many seconds.
+    /// Request a logout within this many seconds.
     RequestLogout(u16),
-    /// Tell the host that its session is about to end, and end it.
+    /// Announce the end of the session, and end it.
     DropSession,
 }
 
-/// How long a host has to take the message that its session ends.
+/// Time for a host to receive the message that its session ends.
 const DROP_TIME: Duration = Duration::from_secs(2);
 
 /// A connection.
@@ -75,31 +75,31 @@ pub(crate) struct Link {
     pub stream: Stream,
     pub peer: SocketAddr,
     pub opened_at: Instant,
-    /// Set once the login is complete; the target's name is `None` for discovery.
+    /// Set when the login is complete; the target's name is `None` for discovery.
     pub port: OnceCell<(InitiatorPort, Option<String>)>,
     pub counts: RefCell<Counts>,
-    /// When the last bytes came.
+    /// Time of the last received bytes.
     pub heard_at: Cell<Instant>,
     /// Since when a PDU is incomplete.
     pub partial_since: Cell<Option<Instant>>,
-    /// Whether a login request has come.
+    /// Whether a login request has arrived.
     pub has_spoken: Cell<bool>,
-    /// Whether the initiator proved who it is.
+    /// Whether the initiator has authenticated.
     pub is_proven: Cell<bool>,
-    /// Bytes that its session holds of the memory that all sessions share.
+    /// Shared memory held by its session, in bytes.
     pub shared_bytes: Rc<Cell<u64>>,
-    /// Whether the session does not take its answers: it gets no memory for more.
+    /// Whether the session does not receive its responses: it gets no more memory.
     pub is_stalled: Cell<bool>,
-    /// Since when the session is to end.
+    /// Since when the session is ending.
     pub dropped_at: Cell<Option<Instant>>,
     /// Since when a send is in flight.
     pub sending_since: Cell<Option<Instant>>,
     /// Since when the oldest command waits for its data.
     pub data_since: Cell<Option<Instant>>,
-    /// When the NOP-In went out that was not answered yet.
+    /// Time of an unanswered NOP-In.
     pub pinged_at: Cell<Option<Instant>>,
     pub errand: Cell<Option<Errand>>,
-    /// Why the connection is closed by us.
+    /// Why the portal closes the connection.
     pub reason: RefCell<Option<String>>,
     pub pump: OnceCell<Waker>,
     pub has_ended: Cell<bool>,
@@ -142,18 +142,18 @@ impl Link {
         !self.is_closing() && self.port.get().is_some_and(|(_, target)| target.is_none())
     }
 
-    /// Whether it is about to end.
+    /// Whether it is ending.
     pub(crate) fn is_closing(&self) -> bool {
         self.reason.borrow().is_some()
     }
 
-    /// Ends the connection. The first reason stays.
+    /// Closes the connection. The first reason is kept.
     pub(crate) fn close(&self, reason: &str) {
         self.reason.borrow_mut().get_or_insert_with(|| reason.to_owned());
         self.stream.close();
     }
 
-    /// Ends the session: the host is told, if it listens, and its commands are not executed any more.
+    /// Ends the session: notifies the host if it receives, and executes no more of its commands.
     pub(crate) fn drop_session(&self, now: Instant) {
         self.dropped_at.set(self.dropped_at.get().or(Some(now)));
         self.send_on(Errand::DropSession);
@@ -170,12 +170,12 @@ impl Link {
         }
     }
 
-    /// Judges the connection's patience with us and ours with it. `is_pressed`: others wait for memory.
+    /// Checks the time limits of the connection. `is_pressed`: other sessions wait for memory.
     pub(crate) fn check(&self, now: Instant, limits: &Limits, is_pressed: bool) {
         let over = |since: Option<Instant>, time: Duration| since.is_some_and(|s| now.since(s) > time);
         if self.port.get().is_none() {
             if over(Some(self.opened_at), limits.login_time) {
-                self.close("the login took too long");
+                self.close("login timed out");
             }
             return;
         }
@@ -184,17 +184,17 @@ impl Link {
         }
         let holds_others_up = is_pressed && self.shared_bytes.get() > 0;
         if over(self.dropped_at.get(), DROP_TIME) {
-            self.close("the session was ended");
+            self.close("session ended by the array");
         } else if over(self.sending_since.get().filter(|_| holds_others_up), limits.pressed_send_time) {
-            self.close("the initiator does not take its answers, and others wait for the memory");
+            self.close("the initiator does not receive its responses while other sessions wait for memory");
         } else if over(self.partial_since.get(), limits.pdu_time) {
-            self.close("a PDU did not arrive whole in time");
+            self.close("timed out waiting for the rest of a PDU");
         } else if over(self.sending_since.get(), limits.send_time) {
-            self.close("the initiator does not take its answers");
+            self.close("the initiator does not receive its responses");
         } else if over(self.data_since.get(), limits.data_out_time) {
-            self.close("the initiator does not send the data of its command");
+            self.close("timed out waiting for the data of a command");
         } else if over(self.pinged_at.get(), limits.ping_time) {
-            self.close("the initiator does not answer NOP-In");
+            self.close("no answer to NOP-In");
         } else if self.pinged_at.get().is_none() && over(Some(self.heard_at.get()), limits.ping_after) {
             self.pinged_at.set(Some(now));
             self.send_on(Errand::Ping);

@@ -1,4 +1,4 @@
-//! The target's side of login (RFC 7143 clause 6): a pure state machine, from request to answer.
+//! The target's side of login (RFC 7143 clause 6): a pure state machine, from request to response.
 //!
 //! ```text
 //!   first request ──> Security (CSG 0) ──CHAP or None──> Operational (CSG 1) ──keys──> full feature phase
@@ -14,43 +14,45 @@ use crate::negotiation::{Negotiation, NegotiationError, Offer, Params};
 use crate::pdu::{CONTINUE, LoginRequest, TRANSIT};
 use crate::text::{Text, TextError, pairs};
 
-/// Requests of one login, continued text included: CHAP with mutual proof and all keys takes four.
+/// Limit of requests of one login, continued text included: CHAP with mutual authentication and all keys
+/// takes four.
 const REQUESTS_MAX: u32 = 32;
 
-/// Why a login ends without a session: what the initiator is told, as class and detail (11.13.5).
+/// Why a login ended without a session; class and detail of the response are those of 11.13.5.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The request breaks the protocol.
+    /// The request violates the protocol.
     #[error("{0}")]
     Protocol(&'static str),
     /// The text is malformed.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The keys are.
+    /// The keys are invalid.
     #[error(transparent)]
     Negotiation(#[from] NegotiationError),
     /// Authentication failed.
     #[error("authentication failed: {0}")]
     Authentication(#[from] ChapError),
-    /// No authentication method in common, or the initiator wants none where one is required.
+    /// No authentication method in common, or the initiator offers only None where authentication is
+    /// required.
     #[error("no authentication method in common")]
     NoMethod,
-    /// A version that is not spoken.
-    #[error("iSCSI versions {0} and up are not spoken here")]
+    /// An unsupported version.
+    #[error("unsupported iSCSI version {0}")]
     Version(u8),
-    /// A key without which there is no session.
-    #[error("{0} is missing")]
+    /// A required key.
+    #[error("missing {0}")]
     Missing(&'static str),
-    /// A session type that does not exist.
-    #[error("no such session type")]
+    /// An unknown session type.
+    #[error("unsupported session type")]
     SessionType,
     /// A second connection for a session.
-    #[error("one connection per session")]
+    #[error("too many connections: a session has one")]
     TooManyConnections,
-    /// A session identifying handle that is nobody's.
+    /// A session identifying handle that is not in use.
     #[error("no such session")]
     NoSuchSession,
-    /// The array refuses.
+    /// The array refuses the login.
     #[error("{0}")]
     Refused(LoginRefusal),
 }
@@ -74,7 +76,7 @@ impl LoginError {
     }
 }
 
-/// What a login needs to know of the array.
+/// The interface of a login to the array.
 pub(crate) trait Authority {
     /// What this initiator must prove for this target (`None`: discovery).
     fn authentication(&self, initiator: &str, target: Option<&str>) -> Result<Option<Chap>, LoginRefusal>;
@@ -82,13 +84,13 @@ pub(crate) trait Authority {
     fn portal_group(&self) -> u16;
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     /// T, CSG and NSG.
     pub flags: u8,
     pub text: Vec<u8>,
-    /// Whether the login is complete when this answer has been sent.
+    /// Whether the login is complete after this response.
     pub is_complete: bool,
 }
 
@@ -106,24 +108,24 @@ impl Stage {
             0 => Ok(Stage::Security),
             1 => Ok(Stage::Operational),
             3 => Ok(Stage::FullFeature),
-            _ => Err(LoginError::Protocol("a reserved login stage")),
+            _ => Err(LoginError::Protocol("reserved login stage")),
         }
     }
 }
 
-/// How far the proof has come.
+/// State of the authentication.
 enum Proof {
-    /// Nothing was said yet; what has to be proved.
+    /// Before the AuthMethod key; the required CHAP.
     Open(Option<Chap>),
-    /// CHAP is agreed on; the algorithm comes next.
+    /// CHAP was negotiated; the algorithm is next.
     Chosen(Chap),
-    /// The challenge is out.
+    /// The challenge was sent.
     Challenged(Chap, Algorithm, Challenge),
-    /// Proved, or not needed.
+    /// Authenticated, or not required.
     Done,
 }
 
-/// What all requests of a login have in common.
+/// Fields that must not change between the requests of a login.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     isid: [u8; 6],
@@ -140,15 +142,15 @@ pub(crate) struct Login {
     negotiation: Negotiation,
     identity: Option<Identity>,
     requests: u32,
-    /// Text of a request that continues, and how much of it is taken.
+    /// Text of a continued request, and its length so far.
     pending: Vec<u8>,
     text_len_max: usize,
     rng: Rng,
-    /// The names, once they have come.
+    /// The names, once received.
     pub initiator: String,
     pub target: Option<String>,
     pub is_discovery: bool,
-    /// Whether CHAP showed that it is the initiator that it says.
+    /// Whether the initiator authenticated by CHAP.
     pub is_proven: bool,
 }
 
@@ -174,7 +176,7 @@ impl Login {
         self.negotiation.params()
     }
 
-    /// One request with its text.
+    /// Processes one request with its text.
     pub(crate) fn step(
         &mut self,
         request: &LoginRequest,
@@ -190,7 +192,7 @@ impl Login {
         let csg = Stage::of(request.flags >> 2)?;
         if continues {
             if transit {
-                return Err(LoginError::Protocol("transit with continued text"));
+                return Err(LoginError::Protocol("transit bit with continued text"));
             }
             return Ok(Reply { flags: (csg as u8) << 2, text: Vec::new(), is_complete: false });
         }
@@ -200,17 +202,17 @@ impl Login {
         if self.initiator.is_empty() {
             self.begin(csg, &pairs, authority, &mut out)?;
         } else if is_first {
-            return Err(LoginError::Protocol("a login that begins twice"));
+            return Err(LoginError::Protocol("first request repeated"));
         } else if pairs.iter().any(|(key, _)| ["InitiatorName", "TargetName", "SessionType"].contains(key)) {
-            // 6.3: who is there, and what for, is said first, and decides what has to be proved.
-            return Err(LoginError::Protocol("a name or the session type after the first request"));
+            // 6.3: the names and the session type come first, and determine what must be proved.
+            return Err(LoginError::Protocol("name or session type after the first request"));
         }
         if csg != self.stage {
-            return Err(LoginError::Protocol("the stage is not the current one"));
+            return Err(LoginError::Protocol("not the current stage"));
         }
         let next = if transit { Some(Stage::of(request.flags)?) } else { None };
         if next.is_some_and(|next| next <= csg) {
-            return Err(LoginError::Protocol("the next stage does not come after the current one"));
+            return Err(LoginError::Protocol("next stage must be after the current stage"));
         }
         let ready = match self.stage {
             Stage::Security => self.security(&pairs, &mut out)?,
@@ -231,7 +233,7 @@ impl Login {
         Reply { flags, text: out.0, is_complete: next == Some(Stage::FullFeature) }
     }
 
-    /// Checks what has to stay as it was, and the version. Says whether this is the first request.
+    /// Checks the version and the fields that must not change. Returns whether this is the first request.
     fn check_header(&mut self, request: &LoginRequest) -> Result<bool, LoginError> {
         self.requests += 1;
         if self.requests > REQUESTS_MAX {
@@ -253,11 +255,11 @@ impl Login {
                 Ok(true)
             }
             Some(known) if known == identity => Ok(false),
-            Some(_) => Err(LoginError::Protocol("the login changed its ISID, TSIH, CID, task tag or CmdSN")),
+            Some(_) => Err(LoginError::Protocol("changed ISID, TSIH, CID, task tag or CmdSN")),
         }
     }
 
-    /// The first whole text: who is there, and what for (6.3).
+    /// The first complete text: names and session type (6.3).
     fn begin(
         &mut self,
         csg: Stage,
@@ -271,10 +273,10 @@ impl Login {
         match value("SessionType") {
             None | Some("Normal") => {
                 let target = value("TargetName").ok_or(LoginError::Missing("TargetName"))?;
-                // What this array is called is compared as it is declared.
+                // The array's own name is compared as declared.
                 name_of(target)?;
                 self.target = Some(target.into());
-                // 13.9: in the first answer to a login that names a target.
+                // 13.9: in the first response to a login that names a target.
                 out.put("TargetPortalGroupTag", &authority.portal_group().to_string());
             }
             Some("Discovery") => {
@@ -291,22 +293,22 @@ impl Login {
             Stage::Security => self.proof = Proof::Open(wanted),
             Stage::Operational if wanted.is_none() => self.proof = Proof::Done,
             Stage::Operational => return Err(LoginError::NoMethod),
-            Stage::FullFeature => return Err(LoginError::Protocol("a login that begins at its end")),
+            Stage::FullFeature => return Err(LoginError::Protocol("login begins in the full feature phase")),
         }
         Ok(())
     }
 
-    /// The operational stage is always ready to go on when the initiator is.
+    /// The operational stage can end whenever the initiator requests it.
     fn operational(&mut self, pairs: &[(&str, &str)], out: &mut Text) -> Result<bool, LoginError> {
         if pairs.iter().any(|(key, _)| is_security(key)) {
-            return Err(LoginError::Protocol("a security key in the operational stage"));
+            return Err(LoginError::Protocol("security key in the operational stage"));
         }
         self.negotiation.answer_all(pairs.iter().copied(), out)?;
         self.negotiation.declare(out);
         Ok(true)
     }
 
-    /// One step of the proof; says whether it is done.
+    /// One step of the authentication; returns whether it is complete.
     fn security(&mut self, pairs: &[(&str, &str)], out: &mut Text) -> Result<bool, LoginError> {
         let mut security = Vec::new();
         for (key, value) in pairs.iter().filter(|(key, _)| is_security(key)) {
@@ -353,7 +355,7 @@ pub(crate) fn is_security(key: &str) -> bool {
     key == "AuthMethod" || key.starts_with("CHAP_")
 }
 
-/// 12.1: the first method of the initiator's list that will do.
+/// 12.1: the first acceptable method of the initiator's list.
 fn choose_method(wanted: Option<Chap>, offered: &str, out: &mut Text) -> Result<Proof, LoginError> {
     let offers = |method: &str| offered.split(',').any(|m| m == method);
     match wanted {
@@ -369,7 +371,7 @@ fn choose_method(wanted: Option<Chap>, offered: &str, out: &mut Text) -> Result<
     }
 }
 
-/// The target's own proof (12.1.3), never to its own challenge.
+/// The target's own response (12.1.3), never to its own challenge.
 fn prove(
     chap: &Chap,
     algorithm: Algorithm,
@@ -390,7 +392,7 @@ fn prove(
 fn name_of(text: &str) -> Result<String, LoginError> {
     match name::check_characters(text) {
         Ok(()) => Ok(name::normalised(text)),
-        Err(_) => Err(LoginError::Protocol("a malformed iSCSI name")),
+        Err(_) => Err(LoginError::Protocol("malformed iSCSI name")),
     }
 }
 

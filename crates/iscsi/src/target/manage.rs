@@ -1,4 +1,5 @@
-//! Task management (RFC 7143 11.5): what is meant is stopped or waited for, and only then the function is answered.
+//! Task management (RFC 7143 11.5): affected tasks are stopped or waited for, and only then the function is
+//! answered.
 
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use super::slot::{Management, Work};
 use super::task::{Phase, Task};
 use crate::pdu::{FINAL, Header, Pdu, TaskRequest, TaskResponse, function, outcome, reject};
 
-/// What a request asks for, or the response that it gets at once.
+/// What a request needs, or its immediate response.
 fn judge(header: &TaskRequest) -> Result<Option<TaskFunction>, u8> {
     let lun = lun_of(&header.lun);
     let of_lun = |f: fn(scsi::Lun) -> TaskFunction| lun.map(|l| Some(f(l))).ok_or(outcome::NO_SUCH_LUN);
@@ -27,7 +28,7 @@ fn judge(header: &TaskRequest) -> Result<Option<TaskFunction>, u8> {
 }
 
 impl<T: Target> Session<T> {
-    /// A task management request whose turn has come.
+    /// Processes a task management request whose CmdSN is next.
     pub(crate) fn task_request(self: &Rc<Self>, pdu: &Pdu<'_>) {
         let header: &TaskRequest = pdu.header();
         if self.is_discovery() {
@@ -71,7 +72,7 @@ impl<T: Target> Session<T> {
         self.start_management(pdu, Management { function, victims, is_cold });
     }
 
-    /// The slots of the tasks that are meant and still execute.
+    /// The slots of the affected tasks that still execute.
     fn aborted(&self, is_meant: impl Fn(&Task) -> bool) -> Vec<u16> {
         let state = self.state.borrow();
         let tasks = state.tasks.list.iter().enumerate();
@@ -98,7 +99,7 @@ impl<T: Target> Session<T> {
         self.run(slot, Work::Manage(management));
     }
 
-    /// Performs a function; gives its response.
+    /// Performs a function; returns its response.
     pub(crate) async fn manage(&self, nexus: &T::Nexus, management: Management) -> u8 {
         let response = match management.function {
             None => outcome::COMPLETE,

@@ -1,4 +1,4 @@
-//! The target side.
+//! The target.
 //!
 //! ```text
 //!   serve ── accept ──> connection ── login ──> session ─┬─ reader: PDUs in, one receive for many

@@ -1,4 +1,4 @@
-//! The portal: its sessions, what they may hold together, its clock, and its end.
+//! The portal: its sessions, their shared limits, its clock, and its shutdown.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::link::{Counts, Errand, Link};
 use super::seam::InitiatorPort;
 
-/// The handle on a portal: its counters, its sessions, its end. Clones are the same portal.
+/// The handle of a portal: its counters, its sessions, its shutdown. Clones refer to the same portal.
 #[derive(Clone, Default)]
 pub struct Portal(Rc<Shared>);
 
@@ -28,7 +28,7 @@ struct Shared {
     /// Session identifying handles in use.
     handles: RefCell<BTreeMap<u16, ()>>,
     last_handle: Cell<u16>,
-    /// What connections that have ended counted.
+    /// Counters of closed connections.
     ended: RefCell<Counts>,
     changed: Signal,
     budget: Rc<PortalBudget>,
@@ -36,19 +36,19 @@ struct Shared {
     observer: RefCell<Option<Observer>>,
 }
 
-/// Who is told of events.
+/// The receiver of events.
 type Observer = Box<dyn Fn(&Event)>;
 
-/// Something that an operator may want to read in a log. Rare: never per command.
+/// An event for the operator's log. Rare: never one per command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A login did not lead to a session.
+    /// A login failed.
     LoginFailed {
-        /// Who.
+        /// Source address.
         peer: SocketAddr,
-        /// The name it gave, if it came so far.
+        /// The initiator's name, if received.
         initiator: String,
-        /// Whether it was for discovery, if it came so far.
+        /// Whether it was for discovery, if known.
         is_discovery: bool,
         /// Whether the portal refused it; otherwise the peer left.
         is_refused: bool,
@@ -57,7 +57,7 @@ pub enum Event {
     },
     /// A session began.
     Opened {
-        /// Where from.
+        /// Source address.
         peer: SocketAddr,
         /// The initiator port.
         initiator: InitiatorPort,
@@ -66,7 +66,7 @@ pub enum Event {
     },
     /// A session ended.
     Closed {
-        /// Where from.
+        /// Source address.
         peer: SocketAddr,
         /// The initiator port.
         initiator: InitiatorPort,
@@ -77,31 +77,31 @@ pub enum Event {
     },
 }
 
-/// One session, for display.
+/// Status of one session.
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
-    /// Where from.
+    /// Source address.
     pub peer: SocketAddr,
     /// The initiator port.
     pub initiator: InitiatorPort,
     /// The target; `None` for discovery.
     pub target: Option<String>,
-    /// What it counted.
+    /// Its counters.
     pub counts: Counts,
-    /// What the kernel counted on its connection.
+    /// The kernel's counters of its connection.
     pub tcp: world::TcpCounts,
 }
 
-/// How often the watch looks at every connection.
+/// Interval at which the watch checks every connection.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 impl Portal {
-    /// A portal that nobody has connected to.
+    /// A portal without connections.
     pub fn new() -> Portal {
         Portal::default()
     }
 
-    /// Tells `observer` what happens.
+    /// Calls `observer` with every event.
     pub fn observe(&self, observer: impl Fn(&Event) + 'static) {
         *self.0.observer.borrow_mut() = Some(Box::new(observer));
     }
@@ -112,14 +112,14 @@ impl Portal {
         }
     }
 
-    /// Ends the portal: no new connections, hosts are asked to log out, and after [`Limits::shutdown_time`] their
-    /// sessions are dropped. [`super::serve`] returns when all have ended.
+    /// Stops the portal: no new connections; hosts are requested to log out, and after
+    /// [`Limits::shutdown_time`] their sessions are dropped. [`super::serve`] returns when all have ended.
     pub fn stop(&self) {
         self.0.is_stopping.set(true);
         self.0.changed.wake_all();
     }
 
-    /// Whether the portal ends.
+    /// Whether the portal is stopping.
     pub fn is_stopping(&self) -> bool {
         self.0.is_stopping.get()
     }
@@ -129,7 +129,7 @@ impl Portal {
         self.0.changed.wait_for(|| self.is_stopping().then_some(())).await;
     }
 
-    /// The sessions that are open.
+    /// The open sessions.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let links = self.0.links.borrow();
         let info = |link: &Rc<Link>| {
@@ -140,7 +140,7 @@ impl Portal {
         links.values().filter_map(info).collect()
     }
 
-    /// Everything that was counted since the portal began.
+    /// Counters since the portal began.
     pub fn counts(&self) -> Counts {
         let mut sum = *self.0.ended.borrow();
         for link in self.0.links.borrow().values() {
@@ -149,7 +149,8 @@ impl Portal {
         sum
     }
 
-    /// Ends the sessions that `is_meant` selects, because what they may do has changed. No command of theirs begins any more.
+    /// Ends the selected sessions, because their access rights changed. None of their further commands is
+    /// executed.
     pub fn disconnect(&self, world: &World, is_meant: impl Fn(&InitiatorPort) -> bool) {
         for link in self.0.links.borrow().values() {
             if link.port.get().is_some_and(|(port, target)| target.is_some() && is_meant(port)) {
@@ -158,10 +159,10 @@ impl Portal {
         }
     }
 
-    /// Ends all logins that are under way, and all discovery: who may log in has changed.
+    /// Closes all logins in progress and all discovery sessions: access rights changed.
     pub fn restart_logins(&self) {
         for link in self.0.links.borrow().values().filter(|l| l.is_half_open() || l.is_discovery()) {
-            link.close("who may log in has changed: log in again");
+            link.close("access rights changed; log in again");
         }
     }
 
@@ -178,7 +179,8 @@ impl Portal {
         self.0.budget.clone()
     }
 
-    /// Takes a connection in. Too many that are in login: the oldest of its source gives way, or of the source that has the most.
+    /// Adds a connection. If too many are in login, the oldest of its address is closed, or of the address
+    /// that has the most.
     pub(crate) fn admit(&self, link: Rc<Link>, limits: &Limits) -> u64 {
         crowd::make_room_for_login(&self.0.links.borrow(), &self.0.known.borrow(), &link, limits);
         let number = self.0.next_link.get();
@@ -188,17 +190,17 @@ impl Portal {
         number
     }
 
-    /// One more discovery session: the oldest gives way when there are too many.
+    /// Adds a discovery session; if there are too many, the oldest is closed.
     pub(crate) fn make_room_for_discovery(&self, link: &Link, limits: &Limits) {
         crowd::make_room_for_discovery(&self.0.links.borrow(), link, limits);
     }
 
-    /// A host has logged in from there.
+    /// Records that a host has logged in from an address.
     pub(crate) fn remember(&self, source: IpAddr) {
         self.0.known.borrow_mut().add(source);
     }
 
-    /// A connection has ended.
+    /// Removes a closed connection.
     pub(crate) fn remove(&self, number: u64) {
         if let Some(link) = self.0.links.borrow_mut().remove(&number) {
             self.0.ended.borrow_mut().add(&link.counts.borrow());
@@ -215,8 +217,8 @@ impl Portal {
         links.values().find(is_it).cloned()
     }
 
-    /// Whether one more normal session is within the limits. Only sessions count, whose initiator proved who it is where its name is
-    /// protected: nobody takes the places of another.
+    /// Whether one more normal session is within the limits. Only sessions count, whose initiators have
+    /// authenticated if their name is protected: so no one else can use up a host's limit.
     pub(crate) fn has_room(&self, initiator: &str, is_proven: bool, limits: &Limits) -> bool {
         let links = self.0.links.borrow();
         let (mut all, mut unproven, mut same) = (0, 0, 0);
@@ -241,7 +243,7 @@ impl Portal {
         let mut handles = self.0.handles.borrow_mut();
         let mut next = self.0.last_handle.get();
         loop {
-            // Sessions are fewer than handles by their limit, so that one is free.
+            // The limit of sessions is below the number of handles, so one is free.
             next = next.checked_add(1).unwrap_or(1);
             if handles.insert(next, ()).is_none() {
                 self.0.last_handle.set(next);
@@ -254,10 +256,10 @@ impl Portal {
         self.0.handles.borrow_mut().remove(&tsih);
     }
 
-    /// Looks after all connections until the portal has stopped and the last one has ended.
+    /// Checks all connections until the portal has stopped and the last connection has ended.
     pub(crate) async fn watch(&self, world: &World, limits: &Limits) {
         loop {
-            // Without connections there is nothing to time.
+            // Without connections there are no time limits.
             let is_done = || (self.is_stopping() || !self.0.links.borrow().is_empty()).then_some(());
             self.0.changed.wait_for(is_done).await;
             if self.is_stopping() {
@@ -286,7 +288,7 @@ impl Portal {
         let seconds = u16::try_from(limits.shutdown_time.as_secs()).unwrap_or(u16::MAX);
         self.for_each(|link| match link.port.get() {
             Some((_, Some(_))) => link.send_on(Errand::RequestLogout(seconds)),
-            // Logins and discoveries have nothing to lose.
+            // Logins and discoveries are closed at once.
             _ => link.close("the portal stops"),
         });
         let is_empty = || self.0.links.borrow().is_empty();
@@ -294,7 +296,7 @@ impl Portal {
             world.sleep(Duration::from_millis(50)).await;
         }
         self.for_each(|link| link.drop_session(world.now()));
-        // A command that executes is waited for; only the peers' patience is not.
+        // Running commands may complete; time limits of peers no longer apply.
         let hard = world.now() + Duration::from_secs(1);
         while !is_empty() {
             world.sleep(Duration::from_millis(20)).await;

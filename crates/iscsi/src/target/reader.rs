@@ -1,4 +1,5 @@
-//! The reader of a session: one receive brings many PDUs; each is judged where it lies, and the answers of all go out together.
+//! The reader of a session: one receive returns many PDUs, which are parsed in place; all responses are sent
+//! together.
 
 use std::rc::Rc;
 
@@ -8,10 +9,11 @@ use crate::frame::Layout;
 use crate::pdu::{BHS_LEN, DataOut, OPCODE_MASK, Pdu, opcode};
 use crate::receive::{ReceiveError, Receiver};
 
-/// From this length on, what is missing of a Data-Out is received straight into the command's buffer; below, a copy is
-/// cheaper than a receive of its own.
+/// From this length on, the rest of a Data-Out is received directly into the command's buffer; below, a copy
+/// is cheaper than a separate receive.
 const DIRECT_LEN_MIN: usize = 16 << 10;
-/// While data is on its way, one receive takes this much: a header and little more, so that the bulk goes straight to its place.
+/// Receive length while solicited data is in transit: a header and little more, so that the data goes
+/// directly to its buffer.
 const COLLECTING_ROOM_LEN: usize = 16 << 10;
 
 /// Why a session's reader ended.
@@ -29,7 +31,7 @@ impl From<Broken> for ReadError {
     }
 }
 
-/// Reads until the connection ends; says why.
+/// Reads until the connection ends; returns the reason.
 pub(crate) async fn read<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver) -> ReadError {
     loop {
         if let Err(e) = read_batch(session, receiver).await {
@@ -40,7 +42,7 @@ pub(crate) async fn read<T: Target>(session: &Rc<Session<T>>, receiver: &mut Rec
     }
 }
 
-/// Everything that has come, then one receive.
+/// Processes all received PDUs, then receives once.
 async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver) -> Result<(), ReadError> {
     session.will_flush.set(true);
     let want_len = loop {
@@ -79,7 +81,8 @@ async fn read_batch<T: Target>(session: &Rc<Session<T>>, receiver: &mut Receiver
     Ok(())
 }
 
-/// Receives the rest of a Data-Out straight into its command's buffer; `false` when that is not where it belongs.
+/// Receives the rest of a Data-Out directly into its command's buffer; `false` if that is not its
+/// destination.
 async fn read_direct<T: Target>(
     session: &Rc<Session<T>>,
     receiver: &mut Receiver,
@@ -91,7 +94,7 @@ async fn read_direct<T: Target>(
     receiver.consume(layout.header_len);
     let link = &session.link;
     link.partial_since.set(Some(session.world.now()));
-    // What was answered so far does not wait for the data.
+    // Responses so far are sent without waiting for the data.
     session.will_flush.set(false);
     session.flush();
     let (buf, received) = receiver.direct(buf, from).await;

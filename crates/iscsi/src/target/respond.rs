@@ -1,4 +1,5 @@
-//! How a command ends on the wire: Data-In PDUs, the status in the last of them or in a SCSI Response, residual counts.
+//! The response to a command: Data-In PDUs, the status in the last of them or in a SCSI Response, residual
+//! counts.
 
 use block::Pieces;
 use scsi::{Response, Status};
@@ -8,20 +9,20 @@ use crate::negotiation::Params;
 use crate::outgoing::Outgoing;
 use crate::pdu::{DataIn, FINAL, Header, Len24, ScsiResponse, TAG_NONE};
 
-/// What a response needs to know of its command.
+/// The fields of a command that its response needs.
 pub(crate) struct Answer {
     pub itt: u32,
     pub reads: bool,
     pub writes: bool,
     pub expected_len: u32,
-    /// R2Ts that were sent for it; they count in ExpDataSN.
+    /// Number of R2Ts sent for it, which count in ExpDataSN.
     pub pdus_before: u32,
 }
 
 /// Residual flags and count (11.4.5).
 type Residual = (u8, u32);
 
-/// The residual of a transfer of which the command wanted `wanted` bytes and the initiator expected `expected`.
+/// The residual of a transfer for which the command had `wanted` bytes and the initiator expected `expected`.
 fn residual(wanted: u64, expected: u32) -> Residual {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     match wanted.cmp(&expected.into()) {
@@ -40,7 +41,7 @@ impl Answer {
         } else if self.reads {
             data_in.len() as u64
         } else {
-            // No direction: the initiator has room for nothing and sends nothing.
+            // Neither R nor W: the initiator has no buffer and sends nothing.
             data_out_wanted.max(data_in.len() as u64)
         };
         let residual = residual(wanted, self.expected_len);
@@ -48,7 +49,7 @@ impl Answer {
         data_in.truncate(room);
         let mut sent = self.pdus_before;
         if !data_in.is_empty() {
-            // The status travels with the last data when there is nothing else to say (11.7.3).
+            // The status is in the last Data-In if there is no sense data (11.7.3).
             let status_in_data = status == Status::Good;
             sent += self.push_data(data_in, status_in_data.then_some(residual), out, window, params);
             if status_in_data {
@@ -58,7 +59,7 @@ impl Answer {
         self.push_status(status, &sense, residual, sent, out, window);
     }
 
-    /// Appends the data; with the residual when the last PDU carries the status. Gives the number of PDUs.
+    /// Appends the data, with the residual if the last PDU carries the status. Returns the number of PDUs.
     fn push_data(
         &self,
         data: Pieces,
@@ -150,7 +151,7 @@ impl Answer {
         if sense.is_empty() {
             return out.push(header.bytes());
         }
-        // 11.4.7: the sense data behind its length; SPC-5 limits it to 252 bytes.
+        // 11.4.7: the sense data with its length; SPC-5 limits it to 252 bytes.
         let len = sense.len().min(252);
         let mut segment = [0u8; 2 + 252];
         segment[..2].copy_from_slice(&(len as u16).to_be_bytes());
@@ -236,7 +237,7 @@ mod tests {
         check(write(512), good(0, 512), &[(0x21, 0x80, 0, 3, 0, 0)]);
         check(write(10_000), good(0, 512), &[(0x21, 0x82, 0, 3, 0, 9488)]);
         check(write(200), good(0, 512), &[(0x21, 0x84, 0, 3, 0, 312)]);
-        // A read that was sent as a write: no data goes back.
+        // A read that was sent as a write returns no data.
         check(write(512), good(512, 0), &[(0x21, 0x82, 0, 3, 0, 512)]);
         let neither = Answer { itt: 1, reads: false, writes: false, expected_len: 0, pdus_before: 0 };
         check(neither, good(512, 0), &[(0x21, 0x84, 0, 0, 0, 512)]);

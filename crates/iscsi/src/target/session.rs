@@ -21,10 +21,11 @@ use crate::negotiation::{Negotiation, Params};
 use crate::outgoing::Outgoing;
 use crate::pdu::Pdu;
 
-/// Beyond this many bytes of answers that are not data, nothing more is read from the connection until they have gone out.
+/// With more than this many bytes of unsent responses (without data), the connection is not read until they
+/// have been sent.
 const SMALL_BYTES_MAX: usize = 1 << 20;
 
-/// What a login gives to its session.
+/// The result of a login, for its session.
 pub(crate) struct Opened<T: Target> {
     pub world: World,
     pub target: Rc<T>,
@@ -55,19 +56,19 @@ pub(crate) struct Session<T: Target> {
     pub state: RefCell<State>,
     nexus: RefCell<Option<Rc<T::Nexus>>>,
     slots: Vec<OnceCell<Rc<Slot>>>,
-    /// Whether the reader or the pump is at work: it flushes when it is through, so that nobody else needs to.
+    /// Whether the reader or the pump is running: it flushes at its end.
     pub will_flush: Cell<bool>,
     is_over: Cell<bool>,
     pub task_ended: Signal,
-    /// Answers have gone out.
+    /// Wakes after responses have been sent.
     drained: Signal,
 }
 
-/// The connection cannot go on.
+/// The connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub &'static str);
 
-/// What changes with every PDU. Borrowed for a moment only, never across an await or a poll.
+/// State that changes with every PDU. Borrowed briefly, never across an await or a poll.
 pub(crate) struct State {
     pub out: Outgoing,
     pub tasks: Tasks,
@@ -75,7 +76,7 @@ pub(crate) struct State {
     pub budget: Budget,
     pub exchange: Exchange,
     pub negotiation: Negotiation,
-    /// Requests whose CmdSN is not the next, whole, and their bytes.
+    /// Early requests, complete, and their bytes.
     pub early: Vec<(u32, Box<[u8]>)>,
     pub ttt_count: u32,
     pub is_logged_out: bool,
@@ -133,16 +134,16 @@ impl<T: Target> Session<T> {
         self.slots[usize::from(index)].get_or_init(Rc::default).clone()
     }
 
-    /// Something was appended to the answers: they go out when the reader is through, or else at the pump's next poll.
+    /// Responses were appended: the reader sends them at its end, or else the pump at its next poll.
     pub(crate) fn answers_wait(&self) {
         if !self.will_flush.get() {
             self.link.wake_pump();
         }
     }
 
-    /// Sends what has gathered, unless a send is in flight: its end sends the rest.
+    /// Sends the batch, unless a send is in flight: its completion sends the rest.
     pub(crate) fn flush(&self) {
-        // Before the pump's first poll there is nobody to be woken; that poll flushes.
+        // Before the pump's first poll there is no task to wake; that poll flushes.
         let Some(waker) = self.link.pump.get() else { return };
         loop {
             let mut state = self.state.borrow_mut();
@@ -191,7 +192,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// Waits while more small answers are underway than the initiator should make us hold.
+    /// Waits while the initiator receives its small responses too slowly.
     pub(crate) async fn wait_for_drain(&self) {
         let is_full = || self.state.borrow().out.batch.heads.len() > SMALL_BYTES_MAX;
         if is_full() {
@@ -199,7 +200,7 @@ impl<T: Target> Session<T> {
         }
     }
 
-    /// The session's end: nothing new begins, what executes is waited for, then the nexus goes.
+    /// Ends the session: starts no command, waits for the running ones, then drops the nexus.
     pub(crate) async fn end(self: &Rc<Self>) {
         self.is_over.set(true);
         self.link.stream.close();
@@ -227,7 +228,7 @@ impl<T: Target> Session<T> {
         self.is_over.get()
     }
 
-    /// Aborts the tasks of which `is_meant` says so: those that execute end without a response, the others end now.
+    /// Aborts the selected tasks: executing ones end without a response, the others end now.
     pub(crate) fn abort_where(&self, is_meant: impl Fn(&super::task::Task) -> bool) {
         let mut state = self.state.borrow_mut();
         for slot in 0..state.tasks.list.len() as u16 {
@@ -246,14 +247,14 @@ impl<T: Target> Session<T> {
 }
 
 impl State {
-    /// A request is through that took no slot: its place in the window is free again.
+    /// Ends a request without a slot: its place in the window is free.
     pub(crate) fn pass(&mut self, pdu: &Pdu<'_>) {
         if !pdu.is_immediate() {
             self.window.max_cmd_sn = self.window.max_cmd_sn.wrapping_add(1);
         }
     }
 
-    /// Ends a task without a response: its slot, its memory and its place in the window are free again.
+    /// Ends a task without a response: its slot, its memory and its place in the window are free.
     pub(crate) fn retire(&mut self, slot: u16) {
         let task = &mut self.tasks.list[usize::from(slot)];
         let held = std::mem::take(&mut task.held);
@@ -268,7 +269,8 @@ impl State {
     }
 }
 
-/// The pump: sends, starts what waited for memory, and runs the portal's errands, at every wake until the session's end.
+/// The pump: at every wake it sends, starts tasks that waited for memory, and performs the portal's requests,
+/// until the session ends.
 async fn pump_task<T: Target>(session: Rc<Session<T>>) {
     poll_fn(|cx| {
         session.link.pump.get_or_init(|| cx.waker().clone());

@@ -1,8 +1,8 @@
-//! Command slots: a task of the executor that is made once and executes one command after the other.
+//! Command slots: an executor task that is created once and executes one command after the other.
 //!
-//! The first poll of a command is made by the reader itself, on the spot: a command whose data is in memory is answered
-//! before the reader looks at the next PDU, and nothing goes through the executor's queue. A command that has to wait for a
-//! drive is woken through the slot's own task.
+//! The reader itself makes the first poll of a command: a command whose data is in memory is answered before
+//! the reader continues with the next PDU, without the executor's queue. A command that waits for a drive is
+//! woken through the slot's own task.
 
 use std::cell::{OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -17,15 +17,15 @@ use super::session::Session;
 
 /// A task management function in progress.
 pub(crate) struct Management {
-    /// What the array has to do; nothing for ABORT TASK without a LU.
+    /// The function for the array; none for ABORT TASK without a LU.
     pub(crate) function: Option<TaskFunction>,
     /// Slots of this session's own tasks that must end first.
     pub(crate) victims: Vec<u16>,
-    /// The initiator's own sessions end with it: TARGET COLD RESET.
+    /// Whether the initiator's own sessions end with it: TARGET COLD RESET.
     pub(crate) is_cold: bool,
 }
 
-/// What a slot has to do.
+/// The work of a slot.
 pub(crate) enum Work {
     Command(Option<Lun>, Request),
     Manage(Management),
@@ -50,7 +50,7 @@ impl Slot {
         }
     }
 
-    /// Ends the slot's task. Not to be called while a command executes in it.
+    /// Ends the slot's task. Must not be called while a command executes in it.
     pub(crate) fn end(&self) {
         *self.future.borrow_mut() = None;
         if let Some(waker) = self.waker.get() {
@@ -60,7 +60,7 @@ impl Slot {
 }
 
 impl<T: Target> Session<T> {
-    /// Gives work to a free slot and polls it once.
+    /// Assigns work to a free slot and polls it once.
     pub(crate) fn run(self: &Rc<Self>, index: u16, work: Work) {
         let slot = self.slot(index);
         *slot.work.borrow_mut() = Some(work);
@@ -74,7 +74,7 @@ impl<T: Target> Session<T> {
 
     fn spawn_slot(self: &Rc<Self>, index: u16, slot: Rc<Slot>) {
         if slot.future.borrow().is_some() {
-            // Its task is spawned and has not run yet; it will find the work.
+            // Its task was spawned and has not run yet; it will find the work.
             return;
         }
         *slot.future.borrow_mut() = Some(Box::pin(slot_task(self.clone(), slot.clone(), index)));
@@ -87,7 +87,7 @@ impl<T: Target> Session<T> {
 
 async fn slot_task<T: Target>(session: Rc<Session<T>>, slot: Rc<Slot>, index: u16) {
     loop {
-        // Who brings work polls the slot: no waker needs to be kept here.
+        // The caller that assigns work polls the slot, so no waker is stored.
         let work = poll_fn(|_| slot.work.borrow_mut().take().map_or(Poll::Pending, Poll::Ready)).await;
         let Some(nexus) = session.nexus() else { return };
         match work {

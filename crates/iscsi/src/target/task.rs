@@ -10,37 +10,38 @@ use super::limits::Limits;
 use crate::chunks::Chunks;
 use crate::serial::within;
 
-/// Where a task is in its life.
+/// The phase of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The slot is free.
     Free,
-    /// Data is on its way: unsolicited, or asked for by R2T.
+    /// Receiving data: unsolicited, or solicited by R2T.
     Collecting,
-    /// Waits for memory (to ask for its data, or to execute), or for its turn.
+    /// Waiting for memory (to solicit data, or to execute), or for its turn.
     Queued,
-    /// In the array.
+    /// Executing in the array.
     Executing,
 }
 
-/// What went wrong with a command's data; the command ends with it, see [`Fault::is_violation`] for when.
+/// A fault in a command's data, which ends the command; see [`Fault::is_violation`] for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A data digest was wrong.
+    /// A wrong data digest.
     Digest,
-    /// Data came that nobody asked for, or more than was agreed.
+    /// Data that was not solicited, or more than was negotiated.
     Unexpected,
-    /// A sequence ended early or went too far.
+    /// A sequence that is too short or too long.
     Amount,
     /// DataSN or offset out of order.
     Order,
-    /// A command that reads and writes.
+    /// A command that both reads and writes.
     Bidirectional,
 }
 
 impl Fault {
-    /// Whether the initiator broke the protocol: the command ends at once. Data that was damaged on its way is no fault of the initiator,
-    /// which goes on with its sequences; RFC 7143 7.8 has the target wait for their ends before it answers.
+    /// Whether the initiator violated the protocol: the command ends at once. Data damaged in transit is no
+    /// fault of the initiator, which continues its sequences; by RFC 7143 7.8 the target waits for their ends
+    /// before it responds.
     pub(crate) fn is_violation(self) -> bool {
         self != Fault::Digest
     }
@@ -59,35 +60,35 @@ impl Fault {
     }
 }
 
-/// One sequence of data that was asked for.
+/// One solicited sequence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
     pub ttt: u32,
     pub end: u32,
 }
 
-/// A write's data on its way.
+/// The data of a write in transit.
 #[derive(Default)]
 pub(crate) struct DataOutState {
     pub chunks: Chunks,
-    /// How far the data goes that is wanted.
+    /// End of the data that is needed.
     pub wanted: u32,
-    /// How long the buffer is.
+    /// Length of the buffer.
     pub buffer_len: u32,
-    /// The next byte to come: data comes in order.
+    /// Offset of the next byte: data arrives in order.
     pub next: u32,
-    /// Where the next R2T begins.
+    /// Offset of the next R2T.
     pub ask_from: u32,
     pub r2t_sn: u32,
     /// DataSN of the next PDU of the current sequence.
     pub data_sn: u32,
-    /// Whether unsolicited data is still to come.
+    /// Whether unsolicited data is still expected.
     pub is_unsolicited: bool,
     /// R2Ts in flight, oldest first.
     pub bursts: SmallVec<[Burst; 8]>,
 }
 
-/// A command, as the session knows it.
+/// A command of the session.
 pub(crate) struct Task {
     pub phase: Phase,
     pub itt: u32,
@@ -100,13 +101,13 @@ pub(crate) struct Task {
     pub reads: bool,
     pub writes: bool,
     pub expected_len: u32,
-    /// Bytes of budget that it holds.
+    /// Budget that it holds, in bytes.
     pub held: u64,
-    /// No response is sent.
+    /// Whether its response is suppressed.
     pub is_aborted: bool,
-    /// A task management function, not a command.
+    /// Whether it is a task management function.
     pub is_management: bool,
-    /// It waits in the queue for memory to solicit its data, rather than to execute.
+    /// Whether it waits for memory to solicit its data, as opposed to executing.
     pub must_collect: bool,
     pub fault: Option<Fault>,
     pub since: Instant,
@@ -144,7 +145,7 @@ pub(crate) struct Tasks {
     free: Vec<u16>,
     /// Tasks that wait for memory or for their turn, in the order of arrival.
     pub queue: VecDeque<u16>,
-    /// How many live tasks have a tag with these low bits: most questions whether a tag is in use end here.
+    /// Number of live tasks per low bits of the tag: a quick check whether a tag is in use.
     tags: [u8; 256],
     pub immediates: u16,
     /// Live tasks with the ORDERED attribute.
@@ -157,7 +158,7 @@ impl Tasks {
     pub(crate) fn new(slots: usize) -> Tasks {
         Tasks {
             list: (0..slots).map(|_| Task::free()).collect(),
-            // The lowest slot is taken first, so that few slots are ever made.
+            // The lowest free slot is used, so that few slots are created.
             free: (0..slots as u16).rev().collect(),
             queue: VecDeque::with_capacity(slots),
             tags: [0; 256],
@@ -176,7 +177,7 @@ impl Tasks {
         self.list.iter().position(|t| t.phase != Phase::Free && t.itt == itt).map(|i| i as u16)
     }
 
-    /// Takes a slot for a new task with this tag; its phase is the caller's to set.
+    /// Allocates a slot for a new task with this tag; the caller sets its phase.
     pub(crate) fn take(&mut self, itt: u32) -> Option<u16> {
         let slot = self.free.pop()?;
         self.tags[(itt & 0xff) as usize] += 1;
@@ -184,7 +185,7 @@ impl Tasks {
         Some(slot)
     }
 
-    /// Moves a task to another phase and keeps the counts right.
+    /// Moves a task to another phase and updates the counts.
     pub(crate) fn set_phase(&mut self, slot: u16, phase: Phase) {
         let task = &mut self.list[usize::from(slot)];
         match std::mem::replace(&mut task.phase, phase) {
@@ -199,7 +200,7 @@ impl Tasks {
         }
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn release(&mut self, slot: u16) {
         self.set_phase(slot, Phase::Free);
         let task = &mut self.list[usize::from(slot)];
@@ -212,8 +213,8 @@ impl Tasks {
         self.free.push(slot);
     }
 
-    /// SAM-5 8.7: whether a task must wait for others of its LU: an ordered one for all that are older, all for an older
-    /// ordered one.
+    /// SAM-5 8.7: whether a task must wait for others of its LU: an ordered one for all older ones, any one
+    /// for an older ordered one.
     pub(crate) fn must_wait(&self, slot: u16) -> bool {
         let task = &self.list[usize::from(slot)];
         if self.ordered == 0 || matches!(task.attribute, TaskAttribute::HeadOfQueue | TaskAttribute::Aca) {
@@ -236,14 +237,14 @@ pub(crate) struct Window {
     pub max_cmd_sn: u32,
 }
 
-/// What is to be done with a request's CmdSN.
+/// The order of a request's CmdSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It is the next.
     Now,
     /// Others come before it.
     Later,
-    /// Out of the window, or seen before: to be ignored.
+    /// Outside the window, or seen before: to be ignored.
     Never,
 }
 
@@ -253,7 +254,7 @@ impl Window {
     }
 
     pub(crate) fn judge(&self, cmd_sn: u32) -> Turn {
-        // A closed window has MaxCmdSN = ExpCmdSN - 1, in which nothing lies.
+        // A closed window has MaxCmdSN = ExpCmdSN - 1, and is empty.
         if self.max_cmd_sn.wrapping_add(1) == self.exp_cmd_sn
             || !within(cmd_sn, self.exp_cmd_sn, self.max_cmd_sn)
         {
