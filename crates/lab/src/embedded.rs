@@ -14,11 +14,34 @@ use array::status::ControllerStatus;
 use array::{Array, ControllerHandle, DriveSpec, Lun};
 use futures::channel::oneshot;
 use futures::executor::block_on;
+use lab_core::quantity::Size;
 use scsi::Counters;
+use serde::Deserialize;
 use world::DriveCounts;
 
 use crate::hosts::thread_cpu;
-use crate::scenario::{ArrayShape, DriveKind};
+
+/// The array under test.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayShape {
+    /// What its drives are.
+    pub drives: DriveKind,
+    /// Page size of its pools.
+    pub page: Size,
+    /// TCP segments on both ends.
+    pub segment_bytes_max: u16,
+}
+
+/// What the drives of the array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriveKind {
+    /// Memory.
+    Memory,
+    /// Sparse files.
+    File,
+}
 
 /// A pool of the array under test, with one volume on it.
 #[derive(Clone, Debug)]

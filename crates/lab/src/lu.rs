@@ -6,8 +6,7 @@ use iscsi::initiator::{Session, Url};
 use scsi::Lun;
 use world::{BUF_LEN_MAX, Buf, World};
 
-use crate::datastore::Capabilities;
-use crate::hosts::{Disk, DiskError, OUT_OF_SPACE};
+use crate::hosts::{Capabilities, Disk, DiskError, OUT_OF_SPACE, login_of};
 
 /// Commands in flight at most: those of an attached file, and some.
 const DEPTH_MAX: u16 = 64;
@@ -26,7 +25,7 @@ impl Lu {
     pub async fn open(world: &World, url: &str) -> Result<Lu> {
         let url = Url::parse(url)?;
         let name = url.to_string();
-        let mut login = crate::vaai::login_of(&url)?;
+        let mut login = login_of(&url)?;
         let [a, b, c, ..] = world.random("initiator port").u64(..).to_be_bytes();
         login.isid = [0x80, a, b, c, 0, 0];
         login.depth_max = DEPTH_MAX;

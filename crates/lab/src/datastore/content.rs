@@ -63,7 +63,7 @@ impl Datastore {
             Content::Pattern { used_bytes, .. } => used_bytes.min(file.taken_bytes()),
         };
         let step = self.ways().transfer_bytes;
-        let steps: Vec<(u64, u64)> = super::plan::steps(&[(0, used)], step);
+        let steps: Vec<(u64, u64)> = crate::hosts::steps(&[(0, used)], step);
         self.at_once(steps, |(offset, len)| async move {
             let (at, _) = file.place(offset).expect("within the file");
             self.locks().write(at, content.bytes(offset, len)).await
@@ -109,7 +109,7 @@ impl Datastore {
     /// Reads a whole file back and counts the blocks that differ.
     pub(crate) async fn differences(&self, file: &File, content: Content) -> Result<u64, StoreError> {
         let wrong = std::cell::Cell::new(0);
-        let steps = super::plan::steps(&[(0, file.taken_bytes())], self.ways().transfer_bytes);
+        let steps = crate::hosts::steps(&[(0, file.taken_bytes())], self.ways().transfer_bytes);
         self.at_once(steps, |(offset, len)| {
             let wrong = &wrong;
             async move {

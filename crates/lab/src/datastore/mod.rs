@@ -1,7 +1,7 @@
 //! A small datastore for several hosts: what a hypervisor keeps on a LU, with and without the array's help.
 //!
 //! ```text
-//!             layout, lock, cluster, file, plan       pure: bytes and decisions
+//!             layout, lock, cluster, file             pure: bytes and decisions
 //!                 |               |
 //!   locking (who may change it)   store (disks made, copied, deleted)
 //!                 |               |
@@ -17,7 +17,6 @@ mod file;
 mod layout;
 mod lock;
 mod locking;
-mod plan;
 mod store;
 
 pub(crate) use cluster::Cluster;
@@ -26,5 +25,4 @@ pub(crate) use file::File;
 pub(crate) use layout::{CLUSTERS, EXTENT_BYTES, FILES_MAX, HOSTS_MAX, Layout};
 pub(crate) use lock::{HostId, LockRecord, Owner};
 pub(crate) use locking::{LockCounts, Locking, Locks, Patience};
-pub(crate) use plan::{Capabilities, CopyLimits, Segment, Steps};
 pub(crate) use store::{Datastore, Mode, StoreError, Ways, capabilities, format};

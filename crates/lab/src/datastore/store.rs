@@ -11,8 +11,7 @@ use super::file::{self, File, RANGES_MAX};
 use super::layout::{CLUSTERS, EXTENT_BYTES, HOSTS_MAX, Layout, LayoutError, META_BYTES};
 use super::lock::{self, LockRecord};
 use super::locking::Locks;
-use super::plan::{Capabilities, Steps, segments, steps};
-use crate::hosts::{Disk, DiskError};
+use crate::hosts::{Capabilities, Disk, DiskError, Steps, segments, steps};
 use lab_core::interrupt::Stop;
 
 /// Why something on a datastore failed.

@@ -1,6 +1,5 @@
 //! What was measured for the claims of the scenario.
 
-use super::beyond;
 use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, LuWindow, ServerWindow, Which};
 use super::scenario::Fileserver;
@@ -77,7 +76,6 @@ pub(super) fn measures(scenario: &Fileserver, ran: &Ran) -> Vec<Measure> {
     if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
         out.extend(write_cache(fixed, cached));
     }
-    out.extend(beyond::measures(ran));
     out
 }
 

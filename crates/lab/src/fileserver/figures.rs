@@ -3,7 +3,6 @@
 //! Panels stand for the published figures: throughput; of both comparisons array reads and writes in MB/s and IOPS, seconds per read and write, queue,
 //! processors, memory, network; and the host's processors and memory: 23.
 
-use super::beyond;
 use super::claims::{Runs, controller, headroom, level, more, of_groups, tool};
 use super::model::Ran;
 use super::model::course::{ArrayWindow, Course, HostWindow, LuWindow, ServerWindow, Which};
@@ -45,7 +44,6 @@ pub(super) fn figures(scenario: &Fileserver, ran: &Ran) -> Vec<Figure> {
         out.push(response("cache_response", &[fixed, cached], scenario));
         out.push(servers("cache_servers", &[fixed, cached], scenario));
     }
-    out.extend(beyond::figures(scenario, ran));
     out
 }
 

@@ -1,6 +1,5 @@
 //! What the runs say of bottlenecks, with the resource that each comes from.
 
-use super::beyond;
 use super::claims::{Runs, controller, level, of_groups};
 use super::model::Ran;
 use super::model::course::Course;
@@ -40,7 +39,6 @@ pub(super) fn findings(scenario: &Fileserver, ran: &Ran) -> Vec<Finding> {
         out.push(headroom(scenario, course));
         out.push(idle(course));
     }
-    out.extend(beyond::findings(scenario, ran));
     out
 }
 

@@ -13,7 +13,7 @@ use super::figures::figures;
 use super::findings::findings;
 use super::model::Ran;
 use super::scenario::Fileserver as Scenario;
-use super::{Fileserver, results};
+use super::{Fileserver, beyond, results};
 
 /// A run that has ended.
 struct Finished<'a> {
@@ -26,11 +26,16 @@ struct Finished<'a> {
 /// Everything that is shown.
 pub(super) fn present(setup: &Setup<'_, Fileserver>, ran: &Ran) -> Result<Presentation> {
     let (scenario, text) = (setup.scenario, setup.text);
-    let run = Finished { scenario, text, ran, figures: figures(scenario, ran) };
+    let run = Finished {
+        scenario,
+        text,
+        ran,
+        figures: [figures(scenario, ran), beyond::figures(scenario, ran)].concat(),
+    };
     Ok(Presentation {
         title: scenario.question.clone(),
         answer: answer(&run),
-        findings: findings(scenario, ran),
+        findings: [findings(scenario, ran), beyond::findings(scenario, ran)].concat(),
         tables: vec![configurations(&run), published_figures()],
         sections: sections(&run),
         method: method(&run),

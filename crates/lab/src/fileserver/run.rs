@@ -11,7 +11,7 @@ use lab_core::verification::{Course, Request, RequestError, Setup, Verification}
 
 use super::model::{self, Ran, Said};
 use super::scenario::Fileserver as Scenario;
-use super::{Fileserver, Options, claims, real, report, results};
+use super::{Fileserver, Options, beyond, claims, real, report, results};
 
 /// What was measured.
 pub struct Recording(Where);
@@ -80,7 +80,7 @@ impl Verification for Fileserver {
 
     fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
         match &recording.0 {
-            Where::Model(ran) => claims::measures(setup.scenario, ran),
+            Where::Model(ran) => [claims::measures(setup.scenario, ran), beyond::measures(ran)].concat(),
             Where::Real(recording) => recording.measures(),
         }
     }

@@ -1,6 +1,6 @@
 //! Command descriptor blocks and parameter lists that the laboratory's hosts send (SBC-4, SPC-4, SPC-5).
 
-use crate::datastore::Segment;
+use super::plan::Segment;
 
 /// A command descriptor block, zero-padded.
 pub(crate) type Cdb = [u8; 16];

@@ -11,7 +11,7 @@ use world::{Data, World};
 
 use super::cdb::{self, Cdb};
 use super::identify::{self, Answers};
-use crate::datastore::{Capabilities, Segment};
+use super::plan::{Capabilities, Segment};
 
 /// How often a command is sent again after unit attentions or BUSY before the host gives up.
 const TRIES_MAX: u32 = 100;

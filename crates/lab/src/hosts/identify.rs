@@ -1,6 +1,6 @@
 //! What an array says of a LU, parsed: READ CAPACITY(16), VPD pages, operating parameters. Nothing that it answers panics here.
 
-use crate::datastore::{Capabilities, CopyLimits};
+use super::plan::{Capabilities, CopyLimits};
 
 fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
     bytes.get(at..at + len).map_or(0, |b| b.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))

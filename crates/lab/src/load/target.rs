@@ -27,7 +27,7 @@ impl Place {
     pub(super) fn find(text: &str) -> Result<Place> {
         if text.starts_with("iscsi:") {
             let url = Url::parse(text)?;
-            let login = Box::new(crate::vaai::login_of(&url)?);
+            let login = Box::new(crate::hosts::login_of(&url)?);
             return Ok(Place::Lu { lun: Lun(url.lun), login });
         }
         let path = PathBuf::from(text);

@@ -9,10 +9,10 @@ use world::{Instant, World};
 use super::conditioning::is_mixed;
 use super::host::{Ramp, Tally};
 use super::measured::{Sample, Scene, hit_share};
-use super::point::Which;
 use super::results::Point;
 use super::scenario::Sanboot;
 use super::steady::{pass, warm_up};
+use super::which::Which;
 
 /// What a world shows of what the servers use.
 pub(super) trait Probe {

@@ -4,9 +4,9 @@ use world_model::drives::Usage;
 
 use super::bed::{INTERNAL, Shape, group};
 use super::host::Counts;
-use super::point::Which;
 use super::results::{Layout, Resource, ResourceKind, Window};
 use super::scenario::Sanboot;
+use super::which::Which;
 
 /// Everything that is counted, at one moment.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@ pub(crate) mod claims;
 mod conditioning;
 pub mod exchange;
 mod figures;
+mod findings;
 mod host;
 mod inputs;
 mod measured;
@@ -32,6 +33,7 @@ mod summary;
 mod survey;
 mod sweep;
 mod tables;
+mod which;
 mod write;
 
 pub use run::experiment;

@@ -20,10 +20,10 @@ use super::bench::{Bench, Probe};
 use super::conditioning::{condition, write_pending};
 use super::host::{Op, Ramp, Target};
 use super::measured::{ArraySample, Sample};
-use super::point::{Which, seed_of};
 use super::results::{Condition, Layout, Point, Results, Source};
 use super::run::{Pace, Plan, Ran, points, results_of, show};
 use super::scenario::Sanboot;
+use super::which::{Which, seed_of};
 use crate::drives;
 use crate::hosts::Disk;
 use crate::timed_array::{Observer, TimedArray};
@@ -176,7 +176,7 @@ impl Place {
                 Ok((Options::new(listen, &name, bed::TARGET, server + 1), Lun(0)))
             }),
             Place::Given(urls) => urls.get(server as usize).map(|url| {
-                let login = crate::vaai::login_of(url)?;
+                let login = crate::hosts::login_of(url)?;
                 let port = Options::new(login.address, &login.initiator, &url.target, server + 1);
                 Ok((Options { isid: port.isid, ..login }, Lun(url.lun)))
             }),
@@ -275,9 +275,9 @@ fn read_hits(status: &[ControllerStatus]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{Embedded, PoolShape, TARGET};
+    use crate::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
     use crate::sanboot::results::{Pattern, ResourceKind};
-    use crate::scenario::Vaai;
+    use lab_core::quantity::Size;
 
     /// The built-in scenario with little of everything.
     fn small() -> Sanboot {
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn given_lus_are_used_as_far_as_they_go() {
-        let shape = Vaai::load(None).expect("built in").0.array;
+        let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
         let pool =
             |name| PoolShape { name, drive_bytes: 512 << 20, volume_bytes: 32 << 20, threshold_percent: 80 };
         let dir = std::env::temp_dir();
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_lu_without_room_for_the_file_is_named() {
-        let shape = Vaai::load(None).expect("built in").0.array;
+        let shape = ArrayShape { drives: DriveKind::Memory, page: Size(1 << 20), segment_bytes_max: 1448 };
         let pool =
             PoolShape { name: "a", drive_bytes: 512 << 20, volume_bytes: 8 << 20, threshold_percent: 80 };
         let array = Embedded::start(&shape, &[pool], 1, &std::env::temp_dir()).expect("an array");

@@ -12,6 +12,7 @@ use lab_core::record::{Metric, World};
 use lab_core::report::{Doubt, Finding, Section};
 use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
+use super::findings::{self, Limits};
 use super::results::{Layout, Pattern, Results, Source};
 use super::run::{Pace, Plan, run};
 use super::scenario::Sanboot as Scenario;
@@ -19,7 +20,6 @@ use super::summary::{self, SHARED};
 use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
 use super::sweep::{self, Row};
 use super::{Options, Sanboot, claims, figures, real, tables, write};
-use crate::findings::{self, Limits};
 use crate::predict::SAMPLES;
 
 /// Share of the cache that may be pending before writes wait: what a cache is made with unless it is declared otherwise.

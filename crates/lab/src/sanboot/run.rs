@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::bed::{Bed, Shape};
-use super::point::{self, Which};
+use super::point;
 use super::results::{Layout, Pattern, Point, Results};
 use super::scenario::{SERVERS_MAX, Sanboot};
+use super::which::Which;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;

@@ -7,8 +7,9 @@ use iscsi::initiator::{Options, Url};
 use scsi::Lun;
 use world::StreamOptions;
 
+use super::scenario::Vaai;
 use crate::embedded::{ArrayReading, Embedded, PoolShape, TARGET};
-use crate::scenario::Vaai;
+use crate::hosts::{INITIATOR, login_of};
 use lab_core::verification::RequestError;
 
 /// Where LUs are, and the array when it is ours.
@@ -20,8 +21,6 @@ pub(crate) struct Bed {
     place: String,
 }
 
-/// The hosts' iSCSI name.
-const INITIATOR: &str = "iqn.2026-11.net.masu.lab:host";
 /// What a pool's drive has room for beyond data: labels, maps, journal.
 const DRIVE_SLACK_BYTES: u64 = 256 << 20;
 
@@ -146,21 +145,4 @@ impl Bed {
 
 fn targets_text(urls: &[Url]) -> String {
     urls.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// How to log in where a URL points.
-pub(crate) fn login_of(url: &Url) -> Result<Options> {
-    use std::net::ToSocketAddrs;
-    let found = url.address().or_else(|| (url.host.as_str(), url.port).to_socket_addrs().ok()?.next());
-    let Some(address) = found else { bail!("{url}: the host is not known") };
-    let mut login = Options::new(address, INITIATOR, &url.target, 0);
-    login.chap = url.chap.clone();
-    login.target_chap = url.target_chap.clone();
-    login.offer.header_digest = digests(url.header_digest);
-    login.offer.data_digest = digests(url.data_digest);
-    Ok(login)
-}
-
-fn digests(wanted: bool) -> iscsi::Digests {
-    if wanted { iscsi::Digests::Required } else { iscsi::Digests::Never }
 }

@@ -5,10 +5,10 @@ use anyhow::Result;
 use super::bed::Bed;
 use super::host::Host;
 use super::record::{Course, Record};
-use crate::datastore::{Content, File, Mode, Steps, sample_offsets};
+use super::scenario::Vaai;
+use crate::datastore::{Content, File, Mode, sample_offsets};
 use crate::embedded::ArrayReading;
-use crate::hosts::{HostThread, Spent};
-use crate::scenario::Vaai;
+use crate::hosts::{HostThread, Spent, Steps};
 
 /// Which bulk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bulk::{Bulk, Way};
 use super::power_on::Crowd;
-use super::report::Judgement;
+use super::recording::Judgement;
 use super::words::{bytes, count, mean_of, seconds};
 use lab_core::report::{Axis, Figure, Mark, Series};
 use lab_core::stats::{Estimate, mean, ratio};

@@ -11,7 +11,7 @@ use world::World;
 
 use super::record::Tick;
 use crate::datastore::{self, Datastore, HostId, Layout, Locking, Locks, Patience, Ways};
-use crate::hosts::{Disk, HostThread, Reading, Spent, thread_cpu};
+use crate::hosts::{Capabilities, Disk, HostThread, Reading, Spent, thread_cpu};
 use lab_core::interrupt::Stop;
 
 /// Time between two ticks of a course.
@@ -94,7 +94,7 @@ impl Host {
 }
 
 /// How a host without a choice locks: as the LU can.
-fn locking(caps: &datastore::Capabilities) -> Locking {
+fn locking(caps: &Capabilities) -> Locking {
     if caps.compare_and_write_blocks_max > 0 { Locking::CompareAndWrite } else { Locking::Reserve }
 }
 

@@ -1,7 +1,7 @@
 //! From samples to what is measured for each claim.
 
 use super::record::Record;
-use crate::scenario::Vaai;
+use super::scenario::Vaai;
 use lab_core::claim::{Measure, Outcome};
 use lab_core::stats::{Estimate, mean, ratio, saving_percent};
 

@@ -14,15 +14,14 @@ mod host;
 mod measures;
 mod power_on;
 mod record;
+mod recording;
 mod report;
 mod run;
 mod samples;
+pub mod scenario;
 mod tables;
 mod thin;
 mod words;
-
-pub(crate) use bed::login_of;
-pub(crate) use measures::MEASURES;
 
 /// The verification.
 pub struct Vaai;

@@ -12,12 +12,12 @@ use world::{Rng, World};
 
 use super::bed::Bed;
 use super::record::{PoweredOn, Record};
+use super::scenario::{PowerOn, Vaai};
 use crate::datastore::{
-    self, CLUSTERS, Capabilities, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId,
-    Layout, LockCounts, LockRecord, Locking, Locks, Owner, Patience, StoreError, Ways,
+    self, CLUSTERS, Content, Datastore, EXTENT_BYTES, FILES_MAX, File, HOSTS_MAX, HostId, Layout, LockCounts,
+    LockRecord, Locking, Locks, Owner, Patience, StoreError, Ways,
 };
-use crate::hosts::{Disk, HostThread, Reading, Spent, sum, thread_cpu};
-use crate::scenario::{PowerOn, Vaai};
+use crate::hosts::{Capabilities, Disk, HostThread, Reading, Spent, sum, thread_cpu};
 use lab_core::interrupt::Stop;
 
 /// How the VMs are powered on.

@@ -6,46 +6,13 @@ use lab_core::interrupt::Stop;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
 use lab_core::report::{Doubt, Version};
-use lab_core::stats::Estimate;
 use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
-use super::measures::{Faults, measure, measures};
-use super::record::Record;
+use super::measures::measures;
+use super::recording::{Judgement, Recording};
 use super::samples::write_samples;
+use super::scenario::Vaai as Scenario;
 use super::{Options, Vaai, figures, run, tables, words};
-use crate::scenario::Vaai as Scenario;
-
-/// What was measured, and of what.
-pub struct Recording {
-    pub(super) record: Record,
-    pub(super) faults: Faults,
-    /// What was verified.
-    pub(super) place: String,
-    /// What it calls itself.
-    pub(super) product: String,
-    pub(super) is_embedded: bool,
-    /// Whether somebody stopped it.
-    pub(super) stopped: bool,
-}
-
-/// A run whose claims were judged.
-pub(super) struct Judgement<'a> {
-    pub(super) vaai: &'a Scenario,
-    pub(super) run: &'a Recording,
-    pub(super) claims: &'a [JudgedClaim],
-}
-
-impl Judgement<'_> {
-    /// An estimate, whether or not a claim asks for it.
-    pub(super) fn estimate(&self, id: &str) -> Option<Estimate> {
-        measure(id, &self.run.record, &self.run.faults)
-    }
-
-    /// Whether data or locks were wrong.
-    pub(super) fn is_wrong(&self) -> bool {
-        self.run.faults.blocks > 0 || !self.run.faults.owners.is_empty()
-    }
-}
 
 impl Verification for Vaai {
     const NAME: &'static str = "vaai";

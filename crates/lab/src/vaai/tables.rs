@@ -2,7 +2,7 @@
 
 use super::bulk::{Bulk, Way};
 use super::power_on::Crowd;
-use super::report::Judgement;
+use super::recording::Judgement;
 use super::words::mean_of;
 use lab_core::report::{Column, Table, Value};
 

@@ -9,7 +9,7 @@ use world::{Buf, Rng, World};
 
 use super::bed::Bed;
 use super::record::{Filled, Record};
-use crate::datastore::Capabilities;
+use crate::hosts::Capabilities;
 use crate::hosts::{Disk, DiskError, HostThread, OUT_OF_SPACE, THRESHOLD_REACHED};
 
 /// One write, and the unit in which space is given back.

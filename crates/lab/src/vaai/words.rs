@@ -1,7 +1,8 @@
 //! The report's words: the answer, the findings, the sections. Every number in them comes from the run.
 
-use super::report::Judgement;
-use crate::scenario::Vaai;
+use super::recording::Judgement;
+use super::scenario::Vaai;
+use crate::embedded::DriveKind;
 use lab_core::report::{Finding, Section};
 use lab_core::stats::{Estimate, mean};
 use lab_core::verdict::Verdict;
@@ -153,10 +154,8 @@ pub(crate) fn real(judgement: &Judgement<'_>) -> Vec<String> {
     if judgement.run.is_embedded {
         out.push("array CPU: the CPU clock of the controller's thread; drive I/O and offloads: the array's counters".into());
         out.push(match vaai.array.drives {
-            crate::scenario::DriveKind::Memory => {
-                "drives: memory, so that the protocol is the limit without offload".into()
-            }
-            crate::scenario::DriveKind::File => "drives: files of this machine".into(),
+            DriveKind::Memory => "drives: memory, so that the protocol is the limit without offload".into(),
+            DriveKind::File => "drives: files of this machine".into(),
         });
     }
     out

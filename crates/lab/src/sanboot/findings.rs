@@ -1,6 +1,6 @@
 //! What a run's numbers say about its resources: rules with their sources, each a pure function of a point.
 
-use crate::sanboot::results::{Point, Resource, ResourceKind};
+use super::results::{Point, Resource, ResourceKind};
 use lab_core::report::Finding;
 
 /// Above it a user of a server waits for the storage: what capacity planning for servers of that time takes as the upper bound of a response.
@@ -18,13 +18,13 @@ const SPREAD_MAX: f64 = 1.25;
 
 /// What the point does not say itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub(super) struct Limits {
     /// Share of the cache that may be pending before the array slows writes down; none where writes are not cached.
-    pub high_watermark: Option<f64>,
+    pub(super) high_watermark: Option<f64>,
 }
 
 /// Everything that is found at a point; "no bottleneck" when it is nothing.
-pub fn findings(point: &Point, limits: &Limits) -> Vec<Finding> {
+pub(super) fn findings(point: &Point, limits: &Limits) -> Vec<Finding> {
     let rules = [
         slow_response(point),
         long_queue(point),
@@ -64,7 +64,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// What is used more than 70 %; of drives and groups that are alike, the busiest one speaks for all.
-pub fn busy(point: &Point) -> Vec<Finding> {
+pub(super) fn busy(point: &Point) -> Vec<Finding> {
     let kinds = [
         (
             ResourceKind::Controller,
@@ -106,7 +106,7 @@ pub fn busy(point: &Point) -> Vec<Finding> {
 }
 
 /// A response above 50 ms.
-pub fn slow_response(point: &Point) -> Option<Finding> {
+pub(super) fn slow_response(point: &Point) -> Option<Finding> {
     let slowest =
         point.per_server.iter().map(|s| s.response_ms_mean).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
     let (server, ms) = slowest.filter(|(_, ms)| *ms > RESPONSE_MS_MAX)?;
@@ -121,7 +121,7 @@ pub fn slow_response(point: &Point) -> Option<Finding> {
 }
 
 /// Queues of more than twice the spindles.
-pub fn long_queue(point: &Point) -> Option<Finding> {
+pub(super) fn long_queue(point: &Point) -> Option<Finding> {
     // The windows tell the mean over all drives; those that nobody uses have no queue.
     let drives = || point.resources.iter().filter(|r| r.kind == ResourceKind::Drive);
     let (all, used) = (drives().count() as f64, drives().filter(|r| !r.used_by.is_empty()).count() as f64);
@@ -139,7 +139,7 @@ pub fn long_queue(point: &Point) -> Option<Finding> {
 }
 
 /// Write pending near the high watermark.
-pub fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
+pub(super) fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
     let limit = limits.high_watermark?;
     let pending = mean(point.windows.iter().map(|w| w.write_pending));
     (pending >= PENDING_NEAR * limit).then(|| {
@@ -159,7 +159,7 @@ pub fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
 }
 
 /// One controller idle while the other works.
-pub fn idle_controller(point: &Point) -> Option<Finding> {
+pub(super) fn idle_controller(point: &Point) -> Option<Finding> {
     let all = || point.resources.iter().filter(|r| r.kind == ResourceKind::Controller);
     let by = |a: &&Resource, b: &&Resource| a.utilisation.total_cmp(&b.utilisation);
     let (least, most) = (all().min_by(by)?, all().max_by(by)?);
@@ -181,7 +181,7 @@ pub fn idle_controller(point: &Point) -> Option<Finding> {
 }
 
 /// Servers that ask alike and do not get alike.
-pub fn unequal_spread(point: &Point) -> Option<Finding> {
+pub(super) fn unequal_spread(point: &Point) -> Option<Finding> {
     let rates = || point.per_server.iter().map(|s| s.iops);
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     (point.per_server.len() > 1 && most > SPREAD_MAX * least).then(|| {

@@ -9,8 +9,11 @@ use serde::Deserialize;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 
+use super::measures::MEASURES;
+use crate::embedded::ArrayShape;
+
 /// The scenario of `masu verify vaai`, as built in.
-const VAAI: &str = include_str!("../../../scenarios/vaai.toml");
+const VAAI: &str = include_str!("../../../../scenarios/vaai.toml");
 /// Where the built-in scenario lies in the repository.
 const VAAI_PATH: &str = "scenarios/vaai.toml";
 
@@ -69,28 +72,6 @@ pub struct Run {
     pub transfer: Size,
     /// Blocks read back after each operation.
     pub samples: usize,
-}
-
-/// The array under test.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ArrayShape {
-    /// What its drives are.
-    pub drives: DriveKind,
-    /// Page size of its pools.
-    pub page: Size,
-    /// TCP segments on both ends.
-    pub segment_bytes_max: u16,
-}
-
-/// What the drives of the array are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DriveKind {
-    /// Memory.
-    Memory,
-    /// Sparse files.
-    File,
 }
 
 /// The steps of the published experiment.
@@ -190,7 +171,7 @@ impl Vaai {
         if !self.array.page.0.is_power_of_two() || self.array.page.0 > 1 << 20 || self.array.page.0 < 4096 {
             return wrong("array.page", "is a power of two between 4 KiB and 1 MiB");
         }
-        match self.claims.fault(&crate::vaai::MEASURES) {
+        match self.claims.fault(&MEASURES) {
             Some(cause) => wrong("claim", &cause),
             None => Ok(()),
         }
