@@ -29,7 +29,8 @@ pub(crate) fn next(config: &Config, change: &Change, data_dir: &Path) -> Result<
         | Change::GroupForegroundShare { .. }
         | Change::GroupClass { .. }
         | Change::SpareAdd { .. }
-        | Change::SpareRemove { .. } => change_drives(&mut next, change, data_dir)?,
+        | Change::SpareRemove { .. }
+        | Change::DriveForget { .. } => change_drives(&mut next, change, data_dir)?,
         Change::VolumeCreate { name, pool, size_bytes, thick, block_bytes } => {
             next.volumes.push(VolumeConfig {
                 provisioning: if *thick { Provisioning::Thick } else { Provisioning::Thin },
@@ -155,11 +156,30 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
             if !next.spares.contains(name) {
                 return Err(format!("drive {name:?} is no spare"));
             }
-            next.spares.retain(|s| s != name);
-            next.drives.retain(|d| d.name != *name);
+            forget_drive(next, name)?;
         }
+        Change::DriveForget { name } => forget_drive(next, name)?,
         _ => return Err("is no change of a drive".into()),
     }
+    Ok(())
+}
+
+/// The declaration without a drive that is in no group and no cache.
+fn forget_drive(next: &mut Config, name: &str) -> Result<(), String> {
+    if !next.drives.iter().any(|d| d.name == name) {
+        return Err(format!("there is no drive {name:?}"));
+    }
+    if let Some(group) = next.groups.iter().find(|g| g.drives.iter().any(|d| d == name)) {
+        let group = &group.name;
+        return Err(format!(
+            "drive {name:?} has a place in group {group:?}: give it to another one first, masu group replace {group} {name} NEW"
+        ));
+    }
+    if next.cache.as_ref().is_some_and(|c| c.ssds.iter().any(|ssd| ssd == name)) {
+        return Err(format!("drive {name:?} is an SSD of the cache: declare the cache without it first"));
+    }
+    next.spares.retain(|s| s != name);
+    next.drives.retain(|d| d.name != name);
     Ok(())
 }
 
@@ -285,6 +305,11 @@ mod tests {
         let without = next(&with, &Change::SpareRemove { name: "s1".into() }, dir).expect("removed");
         assert_eq!(without, config());
         assert!(next(&config(), &Change::SpareRemove { name: "d0".into() }, dir).is_err());
+        let forget = |name: &str| next(&with, &Change::DriveForget { name: name.into() }, dir);
+        assert_eq!(forget("s1"), Ok(without));
+        let refused = forget("d0").expect_err("a group uses it");
+        assert!(refused.contains("masu group replace g0 d0 NEW"), "{refused}");
+        assert_eq!(forget("x"), Err("there is no drive \"x\"".into()));
         let again = Change::PoolAddGroup { pool: "p0".into(), group: "g0".into() };
         assert!(next(&config(), &again, dir).is_err(), "it is in it");
     }

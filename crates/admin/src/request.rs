@@ -160,6 +160,11 @@ pub enum Change {
         /// Its name.
         name: String,
     },
+    /// A drive that no group uses is declared no longer: a spare, or one that was replaced, also where it is not there any more.
+    DriveForget {
+        /// Its name.
+        name: String,
+    },
     /// A new volume.
     VolumeCreate {
         /// Its name.

@@ -11,7 +11,7 @@ use crate::size::format_bytes;
 const STRANGERS_MAX: usize = 8;
 /// A drive whose 99th percentile is so many times that of the others of its group is told.
 const SLOW_FACTOR: u64 = 10;
-const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu drive spare";
+const TO_REPLACE: &str = "masu group replace GROUP OLD NEW, or add a spare: masu drive spare NAME PATH";
 
 /// Everything that is wrong with an array. `since_ms` is not known here: [`Tracker`] has it.
 pub(crate) fn trouble_of(status: &Status) -> Vec<Trouble> {
@@ -91,7 +91,7 @@ fn of_group(group: &Group, all: &mut Vec<Trouble>) {
     if group.lost_ranges > 0 {
         let n = group.lost_ranges;
         let text = format!("{n} ranges are lost: reading them is an error until they are written again");
-        let to_do = "restore what lay there from a backup: masu group show";
+        let to_do = "restore what lay there from a backup: masu group show GROUP";
         all.push(trouble(Severity::Error, object.clone(), "lost", text, to_do));
     }
     if group.differing_blocks > 0 {
@@ -99,7 +99,7 @@ fn of_group(group: &Group, all: &mut Vec<Trouble>) {
         let text = format!(
             "{n} blocks differ between its drives, and no redundancy tells which is right: they are left as they are"
         );
-        let to_do = "restore what lies there from a backup, then scrub again: masu group scrub";
+        let to_do = "restore what lies there from a backup, then scrub again: masu group scrub GROUP";
         all.push(trouble(Severity::Error, object, "differing", text, to_do));
     }
     group.members.iter().filter(|m| m.state == "active").for_each(|m| of_member(group, m, all));
@@ -160,14 +160,19 @@ fn of_image(image: &Image, all: &mut Vec<Trouble>) {
 
 /// Drives in a group are told with the group.
 fn of_drive(drive: &Drive, all: &mut Vec<Trouble>) {
-    let (kind, text) = match drive.state.as_str() {
-        "spare" if drive.size_bytes == 0 => {
-            ("spare", "is a spare that cannot be opened: no group can take it")
-        }
-        "replaced" => ("replaced", "was replaced, and has no place any more"),
+    let (kind, text, to_do) = match drive.state.as_str() {
+        "spare" if drive.size_bytes == 0 => (
+            "spare",
+            "is a spare that cannot be opened: no group can take it",
+            "bring it back, or take it out: masu drive forget NAME",
+        ),
+        "replaced" => (
+            "replaced",
+            "was replaced, and has no place any more",
+            "wait until its group has let it go, then take it out: masu drive forget NAME",
+        ),
         _ => return,
     };
-    let to_do = "take it out: masu drive forget, or masu drive remove-spare";
     all.push(trouble(Severity::Warning, format!("drive {}", drive.name), kind, text, to_do));
 }
 

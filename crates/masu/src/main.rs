@@ -1,5 +1,7 @@
 //! masu: a storage array for virtual machines that proves what it does. The command line.
 
+#[cfg(test)]
+mod advice;
 mod check;
 mod compare;
 mod daemon;

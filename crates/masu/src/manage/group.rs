@@ -6,6 +6,7 @@ use admin::{Change, ClassName, Work, parse_bytes};
 use anyhow::Result;
 use clap::Subcommand;
 
+use super::confirm::ask;
 use super::request::{Where, begin, change, show, show_one};
 use super::tables;
 
@@ -136,6 +137,14 @@ pub(crate) enum DriveCommand {
         /// The drive
         name: String,
     },
+    /// Forget a drive that no group uses: a spare, or a drive that was replaced; it need not be there any more
+    Forget {
+        /// The drive (masu drive list)
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 fn class(text: &str) -> Result<ClassName, String> {
@@ -228,6 +237,10 @@ pub(super) fn run_drive(what: &DriveCommand, at: &Where) -> Result<ExitCode> {
             },
         ),
         DriveCommand::RemoveSpare { name } => change(at, &Change::SpareRemove { name: name.clone() }),
+        DriveCommand::Forget { name, yes } => {
+            ask(&format!("drive {name} will be removed from the array"), *yes)?;
+            change(at, &Change::DriveForget { name: name.clone() })
+        }
     }
 }
 
