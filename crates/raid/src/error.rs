@@ -4,6 +4,21 @@ use block::BlockError;
 
 use crate::GroupId;
 
+/// Why a group is not opened without a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MissingCause {
+    /// The level has no redundancy.
+    #[error("without it there is no data")]
+    NoData,
+    /// More drives are missing than the level tolerates.
+    #[error("without it and the others that are missing there is no data")]
+    NoDataWithOthers,
+    /// The drives that are there would do, and so would have done the missing ones: these may have gone on alone.
+    /// [`Group::open_degraded`](crate::Group::open_degraded) goes on without them.
+    #[error("it may have later data; give it, or say that the group shall start degraded")]
+    MayBeNewer,
+}
+
 /// Why a group cannot be created or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
@@ -131,7 +146,7 @@ pub enum GroupError {
         /// How many drives the group has.
         width: u32,
         /// What follows from it.
-        cause: String,
+        cause: MissingCause,
     },
     /// The mirrors were used apart from each other and both have changes.
     #[error("group {group}: drives {drive} and {other} were used apart and differ; give one of them alone")]

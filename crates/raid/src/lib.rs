@@ -42,7 +42,7 @@ mod tests;
 pub use contents::{Contents, KnownContents};
 pub use create::Overwrite;
 pub use erase::erase_label;
-pub use error::GroupError;
+pub use error::{GroupError, MissingCause};
 pub use events::GroupEvent;
 pub use examine::{OnDrive, examine, inspect, label_copies};
 pub use group::{Group, GroupState, GroupStatus, Progress};

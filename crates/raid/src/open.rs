@@ -3,6 +3,7 @@
 use world::{Drive, World};
 
 use crate::create::io;
+use crate::error::MissingCause;
 use crate::examine::{OnDrive, examine};
 use crate::group::Group;
 use crate::inner::{Inner, Layout};
@@ -148,16 +149,16 @@ fn may_go_without(
     }
     let (level, width) = (reference.level, reference.width);
     let cause = if level.tolerates(width as usize) == 0 {
-        "without it there is no data"
+        MissingCause::NoData
     } else if !level.can_serve(active, width) {
-        "without it and the others that are missing there is no data"
+        MissingCause::NoDataWithOthers
     } else if degraded || active.count_ones() + level.serving_min(width) > width {
         return Ok(());
     } else {
-        "it may have later data; give it, or say that the group shall start degraded"
+        MissingCause::MayBeNewer
     };
     let (group, position) = (spec.name.clone(), missing.trailing_zeros());
-    Err(GroupError::Missing { group, position, width, cause: cause.to_owned() })
+    Err(GroupError::Missing { group, position, width, cause })
 }
 
 /// Holds a label against the declaration.

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use raid::{Group, GroupError, GroupSpec, GroupState, OnDrive, Overwrite};
+use raid::{Group, GroupError, GroupSpec, GroupState, MissingCause, OnDrive, Overwrite};
 
 use super::found::{FoundDrive, FoundDrives, carried, find_drives, members};
 use super::upkeep::begin_upkeep;
@@ -132,7 +132,7 @@ async fn create(
 
 fn explain(error: GroupError) -> String {
     match &error {
-        GroupError::Missing { cause, .. } if cause.contains("start degraded") => {
+        GroupError::Missing { cause: MissingCause::MayBeNewer, .. } => {
             format!("{error} (start_degraded = true in its declaration)")
         }
         _ => error.to_string(),
