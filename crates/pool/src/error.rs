@@ -41,6 +41,19 @@ pub enum PoolError {
         /// The group.
         group: String,
     },
+    /// A newer version wrote the superblock.
+    #[error(
+        "group {group} holds a pool of newer format version {version}, this program reads up to {known}; nothing was written to the \
+         pool: start the newer masu"
+    )]
+    NewerVersion {
+        /// The group.
+        group: String,
+        /// The version of its superblock.
+        version: u32,
+        /// The newest version that this program reads.
+        known: u32,
+    },
     /// The creation of the pool did not come to its end; it holds nothing.
     #[error("pool {pool}: its creation was interrupted; create it again")]
     Unfinished {

@@ -11,41 +11,65 @@ use crate::commit::spawn_commit_task;
 use crate::inner::Inner;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::recover::{Recovered, recover};
-use crate::superblock::Superblock;
+use crate::superblock::{Superblock, VERSION};
 use crate::table::GroupEntry;
 use crate::{Pool, PoolError};
 
-/// The superblocks of a group that are whole, the newest first. None on a group that never was in a pool; an error when there
-/// was one and nothing of it is whole.
-pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, BlockError> {
-    let mut found = Vec::new();
-    let mut failure = None;
+/// What the two slots of a group hold.
+#[derive(Default)]
+struct Slots {
+    /// The superblocks that are whole, the newest first.
+    whole: Vec<Superblock>,
+    /// The version of one that a newer masu wrote.
+    newer: Option<u32>,
+    /// There was a superblock, or there may be one, and it cannot be read.
+    failure: Option<BlockError>,
+}
+
+async fn read_slots(group: &Group) -> Slots {
+    let mut slots = Slots::default();
     for at in SLOTS_AT {
         let mut bytes = Pieces::new();
         match group.read(at, METADATA_BLOCK as usize, &mut bytes).await {
             Ok(()) => {
                 let bytes = bytes.joined();
-                found.extend(Superblock::decode(&bytes));
+                slots.whole.extend(Superblock::decode(&bytes));
+                slots.newer = slots.newer.max(Superblock::newer_version(&bytes));
                 // Creation writes slot 1 when slot 0 is durable: torn in both it cannot be.
                 if at != SLOTS_AT[0] && bytes.iter().any(|b| *b != 0) {
                     let place = format!("superblocks on group {}", group.name());
                     let cause = "neither of the two is whole".to_owned();
-                    failure = failure.or(Some(BlockError::Corrupt { place, cause }));
+                    slots.failure = slots.failure.or(Some(BlockError::Corrupt { place, cause }));
                 }
             }
-            Err(error) => failure = Some(error),
+            Err(error) => slots.failure = Some(error),
         }
     }
-    found.sort_by_key(|s| std::cmp::Reverse(s.generation));
+    slots.whole.sort_by_key(|s| std::cmp::Reverse(s.generation));
+    slots
+}
+
+/// The superblocks of a group that are whole, the newest first. None on a group that never was in a pool; an error when there
+/// was one and nothing of it is whole.
+pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, BlockError> {
+    let Slots { whole, failure, .. } = read_slots(group).await;
     match failure {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
+        Some(error) if whole.is_empty() => Err(error),
+        _ => Ok(whole),
     }
 }
 
-/// The newest superblock of a group, if it has one.
-pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>, BlockError> {
-    Ok(read_superblocks(group).await?.into_iter().next())
+/// The newest superblock of a group, if it has one. One of a newer version is an error, whatever is beside it: a newer masu was about to
+/// write the other slot, too.
+pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>, PoolError> {
+    let slots = read_slots(group).await;
+    if let Some(version) = slots.newer {
+        return Err(PoolError::NewerVersion { group: group.name().to_owned(), version, known: VERSION });
+    }
+    match (slots.whole.into_iter().next(), slots.failure) {
+        (None, Some(error)) => Err(error.into()),
+        (newest, _) => Ok(newest),
+    }
 }
 
 impl Pool {
@@ -81,21 +105,23 @@ impl Superblock {
 }
 
 /// A group, and its newest superblock, if it has one that can be read.
-type Looked = (Group, Result<Option<Superblock>, BlockError>);
+type Looked = (Group, Result<Option<Superblock>, PoolError>);
 
 /// The groups in the order of the pool, and the newest superblock, which names them. What the superblock does not name is
 /// left aside when it bears the mark of this pool (it was removed, or was not added to the end), or none that could be read.
 async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
     let mut found: Vec<Looked> = Vec::new();
     for group in groups {
-        let superblock = find_superblock(&group).await;
-        found.push((group, superblock));
+        match find_superblock(&group).await {
+            Err(newer @ PoolError::NewerVersion { .. }) => return Err(newer),
+            superblock => found.push((group, superblock)),
+        }
     }
     let newest = superblocks(&found).max_by_key(|s| (s.checkpoint_blocks > 0, s.generation));
     let Some(reference) = newest.cloned() else {
         let group = found.first().map_or_else(String::new, |(g, _)| g.name().to_owned());
         let failure = found.into_iter().find_map(|(_, s)| s.err());
-        return Err(failure.map_or(PoolError::NoPool { group }, PoolError::Block));
+        return Err(failure.unwrap_or(PoolError::NoPool { group }));
     };
     if is_unfinished(&found) {
         return Err(PoolError::Unfinished { pool: reference.name });
@@ -112,7 +138,7 @@ async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolEr
             (Ok(Some(s)), _) if !s.is_of(&reference) => {
                 return Err(foreign(&group, format!("pool {} ({})", s.name, s.pool_id)));
             }
-            (Err(error), Some(_)) => return Err(error.into()),
+            (Err(error), Some(_)) => return Err(error),
             (Ok(_), Some(i)) => places[i] = Some(group),
             (Ok(Some(_)), None) => {}
             (Ok(None) | Err(_), None) => blank = blank.or(Some(group)),

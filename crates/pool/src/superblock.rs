@@ -11,7 +11,8 @@ use crate::layout::{GROUPS_MAX, HOLDERS_MAX, Layout, METADATA_BLOCK, PAGE_BYTES_
 use crate::table::{GroupEntry, Table};
 
 const MAGIC: [u8; 8] = *b"MASUPOOL";
-const VERSION: u32 = 2;
+/// The version that is written; no other is read.
+pub(crate) const VERSION: u32 = 2;
 /// The longest name of a pool in bytes: the superblock's field.
 pub(crate) const NAME_LEN_MAX: usize = 64;
 const LEN: usize = METADATA_BLOCK as usize;
@@ -105,6 +106,15 @@ impl Superblock {
         };
         format.crc32c = checksum(format.as_bytes()).into();
         Buf::copy_of(format.as_bytes()).freeze().into()
+    }
+
+    /// The version of the superblock in these bytes, if they hold a whole one that a newer masu wrote. Fields before the checksum, and how
+    /// it is computed, are the same in all versions to come.
+    pub(crate) fn newer_version(bytes: &[u8]) -> Option<u32> {
+        let (format, _) = Format::ref_from_prefix(bytes).ok()?;
+        let version = format.version.get();
+        let newer = format.magic == MAGIC && version > VERSION;
+        (newer && checksum_without(&bytes[..LEN], 12) == format.crc32c.get()).then_some(version)
     }
 
     /// The superblock in these bytes, if they hold one that is whole and makes sense.

@@ -6,7 +6,7 @@ use super::batch::{BATCH_LEN_MAX, Place, crc};
 use super::{BLOCK, COUNTER_END, RING_START};
 
 const MAGIC: [u8; 8] = *b"MASUJRNL";
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 const SUM_AT: usize = BLOCK as usize - 4;
 /// A ring has room for so many of the largest batches at least: in a shorter one a writer would wait for room for ever.
 const RING_BATCHES_MIN: u64 = 8;

@@ -7,7 +7,7 @@ use world::World;
 
 use super::batch::{BATCH_LEN_MAX, Place, Placed, decode};
 use super::commit::{COMMIT_BATCHES, Inner, Journal, Live};
-use super::header::{Header, RING_BYTES_MAX, RING_BYTES_MIN};
+use super::header::{Header, RING_BYTES_MAX, RING_BYTES_MIN, VERSION};
 use super::replay::{Replay, Window};
 use super::{BLOCK, COUNTER_FULL, RING_START};
 
@@ -33,10 +33,15 @@ pub enum JournalError {
     #[error("there is no journal")]
     None,
     /// A later masu made it.
-    #[error("the journal is of version {found}, which this masu does not know")]
+    #[error(
+        "the journal is of newer format version {found}, this program reads up to {known}; nothing was written to it: start the newer \
+         masu"
+    )]
     Version {
         /// Its version.
         found: u32,
+        /// The newest version that this program reads.
+        known: u32,
     },
     /// A batch that was durable is missing or changed.
     #[error(
@@ -147,7 +152,8 @@ async fn read_header(device: &impl Device) -> Result<Header, JournalError> {
         let mut block = Pieces::new();
         // One copy that cannot be read does not matter where the other is the newer one; it is that or the one before.
         device.read(copy * BLOCK, BLOCK as usize, &mut block).await?;
-        let header = Header::decode(&block.joined(), len).map_err(|found| JournalError::Version { found })?;
+        let header = Header::decode(&block.joined(), len)
+            .map_err(|found| JournalError::Version { found, known: VERSION })?;
         newest = newest.into_iter().chain(header).max_by_key(|h| h.turn);
     }
     newest.ok_or(JournalError::None)

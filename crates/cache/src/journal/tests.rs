@@ -8,7 +8,7 @@ use world::World;
 use world_model::{DiskSpec, Model, Outcome};
 
 use super::batch::{Kind, crc};
-use super::header::Header;
+use super::header::{Header, VERSION};
 use super::{BLOCK, Journal, JournalError, RING_START};
 use crate::tests::OnDrive;
 
@@ -286,4 +286,29 @@ fn a_journal_whose_device_fails_says_so_and_stops() {
         journal.room().await.expect("room");
         assert!(journal.durable(sequence).await.is_err());
     });
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_named_and_nothing_is_written() {
+    let model = model(11);
+    let disk = model.disks().get("journal").expect("it is there");
+    model.run(async |world| {
+        let device = OnDrive::open(&world, "journal");
+        drop(Journal::create(world.clone(), device, [1; 16]).await.expect("create"));
+    });
+    let mut block = disk.peek(0, BLOCK as usize);
+    block[8..12].copy_from_slice(&(VERSION + 1).to_le_bytes());
+    let sum_at = block.len() - 4;
+    let sum = crc(&block[..sum_at]);
+    block[sum_at..].copy_from_slice(&sum.to_le_bytes());
+    // The other copy is as an older masu would have it.
+    disk.poke(BLOCK, &block);
+    let before = disk.peek(0, LEN as usize);
+    model.run(async |world| {
+        let refused = open(&world).await.err();
+        assert_eq!(refused, Some(JournalError::Version { found: VERSION + 1, known: VERSION }));
+        let told = format!("newer format version {}, this program reads up to {VERSION}", VERSION + 1);
+        assert!(refused.is_some_and(|e| e.to_string().contains(&told)));
+    });
+    assert!(disk.peek(0, LEN as usize) == before, "nothing was written");
 }

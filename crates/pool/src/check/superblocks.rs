@@ -5,7 +5,7 @@ use raid::Group;
 
 use super::Report;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
-use crate::superblock::Superblock;
+use crate::superblock::{Superblock, VERSION};
 
 /// What a group's two slots hold.
 pub(super) struct Found<'a> {
@@ -33,10 +33,16 @@ pub(super) async fn read<'a>(groups: &'a [Group], report: &mut Report) -> Vec<Fo
                 continue;
             }
             let bytes = bytes.joined();
-            match Superblock::decode(&bytes) {
-                Some(superblock) => superblocks.push((slot, superblock)),
-                None if bytes.iter().any(|b| *b != 0) => broken.push(slot),
-                None => {}
+            match (Superblock::decode(&bytes), Superblock::newer_version(&bytes)) {
+                (Some(superblock), _) => superblocks.push((slot, superblock)),
+                (None, Some(version)) => {
+                    let text = format!(
+                        "it is of newer format version {version}, this program reads up to {VERSION}"
+                    );
+                    report.damage(&place(slot, group), text);
+                }
+                (None, None) if bytes.iter().any(|b| *b != 0) => broken.push(slot),
+                (None, None) => {}
             }
         }
         superblocks.sort_by_key(|(_, s)| std::cmp::Reverse(s.generation));

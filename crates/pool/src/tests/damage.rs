@@ -3,9 +3,11 @@
 use block::Device;
 use raid::Level;
 
-use super::rig::{PAGE, Rig, Setup, audit, create, open};
+use super::rig::{PAGE, Rig, Setup, audit, create, open, open_groups};
 use super::shadow::{encode, values};
-use crate::Provisioning;
+use crate::layout::{METADATA_BLOCK, SLOTS_AT};
+use crate::superblock::{VERSION, checksum_without};
+use crate::{Pool, PoolError, PoolSpec, Provisioning, check};
 
 /// Where a group's bytes begin on a drive of a group with one drive.
 const DATA: u64 = 1 << 20;
@@ -113,5 +115,32 @@ fn random_bytes_over_metadata_never_panic() {
             rig.disks[0].poke(rng.u64(..5 << 20), &bytes);
         }
         let _ = commits(&rig);
+    }
+}
+
+/// A newer masu has rewritten one slot, and was about to write the other one, too.
+#[test]
+fn a_superblock_of_a_newer_version_is_named_and_nothing_is_written() {
+    for slot in SLOTS_AT {
+        let rig = rig(1);
+        let mut block = rig.disks[0].peek(DATA + slot, METADATA_BLOCK as usize);
+        block[..8].copy_from_slice(b"MASUPOOL");
+        block[8..12].copy_from_slice(&(VERSION + 1).to_le_bytes());
+        let sum = checksum_without(&block, 12);
+        block[12..16].copy_from_slice(&sum.to_le_bytes());
+        rig.disks[0].poke(DATA + slot, &block);
+        let before = rig.disks[0].peek(DATA, 4 << 20);
+        let refused = commits(&rig).expect_err("it is of a newer masu");
+        let told = format!("newer format version {}, this program reads up to {VERSION}", VERSION + 1);
+        assert!(refused.contains(&told) && refused.contains("start the newer masu"), "{refused}");
+        rig.model.run(async |world| {
+            let groups = open_groups(&world, &rig.setup).await.expect("open");
+            let findings = check(&groups).await;
+            let named = findings.iter().any(|f| f.text.contains(&told));
+            assert!(named, "{findings:#?}");
+            let created = Pool::create(world.clone(), PoolSpec::new("other"), groups).await;
+            assert!(matches!(created, Err(PoolError::NewerVersion { .. })));
+        });
+        assert!(rig.disks[0].peek(DATA, 4 << 20) == before, "nothing was written");
     }
 }
