@@ -1,10 +1,10 @@
-//! What an image's file would see of a write, without a file.
+//! The file I/O that a write to an image causes, without a file.
 
 use crate::{Extents, FileIo, Map, Part, Source, Step, VdiskError, Wait};
 
-/// What an implementation that keeps nothing back does to the file for one write: payload, and with it, where the write needs them, bitmaps of new
-/// blocks (before it), entries of the table, a footer, a log and what it protects (behind it, in their order). Appends to `out`; the map
-/// remembers. A map that waits for bytes of its file gets zeros.
+/// The file I/O of one write by an implementation that defers nothing: payload and, where needed, bitmaps of
+/// new blocks (before it), table entries, a footer, a log and the pages it protects (after it, in order).
+/// Appends to `out`; the map is updated. A map that needs bytes of its file gets zeros.
 pub fn write_through(map: &mut dyn Map, at: u64, len: u64, out: &mut Vec<FileIo>) -> Result<(), VdiskError> {
     let mut extents = Extents::new();
     loop {

@@ -1,4 +1,4 @@
-//! What can be wrong with an image, and with what is asked of it.
+//! Errors of images and of requests to them.
 
 use block::BlockError;
 use world::DriveError;
@@ -6,58 +6,58 @@ use world::DriveError;
 /// Why an image cannot be opened, used or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VdiskError {
-    /// The file is not what it was taken for.
+    /// The file does not have the expected format.
     #[error("not a {format} image: {cause}")]
     Foreign {
-        /// Which format was expected.
+        /// The expected format.
         format: &'static str,
-        /// What does not fit.
+        /// The mismatch.
         cause: String,
     },
-    /// The metadata contradicts itself or a checksum: nothing is written to such an image.
+    /// The metadata is inconsistent or has a wrong checksum: nothing is written to such an image.
     #[error("{place} is damaged: {cause}")]
     Damaged {
-        /// Which structure.
+        /// The damaged structure.
         place: String,
-        /// What does not fit.
+        /// The mismatch.
         cause: String,
     },
-    /// A feature that the image needs and that is not known here, or a size that is over a limit.
+    /// An unknown feature that the image requires, or a size over a limit.
     #[error("not supported: {what}")]
     Unsupported {
-        /// What.
+        /// The feature.
         what: String,
     },
-    /// Something that was asked for cannot be.
+    /// An invalid request.
     #[error("{what}")]
     Refused {
-        /// What, and what to do.
+        /// What is wrong with it, and what to do.
         what: String,
     },
-    /// A change of the metadata failed: from then on the image is only read.
-    #[error("read only since a change of its metadata failed: {cause}")]
+    /// A metadata write failed: from then on the image is read-only.
+    #[error("read-only since a metadata write failed: {cause}")]
     Poisoned {
         /// The first failure.
         cause: String,
     },
-    /// The image is opened for reading only.
-    #[error("the image is open for reading only")]
+    /// The image was opened read-only.
+    #[error("the image is open read-only")]
     ReadOnly,
-    /// There is no room for a new block.
-    #[error("no room for a new block: {cause}")]
+    /// There is no space for a new block.
+    #[error("no space for a new block: {cause}")]
     NoRoom {
         /// What is full.
         cause: String,
     },
-    /// The parent of a differencing image.
+    /// The parent of a differencing image cannot be used.
     #[error("parent {name}: {cause}")]
     Parent {
-        /// How it is called in the image.
+        /// Its name in the image.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         cause: String,
     },
-    /// The file below.
+    /// An error of the file below.
     #[error(transparent)]
     Drive(#[from] DriveError),
 }

@@ -1,33 +1,34 @@
-//! Where the bytes of a virtual disk lie, and what has to be written to its file.
+//! Where the bytes of a virtual disk are stored, and which writes its file needs.
 
 use smallvec::SmallVec;
 
-/// Where the bytes of a range are.
+/// The location of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// In the file, from this byte on.
     File(u64),
-    /// Nowhere: they are zeros.
+    /// Not stored: zeros.
     Zeros,
     /// In the parent, at the same address.
     Parent,
 }
 
-/// A part of a range that lies in one place.
+/// A part of a range with one location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte on the virtual disk.
     pub at: u64,
     /// Bytes.
     pub len: u64,
-    /// Where they are.
+    /// Their location.
     pub source: Source,
 }
 
-/// The extents of one operation, in order. Up to four need no allocation: a transfer of a MiB touches two blocks of two MiB at most.
+/// The extents of one operation, in order. Up to four need no allocation: a transfer of 1 MiB touches at most
+/// two blocks of 2 MiB.
 pub type Extents = SmallVec<[Extent; 4]>;
 
-/// Appends an extent; one that goes on where the last one ends is joined to it.
+/// Appends an extent; an adjacent one is merged with the last.
 pub(crate) fn push(out: &mut Extents, at: u64, len: u64, source: Source) {
     if let Some(last) = out.last_mut().filter(|last| last.at + last.len == at) {
         let goes_on = match (last.source, source) {
@@ -42,31 +43,32 @@ pub(crate) fn push(out: &mut Extents, at: u64, len: u64, source: Source) {
     out.push(Extent { at, len, source });
 }
 
-/// What part of an image is written.
+/// Which part of an image is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What the guest sees.
+    /// Data of the disk.
     Payload,
-    /// Which sectors of a block are there.
+    /// Which sectors of a block are present.
     Bitmap,
-    /// Where blocks lie.
+    /// The block allocation table.
     Table,
     /// The footer of a VHD, which follows the last block.
     Footer,
-    /// A header, or what else is written rarely.
+    /// A header, or another rarely written structure.
     Header,
     /// The log of a VHDX.
     Log,
 }
 
-/// One step of a change of metadata. Writes between two flushes may reach the medium in any order, whole or by sectors.
+/// One step of a metadata change. Writes between two flushes may reach the medium in any order, completely or
+/// by sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Everything before is durable before anything after is written.
+    /// Everything before it is durable before anything after it is written.
     Flush,
     /// Bytes of the file, whole sectors.
     Write {
-        /// What they are.
+        /// The written part.
         part: Part,
         /// First byte in the file.
         at: u64,
@@ -75,7 +77,7 @@ pub enum Step {
     },
     /// Zeros, whole sectors.
     Zero {
-        /// What they are.
+        /// The written part.
         part: Part,
         /// First byte in the file.
         at: u64,
@@ -84,10 +86,10 @@ pub enum Step {
     },
 }
 
-/// A write to the file of an image, as a model counts it.
+/// A write to the file of an image, as counted by a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIo {
-    /// What is written.
+    /// The written part.
     pub part: Part,
     /// First byte in the file.
     pub at: u64,

@@ -1,4 +1,4 @@
-//! Virtual disks in files: VHD and VHDX to read and write, other formats to read.
+//! Virtual disk images: VHD and VHDX for reading and writing, other formats for reading.
 //!
 //! ```text
 //!  Image (block::Device) ── asks ──> Map: where does this range lie?     pure: no I/O, no clock
@@ -7,16 +7,18 @@
 //!  world::Drive (a file, or a drive of the model)
 //! ```
 //!
-//! * A [`Map`] holds the metadata of one image. It resolves a range of the virtual disk to [`Extent`]s of the file, to zeros, or to the
-//!   parent; payload is read and written by whoever asked. What changes in the metadata is gathered, and [`Map::commit`] gives it as [`Step`]s
-//!   in an order that survives a power cut at any of them.
-//! * An [`Image`] is the thin driver over a [`world::Drive`], the same in both worlds. Writes touch payload only; the metadata that they
-//!   need follows at the next flush (or when much of it has gathered). So a power cut leaves the blocks of the last flush, and what came after is, per
-//!   sector, old or new.
+//! * A [`Map`] holds the metadata of one image in memory. It resolves a range of the virtual disk to
+//!   [`Extent`]s of the file, to zeros, or to the parent; the caller transfers the payload. It collects
+//!   metadata changes, and [`Map::commit`] returns them as [`Step`]s in an order that survives a power
+//!   failure at any of them.
+//! * An [`Image`] is the thin driver over a [`world::Drive`], the same in both worlds. Writes touch payload
+//!   only; their metadata is committed at the next flush (or when much of it has accumulated). So a power
+//!   failure leaves the blocks of the last flush, and later writes are old or new per sector.
 //!
-//! # Counting the I/O of a format without doing it
+//! # Counting the I/O of a format
 //!
-//! A map needs no file. A model of a virtual disk asks it what an implementation that keeps nothing back would do to its file:
+//! A map needs no file. A model of a virtual disk uses it to count the I/O of an implementation that defers
+//! nothing:
 //!
 //! ```
 //! use vdisk::{FileIo, Part, vhd, write_through};

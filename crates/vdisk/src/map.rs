@@ -1,8 +1,8 @@
-//! The seam between the formats and the driver: what a map of an image answers.
+//! The seam between the formats and the driver.
 
 use crate::{Extents, Step, VdiskError};
 
-/// Why a map cannot answer yet.
+/// Why a map cannot resolve a range yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// It needs these bytes of the file first ([`Map::load`]).
@@ -12,9 +12,10 @@ pub enum Wait {
         /// Bytes; whole sectors.
         len: u64,
     },
-    /// The range touches a block that is not in the file: [`Map::reserve`] it, make its place zeros, [`Map::place`] it, then ask again.
+    /// The range touches a block that is not allocated: [`Map::reserve`] it, zero its place, [`Map::place`]
+    /// it, then call again.
     Block(u64),
-    /// It never will.
+    /// An error.
     Error(VdiskError),
 }
 
@@ -24,99 +25,106 @@ impl From<VdiskError> for Wait {
     }
 }
 
-/// A place in the file for a block that is not there yet.
+/// The place of a new block in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The block's number.
     pub block: u64,
-    /// First byte in the file, of the block with what belongs to it.
+    /// First byte in the file, of the block with its bitmap.
     pub at: u64,
     /// Bytes.
     pub len: u64,
-    /// How long the file must be at least when the block is in it.
+    /// Minimum length of the file with the block in it.
     pub file_len: u64,
 }
 
-/// A block that moves to another place in the file, with what belongs to it.
+/// The move of a block, with its bitmap, to another place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The block's number.
     pub block: u64,
-    /// First byte where it is.
+    /// First byte before the move.
     pub from: u64,
-    /// First byte where it will be.
+    /// First byte after the move.
     pub to: u64,
     /// Bytes.
     pub len: u64,
 }
 
-/// The moves that bring blocks from the end of a file into places between others. `placed` are places and numbers, `gaps` places; both in order. A
-/// place that a block leaves is not used again: what is there counts until the table is durable.
+/// The moves that bring blocks from the end of a file into gaps. `placed` are places and numbers, `gaps`
+/// places; both in order. A place that a block leaves is not used again: its content is valid until the table
+/// is durable.
 pub(crate) fn plan_moves(placed: &[(u64, u64)], gaps: &[u64], len: u64) -> Vec<Move> {
     let pairs = placed.iter().rev().zip(gaps).take_while(|((from, _), to)| *to < from);
     pairs.map(|((from, block), to)| Move { block: *block, from: *from, to: *to, len }).collect()
 }
 
-/// The metadata of one image, in memory: pure decisions. Addresses and lengths are bytes in whole sectors, within the disk: who calls has
-/// checked them.
+/// The metadata of one image, in memory: pure decisions. Addresses and lengths are bytes in whole sectors,
+/// within the disk; the caller has checked them.
 ///
-/// A write is: [`Map::write`], payload to the extents, [`Map::written`]. What has become visible so is durable when the steps of a later
-/// [`Map::commit`] have been taken, and [`Map::committed`] was said. One commit at a time.
+/// A write consists of [`Map::write`], writing the payload to the extents, and [`Map::written`]. It is
+/// durable when the steps of a later [`Map::commit`] have been performed, and [`Map::committed`] was called.
+/// One commit at a time.
 pub trait Map {
     /// Size of the virtual disk.
     fn len_bytes(&self) -> u64;
     /// The unit of addresses: 512 or 4096.
     fn sector_bytes(&self) -> u32;
-    /// The unit in which space is taken from the file; `None` where all of it is.
+    /// The unit of allocation; `None`: fully allocated.
     fn block_bytes(&self) -> Option<u64>;
-    /// How long the file must be before [`Map::begin`] is written.
+    /// Minimum length of the file before [`Map::begin`] is written.
     fn begin_len(&self) -> u64 {
         0
     }
-    /// What is written before anything else of the image is: once after it was opened for writing.
+    /// Steps before anything else of the image is written: once after it was opened for writing.
     fn begin(&mut self) -> Result<Vec<Step>, VdiskError> {
         Ok(Vec::new())
     }
-    /// What is written last, after everything was committed.
+    /// The last steps, after everything was committed.
     fn close(&mut self) -> Result<Vec<Step>, VdiskError> {
         Ok(Vec::new())
     }
-    /// Where a range lies.
+    /// Resolves a range for reading.
     fn read(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait>;
-    /// Where a range is written: extents of the file only.
+    /// Resolves a range for writing: extents of the file only.
     fn write(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait>;
-    /// The payload of a write is in the file.
+    /// Records that the payload of a write is in the file.
     fn written(&mut self, at: u64, len: u64);
-    /// Makes a range zeros as far as the map can: what it gives is to be made zeros in the file, and [`Map::written`] said of the whole range. Blocks that
-    /// are let go are used again after the next commit and [`Map::reuse`].
+    /// Zeroes a range as far as the map can: the caller zeroes the returned extents in the file, and calls
+    /// [`Map::written`] for the whole range. Released blocks are reused after the next commit and
+    /// [`Map::reuse`].
     fn zero(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait>;
-    /// Here are the bytes that were asked for.
+    /// Supplies the requested bytes of the file.
     fn load(&mut self, at: u64, bytes: &[u8]) -> Result<(), VdiskError>;
-    /// A place for a block.
+    /// Reserves a place for a block.
     fn reserve(&mut self, block: u64) -> Result<Grant, VdiskError>;
-    /// There was no room for the block: the place is as it was before it was reserved. It is the one that was reserved last.
+    /// Cancels the last reservation: there was no space for the block.
     fn give_back(&mut self, grant: Grant);
-    /// The place is zeros now, and the block's.
+    /// Assigns the zeroed place to its block.
     fn place(&mut self, grant: Grant);
-    /// How much has gathered since the last commit, in writes; 0: nothing.
+    /// Number of metadata writes since the last commit; 0: none.
     fn uncommitted(&self) -> usize;
-    /// What makes durable what was done up to now. Payload that was written before counts as not durable yet.
+    /// The steps that make durable what was done so far. Payload written before is not assumed to be durable
+    /// yet.
     fn commit(&mut self) -> Result<Vec<Step>, VdiskError>;
-    /// The steps of the last commit have been taken. Whether blocks were let go by it, whose space waits for [`Map::reuse`].
+    /// Records that the steps of the last commit were performed. Returns whether it released blocks, whose
+    /// space waits for [`Map::reuse`].
     fn committed(&mut self) -> bool;
-    /// Nobody reads or writes any more where blocks lay that were let go in commits before.
+    /// Allows the reuse of blocks released in earlier commits: no operation uses them any more.
     fn reuse(&mut self);
-    /// The moves that would make the file shorter. Nothing else is under way, and everything is committed.
+    /// The moves that would shorten the file. No operation may be in progress, and everything must be
+    /// committed.
     fn moves(&self) -> Vec<Move> {
         Vec::new()
     }
-    /// The block was copied, and lies there from now on.
+    /// Records that the block was copied to its new place.
     fn moved(&mut self, _block: Move) {}
-    /// Blocks have moved, and that is committed: free space is counted anew.
+    /// Records that the moves are committed: free space is computed again.
     fn recount(&mut self) {}
-    /// How much of the file is in use: it need not be longer.
+    /// Length of the used part of the file.
     fn used_len(&self) -> u64;
-    /// How many bytes from this address on, of so many that are in the disk, are alike in whether their blocks occupy space; and whether they do.
+    /// The number of bytes from this address on, at most `len` within the disk, that are alike in whether
+    /// their blocks are allocated, and whether they are.
     fn extent(&self, at: u64, len: u64) -> (u64, bool);
 }
 

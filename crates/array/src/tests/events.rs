@@ -102,8 +102,10 @@ fn logins_and_refusals_are_told_and_who_is_refused_repeatedly_is_in_the_status()
         let wrong = format!(
             "host a: a login from {at} was refused: authentication failed: wrong CHAP name or response"
         );
-        let unknown =
-            format!("initiator {}: a login from {at} was refused: no host has this initiator name", initiator("x"));
+        let unknown = format!(
+            "initiator {}: a login from {at} was refused: no host has this initiator name",
+            initiator("x")
+        );
         assert_eq!(events, [(Severity::Warning, wrong), (Severity::Warning, unknown)]);
         world.sleep(Duration::from_secs(15 * 60)).await;
         assert_eq!(array.status().await.expect("status").remove(0).refused, []);

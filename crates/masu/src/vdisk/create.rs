@@ -105,7 +105,7 @@ async fn filled(
 fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)>) -> Result<NewVhd> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let kind = match (shape.fixed, parent) {
-        (true, Some(_)) => bail!("a fixed image has no parent"),
+        (true, Some(_)) => bail!("a fixed image cannot have a parent"),
         (true, None) => vhd::Kind::Fixed,
         (false, Some(_)) => vhd::Kind::Differencing,
         (false, None) => vhd::Kind::Dynamic,

@@ -1,4 +1,4 @@
-//! A chain of images: each differencing one finds its parent by the paths that it has of it.
+//! Chains of images: each differencing image finds its parent by its stored paths.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,29 +7,30 @@ use world::{DriveSpec, ImageAccess, World};
 use super::{Access, FileFormat, Image};
 use crate::VdiskError;
 
-/// Parents above each other at most: more is a loop, or nobody's wish.
+/// Limit of images in a chain: a longer one is a loop or a mistake.
 const CHAIN_MAX: usize = 32;
 
-/// Who the parent of a differencing image is.
+/// The parent of a differencing image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParentLink {
     /// The name of its file.
     pub name: String,
-    /// Identities that it may have.
+    /// Its possible identities.
     pub ids: Vec<[u8; 16]>,
-    /// Paths under which it may lie, as they stand in the image.
+    /// Its possible paths, as stored in the image.
     pub paths: Vec<String>,
 }
 
 impl ParentLink {
-    /// The files that the parent of a child at `child` may be, the likeliest first: relative paths are those of the child's folder.
+    /// The candidates for the parent of a child at `child`, most likely first: relative paths are relative to
+    /// the child's directory.
     fn candidates(&self, child: &Path) -> Vec<PathBuf> {
         let folder = child.parent().unwrap_or(Path::new(""));
         let mut list: Vec<PathBuf> = Vec::new();
         for path in self.paths.iter().chain([&self.name]).filter(|path| !path.is_empty()) {
             let path = path.replace('\\', "/");
             list.push(plain(&folder.join(&path)));
-            // A path of another system: its last part beside the child.
+            // A path of another system: its last component, in the child's directory.
             let last = path.rsplit('/').next().filter(|last| !last.is_empty());
             list.extend(last.map(|last| plain(&folder.join(last))));
         }
@@ -44,7 +45,7 @@ impl ParentLink {
     }
 }
 
-/// The path without `.` and, as far as it goes, without `..`.
+/// The path without `.` and, as far as possible, without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -59,26 +60,26 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// An image with its parents, and where they may lie.
+/// An image with its parents, and the directories of parents.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain<'a> {
     /// The image.
     pub path: &'a Path,
-    /// What is done with it.
+    /// Read or write.
     pub access: Access,
-    /// What kind of file it is. None: what it looks like, beyond dispute; only for a file that no guest wrote.
+    /// Its format. None: detected, if unambiguous; only for a file that no guest wrote.
     pub format: Option<FileFormat>,
-    /// Directories in which parents may lie, beside that of the image.
+    /// Directories of parents, besides that of the image.
     pub parents_in: &'a [PathBuf],
 }
 
 impl Chain<'_> {
-    /// What is opened for a parent at this path: from a directory in which it may lie, and from nowhere else.
+    /// What to open for a parent at this path: only from an allowed directory.
     fn spec(&self, path: &Path) -> Result<DriveSpec, VdiskError> {
         let own = self.path.parent().unwrap_or(Path::new(""));
         for folder in [own].into_iter().chain(self.parents_in.iter().map(PathBuf::as_path)) {
             let folder = plain(folder);
-            // Of a relative folder all that is relative and does not leave it.
+            // In a relative directory, any relative path that stays inside.
             let inside = match folder.as_os_str().is_empty() {
                 true => path.is_relative().then_some(path),
                 false => path.strip_prefix(&folder).ok(),
@@ -89,17 +90,17 @@ impl Chain<'_> {
                 return Ok(DriveSpec::ImageWithin { folder, path: inside.to_owned() });
             }
         }
-        let what = "it lies in another directory than the image: parents are opened from there only if that directory is declared (parents_in)";
+        let what = "not in the directory of the image; declare its directory (parents_in)";
         Err(VdiskError::refused(format!("{}: {what}", path.display())))
     }
 }
 
-/// Opens the image file at `path` with all its parents, which are only read, and lie in the same directory.
+/// Opens the image file at `path` with all its parents read-only; parents must be in the same directory.
 pub async fn open_file(world: &World, path: &Path, access: Access) -> Result<Image, VdiskError> {
     open_chain(world, &Chain { path, access, format: None, parents_in: &[] }).await
 }
 
-/// Opens an image with all its parents, which are only read.
+/// Opens an image with all its parents read-only.
 pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, VdiskError> {
     let access = match chain.access {
         Access::Read => ImageAccess::Read,
@@ -116,11 +117,11 @@ pub async fn open_chain(world: &World, chain: &Chain<'_>) -> Result<Image, Vdisk
     while let Some(link) = child.parent_link().cloned() {
         let failed = |cause: String| VdiskError::Parent { name: link.name.clone(), cause };
         if ids.len() > CHAIN_MAX {
-            return Err(failed(format!("more than {CHAIN_MAX} images lie above each other")));
+            return Err(failed(format!("the chain has more than {CHAIN_MAX} images")));
         }
         (child, child_path) = open_parent(world, chain, &child, &link, &child_path).await?;
         if ids.contains(&child.id()) {
-            return Err(failed(format!("{} is in the chain already", child_path.display())));
+            return Err(failed(format!("{} is already in the chain", child_path.display())));
         }
         ids.push(child.id());
     }
@@ -146,7 +147,8 @@ async fn open_parent(
             Err(error) => causes.push(error.to_string()),
         }
     }
-    let cause = if causes.is_empty() { "the image names no path of it".into() } else { causes.join("; ") };
+    let cause =
+        if causes.is_empty() { "the image has no path of its parent".into() } else { causes.join("; ") };
     Err(VdiskError::Parent { name: link.name.clone(), cause })
 }
 

@@ -1,41 +1,39 @@
-//! Making a file shorter: blocks of zeros are let go, the last ones move into the gaps, and the rest is cut off.
+//! Compaction: releases blocks of zeros, moves the last blocks into the gaps, and truncates the file.
 
 use block::Pieces;
 
 use super::{Access, Format, Image, file};
 use crate::{Move, VdiskError};
 
-/// What compaction did.
+/// Result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Blocks that held zeros.
+    /// Released blocks of zeros.
     pub zero_blocks: u64,
     /// Blocks that moved.
     pub moved_blocks: u64,
     /// Length of the file before.
     pub before_bytes: u64,
-    /// And after.
+    /// Length of the file after.
     pub after_bytes: u64,
 }
 
-/// Moves between two commits: so much is copied again after a power cut.
+/// Moves between two commits: the work that a power failure repeats.
 const BATCH: usize = 64;
-/// What is read and compared, or copied, at once.
+/// Length of one read and comparison, or copy.
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl Image {
-    /// Compacts the image. Nobody else uses it meanwhile; a power cut at any moment leaves it whole.
+    /// Compacts the image, which must not be in use. A power failure at any moment leaves it consistent.
     pub async fn compact(&self, mut tell: impl FnMut(u64, u64)) -> Result<Compacted, VdiskError> {
         let before_bytes = self.file_len_bytes();
         if self.0.access == Access::Read {
             return Err(VdiskError::ReadOnly);
         }
         let Some(block_bytes) = self.block_bytes() else {
-            return Err(VdiskError::refused(
-                "a fixed image has nothing to compact: convert it to a dynamic one",
-            ));
+            return Err(VdiskError::refused("cannot compact a fixed image: convert it to a dynamic one"));
         };
-        // In a differencing image, what the block does not have shows the parent's.
+        // In a differencing image, released sectors would show the parent's content.
         let may_let_go = !matches!(self.0.format, Format::VhdDifferencing | Format::VhdxDifferencing);
         let mut done = Compacted { before_bytes, ..Compacted::default() };
         let mut at = 0;
@@ -81,7 +79,7 @@ impl Image {
         Ok(true)
     }
 
-    /// Copies a block as it lies in the file.
+    /// Copies a block within the file.
     async fn copy_block(&self, block: Move) -> Result<(), VdiskError> {
         let mut done = 0;
         while done < block.len {

@@ -5,16 +5,16 @@ use block::Pieces;
 use super::Image;
 use crate::{AnyDisk, VdiskError};
 
-/// What is read at once.
+/// Length of one read.
 const PIECE_BYTES: u64 = 2 << 20;
-/// Runs of zeros of this length, on its multiples, are not written: a new image has zeros there.
+/// Runs of zeros of this length, aligned to it, are not written: a new image reads as zeros.
 const HOLE_BYTES: usize = 64 << 10;
 
-/// Copies all of `from` into `to`, which is new and at least as long. `tell` hears how many bytes are done.
+/// Copies all of `from` to `to`, which is new and at least as long. Calls `tell` with the bytes done.
 pub async fn copy(from: &AnyDisk, to: &Image, mut tell: impl FnMut(u64)) -> Result<(), VdiskError> {
     let len = from.len_bytes();
     if to.len_bytes() < len {
-        return Err(VdiskError::refused(format!("{len} bytes do not fit a disk of {}", to.len_bytes())));
+        return Err(VdiskError::refused(format!("{len} bytes do not fit on a disk of {}", to.len_bytes())));
     }
     let mut at = 0;
     while at < len {
@@ -36,7 +36,7 @@ pub async fn copy(from: &AnyDisk, to: &Image, mut tell: impl FnMut(u64)) -> Resu
     Ok(())
 }
 
-/// Writes what is not zeros, each run at once.
+/// Writes the runs that are not zeros.
 async fn write_runs(to: &Image, at: u64, bytes: &Pieces) -> Result<(), VdiskError> {
     let mut done = 0;
     while done < bytes.len() {

@@ -1,4 +1,4 @@
-//! An image as a device: so the layers above stack on it, and the conformance suite runs on it.
+//! An image as a device, so that other layers and the conformance suite run on it.
 
 use block::{BlockError, Device, Geometry, Pieces};
 
@@ -10,11 +10,11 @@ impl Image {
         self.geometry().check(at, len)
     }
 
-    /// Hosts of a disk that is not thin do not know that space can run out: to them the write has failed.
+    /// Hosts of a disk that is not thin do not expect running out of space: they get a failed write.
     fn told(&self, error: VdiskError) -> BlockError {
         match BlockError::from(error) {
             BlockError::NoSpace { pool } if self.block_bytes().is_none() => {
-                BlockError::Failed { cause: format!("no room below {pool}") }
+                BlockError::Failed { cause: format!("no space below {pool}") }
             }
             error => error,
         }

@@ -1,4 +1,4 @@
-//! The driver: resolve, move payload, keep order.
+//! The driver: resolve, transfer payload, keep order.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,19 +15,19 @@ use super::file::{self, push_zeros, read_file, take_due};
 use super::reuse::Turns;
 use crate::{Extent, Extents, Grant, Map, Source, Step, VdiskError, Wait};
 
-/// What is done with an image.
+/// How an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read.
+    /// Read-only.
     Read,
-    /// It is read and written.
+    /// For reading and writing.
     Write,
 }
 
-/// The format of an image.
+/// The format and type of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Payload and nothing else.
+    /// Payload only.
     Raw,
     /// VHD, fixed.
     VhdFixed,
@@ -44,7 +44,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// How people call it.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Format::Raw => "raw",
@@ -58,10 +58,10 @@ impl Format {
     }
 }
 
-/// What kind of file an image is: declared once, and from then on nothing that a guest writes to its disk changes it.
+/// The declared format of a file: once it is declared, no data that a guest writes to its disk changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// Payload and nothing else.
+    /// Payload only.
     Raw,
     /// VHD, fixed: the footer is behind the disk.
     VhdFixed,
@@ -69,12 +69,12 @@ pub enum FileFormat {
     VhdDynamic,
     /// VHD, differencing.
     VhdDifferencing,
-    /// VHDX: whether it is fixed, dynamic or differencing is in its metadata, where no guest writes.
+    /// VHDX: its type is in its metadata, which no guest writes.
     Vhdx,
 }
 
 impl FileFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [FileFormat; 5] = [
         FileFormat::Raw,
         FileFormat::VhdFixed,
@@ -83,7 +83,7 @@ impl FileFormat {
         FileFormat::Vhdx,
     ];
 
-    /// How declarations call it.
+    /// Its name in declarations.
     pub fn key(self) -> &'static str {
         match self {
             FileFormat::Raw => "raw",
@@ -94,7 +94,7 @@ impl FileFormat {
         }
     }
 
-    /// The one that declarations call so.
+    /// The format with this name in declarations.
     pub fn of_key(key: &str) -> Option<FileFormat> {
         FileFormat::ALL.into_iter().find(|format| format.key() == key)
     }
@@ -106,16 +106,17 @@ impl std::fmt::Display for FileFormat {
     }
 }
 
-/// What was found wrong with the metadata of an image.
+/// Findings about the metadata of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What cannot be: such an image is not written.
+    /// Faults: such an image is not written.
     pub faults: Vec<String>,
-    /// What a second copy, or the next change, puts right.
+    /// Notes: differences that a second copy, or the next change, repairs.
     pub notes: Vec<String>,
 }
 
-/// Metadata is written without being asked when so many writes of it have gathered: what a power cut takes, and the time of a flush, stay small.
+/// Metadata is committed without a flush request when this many writes have accumulated: bounds the loss in a
+/// power failure, and the time of a flush.
 const UNCOMMITTED_MAX: usize = 1024;
 
 /// A virtual disk: a handle, cheap to clone. Addresses are bytes in whole sectors.
@@ -127,7 +128,7 @@ pub struct Image(pub(super) Rc<Inner>);
 pub struct WeakImage(Weak<Inner>);
 
 impl WeakImage {
-    /// The image, as long as somebody has it open.
+    /// The image, if it is still open.
     pub fn upgrade(&self) -> Option<Image> {
         self.0.upgrade().map(Image)
     }
@@ -254,28 +255,28 @@ impl Image {
         self.0.map.borrow().sector_bytes()
     }
 
-    /// The unit in which space is taken; none: all of it is.
+    /// The unit of allocation; none: fully allocated.
     pub fn block_bytes(&self) -> Option<u64> {
         self.0.map.borrow().block_bytes()
     }
 
-    /// Whether it may be written.
+    /// Whether it is open for writing.
     pub fn is_writable(&self) -> bool {
         self.0.access == Access::Write
     }
 
-    /// How long its file is.
+    /// Length of its file.
     pub fn file_len_bytes(&self) -> u64 {
         self.0.drive.len_bytes()
     }
 
-    /// How much of the file the image uses.
+    /// Length of the used part of the file.
     pub fn used_len_bytes(&self) -> u64 {
         self.0.map.borrow().used_len()
     }
 
-    /// How many bytes from this address on, of so many, are alike in whether their blocks may be something else than zeros; and whether they may. `at` is in the
-    /// disk; what lies behind its end does not count.
+    /// The number of bytes from this address on, at most `len`, that are alike in whether their blocks may
+    /// contain data, and whether they may. `at` must be in the disk; bytes behind its end are ignored.
     pub fn extent(&self, at: u64, len: u64) -> (u64, bool) {
         let map = self.0.map.borrow();
         match len.min(map.len_bytes().saturating_sub(at)) {
@@ -284,7 +285,7 @@ impl Image {
         }
     }
 
-    /// How many bytes of a range are in blocks that may be something else than zeros.
+    /// Number of bytes of a range in blocks that may contain data.
     pub fn occupied_bytes(&self, at: u64, len: u64) -> u64 {
         let (mut done, mut occupied) = (0, 0);
         while done < len {
@@ -386,7 +387,7 @@ impl Image {
         writes: &mut SmallVec<[Io<Result<(), DriveError>>; 4]>,
     ) -> Result<(), VdiskError> {
         let Source::File(to) = extent.source else {
-            return Err(VdiskError::damaged("the map", "it has a write go elsewhere than to the file"));
+            return Err(VdiskError::damaged("the map", "it maps a write outside the file"));
         };
         let mut done = 0;
         while done < extent.len {
@@ -398,7 +399,7 @@ impl Image {
         Ok(())
     }
 
-    /// Makes a range zeros, and gives its space back where whole blocks are in it.
+    /// Zeroes a range, and releases its whole blocks.
     pub async fn zero(&self, at: u64, len: u64) -> Result<(), VdiskError> {
         self.check(at, len)?;
         self.begin().await?;
@@ -430,7 +431,7 @@ impl Image {
         self.commit_if_much().await
     }
 
-    /// Makes durable what was complete before this call.
+    /// Makes everything durable that was complete before this call.
     pub async fn flush(&self) -> Result<(), VdiskError> {
         self.check_poison()?;
         if self.0.access == Access::Read {
@@ -444,7 +445,7 @@ impl Image {
         self.commit(changing).await
     }
 
-    /// Makes everything durable and leaves the image as one that nobody has open. Nobody writes meanwhile or later.
+    /// Makes everything durable and marks the image as closed. No writes may be in progress or follow.
     pub async fn close(&self) -> Result<(), VdiskError> {
         if self.0.access == Access::Read || !self.0.begun.get() {
             return Ok(());
@@ -537,7 +538,7 @@ impl Image {
     async fn lengthen(&self, len: u64) -> Result<(), VdiskError> {
         let drive = &self.0.drive;
         if drive.len_bytes() < len && !drive.set_len(len).await? {
-            let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
+            let cause = format!("{} has {} bytes and requires {len}", drive.info().name, drive.len_bytes());
             return Err(VdiskError::NoRoom { cause });
         }
         Ok(())
@@ -661,13 +662,13 @@ impl Image {
         Ok(outcome?)
     }
 
-    /// What is wrong with it while it is open: why it is not written any more, or that its file system has no room.
+    /// A problem of the open image: why it is read-only, or that its file system has no space.
     pub fn trouble(&self) -> Option<String> {
         if let Some(cause) = self.0.poisoned.borrow().as_ref() {
-            return Some(format!("read only since a change of its metadata failed: {cause}"));
+            return Some(format!("read-only since a metadata write failed: {cause}"));
         }
         let no_room = self.0.no_room.borrow();
-        no_room.as_ref().map(|no_room| format!("writes that need space are refused: {}", no_room.cause))
+        no_room.as_ref().map(|no_room| format!("writes that need space fail: {}", no_room.cause))
     }
 
     fn check(&self, at: u64, len: u64) -> Result<(), VdiskError> {
@@ -675,7 +676,7 @@ impl Image {
         match at.checked_add(len) {
             Some(last) if last <= end && at.is_multiple_of(sector) && len.is_multiple_of(sector) => Ok(()),
             _ => Err(VdiskError::refused(format!(
-                "{len} bytes at {at} are not whole sectors of {sector} bytes within the disk of {end}"
+                "invalid range of {len} bytes at {at}: must be whole sectors of {sector} bytes within the disk of {end}"
             ))),
         }
     }

@@ -1,5 +1,5 @@
-//! The file below an image. Where the metadata of an image says that something lies is a claim of whoever wrote it: what lies outside of the file is an
-//! error of the image here, before [`Drive`] takes it for a bug of ours.
+//! The file below an image. Locations in an image's metadata are untrusted: a location outside the file is an
+//! error of the image here, before [`Drive`] treats it as a bug of masu.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ fn check(drive: &Drive, at: u64, len: u64) -> Result<(), VdiskError> {
     match at.checked_add(len) {
         Some(end) if is_whole && end <= drive.len_bytes() => Ok(()),
         _ => {
-            let cause = format!("{len} bytes at {at} do not lie in its {} bytes", drive.len_bytes());
+            let cause = format!("{len} bytes at {at} are past its end at {} bytes", drive.len_bytes());
             Err(VdiskError::damaged(drive.info().name.clone(), cause))
         }
     }

@@ -1,4 +1,5 @@
-//! An image over a drive: payload moved to where the map says, and the map's metadata written at the flushes.
+//! An image over a drive: transfers payload to the locations of the map, and writes the map's metadata at
+//! flushes.
 
 mod chain;
 mod compact;

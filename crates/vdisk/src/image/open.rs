@@ -1,4 +1,4 @@
-//! Opening an image: what it is, whether its metadata can be believed, and whether it may be written.
+//! Opening an image: detects the format, validates the metadata, and decides whether it may be written.
 
 use world::{Drive, World};
 
@@ -8,19 +8,19 @@ use super::{Access, FileFormat, Findings, Format, Image};
 use crate::vhd::{self, Footer, Kind};
 use crate::{FixedMap, Map, VdiskError, vhdx};
 
-/// What a file looks like.
+/// The detected format of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// What it is taken for. The footer of a fixed VHD is believed before all others: it lies where no guest of such an image writes.
+    /// The format. The footer of a fixed VHD has precedence: no guest of such an image can write there.
     pub format: FileFormat,
-    /// What else it could be, if it could.
+    /// Another possible format, if there is one.
     pub disputed: Option<String>,
 }
 
 const VHDX_IDENTITY: &[u8; 8] = b"vhdxfile";
 
-/// Says what a file looks like by what it begins and ends with. A guest can write all of that to some kind of image: only a file that nobody but the operator
-/// wrote is what it looks like.
+/// Detects the format from the beginning and the end of the file. A guest can forge all of that in some type
+/// of image: detection is reliable only for a file that the operator wrote.
 pub async fn probe(drive: &Drive) -> Result<Probed, VdiskError> {
     check_blocks(drive)?;
     let first = read_vec(drive, 0, drive.len_bytes().min(512)).await?;
@@ -31,11 +31,11 @@ pub async fn probe(drive: &Drive) -> Result<Probed, VdiskError> {
     let sure = |format| Ok(Probed { format, disputed: None });
     let other = match (is_vhdx, &start) {
         (true, _) => Some("begins like a VHDX"),
-        (false, Ok(footer)) if footer.kind != Kind::Fixed => Some("begins like a VHD that grows"),
+        (false, Ok(footer)) if footer.kind != Kind::Fixed => Some("begins like a dynamic VHD"),
         _ => None,
     };
     if end.as_ref().is_ok_and(|footer| footer.kind == Kind::Fixed) {
-        let disputed = other.map(|other| format!("it ends like a fixed VHD and {other}"));
+        let disputed = other.map(|other| format!("ambiguous format: it ends like a fixed VHD and {other}"));
         return Ok(Probed { format: FileFormat::VhdFixed, disputed });
     }
     if is_vhdx {
@@ -57,18 +57,19 @@ fn format_of(kind: Kind) -> FileFormat {
 }
 
 impl Image {
-    /// Opens the image on a drive as what it looks like ([`probe`]), which must be beyond dispute. A differencing one has no parent yet: [`Image::attach`].
-    /// For writing, metadata that contradicts itself is an error, and nothing is written; for reading, what can be read is.
+    /// Opens the image on a drive with its detected format ([`probe`]), which must be unambiguous. A
+    /// differencing image has no parent yet: [`Image::attach`]. For writing, inconsistent metadata is an
+    /// error and nothing is written; for reading, the readable part is available.
     pub async fn open(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
         let Probed { format, disputed } = probe(&drive).await?;
         if let Some(disputed) = disputed {
             let name = &drive.info().name;
-            return Err(VdiskError::refused(format!("{name}: {disputed}: say of which format it is")));
+            return Err(VdiskError::refused(format!("{name}: {disputed}; specify its format")));
         }
         Image::open_as(world, drive, access, format).await
     }
 
-    /// Opens the image on a drive, which is of this format.
+    /// Opens the image on a drive with this format.
     pub async fn open_as(
         world: &World,
         drive: Drive,
@@ -85,7 +86,7 @@ impl Image {
         }
     }
 
-    /// Opens the image on a drive as a parent of this one: it is of the same family of formats, whatever it looks like.
+    /// Opens the image on a drive as a parent of this one: its format must be of the same family.
     pub(super) async fn open_parent(&self, world: &World, drive: Drive) -> Result<Image, VdiskError> {
         check_blocks(&drive)?;
         match self.file_format() {
@@ -94,7 +95,7 @@ impl Image {
         }
     }
 
-    /// What kind of file it is.
+    /// The format of the file.
     pub fn file_format(&self) -> FileFormat {
         match self.0.format {
             Format::Raw => FileFormat::Raw,
@@ -112,48 +113,48 @@ impl Image {
         Ok(Image::new(drive, map, Format::Raw, access, [0; 16], None))
     }
 
-    /// Gives a differencing image its parent, if it is the one.
+    /// Attaches the parent of a differencing image, if it is the right one.
     pub fn attach(&self, parent: Image) -> Result<(), VdiskError> {
         let Some(link) = &self.0.link else { return Err(VdiskError::refused("the image has no parent")) };
         if !link.ids.contains(&parent.0.id) {
-            let cause = "it is another image, or was changed after the child was made".into();
+            let cause = "it is another image, or was modified after the child was created".into();
             return Err(VdiskError::Parent { name: link.name.clone(), cause });
         }
         if parent.sector_bytes() != self.sector_bytes() {
             let (own, other) = (self.sector_bytes(), parent.sector_bytes());
-            let cause = format!("its sectors have {other} bytes, and those of its child {own}");
+            let cause = format!("its sectors have {other} bytes, those of its child {own}");
             return Err(VdiskError::Parent { name: link.name.clone(), cause });
         }
         *self.0.parent.borrow_mut() = Some(parent);
         Ok(())
     }
 
-    /// What was found wrong when it was opened.
+    /// Findings of opening it.
     pub fn findings(&self) -> Findings {
         self.0.findings.borrow().clone()
     }
 
-    /// Who its parent is.
+    /// The description of its parent.
     pub fn parent_link(&self) -> Option<&ParentLink> {
         self.0.link.as_ref()
     }
 
-    /// The parent that is attached.
+    /// The attached parent.
     pub fn parent(&self) -> Option<Image> {
         self.0.parent.borrow().clone()
     }
 
-    /// When a VHD was made, in seconds since 2000-01-01 00:00 UTC; 0 for other formats.
+    /// Creation time of a VHD, in seconds since 2000-01-01 00:00 UTC; 0 for other formats.
     pub fn time_stamp_s(&self) -> u32 {
         self.0.time_stamp_s.get()
     }
 
-    /// The identity that children know it by.
+    /// The identity by which children refer to it.
     pub fn id(&self) -> [u8; 16] {
         self.0.id
     }
 
-    /// The identity of the disk, which stays when it is written; 0 for a raw one.
+    /// The identity of the disk, which writes do not change; 0 for a raw image.
     pub fn disk_id(&self) -> [u8; 16] {
         self.0.disk_id.get()
     }
@@ -162,7 +163,7 @@ impl Image {
 fn refuse_faults(access: Access, faults: &[String]) -> Result<(), VdiskError> {
     match (access, faults.first()) {
         (Access::Write, Some(fault)) => {
-            let cause = format!("{fault}; {} faults in all: it may be read, not written", faults.len());
+            let cause = format!("{fault}; {} faults in total; open it read-only", faults.len());
             Err(VdiskError::damaged("the block allocation table", cause))
         }
         _ => Ok(()),
@@ -196,7 +197,7 @@ async fn open_vhd(drive: Drive, access: Access, declared: Option<Kind>) -> Resul
 async fn open_vhdx(world: &World, drive: Drive, access: Access) -> Result<Image, VdiskError> {
     let first = read_vec(&drive, 0, drive.len_bytes().min(512)).await?;
     if !first.starts_with(VHDX_IDENTITY) {
-        return Err(VdiskError::Foreign { format: "VHDX", cause: "it does not begin like one".into() });
+        return Err(VdiskError::Foreign { format: "VHDX", cause: "missing file identifier".into() });
     }
     let opened = vhdx::open(&drive, world.seed()).await?;
     refuse_faults(access, &opened.faults)?;
@@ -222,7 +223,7 @@ fn check_blocks(drive: &Drive) -> Result<(), VdiskError> {
     match drive.info().block_bytes {
         512 => Ok(()),
         bytes => Err(VdiskError::unsupported(format!(
-            "{} takes blocks of {bytes} bytes only, and images need 512",
+            "{} has blocks of {bytes} bytes; images require 512",
             drive.info().name
         ))),
     }

@@ -1,4 +1,4 @@
-//! Images of other formats, to read only: so that they can be converted, whole or not at all.
+//! Other formats, read-only: for conversion, completely or not at all.
 
 mod qcow2;
 mod vmdk;
@@ -14,7 +14,7 @@ pub use vmdk::Vmdk;
 use crate::image::read_vec;
 use crate::{Access, Chain, Image, VdiskError, open_chain};
 
-/// A disk in whatever format, to be read.
+/// A disk of any format, for reading.
 pub enum AnyDisk {
     /// Raw, VHD or VHDX.
     Image(Image),
@@ -24,12 +24,12 @@ pub enum AnyDisk {
     Vmdk(Vmdk),
 }
 
-/// Faults that are told of one image.
+/// Limit of reported faults of one image.
 const FAULTS_MAX: usize = 100;
 
 impl AnyDisk {
-    /// Opens the file at `path`: as the format that is given, else by what it begins (or ends) with, which must be beyond dispute. What begins with no format
-    /// known is an error.
+    /// Opens the file at `path` with the given format, or with the detected one, which must be unambiguous.
+    /// An unknown format is an error.
     pub async fn open(world: &World, chain: &Chain<'_>) -> Result<AnyDisk, VdiskError> {
         if chain.format.is_some() {
             return Ok(AnyDisk::Image(open_chain(world, chain).await?));
@@ -46,7 +46,7 @@ impl AnyDisk {
         }
         match open_chain(world, &Chain { access: Access::Read, ..*chain }).await {
             Err(VdiskError::Foreign { .. }) => Err(VdiskError::refused(format!(
-                "{}: neither VHD, VHDX, QCOW2 nor VMDK; say that it is raw if it is",
+                "{}: unknown format (not VHD, VHDX, QCOW2 or VMDK); specify raw for a raw image",
                 path.display()
             ))),
             opened => Ok(AnyDisk::Image(opened?)),
@@ -62,7 +62,7 @@ impl AnyDisk {
         }
     }
 
-    /// What of its metadata cannot be; nothing: it is healthy. Of a VHD or VHDX that was found when it was opened.
+    /// Checks its metadata; returns the faults. Those of a VHD or VHDX were found when it was opened.
     pub async fn faults(&self) -> Result<Vec<String>, VdiskError> {
         match self {
             AnyDisk::Image(image) => Ok(image.findings().faults),
@@ -71,7 +71,7 @@ impl AnyDisk {
         }
     }
 
-    /// How its format is called.
+    /// Name of its format.
     pub fn format_name(&self) -> &'static str {
         match self {
             AnyDisk::Image(image) => image.format().name(),
@@ -94,7 +94,7 @@ impl AnyDisk {
         let end = self.len_bytes();
         if at.checked_add(len).is_none_or(|last| last > end) {
             return Err(VdiskError::refused(format!(
-                "{len} bytes at {at} pass the end of the disk at {end}"
+                "{len} bytes at {at} are past the end of the disk at {end}"
             )));
         }
         match self {
@@ -104,7 +104,7 @@ impl AnyDisk {
         }
     }
 
-    /// How many bytes from here on are known to be zeros without being read; 0: the next ones may be something.
+    /// Number of bytes from here on that are known to be zeros without reading; 0: unknown.
     pub fn hole(&self, at: u64) -> u64 {
         match self {
             AnyDisk::Image(image) => match image.extent(at, u64::MAX) {
@@ -124,7 +124,8 @@ fn is_there(drive: &Drive, at: u64, len: u64) -> bool {
 /// Bytes of the file at any address and of any length, which was held against a limit. A file that is too short for them is not whole.
 async fn read_bytes(drive: &Drive, at: u64, len: u64, what: &str) -> Result<Vec<u8>, VdiskError> {
     if !is_there(drive, at, len) {
-        let cause = format!("{len} bytes at {at} do not lie in the file of {} bytes", drive.len_bytes());
+        let cause =
+            format!("{len} bytes at {at} are past the end of the file at {} bytes", drive.len_bytes());
         return Err(VdiskError::damaged(what, cause));
     }
     let before = at % 512;
@@ -145,7 +146,7 @@ fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result
     }
     Err(VdiskError::damaged(
         place,
-        format!("{written} of {} bytes can be decompressed ({status:?})", to.len()),
+        format!("only {written} of {} bytes can be decompressed ({status:?})", to.len()),
     ))
 }
 
@@ -155,7 +156,7 @@ fn is_enough(faults: &mut Vec<String>) -> bool {
         return false;
     }
     if faults.len() == FAULTS_MAX {
-        faults.push("and further ones, which were not looked at".into());
+        faults.push("further ones were not examined".into());
     }
     true
 }

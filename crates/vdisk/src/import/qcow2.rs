@@ -20,7 +20,7 @@ const LEN_BYTES_MAX: u64 = 1 << 60;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
-const SECOND_TABLE: &str = "a second table of the QCOW2 image";
+const SECOND_TABLE: &str = "an L2 table of the QCOW2 image";
 
 /// A QCOW2 image, without a backing file.
 pub struct Qcow2 {
@@ -58,17 +58,17 @@ impl Qcow2 {
             || !len_bytes.is_multiple_of(512)
         {
             return Err(damaged(format!(
-                "a disk of {len_bytes} bytes in clusters of 2^{cluster_bits} cannot be"
+                "invalid disk size of {len_bytes} bytes, or clusters of 2^{cluster_bits} bytes"
             )));
         }
         let (entries, l1_at) = (u64::from(u32_at(&bytes, 36)), u64_at(&bytes, 40));
         let needed = len_bytes.div_ceil(1 << (2 * cluster_bits - 3));
         if entries < needed || entries * 8 > L1_BYTES_MAX || !l1_at.is_multiple_of(1 << cluster_bits) {
             return Err(damaged(format!(
-                "a first table of {entries} entries at byte {l1_at}, where {needed} are needed"
+                "invalid L1 table of {entries} entries at byte {l1_at}: {needed} entries are required"
             )));
         }
-        let l1 = words(&read_bytes(&drive, l1_at, needed * 8, "the first table of the QCOW2 image").await?);
+        let l1 = words(&read_bytes(&drive, l1_at, needed * 8, "the L1 table of the QCOW2 image").await?);
         Ok(Qcow2 { drive, len_bytes, cluster_bits, version, l1, l2: RefCell::default() })
     }
 
@@ -127,7 +127,7 @@ impl Qcow2 {
 
     async fn second_table(&self, at: u64) -> Result<Vec<u64>, VdiskError> {
         if !at.is_multiple_of(self.cluster_bytes()) {
-            return Err(VdiskError::damaged(SECOND_TABLE, format!("it cannot lie at byte {at}")));
+            return Err(VdiskError::damaged(SECOND_TABLE, format!("invalid location at byte {at}")));
         }
         Ok(words(&read_bytes(&self.drive, at, self.cluster_bytes(), SECOND_TABLE).await?))
     }
@@ -144,7 +144,7 @@ impl Qcow2 {
             _ if self.version >= 3 && entry & ZERO != 0 => Ok(Cluster::Zeros),
             0 => Ok(Cluster::Zeros),
             at if at.is_multiple_of(self.cluster_bytes()) => Ok(Cluster::Plain(at)),
-            at => Err(format!("it cannot lie at byte {at}")),
+            at => Err(format!("invalid location at byte {at}")),
         }
     }
 
@@ -175,10 +175,10 @@ impl Qcow2 {
                 let here = disk_here.min(self.cluster_bytes());
                 let cause = match self.resolve(entry) {
                     Ok(Cluster::Plain(at)) if !is_there(&self.drive, at, here) => {
-                        format!("its bytes at {at} do not lie in the file")
+                        format!("its bytes at {at} are outside the file")
                     }
                     Ok(Cluster::Compressed { at, .. }) if !is_there(&self.drive, at, 1) => {
-                        format!("its compressed bytes at {at} do not lie in the file")
+                        format!("its compressed bytes at {at} are outside the file")
                     }
                     Ok(_) => continue,
                     Err(cause) => cause,
@@ -195,21 +195,19 @@ fn check_features(version: u32, features: u64, backing_at: u64, encryption: u32)
     match () {
         () if !(2..=3).contains(&version) => refused("a version of QCOW2 other than 2 and 3"),
         () if backing_at != 0 => {
-            refused("a QCOW2 image over a backing file: join them first (qemu-img convert does)")
+            refused("a QCOW2 image with a backing file; merge them first (qemu-img convert)")
         }
         () if encryption != 0 => refused("an encrypted QCOW2 image"),
         () if features & 2 != 0 => Err(VdiskError::damaged(
             "the QCOW2 image",
-            "it is marked as corrupt: repair it with qemu-img check",
+            "it is marked as corrupt; repair it with qemu-img check",
         )),
         () if features & 4 != 0 => refused("a QCOW2 image with an external data file"),
-        () if features & 8 != 0 => {
-            refused("a QCOW2 image that is compressed with something else than deflate")
-        }
-        () if features & 16 != 0 => refused("a QCOW2 image with extended second tables (subclusters)"),
+        () if features & 8 != 0 => refused("a QCOW2 image with a compression other than deflate"),
+        () if features & 16 != 0 => refused("a QCOW2 image with extended L2 entries (subclusters)"),
         // The dirty bit says that reference counts may be wrong: nobody asks them to read.
         () if features & !1 != 0 => {
-            refused(&format!("a QCOW2 image with incompatible features unknown here: {:#x}", features & !31))
+            refused(&format!("a QCOW2 image with unknown incompatible features {:#x}", features & !31))
         }
         () => Ok(()),
     }

@@ -81,7 +81,7 @@ impl Vmdk {
             return Ok(Vmdk { parts, len_bytes });
         }
         if drive.len_bytes() > DESCRIPTOR_BYTES_MAX {
-            return Err(damaged("its descriptor is too long"));
+            return Err(damaged("its descriptor exceeds the limit"));
         }
         let text = read_bytes(&drive, 0, drive.len_bytes(), FILE).await?;
         let text = String::from_utf8_lossy(&text);
@@ -91,17 +91,17 @@ impl Vmdk {
         for line in text.lines() {
             let Some(declared) = Declared::parse(line)? else { continue };
             if parts.len() == EXTENTS_MAX || declared.sectors > SECTORS_MAX {
-                return Err(damaged("it has too many extents, or too long ones"));
+                return Err(damaged("its extents exceed the limits of number or length"));
             }
             let len = declared.sectors * SECTOR;
             let content = declared.open(world, path, len).await?;
             parts.push(Part { at, len, content });
             at = at.checked_add(len).filter(|len| *len <= SECTORS_MAX * SECTOR).ok_or_else(|| {
-                damaged(format!("its extents have more than {SECTORS_MAX} sectors together"))
+                damaged(format!("its extents have more than {SECTORS_MAX} sectors in total"))
             })?;
         }
         if parts.is_empty() {
-            return Err(damaged("its descriptor names no extent"));
+            return Err(damaged("its descriptor has no extent"));
         }
         Ok(Vmdk { parts, len_bytes: at })
     }
@@ -151,7 +151,7 @@ fn check_parent(text: &str) -> Result<(), VdiskError> {
     });
     match names_parent {
         true => Err(VdiskError::unsupported(
-            "a VMDK over a parent: join them first (qemu-img convert and vmware-vdiskmanager -r do)",
+            "a VMDK with a parent; merge them first (qemu-img convert or vmware-vdiskmanager -r)",
         )),
         false => Ok(()),
     }
@@ -172,10 +172,10 @@ impl Declared<'_> {
         let mut words = head.split_whitespace();
         match words.next() {
             Some("RW" | "RDONLY") => {}
-            Some("NOACCESS") => return Err(VdiskError::unsupported("a VMDK extent that nobody may read")),
+            Some("NOACCESS") => return Err(VdiskError::unsupported("a VMDK extent with access NOACCESS")),
             _ => return Ok(None),
         }
-        let unclear = || damaged(format!("its descriptor has a line that is no extent: {line:?}"));
+        let unclear = || damaged(format!("its descriptor has an invalid extent: {line:?}"));
         let sectors = words.next().and_then(|n| n.parse().ok()).ok_or_else(unclear)?;
         let kind = words.next().ok_or_else(unclear)?;
         let (file, offset) = rest.split_once('"').unwrap_or((rest, ""));
@@ -202,7 +202,7 @@ impl Declared<'_> {
         let spec = DriveSpec::ImageWithin { folder, path: self.file.into() };
         let drive = world.open_drive(&spec).await.map_err(|e| VdiskError::refused(e.to_string()))?;
         let short =
-            |has: u64| damaged(format!("extent {:?} of {len} bytes has {has} in its file", self.file));
+            |has: u64| damaged(format!("extent {:?} of {len} bytes has {has} bytes in its file", self.file));
         if self.kind == "SPARSE" {
             let sparse = Sparse::open(drive).await?;
             return if sparse.len < len { Err(short(sparse.len)) } else { Ok(Content::Sparse(sparse)) };
@@ -225,7 +225,7 @@ impl Sparse {
         if u64_at(&header, 56) == AT_END {
             header = read_bytes(&drive, drive.len_bytes().saturating_sub(1024), HEADER_BYTES, FILE).await?;
             if !header.starts_with(MAGIC) {
-                return Err(damaged("its footer is missing: it was not written to the end"));
+                return Err(damaged("missing footer: it was not written to the end"));
             }
         }
         check_header(&header)?;
@@ -233,9 +233,7 @@ impl Sparse {
         let (text_at, text_sectors) = (u64_at(&first, 28), u64_at(&first, 36));
         if text_at != 0 && text_sectors != 0 {
             if text_at > SECTORS_MAX || text_sectors > DESCRIPTOR_BYTES_MAX / SECTOR {
-                return Err(damaged(format!(
-                    "a descriptor of {text_sectors} sectors at {text_at} cannot be"
-                )));
+                return Err(damaged(format!("invalid descriptor of {text_sectors} sectors at {text_at}")));
             }
             let text =
                 read_bytes(&drive, text_at * SECTOR, text_sectors * SECTOR, "the descriptor in the VMDK")
@@ -248,12 +246,12 @@ impl Sparse {
             GRAIN_SECTORS.contains(&grain) && grain.is_power_of_two() && TABLE_ENTRIES.contains(&entries);
         if !fits || sectors > SECTORS_MAX {
             return Err(damaged(format!(
-                "{sectors} sectors in grains of {grain} and tables of {entries} cannot be"
+                "invalid size of {sectors} sectors, grains of {grain} or tables of {entries} entries"
             )));
         }
         let (count, at) = (sectors.div_ceil(grain * entries), u64_at(&header, 56));
         if count * 4 > DIRECTORY_BYTES_MAX || at > SECTORS_MAX {
-            return Err(damaged(format!("a directory of {count} tables at sector {at} cannot be")));
+            return Err(damaged(format!("invalid grain directory of {count} tables at sector {at}")));
         }
         let directory = words(&read_bytes(&drive, at * SECTOR, count * 4, "the grain directory").await?);
         Ok(Sparse {
@@ -341,7 +339,7 @@ impl Sparse {
                 // Of a compressed one the marker: its length is there.
                 let here = if self.is_compressed { MARKER_BYTES } else { disk_here.min(self.grain_bytes) };
                 if let Some(place) = self.place(entry).filter(|place| !is_there(&self.drive, *place, here)) {
-                    faults.push(format!("grain {number}: its bytes at {place} do not lie in the file"));
+                    faults.push(format!("grain {number}: its bytes at {place} are outside the file"));
                 }
             }
         }
@@ -354,7 +352,7 @@ impl Sparse {
         let len = u64::from(u32_at(&marker, 8));
         // Deflate never makes anything so much longer.
         if len == 0 || len > 2 * self.grain_bytes {
-            return Err(damaged(format!("a grain of {len} compressed bytes cannot be")));
+            return Err(damaged(format!("invalid length of {len} bytes of a compressed grain")));
         }
         let packed = read_bytes(&self.drive, place + MARKER_BYTES, len, "a compressed grain").await?;
         let mut grain = vec![0; self.grain_bytes as usize];
@@ -371,7 +369,7 @@ fn check_header(header: &[u8]) -> Result<(), VdiskError> {
     }
     let flags = u32_at(header, 8);
     if flags & 1 != 0 && header[73..77] != *LINE_ENDS {
-        return Err(damaged("it was transferred as if it were text"));
+        return Err(damaged("it was damaged by a transfer in text mode"));
     }
     let algorithm = u16::from_le_bytes([header[77], header[78]]);
     if flags & COMPRESSED != 0 && algorithm != DEFLATE {

@@ -4,8 +4,8 @@
 //!  one connection:  reader ──requests──> workers (each one operation at a time) ──replies──> writer
 //! ```
 //!
-//! It attaches an image, or any other device, locally, where a platform has a client (QEMU, nbd-client). It asks nobody who they are: it is
-//! for addresses that only trusted clients reach.
+//! It serves an image, or any other device, to local clients (QEMU, nbd-client). It has no authentication:
+//! use it on addresses that only trusted clients reach.
 
 mod negotiation;
 mod serve;

@@ -180,10 +180,8 @@ fn answer(option: u32, data: &[u8], facts: &Facts) -> (Vec<u8>, bool) {
         INFO | GO => {
             let name = data.get(..4).map(|len| u32_at(len, 0) as usize).and_then(|len| data.get(4..4 + len));
             match name {
-                None => (reply(option, INVALID, b"the name is cut off"), false),
-                Some(name) if !is_ours(name, facts) => {
-                    (reply(option, UNKNOWN, b"there is no such export"), false)
-                }
+                None => (reply(option, INVALID, b"truncated name"), false),
+                Some(name) if !is_ours(name, facts) => (reply(option, UNKNOWN, b"no such export"), false),
                 Some(_) => {
                     let parts = [
                         reply(option, INFORMATION, &facts.export()),

@@ -18,33 +18,33 @@ use super::wire::{
     errno,
 };
 
-/// Requests of one connection that are worked on at once; further ones wait in the socket.
+/// Concurrent requests of one connection; further ones wait in the socket.
 const WORKERS: usize = 64;
-/// Bytes of requests and replies of one connection in memory at once: four of the longest. They are given back when the reply has gone out, so that of a client
-/// which reads no replies no more is received.
+/// Limit of bytes of requests and replies of one connection in memory: four of the longest. They are released
+/// when the reply has been sent, so a client that reads no replies is not received from.
 const BYTES_MAX: u64 = 4 * BUF_LEN_MAX as u64;
-/// Requests of one connection that were received and not answered: a reply without data takes memory, too.
+/// Limit of received and unanswered requests of one connection: a reply without data takes memory, too.
 const REQUESTS_MAX: u64 = 256;
-/// Connections at once: with what each may have in memory half a GiB. Further ones are closed at once.
+/// Limit of connections: with their memory half a GiB. Further ones are closed at once.
 const CONNECTIONS_MAX: u64 = 16;
 const _: () = assert!(CONNECTIONS_MAX * BYTES_MAX <= 512 << 20);
-/// A client has chosen the export by then, or it is not served.
+/// Time limit for a client to choose the export.
 const NEGOTIATION_TIME_MAX: Duration = Duration::from_secs(10);
-/// A client that sends nothing more has read its replies by then.
+/// Time limit for a client that sends nothing more to read its replies.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What is served.
+/// An export.
 #[derive(Clone, Debug)]
 pub struct Export<D> {
     /// The device.
     pub device: D,
-    /// What clients may call it.
+    /// Its name.
     pub name: String,
-    /// Whether they may read only.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// Serves an export to whoever connects, until the listener is closed.
+/// Serves an export to all clients that connect, until the listener is closed.
 pub async fn serve<D: Device + Clone + 'static>(world: World, listener: Listener, export: Export<D>) {
     let places = Permits::new(CONNECTIONS_MAX);
     while let Ok(stream) = listener.accept().await {

@@ -1,4 +1,4 @@
-//! Making a VHD: the steps that turn an empty file into one.
+//! Creating a VHD: the steps that turn an empty file into one.
 
 use world::Drive;
 
@@ -9,27 +9,27 @@ use super::{
 use crate::image::take_steps;
 use crate::{Part, Step, VdiskError};
 
-/// Who the parent of a new differencing image is.
+/// The parent of a new differencing image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// Its identity.
     pub id: [u8; 16],
     /// Its time stamp.
     pub time_stamp_s: u32,
-    /// Its path from the child's folder.
+    /// Its path relative to the child's directory.
     pub relative_path: String,
     /// Its absolute path, if it has one.
     pub absolute_path: Option<String>,
 }
 
-/// A VHD that is to be made.
+/// Parameters of a new VHD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVhd {
-    /// What kind.
+    /// Its type.
     pub kind: Kind,
     /// Size of the disk.
     pub len_bytes: u64,
-    /// The block, in an image that grows.
+    /// The block size of a dynamic or differencing image.
     pub block_bytes: u32,
     /// Its identity.
     pub id: [u8; 16],
@@ -40,12 +40,13 @@ pub struct NewVhd {
 }
 
 impl NewVhd {
-    /// One of the usual block.
+    /// A VHD with the default block size.
     pub fn new(kind: Kind, len_bytes: u64, id: [u8; 16], time_stamp_s: u32) -> NewVhd {
         NewVhd { kind, len_bytes, block_bytes: BLOCK_BYTES, id, time_stamp_s, parent: None }
     }
 
-    /// What is written to an empty file, and how long it is then. A power cut before the end leaves no image; nothing was in it.
+    /// The steps to write to an empty file, and its length then. A power failure before the end leaves no
+    /// valid image; it held no data.
     pub fn steps(&self) -> Result<(u64, Vec<Step>), VdiskError> {
         let footer = Footer::new(self.kind, self.len_bytes, self.id, self.time_stamp_s);
         let write = |part, at, bytes: Vec<u8>| Step::Write { part, at, bytes };
@@ -56,7 +57,9 @@ impl NewVhd {
             return Ok((self.len_bytes + FOOTER_BYTES as u64, steps));
         }
         if (self.kind == Kind::Differencing) != self.parent.is_some() {
-            return Err(VdiskError::refused("a differencing image has a parent, and no other has"));
+            return Err(VdiskError::refused(
+                "a differencing image requires a parent; other images cannot have one",
+            ));
         }
         let paths = self.parent.as_ref().map(paths).unwrap_or_default();
         let padded = |path: &[u8]| (path.len() as u64).next_multiple_of(SECTOR_BYTES);
@@ -97,7 +100,7 @@ fn file_name(path: &str) -> String {
     path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned()
 }
 
-/// The paths of a parent as locators have them: Windows' way, which all readers look at.
+/// The paths of a parent in locators: in Windows form, which all readers understand.
 fn paths(parent: &Parent) -> Vec<(Platform, Vec<u8>)> {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let relative = match parent.relative_path.starts_with('.') {
@@ -109,11 +112,11 @@ fn paths(parent: &Parent) -> Vec<(Platform, Vec<u8>)> {
     list
 }
 
-/// Makes a VHD on an empty drive.
+/// Creates a VHD on an empty drive.
 pub async fn create(drive: &Drive, new: &NewVhd) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
     if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {
-        let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
+        let cause = format!("{} has {} bytes and requires {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
     take_steps(drive, steps).await

@@ -1,4 +1,4 @@
-//! A VHD that grows: dynamic, or differencing over a parent.
+//! Dynamic and differencing VHDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const BITMAPS_BYTES_MAX: u64 = 8 << 20;
 /// But for so many blocks at least: what one operation touches must have room at once.
 const BITMAPS_MIN: u64 = 1024;
 
-/// The map of a VHD that grows.
+/// The map of a dynamic or differencing VHD.
 #[derive(Clone, Debug)]
 pub struct DynamicMap {
     layout: Layout,
@@ -41,14 +41,14 @@ pub struct DynamicMap {
 }
 
 impl DynamicMap {
-    /// The map of a new dynamic image with no block in it: for models, and the beginning of every other one.
+    /// The map of a new dynamic image without blocks: for models, and as the base of all others.
     pub fn empty(len_bytes: u64, block_bytes: u32) -> Result<DynamicMap, VdiskError> {
         let layout = Layout::new(len_bytes, block_bytes, 0)?;
         let footer = Footer::new(Kind::Dynamic, len_bytes, [0; 16], 0);
         Ok(DynamicMap::new(layout, footer, Table::empty(&layout), Vec::new()))
     }
 
-    /// The same with its blocks right behind each other, as others place them: for models of what they do.
+    /// The same with blocks back to back, as other programs place them: for models of their behaviour.
     pub fn unaligned(mut self) -> DynamicMap {
         self.layout.payload_unit = SECTOR_BYTES;
         self
@@ -275,7 +275,7 @@ impl Map for DynamicMap {
                 let at = self.layout.place(self.end);
                 if at + len + FOOTER_BYTES as u64 > u64::from(u32::MAX) * SECTOR_BYTES {
                     let cause = format!(
-                        "the table of a VHD cannot name byte {at} (the disk is {LEN_BYTES_MAX} at most)"
+                        "byte {at} is beyond the address range of a VHD (the disk has at most {LEN_BYTES_MAX} bytes)"
                     );
                     return Err(VdiskError::NoRoom { cause });
                 }

@@ -57,7 +57,7 @@ impl Map for FixedMap {
     }
 
     fn reserve(&mut self, block: u64) -> Result<Grant, VdiskError> {
-        Err(VdiskError::NoRoom { cause: format!("block {block} of a fixed image is there already") })
+        Err(VdiskError::NoRoom { cause: format!("block {block} of a fixed image is already allocated") })
     }
 
     fn give_back(&mut self, _grant: Grant) {}

@@ -43,44 +43,44 @@ struct Raw {
 
 const _: () = assert!(size_of::<Raw>() == FOOTER_BYTES);
 
-/// What kind of VHD.
+/// The type of a VHD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// All space is taken.
+    /// Fully allocated.
     Fixed,
-    /// Blocks are taken when they are written.
+    /// Blocks are allocated on first write.
     Dynamic,
-    /// Like dynamic, over a parent.
+    /// Dynamic, over a parent.
     Differencing,
 }
 
-/// What a footer says.
+/// The content of a footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// The kind.
     pub kind: Kind,
     /// Size of the disk in bytes.
     pub len_bytes: u64,
-    /// Size when it was made.
+    /// Size at creation.
     pub original_len_bytes: u64,
-    /// Where the dynamic header lies; none in a fixed image.
+    /// Offset of the dynamic header; none in a fixed image.
     pub header_at: Option<u64>,
     /// Seconds since 2000-01-01 00:00 UTC.
     pub time_stamp_s: u32,
-    /// The identity that children know it by.
+    /// The identity by which children refer to it.
     pub id: [u8; 16],
-    /// The geometry that is written in it.
+    /// Its geometry.
     pub geometry: Geometry,
-    /// Who made the image, four characters.
+    /// The creating program, four characters.
     pub creator: [u8; 4],
-    /// Its version, and the system it ran on.
+    /// Its version and operating system.
     pub creator_details: (u32, [u8; 4]),
-    /// Whether the guest was put to sleep, not shut down.
+    /// Whether the guest was in a saved state, not shut down.
     pub saved_state: bool,
 }
 
 impl Footer {
-    /// Whether two copies speak of the same disk; when it was used last they may say differently.
+    /// Whether two copies describe the same disk; their time of use may differ.
     pub(super) fn is_of_the_disk_of(&self, other: &Footer) -> bool {
         let of = |f: &Footer| (f.kind, f.len_bytes, f.header_at, f.id);
         of(self) == of(other)
@@ -102,16 +102,16 @@ impl Footer {
         }
     }
 
-    /// Reads a footer.
+    /// Parses a footer.
     pub fn parse(bytes: &[u8]) -> Result<Footer, VdiskError> {
         let foreign = |cause: &str| VdiskError::Foreign { format: "VHD", cause: cause.into() };
-        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| foreign("it is shorter than a footer"))?;
+        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| foreign("shorter than a footer"))?;
         if raw.cookie != COOKIE {
-            return Err(foreign("there is no footer"));
+            return Err(foreign("missing footer"));
         }
         let found = checksum(&bytes[..FOOTER_BYTES], CHECKSUM_AT);
         if found != raw.checksum.get() {
-            let cause = format!("its checksum is {:#010x}, its content's {found:#010x}", raw.checksum.get());
+            let cause = format!("its checksum is {:#010x}, computed {found:#010x}", raw.checksum.get());
             return Err(VdiskError::damaged("the footer", cause));
         }
         if raw.version.get() >> 16 != VERSION >> 16 {
@@ -126,11 +126,11 @@ impl Footer {
         let len_bytes = raw.current_size.get();
         // A fixed image has no sector numbers: it may be as long as a file.
         if len_bytes == 0 || !len_bytes.is_multiple_of(SECTOR_BYTES) || len_bytes > len_max(kind) {
-            return Err(VdiskError::damaged("the footer", format!("a disk of {len_bytes} bytes cannot be")));
+            return Err(VdiskError::damaged("the footer", format!("invalid disk size of {len_bytes} bytes")));
         }
         let header_at = (kind != Kind::Fixed).then_some(raw.data_offset.get());
         if header_at.is_some_and(|at| !at.is_multiple_of(SECTOR_BYTES) || at > LEN_BYTES_MAX) {
-            let cause = format!("the dynamic header cannot lie at byte {}", raw.data_offset.get());
+            let cause = format!("invalid dynamic header at byte {}", raw.data_offset.get());
             return Err(VdiskError::damaged("the footer", cause));
         }
         Ok(Footer {
@@ -147,7 +147,7 @@ impl Footer {
         })
     }
 
-    /// Its bytes.
+    /// Serialises it.
     pub fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut raw = Raw {
             cookie: COOKIE,

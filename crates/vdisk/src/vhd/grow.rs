@@ -1,4 +1,4 @@
-//! Making the disk of a VHD larger.
+//! Growing the disk of a VHD.
 
 use world::Drive;
 
@@ -9,13 +9,16 @@ use super::{DynamicHeader, FOOTER_BYTES, Footer, Geometry, Kind, SECTOR_BYTES};
 use crate::image::{read_vec, take_steps};
 use crate::{Part, Step, VdiskError};
 
-/// Makes the disk of a VHD, which is of the kind that is given or else looks like, `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one.
+/// Grows the disk of a VHD, of the given or detected type, to `len_bytes`. The image must not be open; a
+/// power failure leaves the old or the new size.
 pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(), VdiskError> {
     let opened = open(drive, kind).await?;
     let old = opened.footer.clone();
     if len_bytes <= old.len_bytes || !len_bytes.is_multiple_of(SECTOR_BYTES) {
-        let what =
-            format!("a disk of {} bytes grows to whole sectors, not to {len_bytes} bytes", old.len_bytes);
+        let what = format!(
+            "cannot grow a disk of {} bytes to {len_bytes} bytes: must be larger, and whole sectors",
+            old.len_bytes
+        );
         return Err(VdiskError::refused(what));
     }
     if let Some(fault) = opened.faults.first() {
@@ -23,7 +26,7 @@ pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(
     }
     if len_bytes > len_max(old.kind) {
         return Err(VdiskError::refused(format!(
-            "a VHD of this kind has at most {} bytes",
+            "too large: a VHD of this type has at most {} bytes",
             len_max(old.kind)
         )));
     }
@@ -33,7 +36,7 @@ pub async fn grow(drive: &Drive, kind: Option<Kind>, len_bytes: u64) -> Result<(
     }
     match opened.header.clone() {
         Some(header) => grow_table(drive, &opened, header, &footer).await,
-        None => Err(VdiskError::damaged("the dynamic header", "it is missing")),
+        None => Err(VdiskError::damaged("the dynamic header", "it does not exist")),
     }
 }
 
@@ -67,7 +70,7 @@ async fn grow_table(
     let (old, new) = (blocks(opened.footer.len_bytes), blocks(footer.len_bytes));
     let sectors = |entries: u64| (entries * 4).next_multiple_of(SECTOR_BYTES);
     if sectors(new) > TABLE_BYTES_MAX {
-        let what = format!("a table of {} bytes; {TABLE_BYTES_MAX} is the most", sectors(new));
+        let what = format!("a table of {} bytes; the limit is {TABLE_BYTES_MAX}", sectors(new));
         return Err(VdiskError::unsupported(what));
     }
     let header_at = opened.footer.header_at.unwrap_or(SECTOR_BYTES);
@@ -93,7 +96,7 @@ async fn grow_table(
 
 async fn lengthen(drive: &Drive, len: u64) -> Result<(), VdiskError> {
     if drive.len_bytes() < len && !drive.set_len(len).await? {
-        let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
+        let cause = format!("{} has {} bytes and requires {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
     Ok(())

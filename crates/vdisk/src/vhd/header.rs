@@ -133,13 +133,13 @@ impl DynamicHeader {
     /// Reads a header.
     pub fn parse(bytes: &[u8]) -> Result<DynamicHeader, VdiskError> {
         let damaged = |cause: String| VdiskError::damaged("the dynamic header", cause);
-        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is cut off".into()))?;
+        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is truncated".into()))?;
         if raw.cookie != COOKIE {
-            return Err(damaged("it has no cookie".into()));
+            return Err(damaged("missing cookie".into()));
         }
         let found = checksum(&bytes[..HEADER_BYTES], CHECKSUM_AT);
         if found != raw.checksum.get() {
-            let cause = format!("its checksum is {:#010x}, its content's {found:#010x}", raw.checksum.get());
+            let cause = format!("its checksum is {:#010x}, computed {found:#010x}", raw.checksum.get());
             return Err(damaged(cause));
         }
         if raw.version.get() >> 16 != VERSION >> 16 {
@@ -148,11 +148,11 @@ impl DynamicHeader {
         }
         let block_bytes = raw.block_bytes.get();
         if !block_bytes.is_power_of_two() || !BLOCK_BYTES.contains(&block_bytes) {
-            return Err(damaged(format!("blocks of {block_bytes} bytes cannot be")));
+            return Err(damaged(format!("invalid block size of {block_bytes} bytes")));
         }
         let table_at = raw.table_at.get();
         if !table_at.is_multiple_of(SECTOR_BYTES) || table_at > 2 * LEN_BYTES_MAX {
-            return Err(damaged(format!("the table cannot lie at byte {table_at}")));
+            return Err(damaged(format!("invalid table at byte {table_at}")));
         }
         let units = raw.parent_name.iter().map(|unit| unit.get()).take_while(|unit| *unit != 0);
         let parent_name =

@@ -6,9 +6,10 @@
 //!  block:    bitmap, one bit per sector, in whole sectors | payload
 //! ```
 //!
-//! Numbers are big-endian. A block of 2 MiB with its bitmap takes 2 MiB and 512 bytes: payload lies on multiples of 512 bytes. In a dynamic
-//! image every sector of a block that is there is valid (its bitmap is all ones, and is not asked); in a
-//! differencing one the bitmap says which sectors are here, and the others are the parent's.
+//! Numbers are big-endian. A block of 2 MiB with its bitmap takes 2 MiB and 512 bytes: payload is at
+//! multiples of 512 bytes. In a dynamic image every sector of an allocated block is valid (its bitmap is all
+//! ones, and ignored); in a differencing image the bitmap tells which sectors are present, and the others are
+//! the parent's.
 
 mod bitmap;
 mod create;
@@ -31,9 +32,9 @@ pub use header::{DynamicHeader, HEADER_BYTES, Locator, Platform};
 pub(crate) use open::open;
 pub use table::Layout;
 
-/// The sector of every VHD.
+/// The sector size of every VHD.
 pub const SECTOR_BYTES: u64 = 512;
-/// The block that the specification gives as the usual one.
+/// The default block size of the specification.
 pub const BLOCK_BYTES: u32 = 2 << 20;
-/// The largest disk: what the field's makers agree on, so that sector numbers of the table fit 32 bits with their blocks' bitmaps.
+/// The largest disk: the limit that vendors agree on, so that the table's sector numbers fit in 32 bits.
 pub const LEN_BYTES_MAX: u64 = 2040 << 30;

@@ -33,7 +33,7 @@ pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened
     let footer_bytes = FOOTER_BYTES as u64;
     let len = drive.len_bytes();
     if len < footer_bytes {
-        let cause = format!("{len} bytes hold no footer");
+        let cause = format!("too short for a footer: {len} bytes");
         return Err(VdiskError::Foreign { format: "VHD", cause });
     }
     let at_end = Footer::parse(&read_vec(drive, len - footer_bytes, footer_bytes).await?);
@@ -53,19 +53,19 @@ pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened
         (Ok(start), Ok(end)) => {
             let agree = start.is_of_the_disk_of(&end);
             if !agree {
-                notes.push("the footer at the end is not the copy at byte 0, which counts".into());
+                notes.push("the footer at the end differs from the copy at byte 0, which is used".into());
             }
             // The later time stamp, where both speak of the same disk.
             (if agree { end } else { start }, agree)
         }
         (Err(error), Ok(end)) if end.kind != Kind::Fixed => {
-            notes.push(format!("the copy of the footer at byte 0: {error}"));
+            notes.push(format!("copy of the footer at byte 0: {error}"));
             let bytes = end.encode().to_vec();
             repairs.extend([Step::Write { part: Part::Footer, at: 0, bytes }, Step::Flush]);
             (end, true)
         }
         (Ok(start), Err(error)) => {
-            notes.push(format!("the footer at the end: {error}"));
+            notes.push(format!("footer at the end: {error}"));
             (start, false)
         }
         // The more telling of the two: a damaged one, not a missing one.
@@ -76,14 +76,11 @@ pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened
         return Err(other_kind(footer.kind));
     }
     let Some(header_at) = footer.header_at else {
-        return Err(VdiskError::damaged(
-            "the footer",
-            "only its copy is there, and it says the image is fixed",
-        ));
+        return Err(VdiskError::damaged("the footer", "only its copy exists, and describes a fixed image"));
     };
     let mut opened = grown(drive, footer, header_at, has_end).await?;
     if by_end_alone && opened.map.used_len() > len {
-        let cause = "its copy at byte 0 is damaged, and what lies at the end is a part of a block";
+        let cause = "its copy at byte 0 is damaged, and the last sector belongs to a block";
         return Err(VdiskError::damaged("the footer", cause));
     }
     opened.notes.extend(notes);
@@ -92,14 +89,14 @@ pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened
 }
 
 fn other_kind(found: Kind) -> VdiskError {
-    let cause = format!("it is declared as another kind of VHD, and its footer says {found:?}");
+    let cause = format!("its type {found:?} differs from the declared one");
     VdiskError::damaged("the footer", cause)
 }
 
 fn fixed(footer: Footer, len: u64) -> Result<Opened, VdiskError> {
     let payload = len - FOOTER_BYTES as u64;
     if payload < footer.len_bytes {
-        let cause = format!("a disk of {} bytes cannot lie in {payload} bytes", footer.len_bytes);
+        let cause = format!("a disk of {} bytes does not fit in {payload} bytes", footer.len_bytes);
         return Err(VdiskError::damaged("the footer", cause));
     }
     let map = Box::new(FixedMap::new(footer.len_bytes));
@@ -119,11 +116,11 @@ async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> 
     };
     layout.check()?;
     if layout.blocks() > header.entries.into() {
-        let cause = format!("{} entries are too few for {} blocks", header.entries, layout.blocks());
+        let cause = format!("its {} entries are too few for {} blocks", header.entries, layout.blocks());
         return Err(VdiskError::damaged("the block allocation table", cause));
     }
     if layout.table_at + layout.table_bytes() > len {
-        return Err(VdiskError::damaged("the block allocation table", "it passes the end of the file"));
+        return Err(VdiskError::damaged("the block allocation table", "it extends past the end of the file"));
     }
     // Blocks lie behind the headers; a table or a locator may lie among them, when it was moved.
     layout.blocks_from = header_at + HEADER_BYTES as u64;

@@ -39,12 +39,12 @@ impl Layout {
     pub fn new(len_bytes: u64, block_bytes: u32, locators_bytes: u64) -> Result<Layout, VdiskError> {
         if len_bytes == 0 || !len_bytes.is_multiple_of(SECTOR_BYTES) || len_bytes > LEN_BYTES_MAX {
             return Err(VdiskError::refused(format!(
-                "a VHD that grows is whole sectors of 512 bytes, at most {LEN_BYTES_MAX} bytes, not {len_bytes}"
+                "invalid size of {len_bytes} bytes for a dynamic VHD: must be a multiple of 512, at most {LEN_BYTES_MAX}"
             )));
         }
         if !block_bytes.is_power_of_two() || !(512 << 10..=64 << 20).contains(&block_bytes) {
             return Err(VdiskError::refused(format!(
-                "blocks are a power of two from 512 KiB to 64 MiB, not {block_bytes} bytes"
+                "invalid block size of {block_bytes} bytes: must be a power of two from 512 KiB to 64 MiB"
             )));
         }
         let table_at = (FOOTER_BYTES + HEADER_BYTES) as u64;
@@ -63,7 +63,7 @@ impl Layout {
     /// Whether the table can be kept in memory.
     pub(super) fn check(&self) -> Result<(), VdiskError> {
         if self.table_bytes() > TABLE_BYTES_MAX {
-            let what = format!("a table of {} bytes; {TABLE_BYTES_MAX} is the most", self.table_bytes());
+            let what = format!("a table of {} bytes; the limit is {TABLE_BYTES_MAX}", self.table_bytes());
             return Err(VdiskError::unsupported(what));
         }
         Ok(())
@@ -187,21 +187,20 @@ impl Table {
         let mut last = None;
         for (at, block) in self.placed() {
             if faults.len() >= FAULTS_MAX {
-                faults.push("and further blocks, which were not looked at".into());
+                faults.push("further blocks were not examined".into());
                 break;
             }
             if at < end {
                 let other = last.map_or_else(|| "the headers".to_owned(), |block| format!("block {block}"));
-                faults.push(format!("block {block} at byte {at} lies on {other}"));
+                faults.push(format!("block {block} at byte {at} overlaps {other}"));
             }
             if reserved.iter().any(|(from, to)| at < *to && at + layout.stride() > *from) {
-                faults.push(format!("block {block} at byte {at} lies on the table or a parent's path"));
+                faults.push(format!("block {block} at byte {at} overlaps the table or a parent's path"));
             }
             // The last block of a file may be cut where the disk ends.
             let here = layout.block_bytes.min(layout.len_bytes - block * layout.block_bytes);
             if at + layout.bitmap_bytes() + here > file_len {
-                faults
-                    .push(format!("block {block} at byte {at} lies past the end of the file at {file_len}"));
+                faults.push(format!("block {block} at byte {at} is past the end of the file at {file_len}"));
             }
             end = end.max(at + layout.stride());
             last = Some(block);

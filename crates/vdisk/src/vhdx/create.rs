@@ -1,4 +1,4 @@
-//! Making a VHDX: the steps that turn an empty file into one.
+//! Creating a VHDX: the steps that turn an empty file into one.
 
 use world::Drive;
 
@@ -19,38 +19,38 @@ const LOG: Region = Region { at: MIB, len: 1 << 20 };
 const METADATA: Region = Region { at: 2 * MIB, len: 1 << 20 };
 const TABLE_AT: u64 = 3 * MIB;
 
-/// Who the parent of a new differencing image is.
+/// The parent of a new differencing image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// Its identity.
     pub id: Guid,
-    /// Its path from the child's folder.
+    /// Its path relative to the child's directory.
     pub relative_path: String,
     /// Its absolute path, if it has one.
     pub absolute_path: Option<String>,
 }
 
-/// A VHDX that is to be made.
+/// Parameters of a new VHDX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVhdx {
-    /// Whether all space is the disk's from the beginning.
+    /// Whether it is fully allocated from the beginning.
     pub fixed: bool,
     /// Size of the disk.
     pub len_bytes: u64,
-    /// The block.
+    /// The block size.
     pub block_bytes: u32,
-    /// The logical sector, 512 or 4096.
+    /// The logical sector size, 512 or 4096.
     pub logical_bytes: u32,
-    /// The physical sector, 512 or 4096.
+    /// The physical sector size, 512 or 4096.
     pub physical_bytes: u32,
     /// The parent of a differencing image.
     pub parent: Option<Parent>,
-    /// Three identities: of the file's content, of the guest's, of the disk.
+    /// Three identities: of the file's content, of the guest's data, of the disk.
     pub ids: [Guid; 3],
 }
 
 impl NewVhdx {
-    /// One of the usual block, with sectors of 512 and 4096 bytes.
+    /// A VHDX with the default block size, and sectors of 512 and 4096 bytes.
     pub fn new(len_bytes: u64, ids: [Guid; 3]) -> NewVhdx {
         NewVhdx {
             fixed: false,
@@ -91,15 +91,17 @@ impl NewVhdx {
         let Self { len_bytes, logical_bytes, block_bytes, .. } = *self;
         if len_bytes == 0 || len_bytes > LEN_BYTES_MAX || !len_bytes.is_multiple_of(logical_bytes.into()) {
             return Err(VdiskError::refused(format!(
-                "a VHDX is whole sectors of {logical_bytes} bytes, at most {LEN_BYTES_MAX} bytes, not {len_bytes}"
+                "invalid size of {len_bytes} bytes for a VHDX: must be a multiple of {logical_bytes}, at most {LEN_BYTES_MAX}"
             )));
         }
         if !block_bytes.is_power_of_two() || !((1 << 20)..=(256 << 20)).contains(&block_bytes) {
-            let what = format!("blocks are a power of two from 1 MiB to 256 MiB, not {block_bytes} bytes");
+            let what = format!(
+                "invalid block size of {block_bytes} bytes: must be a power of two from 1 MiB to 256 MiB"
+            );
             return Err(VdiskError::refused(what));
         }
         if self.fixed && self.parent.is_some() {
-            return Err(VdiskError::refused("a fixed image has no parent"));
+            return Err(VdiskError::refused("a fixed image cannot have a parent"));
         }
         Ok(())
     }
@@ -177,7 +179,7 @@ impl NewVhdx {
 pub async fn create(drive: &Drive, new: &NewVhdx) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
     if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {
-        let cause = format!("{} has {} bytes and needs {len}", drive.info().name, drive.len_bytes());
+        let cause = format!("{} has {} bytes and requires {len}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
     take_steps(drive, steps).await

@@ -1,4 +1,4 @@
-//! Making the disk of a VHDX larger.
+//! Growing the disk of a VHDX.
 
 use world::Drive;
 
@@ -9,7 +9,8 @@ use super::{MIB, PAGE_BYTES};
 use crate::image::{read_vec, take_steps};
 use crate::{Map, Part, Step, VdiskError};
 
-/// Makes the disk `len_bytes` long. Nobody has the image open; a power cut leaves the old size or the new one. `seed` is the world's.
+/// Grows the disk to `len_bytes`. The image must not be open; a power failure leaves the old or the new size.
+/// `seed` is the world's.
 pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskError> {
     let mut opened = open(drive, seed).await?;
     let old = opened.map.shape;
@@ -17,8 +18,10 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
         || !len_bytes.is_multiple_of(old.sector_bytes)
         || len_bytes > super::LEN_BYTES_MAX
     {
-        let what =
-            format!("a disk of {} bytes grows to whole sectors, not to {len_bytes} bytes", old.len_bytes);
+        let what = format!(
+            "cannot grow a disk of {} bytes to {len_bytes} bytes: must be larger, and whole sectors",
+            old.len_bytes
+        );
         return Err(VdiskError::refused(what));
     }
     if let Some(fault) = opened.faults.first() {
@@ -28,7 +31,7 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     shape.check()?;
     let needed = opened.map.begin_len();
     if drive.len_bytes() < needed && !drive.set_len(needed).await? {
-        let cause = format!("{} has {} bytes and needs {needed}", drive.info().name, drive.len_bytes());
+        let cause = format!("{} has {} bytes and requires {needed}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
     // The log's pages are in place, and the header says that the file changes.
@@ -38,13 +41,13 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     let moves = shape.table_bytes() > regions.table.len.into();
     if moves {
         if !regions.others.is_empty() {
-            return Err(VdiskError::unsupported("moving the table of an image with regions of others"));
+            return Err(VdiskError::unsupported("moving the table of an image with unknown regions"));
         }
         regions.table = Region { at: end, len: shape.table_bytes().next_multiple_of(MIB) as u32 };
         end = regions.table.end();
     }
     if drive.len_bytes() < end && !drive.set_len(end).await? {
-        let cause = format!("{} has {} bytes and needs {end}", drive.info().name, drive.len_bytes());
+        let cause = format!("{} has {} bytes and requires {end}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
     let write = |part, at, bytes: Vec<u8>| Step::Write { part, at, bytes };

@@ -52,12 +52,12 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn parse(bytes: &[u8]) -> Result<Header, VdiskError> {
         let damaged = |cause: String| VdiskError::damaged("a header", cause);
-        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is cut off".into()))?;
+        let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is truncated".into()))?;
         if raw.signature != SIGNATURE {
-            return Err(damaged("it has no signature".into()));
+            return Err(damaged("missing signature".into()));
         }
         if bytes.len() != HEADER_BYTES || checksum(bytes, 4) != raw.checksum.get() {
-            return Err(damaged("its checksum does not fit".into()));
+            return Err(damaged("wrong checksum".into()));
         }
         if raw.version.get() != VERSION {
             return Err(VdiskError::unsupported(format!("version {} of VHDX", raw.version.get())));
@@ -66,16 +66,16 @@ impl Header {
             return Err(VdiskError::unsupported(format!("version {} of the log", raw.log_version.get())));
         }
         if raw.sequence.get() > SEQUENCE_MAX {
-            return Err(damaged(format!("{} cannot be its sequence number", raw.sequence.get())));
+            return Err(damaged(format!("invalid sequence number {}", raw.sequence.get())));
         }
         let (log_at, log_len) = (raw.log_at.get(), raw.log_len.get());
         let fits = log_at.is_multiple_of(MIB) && u64::from(log_len).is_multiple_of(MIB);
         if !fits || !(HEAD_BYTES..=FILE_BYTES_MAX).contains(&log_at) || log_len == 0 {
-            return Err(damaged(format!("a log of {log_len} bytes cannot lie at byte {log_at}")));
+            return Err(damaged(format!("invalid log of {log_len} bytes at byte {log_at}")));
         }
         if log_len > LOG_BYTES_MAX {
             return Err(VdiskError::unsupported(format!(
-                "a log of {log_len} bytes; {LOG_BYTES_MAX} is the most"
+                "a log of {log_len} bytes; the limit is {LOG_BYTES_MAX}"
             )));
         }
         Ok(Header {
@@ -91,9 +91,7 @@ impl Header {
     /// Why the header cannot be changed any more, if it cannot.
     pub(super) fn fault(&self) -> Option<String> {
         let is_last = self.sequence > SEQUENCE_MAX - SEQUENCE_MARGIN;
-        is_last.then(|| {
-            format!("the header has the sequence number {}: there are none behind it", self.sequence)
-        })
+        is_last.then(|| format!("the header has the last possible sequence number {}", self.sequence))
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

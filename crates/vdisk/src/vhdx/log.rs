@@ -72,7 +72,7 @@ fn entries(log: &[u8], guid: Guid) -> Result<Vec<Option<Entry>>, VdiskError> {
         let Some(entry) = parse(log, page * PAGE, guid) else { continue };
         checked += entry.len;
         if checked > log.len().saturating_mul(CHECKED_TIMES_MAX) {
-            return Err(VdiskError::damaged("the log", "its entries lie on each other"));
+            return Err(VdiskError::damaged("the log", "its entries overlap each other"));
         }
         let bytes = ring(log, entry.at, entry.len);
         let is_whole = checksum(&bytes, 4) == u32_at(&bytes, 4);
@@ -223,12 +223,12 @@ pub(super) fn find(bytes: &[u8], header: &Header, file_len: u64) -> Result<Repla
     let Some(replay) = replay(bytes, header.log)? else { return Ok(Replay::default()) };
     if file_len < replay.flushed_len {
         let cause =
-            format!("it was {} bytes long when the log was written, and has {file_len}", replay.flushed_len);
+            format!("it had {} bytes when the log was written, and has {file_len} now", replay.flushed_len);
         return Err(VdiskError::damaged("the file", cause));
     }
     let len = file_len.max(replay.last_len);
     if len > FILE_BYTES_MAX {
-        return Err(VdiskError::damaged("the log", format!("it would make the file {len} bytes long")));
+        return Err(VdiskError::damaged("the log", format!("it would extend the file to {len} bytes")));
     }
     let own = (header.log_at, header.log_at + u64::from(header.log_len));
     let strays = |patch: &&Patch| {
@@ -237,7 +237,7 @@ pub(super) fn find(bytes: &[u8], header: &Header, file_len: u64) -> Result<Repla
         end > len || patch.at < REGION_TABLES_AT[0] || (patch.at < own.1 && end > own.0)
     };
     if let Some(patch) = replay.patches.0.iter().find(strays) {
-        let cause = format!("it has {} bytes for byte {}, where nothing of it may lie", patch.len, patch.at);
+        let cause = format!("it has {} bytes for byte {}, which a log must not write", patch.len, patch.at);
         return Err(VdiskError::damaged("the log", cause));
     }
     Ok(replay)

@@ -358,7 +358,7 @@ impl Map for VhdxMap {
             None => {
                 let at = self.end;
                 if at.checked_add(len).is_none_or(|end| end > FILE_BYTES_MAX) {
-                    let cause = format!("a VHDX has no blocks at byte {at}");
+                    let cause = format!("byte {at} is beyond the address range of a VHDX");
                     return Err(VdiskError::NoRoom { cause });
                 }
                 self.reserved_from = Some(at);

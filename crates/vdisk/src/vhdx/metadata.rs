@@ -56,11 +56,11 @@ struct Items<'a> {
 impl<'a> Items<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Items<'a>, VdiskError> {
         if bytes.len() < TABLE_BYTES || bytes[..8] != SIGNATURE[..] {
-            return Err(damaged("it has no signature"));
+            return Err(damaged("missing signature"));
         }
         let count = u16_at(bytes, 10);
         if count > ENTRIES_MAX {
-            return Err(damaged(format!("{count} items are too many")));
+            return Err(damaged(format!("too many items: {count}")));
         }
         let mut list: Vec<(Guid, u32, u32, u32)> = Vec::new();
         for entry in bytes[ENTRY_BYTES..TABLE_BYTES].chunks_exact(ENTRY_BYTES).take(count.into()) {
@@ -68,10 +68,10 @@ impl<'a> Items<'a> {
             let (at, len, flags) = (u32_at(entry, 16), u32_at(entry, 20), u32_at(entry, 24));
             let end = u64::from(at) + u64::from(len);
             if len > 0 && ((at as usize) < TABLE_BYTES || end > bytes.len() as u64) {
-                return Err(damaged(format!("item {id} of {len} bytes cannot lie at {at}")));
+                return Err(damaged(format!("invalid item {id} of {len} bytes at {at}")));
             }
             if list.iter().any(|(other, ..)| *other == id) {
-                return Err(damaged(format!("item {id} is there twice")));
+                return Err(damaged(format!("duplicate item {id}")));
             }
             list.push((id, at, len, flags));
         }
@@ -81,7 +81,7 @@ impl<'a> Items<'a> {
         places.retain(|(at, end)| at < end);
         places.sort_unstable();
         if let Some(pair) = places.windows(2).find(|pair| pair[0].1 > pair[1].0) {
-            return Err(damaged(format!("the items at {} and {} lie on each other", pair[0].0, pair[1].0)));
+            return Err(damaged(format!("the items at {} and {} overlap each other", pair[0].0, pair[1].0)));
         }
         Ok(Items { bytes, list })
     }
@@ -93,9 +93,9 @@ impl<'a> Items<'a> {
 
     fn find(&self, id: Guid) -> Result<(u32, &'a [u8]), VdiskError> {
         let item = self.list.iter().find(|(other, ..)| *other == id);
-        let (_, at, len, _) = item.ok_or_else(|| damaged(format!("item {id} is missing")))?;
+        let (_, at, len, _) = item.ok_or_else(|| damaged(format!("missing item {id}")))?;
         if *len == 0 {
-            return Err(damaged(format!("item {id} is empty")));
+            return Err(damaged(format!("empty item {id}")));
         }
         Ok((*at, &self.bytes[*at as usize..][..*len as usize]))
     }
@@ -117,16 +117,18 @@ impl Metadata {
         let parameters = items.get(FILE_PARAMETERS, 8)?;
         let (block_bytes, flags) = (u32_at(parameters, 0), u32_at(parameters, 4));
         if !block_bytes.is_power_of_two() || !BLOCK_BYTES.contains(&block_bytes) {
-            return Err(damaged(format!("blocks of {block_bytes} bytes cannot be")));
+            return Err(damaged(format!("invalid block size of {block_bytes} bytes")));
         }
         let logical_bytes = u32_at(items.get(LOGICAL_SECTOR, 4)?, 0);
         let physical_bytes = u32_at(items.get(PHYSICAL_SECTOR, 4)?, 0);
         if ![512, 4096].contains(&logical_bytes) || ![512, 4096].contains(&physical_bytes) {
-            return Err(damaged(format!("sectors of {logical_bytes} and {physical_bytes} bytes cannot be")));
+            return Err(damaged(format!(
+                "invalid sector sizes of {logical_bytes} and {physical_bytes} bytes"
+            )));
         }
         let len_bytes = u64_at(items.get(DISK_SIZE, 8)?, 0);
         if len_bytes == 0 || len_bytes > LEN_BYTES_MAX || !len_bytes.is_multiple_of(logical_bytes.into()) {
-            return Err(damaged(format!("a disk of {len_bytes} bytes cannot be")));
+            return Err(damaged(format!("invalid disk size of {len_bytes} bytes")));
         }
         let has_parent = flags & 2 != 0;
         let parent =
@@ -178,20 +180,20 @@ impl Metadata {
 /// The pairs of a parent locator.
 fn locator(item: &[u8]) -> Result<Vec<(String, String)>, VdiskError> {
     if item.len() < 20 || item[..16] != VHDX_PARENT.0 {
-        return Err(VdiskError::unsupported("a parent that is no VHDX"));
+        return Err(VdiskError::unsupported("a parent that is not a VHDX"));
     }
     let count = u16_at(item, 18);
     if count > PAIRS_MAX {
-        return Err(damaged(format!("the parent locator has {count} pairs; {PAIRS_MAX} is the most")));
+        return Err(damaged(format!("the parent locator has {count} pairs; the limit is {PAIRS_MAX}")));
     }
     let mut text_bytes = 0;
     let mut text = |at: u32, len: u16| -> Result<String, VdiskError> {
         text_bytes += usize::from(len);
         if text_bytes > TEXT_BYTES_MAX {
-            return Err(damaged("the text of the parent locator is too long"));
+            return Err(damaged("the text of the parent locator exceeds the limit"));
         }
         let bytes = item.get(at as usize..at as usize + usize::from(len));
-        let (units, _) = bytes.ok_or_else(|| damaged("the parent locator is cut off"))?.as_chunks::<2>();
+        let (units, _) = bytes.ok_or_else(|| damaged("truncated parent locator"))?.as_chunks::<2>();
         let units: Vec<u16> = units.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
         Ok(String::from_utf16_lossy(&units))
     };

@@ -5,14 +5,16 @@
 //!  identity | header 1 | header 2 | region table 1 | region table 2 | log | metadata | table (BAT) | blocks, bitmap blocks
 //! ```
 //!
-//! Numbers are little-endian. Everything from 1 MiB on lies on whole MiB. The table has an entry for each block, and behind the entries of each
-//! *chunk* (2^23 sectors) one for a bitmap block of 1 MiB, which says in differencing images which sectors are here.
+//! Numbers are little-endian. Everything from 1 MiB on is aligned to 1 MiB. The table has an entry for each
+//! block, and behind the entries of each *chunk* (2^23 sectors) one for a bitmap block of 1 MiB, which tells
+//! in differencing images which sectors are present.
 //!
-//! # Its log, as it is used here
+//! # Its log, as masu uses it
 //!
-//! A commit makes payload durable, writes the changed pages of 4 KiB as one log entry, makes that durable, and writes the pages in place. These are durable with
-//! the next commit's first flush, before its entry replaces this one: so each entry is a sequence by itself, and what a power cut can tear is
-//! always in the log. The header points at the log only from the first entry on, and no more when the image was closed.
+//! A commit makes payload durable, writes the changed pages of 4 KiB as one log entry, makes that durable,
+//! and writes the pages in place. These become durable with the next commit's first flush, before its entry
+//! replaces this one: so each entry is a sequence by itself, and whatever a power failure can tear is always
+//! in the log. The header refers to the log from the first entry until the image is closed.
 
 mod create;
 mod grow;
@@ -34,11 +36,11 @@ pub(crate) use open::open;
 pub use table::Shape;
 
 const MIB: u64 = 1 << 20;
-/// What log, table and bitmaps are written in.
+/// The unit of log, table and bitmap writes.
 const PAGE_BYTES: u64 = 4096;
-/// The first structures lie within this; everything else behind.
+/// The first structures are within this; everything else is behind.
 const HEAD_BYTES: u64 = MIB;
-/// Blocks of new images unless said otherwise.
+/// Default block size of new images.
 pub const BLOCK_BYTES: u32 = 32 << 20;
 /// The largest disk of the format.
 pub const LEN_BYTES_MAX: u64 = 64 << 40;

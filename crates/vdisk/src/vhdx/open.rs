@@ -34,7 +34,7 @@ pub(crate) struct Opened {
 pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError> {
     let len = drive.len_bytes();
     if len < HEAD_BYTES {
-        return Err(VdiskError::damaged("the file", format!("{len} bytes are too few for a VHDX")));
+        return Err(VdiskError::damaged("the file", format!("too short for a VHDX: {len} bytes")));
     }
     let mut notes = Vec::new();
     let headers = headers(drive, &mut notes).await?;
@@ -42,19 +42,16 @@ pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError>
     let replay = match header.log {
         Guid::ZERO => Replay::default(),
         _ if header.log_at + u64::from(header.log_len) > len => {
-            return Err(VdiskError::damaged("the log", "it passes the end of the file"));
+            return Err(VdiskError::damaged("the log", "it extends past the end of the file"));
         }
         _ => log::find(&read_vec(drive, header.log_at, header.log_len.into()).await?, header, len)?,
     };
     if !replay.patches.0.is_empty() {
-        notes.push(format!(
-            "the log has {} pages that are not in place: it was not closed",
-            replay.patches.0.len()
-        ));
+        notes.push(format!("not closed: the log has {} pages to replay", replay.patches.0.len()));
     }
     let (regions, repairs) = regions(drive, &replay, &mut notes).await?;
     if regions.metadata.len > METADATA_BYTES_MAX || regions.ranges().any(|(_, end)| end > len) {
-        return Err(VdiskError::damaged("the region table", "a region is too long for the file"));
+        return Err(VdiskError::damaged("the region table", "a region extends past the end of the file"));
     }
     let metadata = Metadata::parse(&patched(drive, &replay, regions.metadata, None).await?)?;
     let shape = Shape {
@@ -65,7 +62,7 @@ pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError>
     };
     shape.check()?;
     if shape.table_bytes() > u64::from(regions.table.len) {
-        let cause = format!("{} bytes are too few for {} entries", regions.table.len, shape.entries());
+        let cause = format!("its {} bytes are too few for {} entries", regions.table.len, shape.entries());
         return Err(VdiskError::damaged("the block allocation table", cause));
     }
     let table =
@@ -153,7 +150,7 @@ fn overlaps(ranges: &[(u64, u64)]) -> Vec<String> {
     sorted.sort_unstable();
     let pairs = sorted.windows(2).filter(|pair| pair[0].1 > pair[1].0);
     pairs
-        .map(|pair| format!("what lies at byte {} lies on what lies at byte {}", pair[1].0, pair[0].0))
+        .map(|pair| format!("the structure at byte {} overlaps the one at byte {}", pair[1].0, pair[0].0))
         .collect()
 }
 

@@ -41,14 +41,14 @@ impl Regions {
     pub(super) fn parse(bytes: &[u8]) -> Result<Regions, VdiskError> {
         let damaged = |cause: String| VdiskError::damaged("the region table", cause);
         if bytes.len() != REGION_TABLE_BYTES || bytes[..4] != SIGNATURE[..] {
-            return Err(damaged("it has no signature".into()));
+            return Err(damaged("missing signature".into()));
         }
         if checksum(bytes, 4) != u32_at(bytes, 4) {
-            return Err(damaged("its checksum does not fit".into()));
+            return Err(damaged("wrong checksum".into()));
         }
         let count = u32_at(bytes, 8);
         if count > ENTRIES_MAX {
-            return Err(damaged(format!("{count} regions are too many")));
+            return Err(damaged(format!("too many regions: {count}")));
         }
         let (mut table, mut metadata, mut others) = (None, None, Vec::new());
         for entry in bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES).take(count as usize) {
@@ -57,21 +57,21 @@ impl Regions {
             let fits = region.at.is_multiple_of(MIB) && u64::from(region.len).is_multiple_of(MIB);
             if !fits || !(HEAD_BYTES..=FILE_BYTES_MAX).contains(&region.at) || region.len == 0 {
                 return Err(damaged(format!(
-                    "region {id} of {} bytes cannot lie at byte {}",
+                    "invalid region {id} of {} bytes at byte {}",
                     region.len, region.at
                 )));
             }
             match id {
                 TABLE if table.is_none() => table = Some(region),
                 METADATA if metadata.is_none() => metadata = Some(region),
-                TABLE | METADATA => return Err(damaged(format!("region {id} is there twice"))),
+                TABLE | METADATA => return Err(damaged(format!("duplicate region {id}"))),
                 _ if entry[28] & 1 != 0 => return Err(VdiskError::unsupported(format!("region {id}"))),
                 _ => others.push(region),
             }
         }
         match (table, metadata) {
             (Some(table), Some(metadata)) => Ok(Regions { table, metadata, others }),
-            _ => Err(damaged("the table or the metadata are not in it".into())),
+            _ => Err(damaged("missing region of the table or of the metadata".into())),
         }
     }
 

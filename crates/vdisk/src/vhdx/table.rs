@@ -17,13 +17,13 @@ const CHUNK_SECTORS: u64 = 1 << 23;
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not here: zeros, or the parent's.
+    /// Not present: zeros, or the parent's data.
     NotPresent,
     /// Zeros, whatever the parent has.
     Zero,
-    /// All of it is at this byte.
+    /// Fully present at this byte.
     Full(u64),
-    /// At this byte is what the bitmap says; the rest is the parent's.
+    /// Partially present at this byte, according to the bitmap; the rest is the parent's.
     Partial(u64),
 }
 
@@ -67,7 +67,7 @@ impl Shape {
     /// Whether the table can be kept in memory.
     pub(super) fn check(&self) -> Result<(), VdiskError> {
         if self.table_bytes() > TABLE_BYTES_MAX {
-            let what = format!("a table of {} bytes; {TABLE_BYTES_MAX} is the most", self.table_bytes());
+            let what = format!("a table of {} bytes; the limit is {TABLE_BYTES_MAX}", self.table_bytes());
             return Err(VdiskError::unsupported(what));
         }
         Ok(())
@@ -191,22 +191,22 @@ impl Table {
         let mut end = super::HEAD_BYTES;
         for (at, to, block) in self.placed() {
             if faults.len() >= FAULTS_MAX {
-                faults.push("and further ones, which were not looked at".into());
+                faults.push("further ones were not examined".into());
                 break;
             }
             let name = block.map_or_else(|| "a bitmap block".to_owned(), |block| format!("block {block}"));
             if at < end {
-                faults.push(format!("{name} at byte {at} lies on another or on the headers"));
+                faults.push(format!("{name} at byte {at} overlaps another block or the headers"));
             }
             if reserved.iter().any(|(from, behind)| at < *behind && to > *from) {
-                faults.push(format!("{name} at byte {at} lies on the log, the metadata or the table"));
+                faults.push(format!("{name} at byte {at} overlaps the log, the metadata or the table"));
             }
             // The last block of a file may be cut where the disk ends.
             let disk_to = block.map_or(to, |block| {
                 at + self.shape.block_bytes.min(self.shape.len_bytes - block * self.shape.block_bytes)
             });
             if disk_to > file_len {
-                faults.push(format!("{name} at byte {at} lies past the end of the file at {file_len}"));
+                faults.push(format!("{name} at byte {at} is past the end of the file at {file_len}"));
             }
             end = end.max(to);
         }
@@ -218,15 +218,15 @@ impl Table {
         let mut faults = Vec::new();
         for block in 0..self.shape.blocks() {
             if faults.len() >= FAULTS_MAX {
-                faults.push("and further ones, which were not looked at".into());
+                faults.push("further ones were not examined".into());
                 break;
             }
             let entry = self.entries[self.shape.index(block)];
             let partial = entry & 7 == 7;
             if matches!(entry & 7, 4 | 5) || (partial && !self.shape.has_parent) {
-                faults.push(format!("block {block} has state {}", entry & 7));
+                faults.push(format!("block {block} has the invalid state {}", entry & 7));
             } else if partial && self.bitmap(block / self.shape.chunk_blocks()).is_none() {
-                faults.push(format!("block {block} is partly here, and its bitmap is not"));
+                faults.push(format!("block {block} is partially present without a bitmap"));
             }
         }
         faults
@@ -283,7 +283,7 @@ mod tests {
         let mut table = Table::empty(Shape { len_bytes: 4 << 20, block_bytes: 1 << 20, ..shape(false) });
         table.set(0, State::Partial(4 << 20));
         assert_eq!(table.bitmap(0), None);
-        assert_eq!(table.faults(&[], 16 << 20), ["block 0 has state 7"]);
+        assert_eq!(table.faults(&[], 16 << 20), ["block 0 has the invalid state 7"]);
     }
 
     #[test]
