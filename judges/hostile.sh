@@ -327,8 +327,8 @@ size = "8MiB"'
   [ $((SECONDS - begun)) -le 13 ] || fail "the write to the mirror took $((SECONDS - begun)) s"
   alive; must status; grep -q 'd1 is failed' out || fail "status does not tell of the drive"
   let_go
-  for _ in $(seq 200); do m status; ! grep -q 'All is well' out || break; sleep 0.1; done
-  grep -q 'All is well' out || fail "the drive answers again and does not come back: $(head -n 5 out)"
+  for _ in $(seq 200); do m status; ! grep -q 'No problems' out || break; sleep 0.1; done
+  grep -q 'No problems' out || fail "the drive answers again and does not come back: $(head -n 5 out)"
   must events; grep -q 'bytes that changed meanwhile' out || fail "it was not filled with what changed"
   has 0x66; stop || fail "it ended with status $?"
   # Behind the labels mirrors are equal.

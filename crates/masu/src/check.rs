@@ -1,4 +1,4 @@
-//! `masu check`: a stopped array is examined, and nothing is written to its drives.
+//! `masu check`: examines a stopped array without writing to its drives.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,13 +13,14 @@ use serde_json::json;
 use crate::held::wait_until_free;
 use crate::manage::{Line, socket_in};
 
-/// Examine a stopped array and report every inconsistency, one line each.
+/// Check a stopped array and report every inconsistency, one line each
 ///
-/// The drives that DIR's array.state.toml names are read, never written: what starting the array would recover is
-/// recovered in memory. Labels, groups, and the metadata of pools are held against each other; with --data every byte is
-/// read, and mirrors and parity are compared.
+/// Reads the drives in the array.state.toml of DIR, and never writes to them: what a start would recover is
+/// recovered in memory. Checks labels, groups and the metadata of pools for consistency; with --data it reads
+/// every byte and compares mirrors and parity.
 ///
-/// There is no --repair: starting the array repairs what redundancy can tell (masu serve, then masu group scrub).
+/// There is no --repair: starting the array repairs what redundancy can decide (masu serve, then masu group
+/// scrub).
 #[derive(Args)]
 #[command(after_help = "\
 Lines that begin with `note` are what a power cut leaves and the next start puts right; they are no findings.
@@ -29,7 +30,7 @@ pub(crate) struct Check {
     /// The data directory of the array
     #[arg(value_name = "DIR")]
     data_dir: PathBuf,
-    /// Read all data, too, and compare mirrors and parity
+    /// Also read all data, and compare mirrors and parity
     #[arg(long)]
     data: bool,
     /// Print JSON
@@ -50,7 +51,7 @@ pub(crate) fn run(check: &Check) -> Result<ExitCode> {
         line.end();
         examination
     })
-    .context("the examination cannot start")?;
+    .context("cannot start the check")?;
     match check.json {
         true => println!("{}", serde_json::to_string_pretty(&as_json(&examination))?),
         false => print(&examination, data),
@@ -58,19 +59,19 @@ pub(crate) fn run(check: &Check) -> Result<ExitCode> {
     Ok(if examination.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What is declared in a directory whose array does not run.
+/// The declaration in the directory of a stopped array.
 fn stopped(dir: &Path) -> Result<Config> {
     let shown = dir.display();
     if !dir.is_dir() {
-        bail!("{shown}: there is no such directory");
+        bail!("{shown}: no such directory");
     }
     // The daemon holds its socket as long as it holds the drives.
     if std::os::unix::net::UnixStream::connect(socket_in(dir)).is_ok() {
-        bail!("{shown}: an array runs on it: stop masu serve first, or scrub its groups while it runs");
+        bail!("{shown}: an array runs on it; stop masu serve first, or scrub its groups (masu group scrub)");
     }
     let kept = Store::open(dir)?.load()?;
     let kept =
-        kept.with_context(|| format!("{shown}: there is no array.state.toml: no array was kept here"))?;
+        kept.with_context(|| format!("{shown}: no array.state.toml: not the data directory of an array"))?;
     let config = kept.config;
     wait_until_free(&config)?;
     Ok(config)
@@ -86,7 +87,7 @@ fn print(examination: &Examination, data: bool) {
         false => ", data not read (--data)".into(),
     };
     let examined = format!(
-        "{} drives, {} groups, {} pools, {} volumes examined{read}",
+        "{} drives, {} groups, {} pools, {} volumes checked{read}",
         e.drives, e.groups, e.pools, e.volumes
     );
     match e.findings.iter().filter(|f| !f.harmless).count() {

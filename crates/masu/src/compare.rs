@@ -1,4 +1,4 @@
-//! `masu compare`: what differs between two runs.
+//! `masu compare`: the differences between two runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::table;
 
-/// What differs between two runs: every metric of both, with the ratio and its confidence interval
+/// Compare two runs: every metric of both, with the ratio and its confidence interval
 ///
-/// A and B are folders of runs (of any verification), or files with what a load printed with --json. Where the interval of a ratio
-/// holds 1, no difference is shown; a metric with one value has no interval.
+/// A and B are folders of runs (of any verification), or files with the output of a load with --json. If the
+/// interval of a ratio contains 1, no difference is shown; a metric with one value has no interval.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -22,14 +22,14 @@ Examples:
 
 Exit status: 0 compared, 2 bad input.")]
 pub(crate) struct Compare {
-    /// The run that is compared with
+    /// The reference run
     a: PathBuf,
-    /// The run that is compared
+    /// The run to compare with it
     b: PathBuf,
-    /// Write a report into this folder, too
+    /// Also write a report into this folder
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Print every metric, not only what differs most
+    /// Print every metric, not only the largest differences
     #[arg(long)]
     all: bool,
     /// Print JSON
@@ -37,7 +37,7 @@ pub(crate) struct Compare {
     json: bool,
 }
 
-/// Rows of the short form: with answer and legend a page of a terminal.
+/// Rows of the short form: a terminal page, with answer and legend.
 const ROWS: usize = 20;
 
 pub(crate) fn run(compare: &Compare) -> Result<ExitCode> {
@@ -64,7 +64,7 @@ fn print(comparison: &Comparison, compare: &Compare) {
     table::print(&header, &header[1..5], shown.collect(), "");
     let more = comparison.both.len().saturating_sub(rows);
     if more > 0 {
-        println!("{more} more: --all");
+        println!("{more} more (--all shows them)");
     }
     for (run, only) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
         let some: Vec<&str> =
@@ -78,7 +78,7 @@ fn print(comparison: &Comparison, compare: &Compare) {
     comparison.doubts().iter().for_each(|doubt| println!("doubt: {doubt}"));
 }
 
-/// Five digits say all that a measurement knows.
+/// Five digits exceed the precision of a measurement.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 1e6 || (v > 0.0 && v < 1e-3) => format!("{value:.3e}"),

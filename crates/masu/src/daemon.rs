@@ -22,48 +22,50 @@ use crate::declared::{Start, mark_applied, refuse_lost};
 use crate::held::wait_until_free;
 use crate::manage::socket_in;
 
-/// Serve block storage over iSCSI.
+/// Serve block storage over iSCSI
 ///
-/// With no configuration: one pool on a file under the data directory, nothing mapped to anybody. Volumes and hosts are
-/// then made with `masu volume` and `masu host`, and kept. A declared array (--config) is applied idempotently: what is
-/// declared is made, what is there and not declared stays. SIGHUP has the declaration read and applied again; SIGTERM and
-/// SIGINT stop the array in order. Under systemd: packaging/systemd/masu.service, and docs/operation.md.
+/// Without a declaration: one pool on a file under the data directory, without mappings. Create volumes and
+/// hosts with `masu volume` and `masu host`; they are persistent. A declaration (--config) is applied
+/// idempotently: declared objects are created, other existing objects stay. SIGHUP applies the declaration
+/// again; SIGTERM and SIGINT stop the array in order. For systemd see packaging/systemd/masu.service and
+/// docs/operation.md.
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// Where the array keeps its state, and file drives with relative names
+    /// Data directory: the array's state, and file drives with relative names
     #[arg(long, default_value = "./data", env = "MASU_DATA")]
     data: PathBuf,
-    /// A declaration (array.toml) to apply
+    /// Declaration (array.toml) to apply
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Where to listen for hosts, when nothing is declared
+    /// Address for hosts, if no portal is declared
     #[arg(long, default_value = "127.0.0.1:3260")]
     listen: SocketAddr,
-    /// Erase what is on this declared drive when it is taken for the first time; once for each. Drives that are not named must be blank
+    /// Erase the data on this declared drive when the array first uses it (repeatable). Other drives must be
+    /// blank
     #[arg(long, value_name = "DRIVE")]
     overwrite: Vec<String>,
-    /// Controllers (threads), when nothing is declared
+    /// Number of controllers (threads), if not declared
     #[arg(long)]
     controllers: Option<usize>,
     /// Run controller N on processor FIRST + N
     #[arg(long)]
     pin_first: Option<usize>,
-    /// Serve the API on TCP, too; needs --api-token
+    /// Serve the API on TCP, too; requires --api-token
     #[arg(long, requires = "api_token")]
     api: Option<SocketAddr>,
-    /// The token that requests on TCP must carry (16 characters or more)
+    /// Token for requests on TCP (at least 16 characters)
     #[arg(long, env = "MASU_TOKEN", hide_env_values = true)]
     api_token: Option<String>,
 }
 
-/// An address that is in use is asked for again for a second.
+/// Binding is retried for a second while an address is in use.
 const PORT_TRIES: u32 = 50;
 const PORT_PAUSE: Duration = Duration::from_millis(20);
-/// How long a start that is told to stop may take to its end.
+/// Time limit of a start that is requested to stop.
 const OPEN_GRACE: Duration = Duration::from_secs(20);
-/// What of the file system the embedded default takes, so that the system beside it can breathe.
+/// Share of the file system for the embedded default; the rest is left to the system.
 const DEFAULT_DRIVE_SHARE_PERCENT: u64 = 90;
-/// The smallest embedded array that is worth starting.
+/// Minimum size of the embedded array.
 const DEFAULT_DRIVE_BYTES_MIN: u64 = 256 << 20;
 
 pub(crate) fn run(serve: &Serve) -> Result<()> {
@@ -75,17 +77,18 @@ pub(crate) fn run(serve: &Serve) -> Result<()> {
         .with_writer(std::io::stderr)
         .init();
     supervision::end_on_panic();
-    // A thousand sessions need more files than a process is given by default.
+    // A thousand sessions need more open files than the default limit.
     world_real::raise_open_files_max();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(start_and_serve(serve))
 }
 
-/// The whole life of the daemon. Whatever part of the start fails, what had begun is stopped in order.
+/// The life of the daemon. If a step of the start fails, the earlier ones are undone in order.
 async fn start_and_serve(serve: &Serve) -> Result<()> {
     let mut signals = Signals::heed()?;
     let store = Store::open(&serve.data)?;
-    // First what costs nothing and fails for a reason that the operator can mend: no host is served without administration.
+    // First the steps that are cheap and fail for reasons that the operator can fix: no host is served
+    // without administration.
     let socket = socket_in(store.dir());
     let tcp = serve.api.zip(serve.api_token.clone());
     let bound = admin::bind(ServerOptions { socket: socket.clone(), tcp })?;
@@ -102,7 +105,7 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     }
     let (events, arriving) = array::event_channel();
     let (log, writer) = EventLog::open(store.dir(), arriving)?;
-    events.tell(Event::info("array", format!("starts, version {}", env!("CARGO_PKG_VERSION"))));
+    events.tell(Event::info("array", format!("starting, version {}", env!("CARGO_PKG_VERSION"))));
     moved.iter().for_each(|line| events.tell(Event::of_line(line)));
     let mut controllers = Controllers::start(start.config.controllers, serve.pin_first, &events)?;
     supervision::watch_controllers(events.clone())?;
@@ -112,13 +115,13 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     let begun = begin(serve, &mut array, &start, (&mut controllers, &mut signals)).await;
     if let Ok(Begun::Serves) = begun {
         bring_up_to_date(serve, &mut array, (&store, &events), &start).await;
-        tracing::info!("administered at {}", socket.display());
+        tracing::info!("API at {}", socket.display());
         let (server, owner) = bound.serve(array, store, (log, events.clone()));
         events.tell(Event::info("array", "serves"));
         supervision::ready();
         let outcome = serve_until_told(serve, &owner, &mut controllers, &mut signals).await;
         supervision::stopping();
-        tracing::info!("stopping: hosts are told, data is made durable");
+        tracing::info!("stopping: ending sessions, making data durable");
         server.stop();
         let outcome = ended(outcome, owner.stop_array().await, controllers);
         return told(outcome, &events, writer);
@@ -128,8 +131,8 @@ async fn start_and_serve(serve: &Serve) -> Result<()> {
     told(ended(begun.map(drop), stopped, controllers), &events, writer)
 }
 
-/// Whether the ports can be opened that come last: a start that fails there has made drives. An address may be in use for a moment after
-/// the process before was killed.
+/// Checks that all ports can be opened, which comes last: a start that fails there would already have created
+/// drives. An address may be in use for a moment after the previous process was killed.
 async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
     for portal in config.portals.iter().filter(|p| p.listen.port() != 0) {
         let mut tries = PORT_TRIES;
@@ -147,7 +150,7 @@ async fn ports_are_free(serve: &Serve, config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// The last event: how it ended.
+/// The last event: the result.
 fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Result<()> {
     events.tell(match &outcome {
         Ok(()) => Event::info("array", "stopped"),
@@ -157,21 +160,21 @@ fn told(outcome: Result<()>, events: &EventSender, writer: EventWriter) -> Resul
     outcome
 }
 
-/// The outcome of it all: of several errors the one that the others follow from.
+/// The overall result: of several errors, the one that caused the others.
 fn ended(outcome: Result<()>, stopped: Result<(), ControlError>, controllers: Controllers) -> Result<()> {
     let joined = controllers.join();
     joined.and(outcome).and(stopped.map_err(Into::into))
 }
 
-/// How a start ended that did not fail.
+/// The result of a start without an error.
 enum Begun {
     Serves,
-    /// It was told to stop before.
+    /// A signal stopped it.
     Stopped,
 }
 
-/// Makes the declaration so. A signal to stop is heeded meanwhile: what is being opened is opened to its end first, unless that takes
-/// too long.
+/// Applies the declaration. A signal to stop waits until objects that are being opened are open, with a time
+/// limit.
 async fn begin(
     serve: &Serve,
     array: &mut Array,
@@ -187,8 +190,8 @@ async fn begin(
             applied = &mut applying => Some(applied),
             index = controllers.one_ended() => bail!("controller {index} has ended"),
             () = signals.stop() => {
-                tracing::info!("stopping: what is being opened is opened first");
-                // Its outcome is no matter any more.
+                tracing::info!("stopping: waiting for objects that are being opened");
+                // Its result no longer matters.
                 let _ = tokio::time::timeout(OPEN_GRACE, applying).await;
                 None
             }
@@ -204,13 +207,13 @@ async fn begin(
     }
     let parts = array.status().await?;
     for missing in parts.iter().flat_map(|part| &part.missing) {
-        tracing::error!("{} {:?}: {}: it is not served", missing.kind, missing.name, missing.cause);
+        tracing::error!("{} {:?}: {}; not served", missing.kind, missing.name, missing.cause);
     }
     for image in parts.iter().flat_map(|part| &part.images) {
         if let Err(cause) = &image.state {
             let error =
                 ControlError::Failed { place: format!("image {:?}", image.name), cause: cause.clone() };
-            tracing::error!("{}{error}: it is not served", declared_at(serve, &error));
+            tracing::error!("{}{error}; not served", declared_at(serve, &error));
         }
     }
     for port in parts.iter().flat_map(|part| &part.ports) {
@@ -219,7 +222,7 @@ async fn begin(
     Ok(Begun::Serves)
 }
 
-/// Returns when the array is to stop: in order when it was told to, with an error when a part of it has ended.
+/// Returns when the array is to stop: Ok for a signal, an error when a part of it has ended.
 async fn serve_until_told(
     serve: &Serve,
     owner: &ArrayOwner,
@@ -241,10 +244,11 @@ async fn serve_until_told(
     }
 }
 
-/// Reads the declaration again and makes it so, as a start does. What is wrong with it is said, and nothing changes.
+/// Reads and applies the declaration again, as a start does. If it is wrong, the error is logged and nothing
+/// changes.
 async fn reload(serve: &Serve, owner: &ArrayOwner) {
     let Some(path) = &serve.config else {
-        tracing::info!("SIGHUP: nothing is read again: the array was started without --config");
+        tracing::info!("SIGHUP ignored: the array was started without --config");
         return;
     };
     let mut again = None;
@@ -257,17 +261,17 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
     match (outcome.await, again) {
         (Ok(done), again) => {
             if done.is_empty() {
-                tracing::info!("SIGHUP: {}: nothing has changed", path.display());
+                tracing::info!("SIGHUP: {}: no changes", path.display());
             }
             if let Some((start, store)) = again {
                 applied(serve, &store, &start.config, start.declared.as_ref());
             }
         }
-        (Err(error), _) => tracing::error!("SIGHUP: {error}: the declaration before it stays in force"),
+        (Err(error), _) => tracing::error!("SIGHUP: {error}; the previous declaration stays in force"),
     }
 }
 
-/// Where what failed is declared, in front of the error.
+/// The place of the failed object in the declaration, as a prefix of the error.
 fn declared_at(serve: &Serve, error: &ControlError) -> String {
     match (&serve.config, error) {
         (Some(path), ControlError::Failed { place, .. }) => {
@@ -280,11 +284,13 @@ fn declared_at(serve: &Serve, error: &ControlError) -> String {
 /// Bytes from the system's random generator.
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).context("no random bytes")?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("cannot read random bytes")?;
     Ok(bytes)
 }
 
-/// What this start has to do. Without a state, an array is made; but not where one was, whose file system may not be mounted.
+/// Determines the task of this start. Without a state, a new array is created, unless the directory had one
+/// before: its file system may not be mounted.
 fn read(serve: &Serve, store: &Store) -> Result<Start> {
     let mut start = Start::read(serve.config.as_ref(), store, || embedded_default(serve, store.dir()))?;
     if let Some(file) = &serve.config {
@@ -295,7 +301,7 @@ fn read(serve: &Serve, store: &Store) -> Result<Start> {
     Ok(start)
 }
 
-/// Drives of a first declaration are looked at before they are taken.
+/// Examines the drives of a first declaration before they are used.
 async fn refuse_used(serve: &Serve, config: &Config) -> Result<()> {
     let named = |d: &&DriveConfig| !serve.overwrite.contains(&d.name);
     let drives: Vec<DriveConfig> = config.drives.iter().filter(named).cloned().collect();
@@ -306,7 +312,8 @@ async fn refuse_used(serve: &Serve, config: &Config) -> Result<()> {
     })
 }
 
-/// The array serves what it kept; now it becomes what the file declares. What cannot be done of that is said, and keeps it from nothing.
+/// Applies the file's declaration to the array, which already serves its stored state. Errors are reported,
+/// and the array continues.
 async fn bring_up_to_date(
     serve: &Serve,
     array: &mut Array,
@@ -325,7 +332,7 @@ async fn bring_up_to_date(
                 files.remove(array.config()).await;
                 let place = declared_at(serve, &error);
                 tracing::error!(
-                    "{place}{error}: the declaration is not applied, the array serves what it had"
+                    "{place}{error}; the declaration is not applied, and the array keeps its previous configuration"
                 );
                 return;
             }
@@ -337,11 +344,14 @@ async fn bring_up_to_date(
     applied(serve, store, array.config(), start.declared.as_ref());
 }
 
-/// Notes a declaration that was applied.
+/// Records that a declaration was applied.
 fn applied(serve: &Serve, store: &Store, config: &Config, declared: Option<&Config>) {
     let (Some(declared), Some(file)) = (declared, &serve.config) else { return };
     if let Err(error) = store.save_declared(declared) {
-        tracing::warn!("{error}: later changes of {} cannot be told from those by command", file.display());
+        tracing::warn!(
+            "{error}; later changes of {} cannot be distinguished from changes by command",
+            file.display()
+        );
     }
     mark_applied(file, store, &config.id.to_string());
 }
@@ -351,7 +361,7 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
     let free = stat.f_bavail * stat.f_frsize;
     let len = (free / 100 * DEFAULT_DRIVE_SHARE_PERCENT) >> 20 << 20;
     if len < DEFAULT_DRIVE_BYTES_MIN {
-        bail!("{}: only {} free: too little for an array", dir.display(), format_bytes(free));
+        bail!("{}: only {} free, too little for an array", dir.display(), format_bytes(free));
     }
     let path = dir.join("drive0.img");
     let mut config = Config::empty("iqn.2026-11.net.masu:array");

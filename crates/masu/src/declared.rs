@@ -1,4 +1,4 @@
-//! What a start makes of a declaration and of what the array kept from its last life.
+//! Merges the declaration and the stored state of the array at a start.
 
 use std::path::{Path, PathBuf};
 
@@ -7,18 +7,19 @@ use admin::{Declaration, Kept, Store, differences, merged};
 use anyhow::{Context, Result, bail};
 use array::Config;
 
-/// What a start has to do.
+/// The task of a start.
 pub(crate) struct Start {
-    /// What the array kept, if it was ever started: applied first, so that whatever is wrong with the file, hosts have what they had.
+    /// The stored state of the array, if it was ever started: applied first, so that an error in the file
+    /// leaves hosts with their previous service.
     pub(crate) kept: Option<Kept>,
-    /// The file, as it says.
+    /// The declaration as in the file.
     pub(crate) declared: Option<Config>,
-    /// What it is to be in the end.
+    /// The merged declaration.
     pub(crate) config: Config,
 }
 
 impl Start {
-    /// What is kept and what is declared, brought together; the embedded default when there is neither.
+    /// Merges the stored state and the declaration; the embedded default if there is neither.
     pub(crate) fn read(
         file: Option<&PathBuf>,
         store: &Store,
@@ -42,7 +43,7 @@ impl Start {
         Ok(Start { kept, declared, config })
     }
 
-    /// What is applied first: what was kept, reached as it is declared now.
+    /// What is applied first: the stored state, with the addresses declared now.
     pub(crate) fn first(&self) -> Config {
         let Some(kept) = &self.kept else { return self.config.clone() };
         let first = Config {
@@ -54,7 +55,7 @@ impl Start {
         if first.check().is_ok() { first } else { self.config.clone() }
     }
 
-    /// Has the declarations say where the devices are now that the array has. A line for each that is elsewhere.
+    /// Updates the declarations with the current paths of devices. Returns a line for each that has moved.
     pub(crate) fn find_devices(&mut self) -> Vec<String> {
         let Some(kept) = &mut self.kept else { return Vec::new() };
         let places = Places::of_system();
@@ -64,7 +65,7 @@ impl Start {
         settled.moved
     }
 
-    /// In what the array differs from the file, because it was changed by command.
+    /// The drift: differences from the file, caused by commands.
     pub(crate) fn drift(&self) -> Vec<String> {
         self.declared.as_ref().map_or_else(Vec::new, |declared| differences(declared, &self.config))
     }
@@ -81,14 +82,15 @@ fn with_kept(store: &Store, kept: &Config, declared: &Config) -> Result<Config> 
     }
 }
 
-/// Where a declaration was applied: beside the file, so that a data directory whose file system is not mounted is not taken for new.
+/// The mark beside the file where a declaration was applied, so that an unmounted data directory is not taken
+/// for a new one.
 fn mark_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".applied");
     PathBuf::from(name)
 }
 
-/// Refuses an empty data directory where the file was applied to an array in it before.
+/// Refuses an empty data directory if the file was applied to an array in it before.
 pub(crate) fn refuse_lost(file: &Path, store: &Store, kept: Option<&Kept>) -> Result<()> {
     let mark = mark_of(file);
     let Ok(text) = std::fs::read_to_string(&mark) else { return Ok(()) };
@@ -96,7 +98,7 @@ pub(crate) fn refuse_lost(file: &Path, store: &Store, kept: Option<&Kept>) -> Re
     let applied_here = text.lines().any(|line| line.strip_prefix("data = ") == Some(&dir));
     if kept.is_none() && applied_here {
         bail!(
-            "{dir}: the array that {} declared here is gone: is its file system mounted? To begin a new array, remove {}",
+            "{dir}: the array that {} declared is missing; mount its file system, or remove {} to create a new array",
             file.display(),
             mark.display()
         );
@@ -104,7 +106,7 @@ pub(crate) fn refuse_lost(file: &Path, store: &Store, kept: Option<&Kept>) -> Re
     Ok(())
 }
 
-/// Notes beside the file that it was applied here. A directory that cannot be written goes without.
+/// Records beside the file that it was applied. If its directory is not writable, there is no record.
 pub(crate) fn mark_applied(file: &Path, store: &Store, id: &str) {
     let text = format!(
         "# {} was applied by masu to this array.\narray = {id}\ndata = {}\n",
@@ -114,11 +116,12 @@ pub(crate) fn mark_applied(file: &Path, store: &Store, id: &str) {
     let mark = mark_of(file);
     let known = std::fs::read_to_string(&mark).is_ok_and(|found| found == text);
     if !known && let Err(error) = std::fs::write(&mark, text).with_context(|| mark.display().to_string()) {
-        tracing::warn!("{error:#}: an empty data directory would be taken for a new array");
+        tracing::warn!("{error:#}; masu could take an unmounted data directory for a new array");
     }
 }
 
-/// The declaration laid over what was kept: what is declared is made, what is there and not declared stays. A volume does not shrink.
+/// Merges the declaration into the stored state: declared objects are created, other existing objects stay. A
+/// volume never shrinks.
 fn laid_over(kept: Config, declared: Config) -> Config {
     let before = kept.clone();
     let mut next = kept.overlaid_with(declared);
@@ -128,8 +131,8 @@ fn laid_over(kept: Config, declared: Config) -> Config {
     membership_of(&before, next)
 }
 
-/// What groups and pools are made of is changed by commands and by spares while the array runs, and never taken back by an old
-/// declaration.
+/// Members of groups and pools change by commands and spares while the array runs, and an old declaration
+/// never reverts them.
 fn membership_of(before: &Config, mut next: Config) -> Config {
     for group in &mut next.groups {
         if let Some(kept) = before.groups.iter().find(|g| g.name == group.name) {

@@ -1,4 +1,5 @@
-//! Drives that another process holds: the array does not start without them, and waits for one that is just ending.
+//! Drives that another process holds: the array does not start without them, and waits for a process that is
+//! ending.
 
 #![expect(clippy::disallowed_methods, reason = "before the array has a world, time is the system's")]
 
@@ -11,18 +12,18 @@ use array::{Config, DriveSpec};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 
-/// The kernel gives the files of a killed process free some time after the process is gone, when its last operations have
-/// ended: milliseconds, unless a drive is slow.
+/// The kernel releases the files of a killed process some time after its end, when its last operations have
+/// completed: milliseconds, unless a drive is slow.
 const WAIT_TIME: Duration = Duration::from_secs(5);
 const WAIT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until nobody else holds a declared drive. A drive that is not there or is broken is no matter here: the array may go on
-/// without it; one that another array has open must not be taken for lost.
+/// Waits until no other process holds a declared drive. Missing or failed drives do not matter here: the
+/// array may continue without them; a drive that another array has open must not be taken for lost.
 pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
     let end = Instant::now() + WAIT_TIME;
     for drive in &config.drives {
         if !becomes_free(&drive.spec, end) {
-            bail!("drive {:?}: in use by another process: is its array still running?", drive.name);
+            bail!("drive {:?}: in use by another process; stop the array that uses it", drive.name);
         }
     }
     // The array starts without an image that somebody else has open: that is said in its status.
@@ -30,7 +31,7 @@ pub(crate) fn wait_until_free(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Waits until nobody holds it, or until then; gives whether nobody does.
+/// Waits until the file is free, or until the deadline; returns whether it is free.
 fn becomes_free(spec: &DriveSpec, until: Instant) -> bool {
     while is_held(spec) {
         if Instant::now() > until {
@@ -52,7 +53,7 @@ fn is_held(spec: &DriveSpec) -> bool {
     }
 }
 
-/// Whether somebody else has locked the file; this process's own lock is gone when it returns.
+/// Whether another process has locked the file; this process's own lock is released on return.
 fn file_is_held(path: &Path) -> bool {
     let Ok(file) = open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) else { return false };
     flock(&file, FlockOperation::NonBlockingLockExclusive).is_err_and(|e| e == Errno::WOULDBLOCK)

@@ -1,11 +1,11 @@
-//! `masu load`: one load alone, against a LU, or with files in a folder.
+//! `masu load`: a single load, against a LU, or with files in a folder.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-/// One load alone: against an iscsi:// URL, a file or a device, or with files in a folder
+/// Run a single load: against an iscsi:// URL, a file or a device, or with files in a folder
 // Its group of arguments would have the name of the one that is flattened into it.
 #[derive(Args)]
 #[group(skip)]
@@ -21,10 +21,10 @@ pub(crate) struct Load {
 enum Kind {
     Files(lab::files::cli::Files),
     Fileserver(lab::fileserver::load::cli::FileServer),
-    /// Files written and read side by side, one thread each, in order and past the page cache
+    /// Concurrent sequential I/O on files, one thread per file, bypassing the page cache
     #[command(disable_help_flag = true)]
     Diskstress {
-        /// As the program that runs in a guest takes them: --help tells
+        /// Options of the stand-alone program; see --help
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
@@ -37,7 +37,7 @@ pub(crate) fn run(load: &Load) -> Result<ExitCode> {
         Some(Kind::Diskstress { words }) => {
             return Ok(diskstress::main_with("masu load diskstress", words));
         }
-        None => lab::cli::run_load(load.blocks.as_ref().context("no target: say what is loaded")?)?,
+        None => lab::cli::run_load(load.blocks.as_ref().context("missing target; see --help")?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

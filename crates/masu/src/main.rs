@@ -1,4 +1,4 @@
-//! masu: a storage array for virtual machines that proves what it does. The command line.
+//! The command line of masu.
 
 #[cfg(test)]
 mod advice;
@@ -20,22 +20,23 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A storage array for virtual machines that proves what it does.
+/// A storage array for virtual machines, and a laboratory that verifies storage
 ///
-/// The same program serves block storage over iSCSI, and verifies storage: its own or anyone's.
+/// The same program serves block storage over iSCSI, and verifies storage: its own, or any other iSCSI
+/// target.
 #[derive(Parser)]
 #[command(
     name = "masu",
     version,
     after_help = "\
-To begin:
-  masu verify vaai                        measure what the offloads save, and write a report
-  masu serve --data ./data                an array on files under ./data
-  masu volume create v1 --size 10GiB      a thin volume on it
+Examples:
+  masu verify vaai                        measure the savings of offloads, and write a report
+  masu serve --data ./data                run an array on files under ./data
+  masu volume create v1 --size 10GiB      create a thin volume
   masu host set kvm1 iqn.2004-10.com.example:kvm1
-  masu host map kvm1 v1                   the host sees v1 as LUN 0
-  masu status                             trouble first, then everything
-  masu check ./data                       examine a stopped array
+  masu host map kvm1 v1                   map v1 to the host as LUN 0
+  masu status                             show problems first, then everything
+  masu check ./data                       check a stopped array
 
 Exit status: 0 done (and every promise held), 1 a promise is not held, 2 bad input or failure, 3 undecided or in doubt."
 )]
@@ -55,17 +56,18 @@ enum Command {
     Sample(sample::Sample),
     #[command(flatten)]
     Manage(manage::Manage),
-    /// Virtual disks in files: VHD and VHDX; QCOW2 and VMDK can be converted from
+    /// Virtual disk images: VHD and VHDX; QCOW2 and VMDK as sources of a conversion
     #[command(subcommand)]
     Vdisk(vdisk::Vdisk),
     Load(Box<load::Load>),
     Agent(lab::fileserver::load::cli::AgentArgs),
 }
 
-/// What a shell says of a program that wrote to a pipe without a reader: 128 and SIGPIPE's number.
+/// The exit status that shells report for a program that wrote to a pipe without a reader: 128 plus the
+/// number of SIGPIPE.
 const NO_READER: i32 = 141;
 
-/// `masu ... | head` ends when its reader has left, without a word: Rust's `println!` would panic.
+/// Ends `masu ... | head` silently when its reader has left: Rust's `println!` would panic.
 fn end_without_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -94,7 +96,7 @@ fn main() -> ExitCode {
         Command::Agent(agent) => lab::fileserver::load::cli::serve(&agent).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
-        // One line: what failed, then why, from the outside in.
+        // One line: what failed, then why, from outer to inner cause.
         let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
         eprintln!("masu: {}", chain.join(": "));
         ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! `masu predict`: what the points of a run say about servers that are not there yet.
+//! `masu predict`: forecasts additional servers from the points of a run.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,34 +14,35 @@ use serde_json::json;
 
 use crate::table;
 
-/// Predict the server that is not bought yet, from the points of a run.
+/// Forecast additional servers from the points of a run
 ///
-/// Reads points.json of `masu verify sanboot` and says for each pattern and layout what so many servers would get, with a
-/// band, what ends it, and how well leaving the last points out is predicted. Where the measured points do not allow it, it
-/// says why and predicts nothing.
+/// Reads points.json of `masu verify sanboot`. For each pattern and layout it prints the service of
+/// additional servers with a prediction interval, the limiting resource, and a validation that leaves out the
+/// last points. Where the measured points do not support a forecast, it prints the reason.
 #[derive(Args)]
 #[command(after_help = "\
-The band holds nine of ten cases: 5 % and 95 % quantiles over bootstrap samples, with the model's own error.
+The prediction interval holds nine of ten cases: 5 % and 95 % quantiles over bootstrap samples, including the model's own
+error.
 
-Exit status: 0 predicted, 1 something was refused, 2 bad input.")]
+Exit status: 0 forecast given, 1 no forecast for some points, 2 bad input.")]
 pub(crate) struct Predict {
     /// The folder of the run
     #[arg(value_name = "RUN_DIR")]
     run_dir: PathBuf,
-    /// Up to so many servers
+    /// Largest number of servers
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=128))]
     to: u32,
-    /// Fit on so many servers and fewer only
+    /// Fit on points with at most this number of servers
     #[arg(long, default_value_t = u32::MAX, hide_default_value = true)]
     from: u32,
-    /// Only this pattern, as points.json names it: random_read, sequential_mix, …
+    /// Only this pattern, named as in points.json: random_read, sequential_mix, …
     #[arg(long)]
     pattern: Option<String>,
     /// Only this layout: raid5x4 or raid1x8
     #[arg(long)]
     layout: Option<String>,
-    /// With other hardware: drives=x1.3, drives=cheetah-15k5, groups=+1, port=x2, controller=x1.5. Demands are scaled (a drive's by what its
-    /// model does with the pattern), all else stays as measured
+    /// Other hardware: drives=x1.3, drives=cheetah-15k5, groups=+1, port=x2, controller=x1.5. Demands are
+    /// scaled (a drive's by its modelled speed with the pattern); everything else stays as measured
     #[arg(long, value_delimiter = ',')]
     what_if: Vec<WhatIf>,
     /// Print JSON
@@ -59,7 +60,7 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
             let measured = ramp(&results, pattern, *layout, predict.from);
             let what_if = changes(&results, pattern, &predict.what_if)?;
             if let Some(name) = measured.as_ref().and_then(|ramp| unknown(ramp, &what_if)) {
-                bail!("{name}: {} with {} has no such resource", pattern.name(), layout.name());
+                bail!("unknown resource {name} of {} with {}", pattern.name(), layout.name());
             }
             if let Some(forecast) =
                 predicted_changed(&results, (pattern, *layout), (predict.from, predict.to), &what_if)
@@ -69,7 +70,7 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
         }
     }
     if all.is_empty() {
-        bail!("{}: no points of what is asked for share anything", predict.run_dir.display());
+        bail!("{}: no points of these patterns and layouts share a resource", predict.run_dir.display());
     }
     let is_whole = |f: &Result<Forecast, Refusal>| f.as_ref().is_ok_and(|f| f.refused.is_none());
     match predict.json {
@@ -82,17 +83,17 @@ pub(crate) fn run(predict: &Predict) -> Result<ExitCode> {
 fn load(dir: &Path) -> Result<Results> {
     let path = dir.join(POINTS);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    serde_json::from_str(&text).with_context(|| format!("{}: no points of verify sanboot", path.display()))
+    serde_json::from_str(&text).with_context(|| format!("{}: not points of verify sanboot", path.display()))
 }
 
-/// All, or the one of this name.
+/// All, or the one with this name.
 fn chosen<T: Copy>(all: &[T], name: fn(T) -> &'static str, wanted: Option<&str>) -> Result<Vec<T>> {
     let Some(wanted) = wanted else { return Ok(all.to_vec()) };
     match all.iter().find(|one| name(**one) == wanted) {
         Some(one) => Ok(vec![*one]),
         None => {
             let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-            bail!("{wanted}: is one of {}", names.join(", "))
+            bail!("invalid {wanted}: must be one of {}", names.join(", "))
         }
     }
 }
@@ -133,7 +134,7 @@ fn print_forecast(forecast: &Forecast) {
     table::print(&header, &header[1..5], rows.collect(), "");
     if let Some(end) = &forecast.ends {
         println!(
-            "ends:       {} with {} servers; now {:.0} % of all it can",
+            "limit:      {} with {} servers; now at {:.0} % of its capacity",
             end.resource,
             end.servers,
             100.0 * end.used
@@ -150,13 +151,13 @@ fn print_forecast(forecast: &Forecast) {
     }
     match &forecast.validation {
         Some(validation) => print_validation(validation),
-        None => println!("validation: too few points to leave any out"),
+        None => println!("validation: too few points"),
     }
 }
 
 fn print_validation(validation: &Validation) {
     let point = |p: &lab::predict::Checked| {
-        let within = if p.is_within() { "in the band" } else { "outside the band" };
+        let within = if p.is_within() { "in the interval" } else { "outside the interval" };
         format!("{} servers {:+.1} % ({within})", p.servers, 100.0 * p.error())
     };
     let points: Vec<String> = validation.points.iter().map(point).collect();

@@ -1,4 +1,4 @@
-//! `masu report`: the page of a run, made again from its record.
+//! `masu report`: builds the page of a run from its record.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,9 +7,10 @@ use anyhow::Result;
 use clap::Args;
 use lab_core::presentation;
 
-/// Make the page of a run again from its results.json
+/// Build the page of a run again from its results.json
 ///
-/// Figures and tables come from presentation.json beside it; without that file the page has the verdict, the claims and how it was run.
+/// Figures and tables come from presentation.json beside it; without that file the page has the verdict, the
+/// claims and the method.
 #[derive(Args)]
 #[command(after_help = "Exit status: 0 written, 2 bad input or failure.")]
 pub(crate) struct Report {

@@ -16,10 +16,11 @@ use lab_core::quantity::parse_time;
 use crate::manage::{Where, client};
 use crate::table;
 
-/// Counters of this machine and of an array over time, on one clock, as CSV
+/// Record counters of this machine and of an array over time, on one clock, as CSV
 ///
-/// Writes host.csv (processors, memory, drives with queue and response times, network, processes) and, with --with-array, array.csv
-/// (controllers, ports, drives, groups, LUs, caches, pools), one line for each interval. At the end it prints means.
+/// Writes host.csv (processors, memory, drives with queue and response times, network, processes) and, with
+/// --with-array, array.csv (controllers, ports, drives, groups, LUs, caches, pools), one line per interval.
+/// Prints means at the end.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -27,31 +28,31 @@ Examples:
   masu sample --for 31m --with-array              and the array of ./data, every 60 s
   masu sample --every 1s --drive sda --pid 4711   until Ctrl-C, one drive and a process")]
 pub(crate) struct Sample {
-    /// How often this machine is read
+    /// Interval for this machine
     #[arg(long, default_value = "10s", value_parser = parse_time)]
     every: Duration,
-    /// Sample the array, too: that of --data, or of --api
+    /// Also sample the array of --data, or of --api
     #[arg(long)]
     with_array: bool,
-    /// How often the array is read
+    /// Interval for the array
     #[arg(long, default_value = "60s", value_parser = parse_time)]
     array_every: Duration,
-    /// How long; without it until Ctrl-C
+    /// Duration; by default until Ctrl-C
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Means leave out what was before
+    /// Exclude this time at the beginning from the means
     #[arg(long, default_value = "60s", value_parser = parse_time)]
     skip: Duration,
-    /// Only this drive, as /proc/diskstats names it; may be said again
+    /// Only this drive, named as in /proc/diskstats (repeatable)
     #[arg(long = "drive")]
     drives: Vec<String>,
     /// Only this network interface
     #[arg(long = "network")]
     networks: Vec<String>,
-    /// Processor time of this process, too
+    /// Also sample the processor time of this process
     #[arg(long = "pid")]
     processes: Vec<u32>,
-    /// Where host.csv and array.csv go
+    /// Output folder for host.csv and array.csv
     #[arg(long, default_value = ".")]
     out: PathBuf,
     #[command(flatten)]
@@ -88,7 +89,7 @@ pub(crate) fn run(sample: &Sample) -> Result<ExitCode> {
         print(series, &window);
         println!("\n{rows} samples: {}", path.display());
         if let Some((times, why)) = &series.failed {
-            println!("{times} readings failed, the last one because: {why}");
+            println!("{times} readings failed; the last error: {why}");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -112,7 +113,7 @@ fn array_plan(array: Client, interval: Duration) -> Result<Plan> {
     Ok(Plan { name: "array".into(), interval, source: Box::new(source) })
 }
 
-/// What an array says of itself over its API.
+/// Counters of an array, through its API.
 fn counters(status: &Status) -> Vec<Counter> {
     let mut out: Vec<Counter> =
         status.loads.iter().map(|l| controller(l.controller, l.busy_ms, l.up_ms)).collect();
@@ -149,7 +150,7 @@ fn counters(status: &Status) -> Vec<Counter> {
     out
 }
 
-/// Means and largest values of what is not zero all the time.
+/// Means and maximums of the counters that are not always zero.
 fn print(series: &Series, window: &Window) {
     let rows = series.columns().into_iter().filter_map(|column| {
         let (mean, max) = series.mean_and_max(column, window)?;
@@ -164,5 +165,5 @@ fn print(series: &Series, window: &Window) {
     });
     println!("\n{}, {:.0} s to {:.0} s", series.name, window.from_s, window.to_s);
     let header = ["resource", "counter", "mean", "most", "unit"];
-    table::print(&header, &["mean", "most"], rows.collect(), "no sample lies in this window");
+    table::print(&header, &["mean", "most"], rows.collect(), "no samples in this window");
 }

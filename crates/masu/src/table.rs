@@ -1,8 +1,9 @@
-//! Tables on the terminal, or the same as JSON.
+//! Tables on the terminal, or as JSON.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// Prints a table with a header; columns named in `numeric` are right-aligned. Says `empty` when there are no rows.
+/// Prints a table with a header; columns named in `numeric` are right-aligned. Prints `empty` if there are no
+/// rows.
 pub(crate) fn print(header: &[&str], numeric: &[&str], rows: Vec<Vec<String>>, empty: &str) {
     if rows.is_empty() {
         println!("{empty}");

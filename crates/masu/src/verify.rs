@@ -16,47 +16,50 @@ use lab_core::verification::Request;
 
 use crate::table;
 
-/// Verify storage: measure, compare with what was published, write a report.
+/// Verify storage: measure, compare with published values, write a report
 ///
-/// Runs on an array of its own, made for the purpose and removed after it; --target points it at other storage. Promises of masu
-/// decide the exit status: 0 all that were judged are held, 1 one is not held, 3 none is refuted but some are undecided or in
-/// doubt, 2 the run could not be done. A published statement that is not reproduced is a result and no failure.
+/// Runs on a temporary array of its own, or with --target on other storage. Promises of masu decide the exit status: 0 all
+/// judged promises are held, 1 one is not held, 3 none is refuted but some are undecided or in doubt, 2 the run could not be
+/// done. A published statement that is not reproduced is a result, not a failure.
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// Which verification
+    /// The verification
     #[arg(value_parser = names(), default_value = ALL)]
     which: String,
-    /// Someone else's storage, as iscsi://host:port/target/lun; vaai takes a second LU, sanboot one for each server
+    /// Another target, as iscsi://host:port/target/lun; vaai accepts a second LU, sanboot requires one per server
     #[arg(long = "target")]
     targets: Vec<String>,
-    /// Agree that the LUs behind --target are overwritten
+    /// Confirm that the LUs of --target are overwritten
     #[arg(long)]
     destroy_data: bool,
-    /// How much data, as a share of the published experiment (0.02 is 2 GiB of 100; of a real diskstress 0.01 is 80 MB of 8 GB, of a real fileserver 0.01 is 1.3 GB of a server's 128)
+    /// Amount of data, as a share of the published experiment (0.02 is 2 GiB of 100; for a real diskstress 0.01 is 80 MB of 8 GB,
+    /// for a real fileserver 0.01 is 1.3 GB of a server's 128)
     #[arg(long)]
     scale: Option<f64>,
-    /// How often each measurement of vaai is repeated (10 settle every verdict in most runs, the contended power-on the last); the rounds of a real fileserver (8)
+    /// Repeats of each vaai measurement (10 decide every claim in most runs, the contended power-on last); rounds of a real
+    /// fileserver (8)
     #[arg(long)]
     repeats: Option<usize>,
-    /// The quick form: of vaai as many repeats as two and a half minutes have; of sanboot fewer numbers of servers, each once; of qos shorter phases; of fileserver two minutes; of diskstress fewer repeats
+    /// Quick form: vaai for two and a half minutes; sanboot with fewer numbers of servers, once each; qos with shorter phases;
+    /// fileserver for two minutes; diskstress with fewer repeats
     #[arg(long)]
     quick: bool,
-    /// The orderings of sanboot for every sensible choice of the inputs that are not published, too
+    /// Sensitivity analysis of sanboot: repeat it with other values of unpublished inputs
     #[arg(long)]
     sweep: bool,
-    /// Where qos, sanboot, fileserver and diskstress run
+    /// World of qos, sanboot, fileserver and diskstress
     #[arg(long, value_enum, default_value_t = WorldName::Model)]
     world: WorldName,
-    /// Where a real diskstress has its image: the folder or drive that is measured (the output folder)
+    /// Folder or drive that a real diskstress measures (by default the output folder)
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The guest of a real diskstress, as `make diskstress` makes it (target/judges/diskstress); with `all` it is run besides
+    /// Guest of a real diskstress, built by `make diskstress` (target/judges/diskstress); adds this run to `all`
     #[arg(long)]
     guest: Option<PathBuf>,
-    /// Of a real fileserver: these formats of disks, each growing and fixed
+    /// Disk formats of a real fileserver, each dynamic and fixed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [FormatName::Vhd])]
     formats: Vec<FormatName>,
-    /// Of a real fileserver: only the load, against this directory (a mounted share is one), without a stack of its own
+    /// Run only the load of a real fileserver, against this directory (for example a mounted share)
     #[arg(long)]
     directory: Option<PathBuf>,
     /// Only these layouts of sanboot
@@ -65,21 +68,21 @@ pub(crate) struct Verify {
     /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the report, results.json and the samples go
+    /// Output folder of the report, results.json and samples
     #[arg(long, default_value = "./verify")]
     out: PathBuf,
-    /// A scenario file instead of the built-in one
+    /// Scenario file that replaces the built-in one
     #[arg(long)]
     scenario: Option<PathBuf>,
 }
 
-/// Each of them, one after the other.
+/// The name for all verifications, one after the other.
 const ALL: &str = "all";
 
-/// The verifications of the table, each with its question, and all of them.
+/// The verifications of the table with their questions, and `all`.
 fn names() -> PossibleValuesParser {
     let rows = VERIFICATIONS.iter().map(|row| PossibleValue::new(row.name).help(row.question));
-    let all = PossibleValue::new(ALL).help("Every verification there is, and a page over their reports");
+    let all = PossibleValue::new(ALL).help("All verifications, and a page over their reports");
     PossibleValuesParser::new(rows.chain([all]))
 }
 
@@ -103,9 +106,9 @@ enum LayoutName {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FormatName {
-    /// What the published experiment had
+    /// The format of the published experiment
     Vhd,
-    /// What replaced it
+    /// Its successor
     Vhdx,
 }
 
@@ -128,7 +131,7 @@ impl From<LayoutName> for Layout {
     }
 }
 
-/// Of vaai, when nobody says how many.
+/// Default repeats of vaai.
 const VAAI_REPEATS: usize = 10;
 
 impl From<WorldName> for World {
@@ -169,8 +172,8 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     }
 }
 
-/// One after the other, for all of them measure; then the page over their records. One that cannot be run does not keep the others
-/// from being run.
+/// Runs one after the other, because all of them measure, then writes the page over their records. A verification that cannot
+/// run does not stop the others.
 fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     ensure!(request.scenario.is_none(), "--scenario requires the name of one verification");
     let mut failed = Vec::new();
@@ -189,10 +192,10 @@ fn all(request: &Request, asked: &Asked) -> Result<ExitCode> {
     page(request, &failed)
 }
 
-/// Where there is a guest this one is run natively and in it, besides.
+/// With a guest, this one is also run natively and in the guest.
 const WITH_GUEST: &str = "diskstress";
 
-/// Why one could not be run, said at once and kept for the page.
+/// The error of a verification, printed at once and returned for the page.
 fn failure(name: &str, ran: Result<RunRecord>) -> Option<(String, String)> {
     let error = ran.err()?;
     let why: Vec<String> = error.chain().map(ToString::to_string).collect();
@@ -200,7 +203,7 @@ fn failure(name: &str, ran: Result<RunRecord>) -> Option<(String, String)> {
     Some((name.to_owned(), why.join(": ")))
 }
 
-/// The page over the records that lie there. The exit status is that of the worst.
+/// Writes the page over all records. The exit status is that of the worst.
 fn page(request: &Request, failed: &[(String, String)]) -> Result<ExitCode> {
     let entries = index::read_all(&request.out, &verify::questions(), failed);
     index::write(&request.out, &entries, &request.command)?;

@@ -122,7 +122,7 @@ fn a_signal_to_stop_is_heeded_during_the_start() {
     drop(held);
     let (status, said) = start.ended();
     assert!(status.success(), "{status}: {said}");
-    assert!(said.contains("stopped") && !said.contains("administered"), "{said}");
+    assert!(said.contains("stopped") && !said.contains("API at"), "{said}");
     assert!(!data.join("api.sock").exists());
 }
 

@@ -63,7 +63,7 @@ fn policies_are_made_attached_changed_and_deleted_while_hosts_write() {
     let list = array.ok(&["policy", "list"]);
     assert!(line(&list, "gold").contains("5000") && line(&list, "gold").ends_with("v0 v1"), "{list}");
     assert!(
-        list.contains("pool p0: 11280 IOPS promised"),
+        list.contains("pool p0: minimums 11280 IOPS in total"),
         "5000 for each and 1280 for the background: {list}"
     );
     array.ok(&["policy", "set", "gold", "--minimum", "300", "--maximum", "none", "--weight", "50"]);

@@ -91,7 +91,7 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
         wait_for(
             &array,
             &["status"],
-            &["spare s0 takes position 2", "All is well", "position 2 is whole again"],
+            &["spare s0 takes position 2", "No problems", "position 2 is whole again"],
         );
     });
     assert!(passes > 0);

@@ -1,4 +1,4 @@
-//! The controllers' threads: started together, joined together, and heard when one ends by itself.
+//! The controller threads: started and joined together; an unexpected end is detected.
 
 use std::thread::JoinHandle;
 
@@ -16,7 +16,7 @@ pub(super) struct Controllers {
     ended: mpsc::UnboundedReceiver<usize>,
 }
 
-/// Says that a controller has ended, however it did.
+/// Reports that a controller has ended, for any reason.
 struct TellsEnd(usize, mpsc::UnboundedSender<usize>);
 
 impl Drop for TellsEnd {
@@ -27,7 +27,7 @@ impl Drop for TellsEnd {
 }
 
 impl Controllers {
-    /// Starts this many. What had started is ended again when one cannot.
+    /// Starts `count` controllers. If one cannot start, the others are stopped.
     pub(super) fn start(count: usize, pin_first: Option<usize>, events: &EventSender) -> Result<Controllers> {
         let (tell, ended) = mpsc::unbounded_channel();
         let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(ControllerHandle::new).unzip();
@@ -39,7 +39,7 @@ impl Controllers {
             match start(index, cpu, mailbox, handles.clone(), end) {
                 Ok(thread) => controllers.threads.push(thread),
                 // Nothing is open yet: the process's end is orderly.
-                Err(error) => return Err(error).context(format!("controller {index} cannot start")),
+                Err(error) => return Err(error).context(format!("cannot start controller {index}")),
             }
         }
         Ok(controllers)
@@ -54,13 +54,13 @@ impl Controllers {
         }
     }
 
-    /// Waits for the threads to end; gives why the first one ended that was not told to.
+    /// Joins the threads; returns the error of the first that ended unexpectedly.
     pub(super) fn join(self) -> Result<()> {
         let mut outcome = Ok(());
         for (index, thread) in self.threads.into_iter().enumerate() {
             let ended = match thread.join() {
                 Ok(ended) => ended.with_context(|| format!("controller {index}")),
-                Err(_) => Err(anyhow!("controller {index} has panicked: see the log above")),
+                Err(_) => Err(anyhow!("controller {index} panicked; see the log above")),
             };
             outcome = outcome.and(ended);
         }

@@ -1,16 +1,16 @@
-//! The signals that the daemon heeds, from its first moment on.
+//! Signal handling, from the beginning of the daemon.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT stop the array, SIGHUP has it read its declaration again.
+/// SIGTERM and SIGINT stop the array; SIGHUP applies its declaration again.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
 }
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Stop,
@@ -18,9 +18,9 @@ pub(super) enum Asked {
 }
 
 impl Signals {
-    /// From now on signals are kept until somebody asks for them.
+    /// Installs the handlers; signals are queued from now on.
     pub(super) fn heed() -> Result<Signals> {
-        let heed = |kind| signal(kind).context("cannot heed signals");
+        let heed = |kind| signal(kind).context("cannot install signal handlers");
         Ok(Signals {
             terminate: heed(SignalKind::terminate())?,
             interrupt: heed(SignalKind::interrupt())?,
@@ -28,7 +28,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// The next signal.
     pub(super) async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.terminate.recv() => Asked::Stop,
@@ -37,7 +37,7 @@ impl Signals {
         }
     }
 
-    /// Returns when the array is to stop. What else is asked for meanwhile is forgotten.
+    /// Returns when the array is to stop. Other signals meanwhile are discarded.
     pub(super) async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! `masu cache`: what the caches hold and do, and their partitions.
+//! `masu cache`: content and activity of the caches, and their partitions.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ Example: memory that the databases' volume keeps whatever others read
 
 #[derive(Subcommand)]
 pub(crate) enum CacheCommand {
-    /// Partitions: parts of the memory for some volumes
+    /// Partitions: shares of the memory for some volumes
     #[command(subcommand_required = true, after_help = HELP)]
     Partition {
         #[command(subcommand)]
@@ -28,18 +28,18 @@ pub(crate) enum CacheCommand {
 pub(crate) enum PartitionCommand {
     /// Create a partition, or change its minimum
     ///
-    /// What its volumes do not use others borrow. What no minimum claims is shared by all partitions alike. The minimum holds on
-    /// each controller.
+    /// Other volumes borrow memory that its volumes do not use. All partitions share unreserved memory
+    /// equally. The minimum applies to each controller.
     Set {
         /// The partition
         name: String,
-        /// Memory that others leave to its volumes when they need it, as in 2GiB
+        /// Memory reserved for its volumes, e.g. 2GiB
         #[arg(long, value_parser = parse_bytes)]
         minimum: u64,
     },
     /// Remove a partition
     Remove {
-        /// The partition; no volume may be in it any more (masu volume set VOLUME --partition none)
+        /// The partition; it must have no volumes (masu volume set VOLUME --partition none)
         name: String,
     },
 }
@@ -57,14 +57,14 @@ pub(super) fn run(what: Option<&CacheCommand>, at: &Where) -> Result<ExitCode> {
     }
 }
 
-/// A share in percent; nothing of nothing is `-`.
+/// A share in percent; `-` if the total is zero.
 fn share(part: u64, of: u64) -> String {
     if of == 0 { "-".into() } else { format!("{:.1} %", 100.0 * part as f64 / of as f64) }
 }
 
 fn print(status: &Status) {
     if status.caches.is_empty() {
-        println!("no caches: array.toml declares one with [cache] memory = \"256MiB\"");
+        println!("no caches; declare one in array.toml with [cache] memory = \"256MiB\"");
     }
     for (i, cache) in status.caches.iter().enumerate() {
         if i > 0 {
@@ -76,7 +76,7 @@ fn print(status: &Status) {
 
 fn print_one(cache: &Cache) {
     println!(
-        "controller {}: {} of memory, {} in frames, {} not on the drives yet (write pending {} %)",
+        "controller {}: {} of memory, {} in frames, {} dirty (write pending {} %)",
         cache.controller,
         format_bytes(cache.memory_bytes),
         format_bytes(cache.used_bytes),
@@ -85,18 +85,18 @@ fn print_one(cache: &Cache) {
     );
     let all = |f: fn(&CacheTraffic) -> u64| cache.partitions.iter().map(|p| f(&p.traffic)).sum::<u64>();
     println!(
-        "{} of what was read was in memory, {} of what was written was acknowledged from it, {} destaged",
+        "read hits {}, write hits {}, {} destaged",
         share(all(|t| t.read_hit_bytes), all(|t| t.read_bytes)),
         share(all(|t| t.write_hit_bytes), all(|t| t.write_bytes)),
         format_bytes(all(|t| t.destaged_bytes))
     );
     if cache.waits > 0 {
-        println!("writes waited {} times because too much was pending", cache.waits);
+        println!("writes waited {} times at the limit of dirty data", cache.waits);
     }
     if let Some(s) = &cache.second {
-        let state = if s.failed { "off: its drive failed" } else { "serves" };
+        let state = if s.failed { "disabled: its drive failed" } else { "active" };
         println!(
-            "SSD behind it: {state}, {} of {} used, {} of what was asked for found, {} written",
+            "second level (SSD): {state}, {} of {} used, hits {}, {} written",
             format_bytes(s.used_bytes),
             format_bytes(s.size_bytes),
             share(s.hits, s.hits + s.misses),

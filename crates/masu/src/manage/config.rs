@@ -1,4 +1,4 @@
-//! `masu config`: the declaration of a running array, as it is now and as its file says.
+//! `masu config`: the declaration of a running array, current and as in its file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,21 +21,22 @@ Example: see what commands have changed, and put a declaration in force
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show in what the array differs from the declaration that was applied last
+    /// Show the differences from the last applied declaration
     Diff,
-    /// Print the declaration of the array as it is now, as TOML; it contains the CHAP secrets
+    /// Print the current declaration as TOML; it contains the CHAP secrets
     Export,
-    /// Apply a declaration: what it names becomes as it says, what it does not name stays
+    /// Apply a declaration: declared objects change, all others stay
     ///
-    /// An array that has no drives and images yet becomes the one that was exported (the `id` says which): it opens what
-    /// that one had made, with its data, and makes nothing. Without the line `id` everything is made that is not there.
+    /// An array without drives and images becomes the exported one (identified by `id`): it opens the objects
+    /// of the exported array with their data, and creates nothing. Without the line `id`, missing objects are
+    /// created.
     Import {
         /// The file (array.toml)
         file: PathBuf,
-        /// Show what would change, and change nothing
+        /// Show what would change, without changing it
         #[arg(long)]
         plan: bool,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -47,9 +48,9 @@ pub(super) fn run(what: &ConfigCommand, at: &Where) -> Result<ExitCode> {
             let config = wait(client(at).config())??;
             match (at.output, &config.drift) {
                 (Output::Json, drift) => println!("{}", serde_json::to_string_pretty(drift)?),
-                (Output::Table, None) => println!("the array was started without a declaration (--config)"),
+                (Output::Table, None) => println!("no declaration: the array was started without --config"),
                 (Output::Table, Some(lines)) if lines.is_empty() => {
-                    println!("the array is as its declaration says");
+                    println!("no differences from the declaration");
                 }
                 (Output::Table, Some(lines)) => lines.iter().for_each(|line| println!("{line}")),
             }
@@ -66,13 +67,13 @@ pub(super) fn run(what: &ConfigCommand, at: &Where) -> Result<ExitCode> {
             let lines = wait(client(at).change(&request(true)))??;
             if *plan || lines.is_empty() {
                 match lines.is_empty() {
-                    true => println!("nothing would change"),
+                    true => println!("no changes"),
                     false => lines.iter().for_each(|line| println!("{line}")),
                 }
                 return Ok(ExitCode::SUCCESS);
             }
             lines.iter().for_each(|line| eprintln!("{line}"));
-            confirm(&format!("{} differences are applied", lines.len()), *yes)?;
+            confirm(&format!("{} differences will be applied", lines.len()), *yes)?;
             change(at, &request(false))
         }
     }

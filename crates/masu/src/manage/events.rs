@@ -1,4 +1,4 @@
-//! `masu events`: what happened.
+//! `masu events`.
 
 #![expect(clippy::disallowed_methods, reason = "events are asked for by the time of day")]
 
@@ -20,20 +20,20 @@ Examples:
   masu events --since 2026-11-23T08:00:00Z
   masu events --follow --json        one JSON object a line, as they happen";
 
-/// How many are shown when nothing is said.
+/// Default number of events.
 const LAST: usize = 100;
-/// How long one request waits for the next event.
+/// Duration of one request that waits for the next event.
 const FOLLOW_WAIT: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
 pub(crate) struct EventsCommand {
-    /// Go on with what happens from now on
+    /// Follow: print new events as they happen
     #[arg(long, short)]
     follow: bool,
-    /// Since when: how long ago (90s, 30m, 2h, 7d), or a time (2026-11-23T08:00:00Z)
+    /// Events since: an age (90s, 30m, 2h, 7d), or a time (2026-11-23T08:00:00Z)
     #[arg(long, value_parser = since)]
     since: Option<u64>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -74,7 +74,7 @@ fn print(event: &EventRecord, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// A line for people.
+/// An event as a line of text.
 pub(super) fn text(event: &EventRecord) -> String {
     let who = event.who.as_ref().map_or(String::new(), |who| format!(" (by {who})"));
     let EventRecord { severity, object, text, unix_ms, .. } = event;
@@ -87,7 +87,7 @@ pub(super) fn time(unix_ms: u64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| unix_ms.to_string(), |t| t.to_string())
 }
 
-/// Milliseconds since 1970 of how long ago, or of a time.
+/// Milliseconds since 1970 of an age or a time.
 fn since(text: &str) -> Result<u64> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(u64::try_from(time.as_millisecond())?);
@@ -98,13 +98,13 @@ fn since(text: &str) -> Result<u64> {
         "m" | "min" => 60,
         "h" => 3600,
         "d" => 86_400,
-        _ => bail!("not a time: expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z"),
+        _ => bail!("not a valid time (expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z)"),
     };
     let ago = number.parse::<u64>().ok().and_then(|n| n.checked_mul(seconds * 1000));
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
     match ago {
         Some(ago) => Ok(now.saturating_sub(ago)),
-        None => bail!("not a time: expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z"),
+        None => bail!("not a valid time (expected e.g. 30m, 2h, 7d, or 2026-11-23T08:00:00Z)"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Long work, followed on the terminal: a line that changes; where there is no terminal, a line for every tenth.
+//! Progress of jobs on the terminal: a line that changes; without a terminal, a line for every tenth.
 
 #![expect(clippy::disallowed_methods, reason = "a terminal shows rates in the system's time")]
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use admin::{Client, Progress, format_bytes};
 use anyhow::Result;
 
-/// How often the array is asked.
+/// Interval of status requests.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
-/// The exit status of a command that was interrupted (128 + SIGINT), as shells expect it.
+/// The exit status of an interrupted command (128 + SIGINT), as shells expect it.
 const INTERRUPTED: u8 = 130;
 
-/// How much of the work is done, in percent, rounded down: 100 is done.
+/// Progress in percent, rounded down.
 pub(crate) fn percent(progress: Progress) -> u64 {
     let all = u128::from(progress.total_bytes.max(1));
     (u128::from(progress.done_bytes) * 100 / all).min(100) as u64
@@ -30,7 +30,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Shows how far the work is.
+    /// Shows the progress.
     pub(crate) fn show(&mut self, what: &str, progress: Progress) {
         if self.what != what {
             self.end();
@@ -62,7 +62,7 @@ impl Line {
         }
     }
 
-    /// Takes the line away, so that others can take its place.
+    /// Erases the line, for other output.
     pub(crate) fn end(&mut self) {
         if self.width > 0 {
             eprint!("\r{:width$}\r", "", width = self.width);
@@ -71,8 +71,8 @@ impl Line {
     }
 }
 
-/// Follows a job until it is gone. The array does the work: who stops following stops nothing. `events_before` is how many
-/// events there were before the work began.
+/// Follows a job until it has ended. The array does the work: an interrupt stops only the display.
+/// `events_before` is the number of events before the job began.
 pub(super) async fn follow(
     client: &Client,
     (kind, object): (&str, &str),
@@ -99,7 +99,7 @@ pub(super) async fn follow(
             () = tokio::time::sleep(ASK_INTERVAL) => {}
             _ = tokio::signal::ctrl_c() => {
                 line.end();
-                eprintln!("{what} goes on in the array: masu status shows how far it is");
+                eprintln!("{what} continues in the array; masu status shows its progress");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
         }

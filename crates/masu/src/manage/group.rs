@@ -1,4 +1,4 @@
-//! `masu group` and `masu drive`: what redundancy is made of.
+//! `masu group` and `masu drive`.
 
 use std::process::ExitCode;
 
@@ -26,12 +26,12 @@ Example: a group of four new files with one parity, and a spare
 pub(crate) enum GroupCommand {
     /// List the groups with their state
     List,
-    /// Show one group: its drives, what they do, how far work on it is
+    /// Show one group: its drives, their state, progress of work on it
     Show {
         /// The group
         name: String,
     },
-    /// Create a group of drives that are not in use
+    /// Create a group of unused drives
     #[command(after_help = HELP)]
     Create {
         /// Its name
@@ -39,30 +39,31 @@ pub(crate) enum GroupCommand {
         /// 0, 1, 10, 5 or 6
         #[arg(long, default_value = "1", value_parser = level)]
         level: String,
-        /// A drive: a block device under /dev, or a file (relative to the data directory); once for each
+        /// A drive: a block device under /dev, or a file (relative to the data directory); repeatable
         #[arg(long = "drive", required = true)]
         drives: Vec<String>,
-        /// Size of the file drives that are to be made, as in 64GiB
+        /// Size of new file drives, e.g. 64GiB
         #[arg(long, value_parser = parse_bytes)]
         drive_size: Option<u64>,
-        /// Bytes on one drive before the next drive's turn; chosen by level and number of drives when not given
+        /// Stripe unit; by default chosen by level and number of drives
         #[arg(long, value_parser = parse_bytes)]
         stripe_unit: Option<u64>,
-        /// What of the time hosts keep while the group is rebuilt or scrubbed, in percent
+        /// Share of the time that hosts keep during a rebuild or scrub, in percent
         #[arg(long)]
         foreground_share: Option<u8>,
-        /// Erase what is on drives that the array did not have before; without it, drives that are not blank are refused
+        /// Erase data on drives that are new to the array; without it, drives that are not blank are refused
         #[arg(long)]
         overwrite: bool,
     },
-    /// Set what of the time hosts keep while the group is rebuilt or scrubbed
+    /// Set the share of the time that hosts keep during a rebuild or scrub
     ForegroundShare {
         /// The group
         name: String,
         /// 0 (work first) to 99 percent (hosts first)
         percent: u8,
     },
-    /// Say how fast a group is beside the others of its pool: hot pages move to the faster ones (masu pool heat)
+    /// Set the class of a group, its speed relative to the others of its pool: hot pages move to faster
+    /// groups (masu pool heat)
     Class {
         /// The group
         name: String,
@@ -70,46 +71,47 @@ pub(crate) enum GroupCommand {
         #[arg(value_parser = class)]
         class: ClassName,
     },
-    /// Pause the rebuild and the scrub of a group, until they are resumed or the array starts again
+    /// Pause the rebuild and the scrub of a group, until resumed or until the array restarts
     Pause {
         /// The group
         name: String,
     },
-    /// Resume what was paused
+    /// Resume paused work
     Resume {
         /// The group
         name: String,
     },
-    /// Read everything on the group, compare it, repair what redundancy tells
+    /// Read everything on the group, compare it, and repair what redundancy can decide
     ///
-    /// Where drives differ and no redundancy tells which is right (two mirrors, RAID 5), nothing is written: status and log name the place.
+    /// Where drives differ and redundancy cannot decide (two mirrors, RAID 5), nothing is written: status and
+    /// log report the addresses.
     Scrub {
         /// The group
         name: String,
-        /// End the scrub that runs
+        /// Stop the running scrub
         #[arg(long, conflicts_with = "detach")]
         stop: bool,
-        /// Return at once, and leave the scrub to the array
+        /// Return at once; the scrub continues in the array
         #[arg(long)]
         detach: bool,
     },
-    /// Give the place of a drive to another, and rebuild it
+    /// Replace a drive of a group, and rebuild it
     ///
-    /// A drive that still serves is taken out of service first; that needs redundancy.
+    /// A drive that is still in service is dropped first; that requires redundancy.
     Replace {
         /// The group
         group: String,
-        /// The drive that leaves (masu group show GROUP)
+        /// The drive to replace (masu group show GROUP)
         old: String,
-        /// The drive that comes: one that is in no group, or a path
+        /// The new drive: a drive without a group, or a path
         new: String,
-        /// Size of a file drive that is to be made; that of the old one when not given
+        /// Size of a new file drive; by default that of the old one
         #[arg(long, value_parser = parse_bytes)]
         drive_size: Option<u64>,
-        /// Erase what is on the drive that comes; without it, a drive that is not blank is refused
+        /// Erase data on the new drive; without it, a drive that is not blank is refused
         #[arg(long)]
         overwrite: bool,
-        /// Return at once, and leave the rebuild to the array
+        /// Return at once; the rebuild continues in the array
         #[arg(long)]
         detach: bool,
     },
@@ -119,20 +121,20 @@ pub(crate) enum GroupCommand {
 pub(crate) enum DriveCommand {
     /// List the drives with group, state and use
     List,
-    /// Add a spare: any group that loses a drive takes it by itself
+    /// Add a spare: any group that loses a drive takes it automatically
     Spare {
         /// Its name
         name: String,
         /// A block device under /dev, or a file (relative to the data directory)
         path: String,
-        /// Size of a file that is to be made, as in 64GiB
+        /// Size of a new file, e.g. 64GiB
         #[arg(long, value_parser = parse_bytes)]
         size: Option<u64>,
-        /// Erase what is on it when a group takes it; without it, a drive that is not blank is refused
+        /// Erase data on it when a group takes it; without it, a drive that is not blank is refused
         #[arg(long)]
         overwrite: bool,
     },
-    /// Forget a spare that no group has taken
+    /// Remove a spare that no group has taken
     RemoveSpare {
         /// The drive
         name: String,
@@ -152,7 +154,7 @@ fn class(text: &str) -> Result<ClassName, String> {
         "fast" => Ok(ClassName::Fast),
         "capacity" => Ok(ClassName::Capacity),
         "archive" => Ok(ClassName::Archive),
-        _ => Err("is fast, capacity or archive".into()),
+        _ => Err("must be fast, capacity or archive".into()),
     }
 }
 
@@ -162,7 +164,7 @@ fn level(text: &str) -> Result<String, String> {
     let number = number.strip_prefix("raid").unwrap_or(&number);
     match number {
         "0" | "1" | "10" | "5" | "6" => Ok(format!("raid{number}")),
-        _ => Err("levels are 0, 1, 10, 5 and 6".into()),
+        _ => Err("must be 0, 1, 10, 5 or 6".into()),
     }
 }
 

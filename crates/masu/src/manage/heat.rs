@@ -1,4 +1,4 @@
-//! `masu pool heat`: how often pages of each class are used, what moved, and why.
+//! `masu pool heat`: accesses per class, moved pages, and reasons.
 
 use admin::{ClassHeat, Decision, Heat, format_bytes};
 
@@ -6,13 +6,13 @@ use crate::table;
 
 pub(super) fn print(pool: &str, heat: &Heat) {
     if heat.intervals == 0 {
-        println!("pool {pool}: no interval has ended since the start, nothing is known yet");
+        println!("pool {pool}: no complete interval since the start, no data yet");
         return;
     }
     let state = match (heat.placement, heat.classes.len()) {
         (false, _) => "placement is off",
-        (true, 2..) => "hot pages move to faster groups",
-        (true, _) => "its groups are of one class: nothing moves",
+        (true, 2..) => "on",
+        (true, _) => "on, but all groups have one class",
     };
     println!("pool {pool}: {state}");
     println!(
@@ -46,18 +46,18 @@ pub(super) fn print(pool: &str, heat: &Heat) {
     table::print(&["interval", "between", "decision"], &["interval"], decisions, "no decisions");
 }
 
-/// A decision in words.
+/// A decision as text.
 fn why(d: &Decision) -> String {
     let (hot, cold, needed) = (d.hottest_below, d.coldest_above, d.threshold);
     match d.reason.as_str() {
-        "room" => format!("{} up: there was room, and they were used", d.promote),
+        "room" => format!("{} promoted: the upper class had space, and they were hot", d.promote),
         "exchange" => {
-            format!("{} up, {} down: used {hot} times below, {cold} times above", d.promote, d.demote)
+            format!("{} promoted, {} demoted: heat {hot} below, {cold} above", d.promote, d.demote)
         }
-        "too_full" => format!("{} down: the class is fuller than it is to be", d.demote),
+        "too_full" => format!("{} demoted: the class was too full", d.demote),
         "no_room_below" => {
-            format!("{} up; more would come, but there is no room for what would go down", d.promote)
+            format!("{} promoted; no space in the lower class to demote more", d.promote)
         }
-        _ => format!("nothing: used at most {hot} times below, {needed} are needed"),
+        _ => format!("none: heat at most {hot} below, {needed} required"),
     }
 }

@@ -1,4 +1,4 @@
-//! `masu host`: who may log in, and what each host sees.
+//! `masu host`: hosts, their credentials and mappings.
 
 use std::process::ExitCode;
 
@@ -12,65 +12,65 @@ use super::tables;
 
 #[derive(Subcommand)]
 pub(crate) enum HostCommand {
-    /// List the hosts and what they see
+    /// List the hosts with their mappings
     List,
-    /// Declare a host, or change it: what is not given stays. With the name alone, show it
+    /// Declare or change a host: options that are not given keep their values. With the name alone, show it
     Set {
-        /// Its name here
+        /// Its name
         name: String,
         /// Its iSCSI name (iqn., eui. or naa.); '*' for any initiator that no other host names
         initiator: Option<String>,
-        /// CHAP: what the host proves, as name:secret (12 bytes or more)
+        /// CHAP credentials of the host, as name:secret (secret of at least 12 bytes)
         #[arg(long, value_parser = name_and_secret)]
         chap: Option<(String, String)>,
-        /// Mutual CHAP: what the array proves, as name:secret
+        /// Mutual CHAP credentials of the array, as name:secret
         #[arg(long, value_parser = name_and_secret)]
         mutual_chap: Option<(String, String)>,
-        /// Take the host's secret away: whoever gives its iSCSI name is this host then
+        /// Remove the host's secret: any initiator with its iSCSI name then is this host
         #[arg(long, conflicts_with_all = ["chap", "mutual_chap"])]
         no_chap: bool,
-        /// The array proves nothing to the host any more
+        /// Remove the mutual CHAP credentials
         #[arg(long, conflicts_with = "mutual_chap")]
         no_mutual_chap: bool,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Forget a host; its sessions end
+    /// Delete a host; its sessions end
     Delete {
         /// The host
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Let a host see a volume
+    /// Map a volume to a host
     Map {
         /// The host
         host: String,
         /// The volume
         volume: String,
-        /// The LUN, 0 to 16383; the first free one when not given
+        /// The LUN, 0 to 16383; by default the first free one
         #[arg(long)]
         lun: Option<u16>,
-        /// Also when the host sees the volume already: it gets a second LUN
+        /// Also if the volume is already mapped to the host: adds a second LUN
         #[arg(long)]
         again: bool,
     },
-    /// Let a host see a volume no longer, under any LUN
+    /// Unmap a volume from a host, under every LUN
     Unmap {
         /// The host
         host: String,
         /// The volume
         volume: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
 fn name_and_secret(text: &str) -> Result<(String, String), String> {
-    let (name, secret) = text.split_once(':').ok_or("write it as name:secret")?;
+    let (name, secret) = text.split_once(':').ok_or("must be name:secret")?;
     Ok((name.into(), secret.into()))
 }
 
@@ -79,7 +79,7 @@ pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
         HostCommand::List => show(at, tables::hosts),
         HostCommand::Set { .. } => set(what, at),
         HostCommand::Delete { name, yes } => {
-            ask(&format!("host {name} will be forgotten with its mappings, and its sessions end"), *yes)?;
+            ask(&format!("host {name} and its mappings will be deleted, and its sessions end"), *yes)?;
             change(at, &Change::HostDelete { name: name.clone() })
         }
         HostCommand::Map { host, volume, lun, again } => {
@@ -87,13 +87,13 @@ pub(super) fn run(what: &HostCommand, at: &Where) -> Result<ExitCode> {
             change(at, &Change::Map { host, volume, lun: *lun, again: *again })
         }
         HostCommand::Unmap { host, volume, yes } => {
-            ask(&format!("host {host} will see {volume} no longer, also if it uses it now"), *yes)?;
+            ask(&format!("{volume} will be unmapped from host {host}, even if it is in use"), *yes)?;
             change(at, &Change::Unmap { host: host.clone(), volume: volume.clone() })
         }
     }
 }
 
-/// Declares or changes a host; shows it when nothing is to be changed.
+/// Declares or changes a host; shows it if there is nothing to change.
 fn set(what: &HostCommand, at: &Where) -> Result<ExitCode> {
     let HostCommand::Set { name, initiator, chap, mutual_chap, no_chap, no_mutual_chap, yes } = what else {
         unreachable!("the caller has matched it");
@@ -105,7 +105,12 @@ fn set(what: &HostCommand, at: &Where) -> Result<ExitCode> {
     }
     if *no_chap {
         let initiator = initiator.as_deref().unwrap_or("its iSCSI name");
-        confirm(&format!("host {name} loses its secret: whoever gives {initiator} is this host"), *yes)?;
+        confirm(
+            &format!(
+                "host {name} will lose its secret, and any initiator with {initiator} will be this host"
+            ),
+            *yes,
+        )?;
     }
     let set = Change::HostSet {
         name: name.clone(),

@@ -1,4 +1,4 @@
-//! `masu image`: virtual disks in files that hosts see.
+//! `masu image`: virtual disk images as LUs.
 
 use std::process::ExitCode;
 
@@ -18,30 +18,31 @@ Example: a new VHDX, seen by the host kvm1 as its next LUN
 
 #[derive(Subcommand)]
 pub(crate) enum ImageCommand {
-    /// List the images with what was done with them
+    /// List the images with their counters
     List,
-    /// Serve the VHD, VHDX or raw disk in a file, with its parents
+    /// Serve a VHD, VHDX or raw image, with its parents, as a LU
     Add {
         /// Its name
         name: String,
         /// The file, relative to the data directory
         file: String,
-        /// Let hosts only read
+        /// Serve it read-only
         #[arg(long)]
         read_only: bool,
         /// The controller that serves it
         #[arg(long, default_value_t = 0)]
         controller: usize,
-        /// raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx; without it what the file looks like, which is kept: give it for a file that a guest wrote
+        /// Format: raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx; detected and stored if not given.
+        /// Specify it for a file that a guest wrote
         #[arg(long)]
         format: Option<ImageFormat>,
-        /// A directory in which its parents may lie, beside its own; may be given more than once
+        /// Additional directory for parents (repeatable)
         #[arg(long = "parents-in", value_name = "DIR")]
         parents_in: Vec<String>,
     },
-    /// Serve an image no longer; its file stays, whole
+    /// Stop serving an image; its file stays
     Remove {
-        /// The image; no host may see it any more
+        /// The image; it must not be mapped to a host
         name: String,
     },
 }
@@ -94,7 +95,7 @@ pub(super) fn images(s: &Status) {
         "file",
         "parents",
     ];
-    let empty = "no images: masu image add NAME FILE";
+    let empty = "no images; add one with masu image add NAME FILE";
     table::print(
         &header,
         &["size", "length", "commands", "reclaimed"],

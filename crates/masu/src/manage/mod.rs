@@ -28,12 +28,12 @@ pub(crate) use request::{Where, client, socket_in};
 
 #[derive(Subcommand)]
 pub(crate) enum Manage {
-    /// How the array stands: trouble first, then work, capacity, drives, ports, sessions, events
+    /// Show the state of the array: problems first, then work, capacity, drives, ports, sessions, events
     Status {
         #[command(flatten)]
         at: Where,
     },
-    /// The declaration: how the array differs from it, export, import
+    /// The declaration: differences from it, export, import
     #[command(subcommand_required = true, after_help = config::HELP)]
     Config {
         #[command(subcommand)]
@@ -41,7 +41,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// What happened: drives, groups, hosts, changes and who made them; kept for 30 days
+    /// Show events: drives, groups, hosts, changes and their users; kept for 30 days
     #[command(after_help = events::HELP)]
     Events {
         #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Drives: list them with what each does; spares
+    /// Drives: list them with their use; spares
     #[command(subcommand_required = true)]
     Drive {
         #[command(subcommand)]
@@ -65,7 +65,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Pools: create, list, show; groups come and go; export and import
+    /// Pools: create, list, show; add and remove groups; export and import
     #[command(subcommand_required = true, after_help = pool::HELP)]
     Pool {
         #[command(subcommand)]
@@ -73,7 +73,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Volumes: list with space that adds up, create, grow, reclaim, delete
+    /// Volumes: list with exact space accounting, create, grow, reclaim, delete
     #[command(subcommand_required = true)]
     Volume {
         #[command(subcommand)]
@@ -81,7 +81,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Images: virtual disks in files (VHD, VHDX) that hosts see like volumes; list, add, remove
+    /// Images: virtual disk images (VHD, VHDX) as LUs; list, add, remove
     #[command(subcommand_required = true, after_help = image::HELP)]
     Image {
         #[command(subcommand)]
@@ -89,7 +89,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Caches: hit ratios, what is pending, what is destaged and read ahead, journals; partitions
+    /// Caches: hit ratios, dirty data, destage, read-ahead, journals; partitions
     #[command(after_help = cache::HELP)]
     Cache {
         #[command(subcommand)]
@@ -97,7 +97,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Policies: the service that volumes are promised, with minimum and maximum
+    /// Policies: minimum and maximum service of volumes and images
     #[command(subcommand_required = true, after_help = policy::HELP)]
     Policy {
         #[command(subcommand)]
@@ -113,7 +113,7 @@ pub(crate) enum Manage {
         #[command(flatten)]
         at: Where,
     },
-    /// Hosts and what they see: list, set, delete, map, unmap
+    /// Hosts and their mappings: list, set, delete, map, unmap
     #[command(subcommand_required = true)]
     Host {
         #[command(subcommand)]

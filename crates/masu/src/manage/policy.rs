@@ -1,4 +1,4 @@
-//! `masu policy`: the service that volumes and images are promised.
+//! `masu policy`: QoS policies of volumes and images.
 
 use std::process::ExitCode;
 
@@ -30,16 +30,16 @@ pub(crate) enum PolicyCommand {
         #[command(flatten)]
         terms: TermArgs,
     },
-    /// Change what a policy promises, to all volumes and images that have it; what is not given stays
+    /// Change a policy, for all its volumes and images; options that are not given keep their values
     Set {
         /// The policy
         name: String,
         #[command(flatten)]
         terms: TermArgs,
     },
-    /// List the policies, who has them with how they are kept, and the pools with what they were seen to do
+    /// List the policies, their volumes and images with their service, and the capacity of the pools
     List,
-    /// Give volumes and images a policy, instead of the one that they have
+    /// Attach volumes and images to a policy; they leave their previous one
     Attach {
         /// The policy
         name: String,
@@ -47,7 +47,7 @@ pub(crate) enum PolicyCommand {
         #[arg(required = true)]
         volumes: Vec<String>,
     },
-    /// Take the policy from volumes and images
+    /// Detach volumes and images from their policy
     Detach {
         /// The volumes and images
         #[arg(required = true)]
@@ -55,29 +55,29 @@ pub(crate) enum PolicyCommand {
     },
     /// Delete a policy
     Delete {
-        /// The policy; nobody may have it any more
+        /// The policy; it must have no volumes and images
         name: String,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct TermArgs {
-    /// Normalised IOPS that a volume gets when it asks for them; none takes it back
+    /// Minimum, in normalised IOPS; none removes it
     #[arg(long, value_parser = number)]
     minimum: Option<u64>,
-    /// Normalised IOPS that a volume gets at most; none takes it back
+    /// Maximum, in normalised IOPS; none removes it
     #[arg(long, value_parser = number)]
     maximum: Option<u64>,
-    /// What a volume gets in a second at most, as in 40MiB; none takes it back
+    /// Maximum bandwidth per second, e.g. 40MiB; none removes it
     #[arg(long, value_parser = size)]
     bandwidth: Option<u64>,
-    /// Its part of what is left: 1 to 10000, 100 is that of a volume without a policy
+    /// Share of the remaining capacity: 1 to 10000; a volume without a policy has 100
     #[arg(long)]
     weight: Option<u32>,
-    /// Units that a volume may be ahead of the others after it was idle
+    /// Burst: units by which a volume may be ahead of the others after it was idle
     #[arg(long)]
     burst: Option<u64>,
-    /// Whether each volume has the policy for itself, or those of a pool share it: dedicated or aggregated
+    /// One instance of the policy per volume (dedicated), or one shared by the volumes of a pool (aggregated)
     #[arg(long, value_parser = sharing)]
     sharing: Option<bool>,
 }
@@ -85,7 +85,7 @@ pub(crate) struct TermArgs {
 fn number(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(0),
-        _ => text.parse().map_err(|_| "is a number, or none".to_owned()),
+        _ => text.parse().map_err(|_| "must be a number, or none".to_owned()),
     }
 }
 
@@ -97,7 +97,7 @@ fn sharing(text: &str) -> Result<bool, String> {
     match text {
         "dedicated" => Ok(false),
         "aggregated" => Ok(true),
-        _ => Err("is dedicated or aggregated".into()),
+        _ => Err("must be dedicated or aggregated".into()),
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn run(what: &PolicyCommand, at: &Where) -> Result<ExitCode> {
     change(at, &request)
 }
 
-/// A limit, or nothing.
+/// A limit, or none.
 fn shown(limit: Option<u64>) -> String {
     limit.filter(|l| *l > 0).map_or_else(|| "-".into(), |l| l.to_string())
 }
@@ -150,7 +150,7 @@ fn print(s: &Status) {
     };
     let header =
         ["policy", "minimum", "maximum", "bandwidth", "weight", "burst", "sharing", "volumes, images"];
-    let empty = "no policies: masu policy create NAME --minimum 3000";
+    let empty = "no policies; create one with masu policy create NAME --minimum 3000";
     table::print(&header, &header[1..6], s.policies.iter().map(row).collect(), empty);
     print_volumes(s);
     s.schedulers.iter().for_each(print_scheduler);
@@ -181,7 +181,7 @@ fn print_volumes(s: &Status) {
     table::print(&header, &header[3..], with.iter().map(row).collect(), "no volumes");
 }
 
-/// The policy of a volume or an image, and how it is kept when it is not.
+/// The policy of a volume or an image, with its state if it is not ok.
 pub(super) fn of(q: &VolumeQos) -> String {
     match &q.policy {
         None => "-".into(),
@@ -190,7 +190,7 @@ pub(super) fn of(q: &VolumeQos) -> String {
     }
 }
 
-/// How a promise stands, in words.
+/// The state of a policy as text.
 fn state(q: &VolumeQos) -> String {
     match (q.state.as_str(), q.served_iops) {
         ("below_minimum", Some(served)) => format!("below minimum: {served} IOPS"),
@@ -201,20 +201,20 @@ fn state(q: &VolumeQos) -> String {
 
 fn print_scheduler(s: &PoolScheduler) {
     let capacity = match (s.capacity_iops, s.capacity_is_full) {
-        (0, _) => "what it can do was not seen yet".into(),
-        (iops, true) => format!("{iops} IOPS are what it can do"),
-        (iops, false) => format!("{iops} IOPS are the most that was asked of it"),
+        (0, _) => "capacity not measured yet".into(),
+        (iops, true) => format!("capacity {iops} IOPS"),
+        (iops, false) => format!("capacity at least {iops} IOPS"),
     };
     let place = match &s.pool {
         Some(pool) => format!("pool {pool}"),
         None => format!("images of controller {}", s.controller),
     };
     println!(
-        "\n{place}: {} IOPS promised; {capacity}; {} requests at once at most, {} run, {} wait",
+        "\n{place}: minimums {} IOPS in total; {capacity}; depth {}, {} in flight, {} waiting",
         s.minimums_iops, s.depth, s.in_flight, s.waiting
     );
     if s.scale_permille < 980 {
         let percent = f64::from(s.scale_permille) / 10.0;
-        println!("{place}: the minimums do not fit: all are scaled to {percent:.1} %");
+        println!("{place}: the minimums are over-committed; all are scaled to {percent:.1} %");
     }
 }

@@ -1,4 +1,4 @@
-//! `masu pool`: space for volumes, and the groups that it comes from.
+//! `masu pool`: pools and their groups.
 
 use std::process::ExitCode;
 
@@ -28,25 +28,25 @@ To another machine:
 pub(crate) enum PoolCommand {
     /// List the pools
     List,
-    /// Show one pool: the space of each group, what the volumes take
+    /// Show one pool: the space of each group, the usage of its volumes
     Show {
         /// The pool
         name: String,
     },
-    /// Create a pool on groups that are not in use
+    /// Create a pool on unused groups
     Create {
         /// Its name
         name: String,
-        /// A group; once for each
+        /// A group (repeatable)
         #[arg(long = "group", required = true)]
         groups: Vec<String>,
-        /// The unit in which space is given to volumes
+        /// The page size
         #[arg(long, value_parser = parse_bytes, default_value = "1MiB")]
         page: u64,
-        /// Warn when this much is used
+        /// Soft threshold: warn at this usage, in percent
         #[arg(long, default_value_t = SOFT_THRESHOLD_PERCENT_DEFAULT)]
         soft_threshold_percent: u8,
-        /// Warn again when this much is used
+        /// Critical threshold: warn again at this usage, in percent
         #[arg(long, default_value_t = CRITICAL_THRESHOLD_PERCENT_DEFAULT)]
         critical_threshold_percent: u8,
     },
@@ -54,45 +54,45 @@ pub(crate) enum PoolCommand {
     Threshold {
         /// The pool
         name: String,
-        /// Percent used: the first warning
+        /// Soft threshold, percent used
         percent: u8,
-        /// Percent used: the second warning
+        /// Critical threshold, percent used
         #[arg(long)]
         critical: Option<u8>,
     },
-    /// Give a pool another group
+    /// Add a group to a pool
     AddGroup {
         /// The pool
         pool: String,
-        /// A group that no pool has
+        /// A group without a pool
         group: String,
     },
-    /// Move everything away from a group, then take it out of the pool
+    /// Evacuate a group, then remove it from the pool
     RemoveGroup {
         /// The pool
         pool: String,
         /// Its group
         group: String,
-        /// Return at once, and leave the moving to the array
+        /// Return at once; the evacuation continues in the array
         #[arg(long)]
         detach: bool,
     },
-    /// Spread the pages evenly over the groups
+    /// Rebalance: spread the pages evenly over the groups
     Rebalance {
         /// The pool
         name: String,
-        /// Return at once, and leave the moving to the array
+        /// Return at once; rebalancing continues in the array
         #[arg(long)]
         detach: bool,
     },
-    /// Show how often pages of each class are used, what moved between classes, and why
+    /// Show accesses per class, pages moved between classes, and reasons
     Heat {
         /// The pool
         name: String,
     },
-    /// Move hot pages to faster groups, or leave them where they are
+    /// Turn placement on or off: moving hot pages to faster groups
     ///
-    /// On by default; it does something when the groups are of more than one class (masu group class).
+    /// On by default; it needs groups of more than one class (masu group class).
     Placement {
         /// The pool
         name: String,
@@ -100,19 +100,19 @@ pub(crate) enum PoolCommand {
         #[arg(value_parser = ["on", "off"])]
         state: String,
     },
-    /// Take a pool out of this array, so that its drives can go to another machine
+    /// Export a pool, so that its drives can move to another array
     ///
-    /// No host may see its volumes any more. Everything is durable when this returns.
+    /// Its volumes must not be mapped. Everything is durable when this returns.
     Export {
         /// The pool
         name: String,
     },
-    /// Take in a pool that was exported: its groups and volumes come with it
+    /// Import an exported pool with its groups and volumes
     Import {
-        /// Its drives, all of them: devices under /dev, or files (relative to the data directory)
+        /// All its drives: devices under /dev, or files (relative to the data directory)
         #[arg(required = true)]
         drives: Vec<String>,
-        /// Take it from an array that did not export it: that array must be gone for good
+        /// Import it from an array that did not export it: that array must be gone for good
         #[arg(long)]
         force: bool,
     },

@@ -1,4 +1,4 @@
-//! Requests to the API of a running array, and how answers are printed.
+//! Requests to the API of a running array, and printing of responses.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use clap::{Args, ValueEnum};
 
 use super::follow;
 
-/// Which array, and how answers are printed.
+/// The array, and the output format.
 #[derive(Args)]
 pub(crate) struct Where {
     /// The data directory of the running array
     #[arg(long, default_value = "./data", env = "MASU_DATA", global = true)]
     data: PathBuf,
-    /// The array's API on TCP instead, as host:port; needs --token
+    /// Use the array's API on TCP, as host:port; requires --token
     #[arg(long, requires = "token", global = true)]
     api: Option<String>,
     /// The token for the API on TCP
@@ -32,7 +32,7 @@ pub(crate) enum Output {
     Json,
 }
 
-/// Where the API's socket lies in a data directory.
+/// The path of the API's socket in a data directory.
 pub(crate) fn socket_in(data: &Path) -> PathBuf {
     data.join("api.sock")
 }
@@ -49,7 +49,7 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     Ok(runtime.block_on(work))
 }
 
-/// Makes a change, and says what was done.
+/// Makes a change, and prints the result.
 pub(super) fn change(at: &Where, change: &Change) -> Result<ExitCode> {
     let done = wait(client(at).change(change))??;
     match at.output {
@@ -60,7 +60,7 @@ pub(super) fn change(at: &Where, change: &Change) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Begins long work, and follows it to its end unless that is not wanted.
+/// Starts a job, and follows it to its end unless told otherwise.
 pub(super) fn begin(at: &Where, request: &Change, job: (&str, &str), detach: bool) -> Result<ExitCode> {
     let events_before = wait(client(at).status())??.events.len();
     change(at, request)?;
@@ -80,7 +80,7 @@ pub(super) fn show(at: &Where, print: impl FnOnce(&Status)) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints one object of the status; an error when there is none of that name.
+/// Prints one object of the status; an error if it does not exist.
 pub(super) fn show_one<T: serde::Serialize>(
     at: &Where,
     kind: &str,
@@ -89,7 +89,7 @@ pub(super) fn show_one<T: serde::Serialize>(
     print: impl FnOnce(&Status, &T),
 ) -> Result<ExitCode> {
     let status = wait(client(at).status())??;
-    let found = find(&status).with_context(|| format!("there is no {kind} {name:?}"))?;
+    let found = find(&status).with_context(|| format!("no {kind} {name:?}"))?;
     match at.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&found)?),
         Output::Table => print(&status, &found),

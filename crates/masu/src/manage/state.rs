@@ -1,10 +1,10 @@
-//! `masu status`: trouble first.
+//! `masu status`: problems first.
 
 use admin::{Status, Trouble};
 
 use super::{events, image, tables};
 
-/// What a terminal has at least.
+/// Minimum width of a terminal.
 const COLUMNS: usize = 80;
 /// Events at the end of the status.
 const EVENTS_SHOWN: usize = 10;
@@ -15,7 +15,7 @@ pub(super) fn print(s: &Status) {
     let up = time(s.uptime_s);
     println!("{}  masu {}, up {up}, {} controller(s), busy {busy}\n", s.target, s.version, s.controllers);
     match s.trouble.is_empty() {
-        true => println!("All is well.\n"),
+        true => println!("No problems.\n"),
         false => {
             println!("TROUBLE");
             s.trouble.iter().for_each(print_trouble);
@@ -39,13 +39,13 @@ pub(super) fn print(s: &Status) {
     }
     tables::sessions(s);
     if !s.events.is_empty() {
-        println!("\nEVENTS (masu events has all of them, with times)");
+        println!("\nEVENTS (masu events shows all of them, with times)");
         let skipped = s.events.len().saturating_sub(EVENTS_SHOWN);
         s.events.iter().skip(skipped).for_each(|e| println!("{e}"));
     }
 }
 
-/// What is wrong, since when, and what to do: within 80 columns, where words are short enough.
+/// A problem: what, since when, and what to do, within 80 columns if words are short enough.
 fn print_trouble(trouble: &Trouble) {
     let Trouble { severity, object, text, to_do, since_ms, .. } = trouble;
     println!("{:<8} {object}, since {}", severity.to_uppercase(), events::time(*since_ms));
@@ -69,7 +69,7 @@ fn wrapped(text: &str, indent: &str) {
     println!("{indent}{line}");
 }
 
-/// Seconds for people: the two largest units.
+/// Seconds as text: the two largest units.
 fn time(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

@@ -1,4 +1,4 @@
-//! The tables that commands print.
+//! Output tables.
 
 use admin::{Group, Mapping, Pool, Progress, Status, Volume, format_bytes};
 
@@ -14,7 +14,7 @@ fn done(progress: Option<Progress>) -> Option<String> {
     progress.map(|p| format!("{} %", percent(p)))
 }
 
-/// State, with what is going on.
+/// State and running work.
 fn group_state(g: &Group) -> String {
     match (done(g.rebuild), done(g.scrub)) {
         (Some(part), _) => format!("{}, rebuilding {part}", g.state),
@@ -48,16 +48,16 @@ pub(super) fn group(s: &Status, g: &Group) {
         format_bytes(g.size_bytes),
         g.class
     );
-    println!("further drives that may fail: {}", g.tolerates);
-    println!("hosts keep {} % of the time while it is rebuilt or scrubbed", g.foreground_share_percent);
+    println!("drive failures tolerated: {}", g.tolerates);
+    println!("hosts keep {} % of the time during a rebuild or scrub", g.foreground_share_percent);
     if g.differing_blocks > 0 {
         println!("blocks that differ between drives since the last scrub: {}", g.differing_blocks);
     }
     if g.lost_ranges > 0 {
-        println!("ranges that cannot be read until they are written again: {}", g.lost_ranges);
+        println!("lost ranges (unreadable until written again): {}", g.lost_ranges);
     }
     if g.repairs > 0 {
-        println!("places repaired since the start: {}", g.repairs);
+        println!("blocks repaired since the start: {}", g.repairs);
     }
     println!();
     let row = |m: &admin::Member| {
@@ -159,13 +159,14 @@ pub(super) fn volumes(s: &Status) {
     print_volumes(s.volumes.iter(), s);
 }
 
-/// Who sees a volume or an image, and as which LUN.
+/// The mappings of a volume or an image.
 pub(super) fn seen_by(mapped_to: &[Mapping]) -> String {
     let seen: Vec<String> = mapped_to.iter().map(|m| format!("{}:{}", m.host, m.lun)).collect();
     seen.join(" ")
 }
 
-/// The volumes, and a footer per pool: what is used exclusively and what is shared, counted once, are all that is used.
+/// The volumes, and a footer per pool: exclusive space and shared space, counted once, add up to the used
+/// space.
 fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
     let volumes: Vec<&Volume> = volumes.collect();
     let row = |v: &&Volume| {
@@ -207,14 +208,14 @@ fn print_volumes<'a>(volumes: impl Iterator<Item = &'a Volume>, s: &Status) {
     ];
     let numeric =
         ["size", "used", "exclusive", "shared", "commands", "zeroed", "cloned", "moved", "reclaimed"];
-    let empty = "no volumes: masu volume create NAME --size 10GiB";
+    let empty = "no volumes; create one with masu volume create NAME --size 10GiB";
     table::print(&header, &numeric, volumes.iter().map(row).collect(), empty);
     for pool in s.pools.iter().filter(|p| volumes.iter().any(|v| v.pool == p.name)) {
         println!("\n{}", sums(pool, s));
     }
 }
 
-/// What the volumes of a pool use, so that the sum is what the pool uses.
+/// The usage of a pool's volumes, whose sum is the pool's usage.
 fn sums(pool: &Pool, s: &Status) -> String {
     let own = || s.volumes.iter().filter(|v| v.pool == pool.name);
     let exclusive: u64 = own().map(|v| v.exclusive_bytes).sum();
@@ -266,7 +267,7 @@ fn host_row(h: &admin::Host) -> Vec<String> {
     vec![h.name.clone(), h.initiator.clone(), authentication(h), luns.join(" ")]
 }
 
-/// A host without a secret is whoever gives its name.
+/// A host without a secret is unprotected: any initiator with its name is this host.
 fn authentication(h: &admin::Host) -> String {
     if h.authentication == "none" { "none: UNPROTECTED".into() } else { h.authentication.clone() }
 }
@@ -275,21 +276,21 @@ const HOST_HEADER: [&str; 4] = ["host", "initiator", "authentication", "luns"];
 
 pub(super) fn hosts(s: &Status) {
     let rows = s.hosts.iter().map(host_row).collect();
-    table::print(&HOST_HEADER, &[], rows, "no hosts: masu host set NAME IQN");
+    table::print(&HOST_HEADER, &[], rows, "no hosts; declare one with masu host set NAME IQN");
 }
 
 pub(super) fn host(h: &admin::Host) {
     table::print(&HOST_HEADER, &[], vec![host_row(h)], "");
 }
 
-/// The most hosts without a secret that the status names.
+/// Limit of unprotected hosts named in the status.
 const UNPROTECTED_SHOWN: usize = 8;
 
-/// Hosts that need not prove who they are, in a line; none when all must.
+/// The hosts without a secret, in one line; none if all have one.
 pub(super) fn unprotected(s: &Status) -> Option<String> {
     let open = s.hosts.iter().filter(|h| h.authentication == "none");
     let names: Vec<String> = open.map(|h| format!("{} ({})", h.name, h.initiator)).collect();
-    let text = "unprotected (no CHAP: whoever gives the name is the host): ";
+    let text = "unprotected (no CHAP; any initiator with the name is the host): ";
     let more = match names.len().saturating_sub(UNPROTECTED_SHOWN) {
         0 => String::new(),
         n => format!(" and {n} more: masu host list"),

@@ -12,9 +12,10 @@ use super::tables;
 
 #[derive(Subcommand)]
 pub(crate) enum VolumeCommand {
-    /// List the volumes with their space and what was done with them
+    /// List the volumes with their space and counters
     ///
-    /// USED is the space of a volume: EXCLUSIVE, which deleting it gives back, and SHARED, which others use, too.
+    /// USED is the space of a volume: EXCLUSIVE, which deleting it frees, and SHARED, which other volumes
+    /// also use.
     List,
     /// Create a volume
     Create {
@@ -23,17 +24,17 @@ pub(crate) enum VolumeCommand {
         /// Its size, as in 10GiB
         #[arg(long, value_parser = parse_bytes)]
         size: u64,
-        /// Its pool; not needed where there is one
+        /// Its pool; required if there are several
         #[arg(long)]
         pool: Option<String>,
-        /// Take all space now instead of page by page
+        /// Thick: reserve all space now
         #[arg(long)]
         thick: bool,
-        /// Logical block length that hosts see: 512 or 4096
+        /// Logical block size: 512 or 4096
         #[arg(long, default_value_t = 512)]
         block: u32,
     },
-    /// Make a volume larger
+    /// Grow a volume
     Grow {
         /// The volume
         name: String,
@@ -41,30 +42,31 @@ pub(crate) enum VolumeCommand {
         #[arg(long, value_parser = parse_bytes)]
         size: u64,
     },
-    /// Set how a volume is cached, while hosts use it; what is not given stays (masu cache shows it)
+    /// Set the caching of a volume, online; options that are not given keep their values (masu cache shows
+    /// them)
     Set {
         /// The volume
         name: String,
-        /// write-back: writes are acknowledged from the cache; write-through: from the drives; off: nothing is cached
+        /// write-back: acknowledge writes from the cache; write-through: from the drives; off: no caching
         #[arg(long, value_parser = policy)]
         cache: Option<CacheName>,
-        /// The partition of the cache that it is in; none: that of all volumes which are in no other
+        /// Cache partition; none: the default partition
         #[arg(long)]
         partition: Option<String>,
     },
-    /// Give back the pages of a volume that hold only zeros, while hosts use it
+    /// Reclaim: release the pages of a volume that contain only zeros, online
     Reclaim {
         /// The volume
         name: String,
-        /// Return at once, and leave the scan to the array
+        /// Return at once; the scan continues in the array
         #[arg(long)]
         detach: bool,
     },
     /// Delete a volume and its data
     Delete {
-        /// The volume; no host may see it any more
+        /// The volume; it must not be mapped
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -76,14 +78,14 @@ pub(crate) enum SnapshotCommand {
     Create {
         /// The volume
         volume: String,
-        /// The snapshot's name: a volume of its own
+        /// Name of the snapshot, which is a volume of its own
         name: String,
     },
-    /// Delete a snapshot and its data; a volume that is no snapshot is refused
+    /// Delete a snapshot and its data; a volume that is not a snapshot is refused
     Delete {
-        /// The snapshot; no host may see it any more
+        /// The snapshot; it must not be mapped
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -94,7 +96,7 @@ fn policy(text: &str) -> Result<CacheName, String> {
         "write-back" => Ok(CacheName::WriteBack),
         "write-through" => Ok(CacheName::WriteThrough),
         "off" => Ok(CacheName::Off),
-        _ => Err("is write-back, write-through or off".into()),
+        _ => Err("must be write-back, write-through or off".into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What commands say of an image that is there, and of one that is made.
+//! Common arguments for existing and for new images.
 
 use std::path::{Path, PathBuf};
 
@@ -15,51 +15,52 @@ pub(crate) enum FormatName {
     Raw,
 }
 
-/// How an image that is there is read.
+/// How an existing image is opened.
 #[derive(clap::Args)]
 pub(crate) struct Source {
-    /// What it is: raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx. Without it, what it looks like: say it of a file that a guest wrote
+    /// Format: raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx; detected if not given. Specify it for a
+    /// file that a guest wrote
     #[arg(long, value_name = "FORMAT")]
     pub(super) input_format: Option<ImageFormat>,
-    /// A directory in which its parents may lie, beside its own; may be given more than once
+    /// Additional directory for parents (repeatable)
     #[arg(long, value_name = "DIR")]
     parents_in: Vec<PathBuf>,
 }
 
 impl Source {
-    /// What is opened. `raw` is another way to say of which format it is.
+    /// The format to open it with. `raw` is another way to specify the format.
     pub(super) fn chain<'a>(&'a self, place: &'a Place, access: Access, raw: bool) -> Chain<'a> {
         let format = if raw { Some(FileFormat::Raw) } else { self.input_format.map(|format| format.0) };
         Chain { path: &place.path, access, format, parents_in: &place.parents_in }
     }
 
-    /// Where the image and its parents are, as absolute paths: so that it can be told what lies beneath what.
+    /// The image and the directories of its parents, as absolute paths, to determine what is beneath what.
     pub(super) fn place(&self, path: &Path) -> Result<Place> {
         let absolute = |path: &Path| path.canonicalize().with_context(|| path.display().to_string());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = path.file_name().with_context(|| format!("{}: name a file", path.display()))?;
+        let name = path.file_name().with_context(|| format!("{}: not the name of a file", path.display()))?;
         let parents_in =
             self.parents_in.iter().map(|directory| absolute(directory)).collect::<Result<_>>()?;
         Ok(Place { path: absolute(folder)?.join(name), parents_in })
     }
 }
 
-/// Absolute paths of an image and of where its parents may lie.
+/// Absolute paths of an image and of the directories of its parents.
 pub(super) struct Place {
     pub(super) path: PathBuf,
     pub(super) parents_in: Vec<PathBuf>,
 }
 
-/// How a new image is made.
+/// Arguments of a new image.
 #[derive(clap::Args)]
 pub(crate) struct Shape {
     /// The format of the new image
     #[arg(long, value_enum)]
     format: Option<FormatName>,
-    /// Take all space at once
+    /// Fixed: allocate all space at once
     #[arg(long)]
     pub(super) fixed: bool,
-    /// The block in which space is taken, as in 2MiB
+    /// Block size, e.g. 2MiB
     #[arg(long, value_parser = parse_bytes)]
     pub(super) block: Option<u64>,
 }
@@ -72,7 +73,7 @@ impl Shape {
             (None, Some("vhd" | "vpc")) => Ok(FormatName::Vhd),
             (None, Some("vhdx")) => Ok(FormatName::Vhdx),
             (None, Some("raw" | "img")) => Ok(FormatName::Raw),
-            _ => anyhow::bail!("{}: its ending says no format: give --format", path.display()),
+            _ => anyhow::bail!("{}: no known format for this extension; pass --format", path.display()),
         }
     }
 }

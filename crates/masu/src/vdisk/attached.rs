@@ -39,7 +39,7 @@ pub(super) fn attach(
     })
 }
 
-/// Until the file system is unmounted, by a signal or from outside.
+/// Serves the attachment until the file system is unmounted, by a signal or from outside.
 async fn serve(
     world: &World,
     (source, point): (&str, &Path),
@@ -60,7 +60,10 @@ async fn serve(
             is_waited_for = attached.detach()? == Detached::InUse;
             if is_waited_for {
                 let file = attached.file();
-                eprintln!("{} is in use: unmount what is on it; once more to end at once", file.display());
+                eprintln!(
+                    "{} is in use; unmount its file systems, or send the signal again to end at once",
+                    file.display()
+                );
             }
         }
         world.sleep(STOP_POLL).await;

@@ -22,7 +22,7 @@ pub(super) fn resize(path: &Path, size: u64, source: &Source) -> Result<ExitCode
         };
         if size < image.len_bytes() {
             bail!(
-                "a disk of {} does not shrink: what the guest has at its end would be lost",
+                "cannot shrink a disk of {}: data at its end would be lost",
                 format_bytes(image.len_bytes())
             );
         }
@@ -31,7 +31,7 @@ pub(super) fn resize(path: &Path, size: u64, source: &Source) -> Result<ExitCode
             FileFormat::VhdDynamic => vhd::grow(&drive, Some(Kind::Dynamic), size).await?,
             FileFormat::VhdDifferencing => vhd::grow(&drive, Some(Kind::Differencing), size).await?,
             FileFormat::Vhdx => vhdx::grow(&drive, size, world.seed()).await?,
-            FileFormat::Raw => bail!("{}: a raw image is resized with truncate", path.display()),
+            FileFormat::Raw => bail!("{}: cannot resize a raw image; use truncate", path.display()),
         }
         println!("{}: {} now", path.display(), format_bytes(size));
         Ok(ExitCode::SUCCESS)
@@ -44,7 +44,7 @@ pub(super) fn compact(path: &Path, source: &Source) -> Result<ExitCode> {
         let image = open_chain(&world, &source.chain(&place, Access::Write, false)).await?;
         let done = image.compact(|_, _| ()).await?;
         println!(
-            "{}: {} were {}; {} blocks of zeros let go, {} blocks moved",
+            "{}: {} were {}; {} blocks of zeros released, {} blocks moved",
             path.display(),
             format_bytes(done.after_bytes),
             format_bytes(done.before_bytes),

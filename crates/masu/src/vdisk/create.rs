@@ -34,7 +34,7 @@ pub(super) fn create(
             None => None,
         };
         let Some(size) = size.or(parent.as_ref().map(|(_, image)| image.len_bytes())) else {
-            bail!("how large? give --size");
+            bail!("missing size; pass --size");
         };
         made(&world, path, size, shape, parent.as_ref().map(|(path, image)| (*path, image))).await?;
         println!("{}: a disk of {}", path.display(), admin::format_bytes(size));
@@ -58,7 +58,7 @@ pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool, source: 
     })
 }
 
-/// Makes an image and opens it for writing; what fails leaves no file behind.
+/// Creates an image and opens it for writing; on failure no file is left.
 async fn made(
     world: &World,
     path: &Path,
@@ -85,7 +85,7 @@ async fn filled(
     parent: Option<(&Path, &Image)>,
 ) -> Result<Image> {
     match format {
-        FormatName::Raw if parent.is_some() => bail!("a raw image has no parent"),
+        FormatName::Raw if parent.is_some() => bail!("a raw image cannot have a parent"),
         FormatName::Raw => {
             drive.set_len(size.next_multiple_of(512)).await?;
             return Ok(Image::open_raw(drive, Access::Write)?);
@@ -113,7 +113,7 @@ fn new_vhd(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image)
     let time_stamp_s = u32::try_from(now_s.saturating_sub(VHD_EPOCH_S)).unwrap_or(0);
     let mut new = NewVhd::new(kind, size, identity()?.0, time_stamp_s);
     if let Some(block) = shape.block {
-        new.block_bytes = u32::try_from(block).context("the block is too long")?;
+        new.block_bytes = u32::try_from(block).context("block size too large")?;
     }
     if let Some((parent_path, image)) = parent {
         let (relative_path, absolute_path) = paths(path, parent_path)?;
@@ -131,7 +131,7 @@ fn new_vhdx(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image
     let mut new = NewVhdx::new(size, [identity()?, identity()?, identity()?]);
     new.fixed = shape.fixed;
     if let Some(block) = shape.block {
-        new.block_bytes = u32::try_from(block).context("the block is too long")?;
+        new.block_bytes = u32::try_from(block).context("block size too large")?;
     }
     if let Some((parent_path, image)) = parent {
         let (relative_path, absolute_path) = paths(path, parent_path)?;
@@ -141,7 +141,7 @@ fn new_vhdx(path: &Path, size: u64, shape: &Shape, parent: Option<(&Path, &Image
     Ok(new)
 }
 
-/// The path of a parent from its child's folder, and the absolute one.
+/// The path of a parent relative to its child's directory, and the absolute one.
 fn paths(child: &Path, parent: &Path) -> Result<(String, Option<String>)> {
     let absolute = parent.canonicalize().with_context(|| parent.display().to_string())?;
     let folder =

@@ -42,7 +42,7 @@ pub(super) fn info(path: &Path, as_json: bool, source: &Source) -> Result<ExitCo
             println!("sector  {} bytes", image.sector_bytes());
             println!(
                 "block   {}",
-                image.block_bytes().map_or("none: all space is taken".to_owned(), format_bytes)
+                image.block_bytes().map_or("none: fully allocated".to_owned(), format_bytes)
             );
             println!("file    {}", format_bytes(image.file_len_bytes()));
             parent.iter().for_each(|name| println!("parent  {name}"));
@@ -66,7 +66,7 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
             Ok(disk) => disk,
             Err(error @ (VdiskError::Damaged { .. } | VdiskError::Foreign { .. })) => {
                 println!("finding  {error}");
-                println!("{shown}: cannot be opened, and cannot be repaired");
+                println!("{shown}: cannot be opened or repaired");
                 return Ok(ExitCode::from(1));
             }
             Err(error) => return Err(error.into()),
@@ -79,10 +79,7 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
         };
         notes.iter().for_each(|note| println!("note     {note}"));
         if !faults.is_empty() {
-            println!(
-                "{shown}: {} findings: read what can be read from it (convert); it is not written",
-                faults.len()
-            );
+            println!("{shown}: {} findings; it can only be read: copy its data with convert", faults.len());
             return Ok(ExitCode::from(1));
         }
         if repair && !notes.is_empty() {
@@ -99,7 +96,7 @@ pub(super) fn check(path: &Path, repair: bool, source: &Source) -> Result<ExitCo
     })
 }
 
-/// An image without its parents, which may be missing: what it says of itself is looked at.
+/// An image without its parents, which may be missing: only its own metadata is checked.
 async fn open_alone(world: &World, chain: &Chain<'_>) -> Result<AnyDisk, VdiskError> {
     let access = match chain.access {
         Access::Read => ImageAccess::Read,

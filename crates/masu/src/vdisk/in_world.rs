@@ -1,10 +1,10 @@
-//! The world that a command works in, and identities that nobody can guess.
+//! The world of a command, and unpredictable identities.
 
 use anyhow::{Context, Result};
 use vdisk::vhdx::Guid;
 use world::World;
 
-/// Runs `work` in a world of its own, whose random streams nobody can guess.
+/// Runs `work` in a world of its own with unpredictable random streams.
 pub(super) fn in_world<T, F: Future<Output = Result<T>>>(work: impl FnOnce(World) -> F) -> Result<T> {
     let options =
         world_real::Options { seed: u64::from_le_bytes(random()?), ..world_real::Options::default() };
@@ -14,7 +14,8 @@ pub(super) fn in_world<T, F: Future<Output = Result<T>>>(work: impl FnOnce(World
 /// Bytes from the system's random generator.
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).context("no random bytes")?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("cannot read random bytes")?;
     Ok(bytes)
 }
 

@@ -1,4 +1,4 @@
-//! `masu vdisk`: virtual disks in files.
+//! `masu vdisk`: virtual disk images.
 
 mod arguments;
 mod attached;
@@ -17,25 +17,25 @@ use clap::Subcommand;
 
 use arguments::{Shape, Source};
 
-/// What is done with an image.
+/// Commands for images.
 #[derive(Subcommand)]
 pub(crate) enum Vdisk {
-    /// Make a new image
+    /// Create an image
     Create {
-        /// The file; its ending says the format where --format does not
+        /// The file; its extension determines the format unless --format is given
         path: PathBuf,
-        /// Size of the disk, as in 10GiB; of a child that of its parent where nothing is said
+        /// Size of the disk, e.g. 10GiB; a differencing image has that of its parent by default
         #[arg(long, value_parser = parse_bytes)]
         size: Option<u64>,
         #[command(flatten)]
         shape: Shape,
-        /// Make a differencing image over this one, which must not change any more
+        /// Create a differencing image over this one, which must not change any more
         #[arg(long)]
         parent: Option<PathBuf>,
         #[command(flatten)]
         source: Source,
     },
-    /// Say what an image is
+    /// Show format, size and parents of an image
     Info {
         /// The file
         path: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) enum Vdisk {
         #[command(flatten)]
         source: Source,
     },
-    /// Copy a disk into a new image of another format; zeros take no space in it
+    /// Convert a disk to a new image of another format; zeros take no space in it
     Convert {
         /// VHD, VHDX, QCOW2, VMDK or raw
         from: PathBuf,
@@ -53,13 +53,13 @@ pub(crate) enum Vdisk {
         to: PathBuf,
         #[command(flatten)]
         shape: Shape,
-        /// It is raw, whatever it begins with
+        /// The source is raw, whatever its content
         #[arg(long)]
         raw: bool,
         #[command(flatten)]
         source: Source,
     },
-    /// Make a disk larger
+    /// Grow a disk
     Resize {
         /// The file
         path: PathBuf,
@@ -69,52 +69,53 @@ pub(crate) enum Vdisk {
         #[command(flatten)]
         source: Source,
     },
-    /// Give back the space of blocks that hold only zeros, and make the file as short as it can be
+    /// Compact: release blocks of zeros, and shrink the file
     Compact {
         /// The file
         path: PathBuf,
         #[command(flatten)]
         source: Source,
     },
-    /// Hold an image's metadata against itself; nothing is written without --repair
+    /// Check the metadata of an image; writes nothing without --repair
     Check {
         /// The file
         path: PathBuf,
-        /// Put right what a second copy or the log can tell
+        /// Repair what a second copy or the log can decide
         #[arg(long)]
         repair: bool,
         #[command(flatten)]
         source: Source,
     },
-    /// Serve an image to clients of the NBD protocol until it is stopped; it asks nobody who they are
+    /// Serve an image to NBD clients until stopped; without authentication
     Serve {
         /// The file
         path: PathBuf,
-        /// Where to listen
+        /// Address
         #[arg(long, default_value = "127.0.0.1:10809")]
         nbd: std::net::SocketAddr,
-        /// Listen on a socket at this path instead, which only programs of the same user on this machine reach
+        /// Listen on a Unix socket at this path instead, accessible to the same user only
         #[arg(long, conflicts_with = "nbd")]
         unix: Option<PathBuf>,
-        /// Let clients only read
+        /// Serve it read-only
         #[arg(long)]
         read_only: bool,
-        /// It is raw, whatever it begins with
+        /// The image is raw, whatever its content
         #[arg(long)]
         raw: bool,
         #[command(flatten)]
         source: Source,
     },
-    /// Make a disk a file of this machine, for mount -o loop, mkfs or QEMU, until it is stopped or unmounted; as root, or with fusermount3
+    /// Attach a disk as a local file, for mount -o loop, mkfs or QEMU, until stopped or unmounted; requires
+    /// root or fusermount3
     Attach {
         /// An image file, or a LU: `iscsi://[USER%PASSWORD@]HOST[:PORT]/TARGET/LUN`
         source: String,
-        /// A directory, in which the disk is then the file `disk`
+        /// The mount point: a directory, in which the disk is the file `disk`
         mount_point: PathBuf,
-        /// Let nobody write
+        /// Attach it read-only
         #[arg(long)]
         read_only: bool,
-        /// It is raw, whatever it begins with
+        /// The image is raw, whatever its content
         #[arg(long)]
         raw: bool,
         #[command(flatten)]

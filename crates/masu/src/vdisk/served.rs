@@ -16,14 +16,14 @@ use world::{Listener, World};
 use super::arguments::Source;
 use super::in_world::in_world;
 
-/// How often it is looked whether somebody wants the server to stop.
+/// Interval of checks for a request to stop.
 pub(super) const STOP_POLL: Duration = Duration::from_millis(100);
 
-/// Where clients find the server.
+/// The address for clients.
 pub(super) enum Place<'a> {
-    /// At an address.
+    /// An address.
     Tcp(SocketAddr),
-    /// At a path, on this machine.
+    /// A path on this machine.
     Path(&'a Path),
 }
 
@@ -41,7 +41,7 @@ impl Place<'_> {
         }
     }
 
-    /// How clients call it, as QEMU has it.
+    /// Its name for clients, as in QEMU.
     fn url(&self, listener: &Listener) -> String {
         match self {
             Place::Tcp(_) => format!("nbd://{}", listener.local()),
@@ -94,7 +94,7 @@ pub(super) async fn open(
     Ok(open_chain(world, &source.chain(&place, access, raw)).await?)
 }
 
-/// Hears SIGTERM and SIGINT on a thread of its own: the world has none for them.
+/// Receives SIGTERM and SIGINT on a thread of its own, because the world has no signals.
 pub(super) fn stop_signals() -> Result<std::sync::mpsc::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (send, receive) = std::sync::mpsc::channel();
