@@ -1,4 +1,4 @@
-//! The cache of a controller: its memory, its units, and what they have in common.
+//! The cache of a controller: its memory, its units, and their shared state.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,22 +20,23 @@ use crate::unit::{State, Unit, UnitSpec};
 /// The settings of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheConfig {
-    /// Memory for content, in bytes; the books take about 3 % more.
+    /// Memory for content, in bytes; the metadata takes about 3 % more.
     pub memory_bytes: u64,
-    /// Of it, what may be read ahead of sequential readers, in percent.
+    /// Share of it for read-ahead, in percent.
     pub read_ahead_percent: u8,
-    /// What is read ahead of one sequential reader at most.
+    /// Limit of read-ahead for one sequential stream.
     pub read_ahead_bytes_max: u64,
-    /// Reads and writes of this size and more pass by the frames.
+    /// Reads and writes of this size and more bypass the frames.
     pub direct_bytes: u64,
-    /// Write pending (frames that are not clean, of all) from which on writes wait.
+    /// Write pending (dirty frames, as a share of all) at which writes wait.
     pub pending_high_percent: u8,
-    /// Write pending from which on frames are destaged without delay.
+    /// Write pending at which frames are destaged without delay.
     pub pending_low_percent: u8,
-    /// How long a frame may stay dirty with nothing else to press it: time in which it may be written again, and its
-    /// neighbours may come.
+    /// How long a frame may stay dirty without other pressure: it may be written again meanwhile, and its
+    /// neighbours may become dirty.
     pub destage_delay: Duration,
-    /// Destages of one unit on their way at once, at most; of all units together a few times as many, for their groups can work at the same time.
+    /// Limit of concurrent destages of one unit; all units together have a few times as many, because their
+    /// groups work in parallel.
     pub destages_max: usize,
 }
 
@@ -59,7 +60,7 @@ impl CacheConfig {
         self.memory_bytes / 100 * u64::from(self.read_ahead_percent)
     }
 
-    /// Memory for frames, in bytes: what partitions can have as their minimums together.
+    /// Memory for frames, in bytes: the limit for the sum of all partitions' minimums.
     pub fn frames_bytes(&self) -> u64 {
         u64::from(self.frames()) * FRAME_BYTES as u64
     }
@@ -70,32 +71,32 @@ impl CacheConfig {
     }
 }
 
-/// Frames that were given up and wait for the second level.
+/// Evicted frames that wait for the second level.
 const EVICTED_MAX: usize = 2 * CHUNK_BLOCKS;
 
-/// Fewer frames than one write of less than `direct_bytes` may need would not do.
+/// One write of less than `direct_bytes` may need this many frames.
 const FRAMES_MIN: u32 = 256;
 
-/// The one place in front, for which writers queue.
+/// The single turn for which writers queue.
 const FRONT: Range<u64> = 0..1;
 
-/// What a cache holds.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// All frames, by state.
     pub frames: FrameCounts,
-    /// Frames that are not clean, of all, in percent.
+    /// Dirty frames as a share of all, in percent.
     pub pending_percent: u8,
-    /// Times a write had to wait, because too much was pending or no frame was clean.
+    /// Number of times that a write waited, because of write pending or because no frame was clean.
     pub waits: u64,
 }
 
-/// How a partition stands.
+/// Status of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionStatus {
     /// Its frames.
     pub frames: PartitionCounts,
-    /// What units did while they were in it.
+    /// Traffic of units while they were in it.
     pub traffic: Traffic,
 }
 
@@ -108,19 +109,19 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     pub(crate) frames: RefCell<Frames>,
     pub(crate) units: RefCell<BTreeMap<UnitId, Rc<State<D, J>>>>,
     next_unit: Cell<UnitId>,
-    /// What units did in partitions that they have left.
+    /// Traffic of units in partitions that they have left.
     left: RefCell<BTreeMap<PartitionId, Traffic>>,
-    /// Frames became clean, or a destage ended.
+    /// Wakes when frames became clean, or a destage ended.
     pub(crate) cleaned: Signal,
-    /// Something presses the background destage.
+    /// Wakes when the background destage must not wait.
     pub(crate) pressed: Signal,
     pub(crate) destaging: Cell<bool>,
-    /// What keeps what the memory gives up.
+    /// The second level.
     pub(crate) second: RefCell<Option<Rc<SecondLevel>>>,
-    /// Replays under way: their journals must not retire what was not taken over yet.
+    /// Running replays: until they end, their journals must not retire records.
     pub(crate) replaying: Cell<usize>,
     pub(crate) waits: Cell<u64>,
-    /// Who waits for room, one behind the other.
+    /// The queue of writers that wait for room.
     turns: RangeLocks,
 }
 
@@ -155,7 +156,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         self.0.config
     }
 
-    /// Caches a store from now on.
+    /// Attaches a store: from now on it is cached.
     pub fn attach(&self, store: D, spec: UnitSpec, journal: Option<Journal<J>>) -> Unit<D, J> {
         let id = self.0.next_unit.get();
         self.0.next_unit.set(UnitId(id.0 + 1));
@@ -164,7 +165,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         Unit { cache: self.0.clone(), state }
     }
 
-    /// Puts an SSD behind the memory, whose content is lost by that. `false`: it is too small.
+    /// Uses an SSD as the second level; its content is lost. Returns `false` if it is too small.
     pub fn set_second_level(&self, drive: Drive) -> bool {
         let second = SecondLevel::new(self.0.world.clone(), drive);
         let made = second.is_some();
@@ -178,14 +179,14 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         self.0.second.borrow().as_ref().map(|second| second.counts())
     }
 
-    /// Makes a partition, or changes its minimum, which is rounded down to whole frames. The caller keeps the sum of the
-    /// minimums to [`CacheConfig::frames_bytes`].
+    /// Creates a partition, or changes its minimum, which is rounded down to whole frames. The caller limits
+    /// the sum of the minimums to [`CacheConfig::frames_bytes`].
     pub fn set_partition(&self, id: PartitionId, minimum_bytes: u64) {
         let frames_min = u32::try_from(minimum_bytes / FRAME_BYTES as u64).unwrap_or(u32::MAX);
         self.0.frames.borrow_mut().partition(id, frames_min);
     }
 
-    /// Removes a partition; its frames become partition 0's, and its units, too.
+    /// Removes a partition; its frames and units move to partition 0.
     pub fn remove_partition(&self, id: PartitionId) {
         for unit in self.0.units.borrow().values().filter(|u| u.partition.get() == id) {
             self.0.move_unit(unit, PartitionId(0));
@@ -194,7 +195,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         self.0.frames.borrow_mut().remove_partition(id);
     }
 
-    /// How a partition stands; `None`: there is none of this number.
+    /// Status of a partition; `None` if it does not exist.
     pub fn partition(&self, id: PartitionId) -> Option<PartitionStatus> {
         let frames = self.0.frames.borrow().partition_counts(id)?;
         let left = self.0.left.borrow().get(&id).copied().unwrap_or_default();
@@ -214,7 +215,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
 }
 
 impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
-    /// A unit takes frames of another partition from now on. Those that it has go with it as they are used.
+    /// Moves a unit to another partition. Its frames move as they are used.
     pub(crate) fn move_unit(&self, unit: &State<D, J>, to: PartitionId) {
         let from = unit.partition.replace(to);
         if from != to {
@@ -222,7 +223,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         }
     }
 
-    /// A unit leaves a partition: what it did there stays.
+    /// A unit leaves a partition, and its traffic so far stays there.
     pub(crate) fn note_left(&self, unit: &State<D, J>, from: PartitionId) {
         let traffic = unit.traffic_in_partition();
         unit.joined.set(unit.traffic());
@@ -231,7 +232,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         *left = left.plus(traffic);
     }
 
-    /// Hands what the memory gave up to the second level.
+    /// Passes evicted frames to the second level.
     pub(crate) fn offer_evicted(&self) {
         let Some(second) = self.second.borrow().clone() else { return };
         while let Some((key, data)) = self.frames.borrow_mut().evicted() {
@@ -244,7 +245,8 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         (u64::from(frames.dirty_frames()) * 100 / u64::from(frames.counts().capacity)) as u8
     }
 
-    /// Waits while too much is pending. Nobody who comes later goes before, so that all writers get as much, whatever destage makes room for.
+    /// Waits while write pending is at its limit. First come, first served, so that destaged memory is shared
+    /// evenly by all writers.
     pub(crate) async fn below_high(self: &Rc<Self>) {
         let has_room = || self.pending_percent() < self.config.pending_high_percent;
         if has_room() && self.turns.is_free(&FRONT) {

@@ -1,4 +1,4 @@
-//! From frames to stores: the runs that a flush, a direct operation or the background wants destaged.
+//! Destage: writes runs of dirty frames to stores, for a flush, a direct operation or in the background.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -18,14 +18,14 @@ use crate::plan::{Run, run_at};
 use crate::rows::{gathered, laid_over};
 use crate::unit::{State, Unit, bytes_of};
 
-/// After a destage failed, the background tries again so much later.
+/// Retry interval of the background task after a failed destage.
 const RETRY: Duration = Duration::from_secs(1);
-/// After a turn in which all that is dirty was held by direct operations, so much later.
+/// Retry interval after a turn in which direct operations locked all dirty blocks.
 const HELD: Duration = Duration::from_millis(5);
-/// Where a sweep is that is over: behind every block.
+/// The position of a finished sweep: behind every block.
 const SWEPT: u64 = u64::MAX;
 
-/// What is destaged of one block.
+/// The destaged content of one block.
 pub(crate) type PickedBlock = (u64, Picked);
 
 /// Units of which as many runs may be under way at once as of one alone: eight groups of mirrors with two each have 64 to sort then, four of RAID5 with
@@ -37,12 +37,13 @@ const UNITS_AT_ONCE_MAX: usize = 16;
 /// it 441; with eight runs, whatever their length, 217), RAID1 × 8 2225 (2225, 1224).
 const MEMORY_PARTS: u64 = 4;
 
-/// Runs that have begun, until they have ended.
+/// Runs in progress.
 struct UnderWay<F> {
-    /// Each where it was made: what a write takes on its way through pool and group are ten thousand bytes, and the list would move them three times.
+    /// Boxed: a write's future through pool and group has ten thousand bytes, and the list would move it
+    /// three times.
     runs: FuturesUnordered<Pin<Box<F>>>,
     bytes: u64,
-    /// The first failure.
+    /// The first error.
     outcome: Result<(), BlockError>,
 }
 
@@ -51,14 +52,14 @@ impl<F: Future<Output = (Run, Result<(), BlockError>)>> UnderWay<F> {
         UnderWay { runs: FuturesUnordered::new(), bytes: 0, outcome: Ok(()) }
     }
 
-    /// Takes one on: `finish` ends with it and what became of it.
+    /// Adds a run: `finish` is called with it and its result.
     #[inline]
     fn begin(&mut self, run: Run, finish: F) {
         self.bytes += run.len_bytes();
         self.runs.push(Box::pin(finish));
     }
 
-    /// Waits for one of them to end. Whether there was one.
+    /// Waits for one of them to end. Returns whether there was one.
     async fn end_one(&mut self) -> bool {
         let Some((run, ended)) = self.runs.next().await else { return false };
         self.bytes -= run.len_bytes();
@@ -69,20 +70,23 @@ impl<F: Future<Output = (Run, Result<(), BlockError>)>> UnderWay<F> {
     }
 }
 
-/// A run on its way, and what it takes.
+/// A run in progress, with its blocks.
 struct Begun<'a, D: Store, J: Device + Clone + 'static> {
     state: &'a Rc<State<D, J>>,
     run: Run,
     picked: SmallVec<[PickedBlock; 16]>,
-    /// What lies between the picked blocks is to be read from the store and written again: until then its row is nobody else's.
+    /// Whether the data between the picked blocks are read from the store and written again, with the row
+    /// locked exclusively.
     row: Option<RangeGuard<'a>>,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
-    /// Destages what is dirty in the blocks now; what is written meanwhile may or may not be. The first failure. The caller holds
-    /// the blocks, alone or not, so that no direct operation works on them.
+    /// Destages the blocks that are dirty now; later writes may or may not be included. Returns the first
+    /// error. The caller has locked the blocks, shared or exclusively, so that no direct operation works on
+    /// them.
     pub(crate) async fn destage_range(&self, blocks: Range<u64>) -> Result<(), BlockError> {
-        // What is rewritten while it is destaged is dirty again when that ends: it takes a second pass, and no third.
+        // A frame that is rewritten during its destage is dirty again at its end: it needs a second pass, but
+        // no third.
         for _ in 0..2 {
             let mut from = blocks.start;
             let mut under_way = UnderWay::new();
@@ -107,7 +111,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(())
     }
 
-    /// Waits until no destage has any of the blocks.
+    /// Waits until none of the blocks is being destaged.
     pub(crate) async fn wait_for_destages(&self, blocks: &Range<u64>) {
         let under_way = || self.cache.frames.borrow().any_destaging(self.state.id, blocks.clone());
         if under_way() {
@@ -117,7 +121,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
 }
 
 impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
-    /// Takes the first run of the range. Not a block outside: somebody may hold it alone.
+    /// Takes the first run of the range. Blocks outside may be locked exclusively.
     fn begin_from<'a>(&self, state: &'a Rc<State<D, J>>, blocks: Range<u64>) -> Option<Begun<'a, D, J>> {
         let mut frames = self.frames.borrow_mut();
         let first = frames.dirty_after(state.id, blocks.start).next().filter(|b| *b < blocks.end)?;
@@ -130,7 +134,8 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         Some(Begun { state, run, picked, row: None })
     }
 
-    /// Takes all that is dirty in the row around a block, if that goes better as one write, and nobody else works on it.
+    /// Takes all dirty blocks in the row around a block, if one write is cheaper, and no other operation
+    /// works on the row.
     fn begin_row<'a>(&self, state: &'a Rc<State<D, J>>, block: u64) -> Option<Begun<'a, D, J>> {
         let row_blocks = state.store.row_bytes() / FRAME_BYTES as u64;
         let run = gathered(&self.frames.borrow(), (state.id, block), row_blocks, state.store.row_drives())?;
@@ -149,7 +154,8 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         Some(Begun { state, run, picked: dirty.into_iter().map(pick).collect(), row: Some(held) })
     }
 
-    /// Writes a run to its store. Its records may not be durable yet: what is not acknowledged may be on the store.
+    /// Writes a run to its store. Its records may not be durable yet: data that are not acknowledged may be
+    /// on the store.
     async fn finish(&self, begun: Begun<'_, D, J>) -> (Run, Result<(), BlockError>) {
         let Begun { state, run, picked, row } = begun;
         let outcome = match &row {
@@ -158,7 +164,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         };
         let blocks = run.first..run.end().1;
         state.note_change();
-        // Whoever reads the store now may get the one or the other, and must not keep it.
+        // A concurrent read of the store returns old or new data, and must not be cached.
         state.generations.touch(&bytes_of(&blocks));
         let mut frames = self.frames.borrow_mut();
         picked.iter().for_each(|(block, _)| {
@@ -199,7 +205,8 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         state.store.write(at, &pieces).await
     }
 
-    /// Reads what the store has between the picked blocks, and writes it again with them as one. What cannot be read is left alone.
+    /// Reads the data between the picked blocks from the store, and writes everything as one. Unreadable data
+    /// are left alone.
     async fn write_gathered(
         &self,
         state: &State<D, J>,
@@ -218,7 +225,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         Ok(())
     }
 
-    /// Something is dirty: the background sees to it.
+    /// Starts the background task, or wakes it under pressure.
     pub(crate) fn dirtied(self: &Rc<Self>) {
         let journal_full = || self.journal_presses();
         if !self.destaging.get() {
@@ -229,7 +236,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         }
     }
 
-    /// The background goes on without delay.
+    /// Wakes the background task.
     pub(crate) fn press(&self) {
         self.pressed.wake_all();
     }
@@ -242,7 +249,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         self.pending_percent() >= self.config.pending_low_percent || self.journal_presses()
     }
 
-    /// Waits for a frame that may be given up.
+    /// Waits for a clean frame.
     pub(crate) async fn wait_for_clean(self: &Rc<Self>) {
         self.waits.set(self.waits.get() + 1);
         self.press();
@@ -251,7 +258,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         self.cleaned.wait_for(|| found().then_some(())).await;
     }
 
-    /// How many runs of so many units may be under way: the more is pending, the more.
+    /// Limit of runs in progress for this number of units: it rises with write pending.
     fn width(&self, units: usize) -> usize {
         let (pending, high) =
             (usize::from(self.pending_percent()), usize::from(self.config.pending_high_percent));
@@ -259,9 +266,11 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         (most * pending / high.max(1)).clamp(4, most)
     }
 
-    /// Turns of the elevator over all units, each in order of addresses; the units take turns, for their groups can work at the same time. While
-    /// something presses, a unit that is through begins its next sweep at once: drives that waited for the slowest run of this one, or for the
-    /// slowest unit, would stand still, and writers with them. Then what the journals need no more is retired. Whether there was anything to destage.
+    /// Sweeps of the elevator over all units, each in order of addresses; the units take turns, because their
+    /// groups work in parallel. Under pressure a unit that has finished begins its next sweep at once:
+    /// otherwise drives would idle, and writers wait, until the slowest run of this sweep, or the slowest
+    /// unit, has ended. Then records that are no longer needed are retired. Returns whether there was
+    /// anything to destage.
     async fn turn(&self) -> Result<bool, BlockError> {
         let units = self.all_units();
         let has_journal = units.iter().any(|unit| unit.journal.is_some());
@@ -270,7 +279,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         let mut sweeps: Vec<(&Rc<State<D, J>>, u64)> = units.iter().map(|unit| (unit, 0)).collect();
         let (mut any, mut active) = (false, units.len());
         loop {
-            // Journals are retired between turns; a unit that came meanwhile is in the next turn.
+            // Journals are retired between turns; a unit that was attached meanwhile is in the next turn.
             let goes_on =
                 !has_journal && under_way.outcome.is_ok() && self.is_pressed() && self.are_all(&units);
             let mut began = 0;
@@ -309,13 +318,13 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         self.units.borrow().values().cloned().collect()
     }
 
-    /// Whether these are still all.
+    /// Whether the set of units is unchanged.
     fn are_all(&self, units: &[Rc<State<D, J>>]) -> bool {
         let now = self.units.borrow();
         now.len() == units.len() && now.values().zip(units).all(|(now, unit)| Rc::ptr_eq(now, unit))
     }
 
-    /// The next run from `from` on that no direct operation holds.
+    /// The next run from `from` on that no direct operation has locked.
     fn begin_free<'a>(&self, state: &'a Rc<State<D, J>>, from: &mut u64) -> Option<Begun<'a, D, J>> {
         loop {
             let first = self.frames.borrow().dirty_after(state.id, *from).next()?;
@@ -333,7 +342,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         }
     }
 
-    /// Flushes the stores of units with a journal; then the records of what is in place are needed no more.
+    /// Flushes the stores of units with a journal, then retires the records of destaged frames.
     async fn retire(&self, units: &[Rc<State<D, J>>]) -> Result<(), BlockError> {
         if self.replaying.get() > 0 {
             return Ok(());
@@ -347,7 +356,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
             done.push(state);
             let sharing: Vec<_> =
                 units.iter().filter(|u| u.journal.as_ref().is_some_and(|j| j.is_same(journal))).collect();
-            // What is written while the stores are flushed is not covered.
+            // Writes during the flushes are not covered.
             let last = journal.next_sequence() - 1;
             let oldest = |id: UnitId| self.frames.borrow().oldest_sequence(id);
             let needed = sharing.iter().filter_map(|u| oldest(u.id)).min();
@@ -364,7 +373,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
     }
 }
 
-/// Destages until nothing is dirty: at once while it is pressed, else after the delay.
+/// Destages until nothing is dirty: at once under pressure, otherwise after the delay.
 async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<D, J>>) {
     loop {
         if !cache.is_pressed() {

@@ -1,6 +1,7 @@
-//! Whether anything changed below a read that is under way: a counter for each region of a unit.
+//! Detects changes during a read: a counter for each region of a unit.
 //!
-//! What a read brings from the device may go to the cache only if no write, direct operation or end of a destage touched its region meanwhile. Regions
+//! Data read from the device enter the cache only if no write, direct operation or end of a destage touched
+//! their region meanwhile. Regions share counters; a collision costs a miss, never a stale block.
 //! share counters; a collision costs a miss, never a stale block.
 
 use std::cell::RefCell;
@@ -16,7 +17,7 @@ pub(crate) struct Generations {
     regions: RefCell<Box<[u64]>>,
 }
 
-/// What the counters of a range were: equal only if none of them changed, for they only grow.
+/// A snapshot of the counters of a range: equal only if none of them changed, because they only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
@@ -31,13 +32,13 @@ impl Generations {
         Generations { regions: RefCell::new(vec![0; COUNTERS].into_boxed_slice()) }
     }
 
-    /// Something in the range changes, or has changed.
+    /// Records a change in the range.
     pub(crate) fn touch(&self, range: &Range<u64>) {
         let mut counters = self.regions.borrow_mut();
         regions_of(range).for_each(|region| counters[region] += 1);
     }
 
-    /// The state of the range now.
+    /// The current snapshot of the range.
     pub(crate) fn of(&self, range: &Range<u64>) -> Generation {
         let counters = self.regions.borrow();
         Generation(regions_of(range).map(|region| counters[region]).sum())

@@ -1,4 +1,5 @@
-//! What is destaged next: the elevator over (unit, address), and runs of neighbours that go as one write.
+//! Selects the next destage: the elevator over (unit, address), and runs of neighbours that are written at
+//! once.
 //!
 //! ```text
 //!   block   0   1   2   3   4   5   6   7        D dirty, whole     c clean, whole (read before)
@@ -6,28 +7,29 @@
 //!           └── one run ┘       1   1   1        the gap at 2 is closed when 1 and 3 are of one row
 //! ```
 //!
-//! A gap that is closed costs writing what the device has already, and saves a partial write of a row its reads of old
-//! data and parity. Partial frames are runs of their own: what a run of several blocks writes is whole blocks, in one
+//! Closing a gap costs writing data that the device already has, and saves the reads of old data and parity
+//! of a partial row. Partial frames are separate runs: a run of several blocks writes whole blocks, in one
 //! transfer.
 
 use crate::frames::{ALL_SECTORS, FRAME_BYTES, FrameState, Frames, Key, UnitId};
 
-/// Blocks of one run: 1 MiB, a transfer that keeps every drive of a row busy and still ends soon.
+/// Limit of blocks of one run: 1 MiB, a transfer that keeps every drive of a row busy and still ends soon.
 pub const RUN_BLOCKS_MAX: u64 = (1 << 20) / FRAME_BYTES as u64;
 
-/// Neighbouring frames that are destaged as one.
+/// Neighbouring frames that are destaged together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The unit.
     pub unit: UnitId,
     /// The first block.
     pub first: u64,
-    /// The number of blocks: all are Dirty, or clean ones between dirty ones. Of several, each is whole.
+    /// The number of blocks: dirty ones, and clean ones between them. If there are several, each is fully
+    /// valid.
     pub blocks: u32,
 }
 
 impl Run {
-    /// Where the elevator goes on.
+    /// Where the elevator continues.
     pub fn end(self) -> (UnitId, u64) {
         (self.unit, self.first + u64::from(self.blocks))
     }
@@ -38,8 +40,8 @@ impl Run {
     }
 }
 
-/// The next run from `from` (unit and block) on, in order of units and addresses, around the end if need be. A row of a
-/// unit has `row_blocks` of it.
+/// The next run from `from` (unit and block) on, in order of units and addresses, wrapping at the end. A row
+/// of a unit has `row_blocks` blocks.
 pub fn next_run(frames: &Frames, from: (UnitId, u64), row_blocks: impl Fn(UnitId) -> u64) -> Option<Run> {
     let (unit, block) = from;
     let here = frames.dirty_after(unit, block).next().map(|first| Key { unit, block: first });
@@ -51,9 +53,9 @@ pub fn next_run(frames: &Frames, from: (UnitId, u64), row_blocks: impl Fn(UnitId
     Some(run_from(frames, first, row_blocks(first.unit)))
 }
 
-/// The run around a block in state Dirty that has to go now.
+/// The run around a dirty block that has to be destaged now.
 pub fn run_at(frames: &Frames, key: Key, row_blocks: u64) -> Run {
-    // Its row from the start: the rest of the row is what makes the write cheap.
+    // From the start of its row: the rest of the row makes the write cheap.
     let limit = (key.block - key.block % row_blocks.max(1)).max(key.block.saturating_sub(RUN_BLOCKS_MAX - 1));
     let mut first = key.block;
     if is_whole(frames, key, FrameState::Dirty) {
@@ -68,7 +70,7 @@ fn is_whole(frames: &Frames, key: Key, state: FrameState) -> bool {
     frames.peek(key).is_some_and(|frame| frame.state == state && frame.valid == ALL_SECTORS)
 }
 
-/// The run that begins with a block in state Dirty.
+/// The run that begins with a dirty block.
 fn run_from(frames: &Frames, first: Key, row_blocks: u64) -> Run {
     let (unit, row_blocks) = (first.unit, row_blocks.max(1));
     let key = |block| Key { unit, block };
@@ -89,7 +91,7 @@ fn run_from(frames: &Frames, first: Key, row_blocks: u64) -> Run {
             end = dirty + 1;
         }
     }
-    // A run that is cut by its length, not by its content, ends with a row.
+    // A run that is limited by its length ends with a row.
     let row_end = end - end % row_blocks;
     if goes_on && row_end > first.block {
         end = row_end;

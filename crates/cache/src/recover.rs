@@ -1,4 +1,4 @@
-//! After a crash: the records of a journal become dirty frames again. And the end of a unit.
+//! Recovery after a crash: records of a journal become dirty frames. And detaching a unit.
 
 use block::{BlockError, Device, Pieces};
 
@@ -7,20 +7,23 @@ use crate::cache::Cache;
 use crate::journal::{Replay, ReplayRecord};
 use crate::unit::{Unit, WritePolicy, blocks_of};
 
-/// What a replay did.
+/// Result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Records that were applied.
+    /// Applied records.
     pub records: u64,
-    /// Bytes of these.
+    /// Their bytes.
     pub bytes: u64,
-    /// Records of stores that are not there any more.
+    /// Records of stores that no longer exist.
     pub orphans: u64,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
-    /// Takes over what a journal holds. Called before anybody else uses the units that share it; service may begin then, what is dirty
-    /// is destaged behind it. May be cut off and done again.
+    /// Applies the records of a journal, before anything else uses the units that share it. Service can begin
+    /// afterwards, while dirty frames are destaged in the background. Can be interrupted and repeated.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or a store failed a write or destage that the replay needed.
     pub async fn replay(&self, mut replay: Replay<J>, units: &[Unit<D, J>]) -> Result<Replayed, BlockError> {
         let mut done = Replayed::default();
         self.0.replaying.set(self.0.replaying.get() + 1);
@@ -49,8 +52,11 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
         Ok(())
     }
 
-    /// Ends the cache of a unit: everything is on the store and durable, and nothing of it is in frames. For the last unit of a
-    /// journal, close the journal then.
+    /// Ends the cache of a unit: everything is on the store and durable, and no frame is left. After the last
+    /// unit of a journal, close the journal.
+    ///
+    /// # Errors
+    /// A destage or the flush of the store failed; the unit stays attached.
     pub async fn detach(&self, unit: &Unit<D, J>) -> Result<(), BlockError> {
         let end = unit.geometry().len_bytes;
         unit.set_policy(WritePolicy::Off);
@@ -89,7 +95,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             self.changed(&(at + done as u64..at + (done + put) as u64));
             done += put;
             if put == 0 {
-                // More than the memory holds: some of it goes now.
+                // More than the memory holds: destage some of it now.
                 self.cache.dirtied();
                 self.cache.wait_for_clean().await;
             }

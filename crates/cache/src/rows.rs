@@ -1,5 +1,5 @@
-//! Rows of parity with several dirty pieces: written one by one, each costs reads of old data and old parity. One write from the first of them
-//! to the last, with what lies between as the store has it, costs these once.
+//! Rows of parity with several dirty pieces. Written one by one, each piece costs reads of old data and old
+//! parity. One write from the first to the last, including the store's data in between, costs them once.
 //!
 //! ```text
 //!   row     |. . D D . . . D . . D .|      . on the store, D dirty
@@ -16,10 +16,11 @@ use crate::plan::Run;
 /// Drive operations of a small write in place: old data and old parity are read, new ones written.
 const SMALL_WRITE_IOS: u32 = 4;
 
-/// From the first dirty block at or after `block` in its row to the last, if one write of that takes fewer drive operations than one for each piece.
+/// From the first dirty block at or after `block` in its row to the last, if one write of that range takes
+/// fewer drive operations than one per piece.
 ///
-/// Not a whole row: what is between was acknowledged long ago, and of whole rows the group journals checksums only, which do not bring it back when
-/// a drive is lost together with the power.
+/// Never a full row: the data in between were acknowledged long ago, and for full rows the group journals
+/// checksums only, which cannot restore them if a drive is lost together with the power.
 pub(crate) fn gathered(
     frames: &Frames,
     (unit, block): (UnitId, u64),
@@ -37,14 +38,15 @@ pub(crate) fn gathered(
         pieces += u32::from(block > last + 1);
         last = block;
     }
-    // The drives' parts of the row are read once, and written once with the parity, whose rest is read by the group.
+    // The row's parts on the drives are read once, and written once with the parity; the group reads the
+    // rest.
     let at_once = 2 * (row_drives + 1);
     let is_whole_row = last + 1 - first == row_blocks;
     let pays = pieces > 1 && pieces * SMALL_WRITE_IOS > at_once && !is_whole_row;
     pays.then(|| Run { unit, first, blocks: (last + 1 - first) as u32 })
 }
 
-/// What the store has from block `first` on, with the picked blocks laid over it.
+/// The store's content from block `first` on, overlaid with the picked blocks.
 pub(crate) fn laid_over(below: &Pieces, first: u64, picked: &[PickedBlock]) -> Pieces {
     let mut out = Pieces::new();
     let mut next = 0;

@@ -1,13 +1,14 @@
-//! The second level: an SSD that keeps what the memory gave up, for reads.
+//! The second level: a read cache on an SSD for frames evicted from memory.
 //!
 //! ```text
 //!   frames ──given up by the main queues──> gathering (256 blocks) ──one write──> the drive, chunk after chunk, around and around
 //!   read: index ──slot──> the drive ──checksum──> the reader, and frames
 //! ```
 //!
-//! Its content is expendable: the index is in memory only, so that after a restart the level is empty and cannot give anything old. A block that
-//! is changed leaves the index before the change is acknowledged. What a chunk holds is forgotten before the chunk is written over; a reader who was on
-//! his way finds a checksum that does not fit, and reads the store. A drive that fails turns the level off.
+//! Its content is expendable: the index is in memory only, so after a restart the level is empty and cannot
+//! return old data. A changed block leaves the index before the change is acknowledged. The blocks of a chunk
+//! leave the index before the chunk is overwritten; a concurrent reader detects the wrong checksum and reads
+//! the store. A failed drive disables the level.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,23 +21,23 @@ use world::{Drive, World};
 
 use crate::frames::{FRAME_BYTES, Key, UnitId};
 
-/// Blocks that are written as one: 1 MiB.
+/// Blocks that are written together: 1 MiB.
 pub(crate) const CHUNK_BLOCKS: usize = 256;
 
-/// What a second level did.
+/// Counters of a second level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecondCounts {
-    /// Blocks it has room for.
+    /// Capacity in blocks.
     pub capacity: u64,
-    /// Blocks it holds.
+    /// Stored blocks.
     pub blocks: u64,
-    /// Blocks that were found.
+    /// Hits.
     pub hits: u64,
-    /// Blocks that were looked for and not found.
+    /// Misses.
     pub misses: u64,
     /// Blocks written to the drive.
     pub written: u64,
-    /// It is off, because its drive failed.
+    /// Disabled, because its drive failed.
     pub failed: bool,
 }
 
@@ -49,11 +50,11 @@ struct Slot {
 #[derive(Default)]
 struct Books {
     index: BTreeMap<Key, Slot>,
-    /// What each slot holds, as far as it counts.
+    /// The block in each slot, if valid.
     owners: Vec<Option<Key>>,
-    /// What the next chunk is made of.
+    /// The blocks of the next chunk.
     gathering: Vec<(Key, Data)>,
-    /// What is on its way to the drive; nothing where it was changed meanwhile.
+    /// The blocks being written to the drive; `None` if changed meanwhile.
     writing: Vec<Option<Key>>,
     next_chunk: usize,
 }
@@ -72,7 +73,7 @@ fn sum_of(block: &[u8]) -> u32 {
 }
 
 impl SecondLevel {
-    /// An empty level over the whole drive; `None` when it has no room for two chunks.
+    /// An empty level over the whole drive; `None` if it is too small for two chunks.
     pub(crate) fn new(world: World, drive: Drive) -> Option<Rc<SecondLevel>> {
         let chunks = drive.info().len_bytes as usize / FRAME_BYTES / CHUNK_BLOCKS;
         // A slot's number has 32 bits.
@@ -99,7 +100,7 @@ impl SecondLevel {
         self.counts.set(counts);
     }
 
-    /// Takes what the memory gives up; more than one chunk while another is written is refused.
+    /// Accepts evicted frames; more than one chunk is refused while another is written.
     pub(crate) fn offer(self: &Rc<Self>, key: Key, data: Data) {
         let mut books = self.books.borrow_mut();
         if self.counts.get().failed || books.gathering.len() == CHUNK_BLOCKS || books.index.contains_key(&key)
@@ -112,7 +113,7 @@ impl SecondLevel {
         }
     }
 
-    /// The blocks are being changed.
+    /// Invalidates blocks that are being changed.
     pub(crate) fn drop_range(&self, unit: UnitId, blocks: Range<u64>) {
         let mut books = self.books.borrow_mut();
         let Books { index, owners, gathering, writing, .. } = &mut *books;
@@ -128,19 +129,19 @@ impl SecondLevel {
         writing.iter_mut().filter(|key| key.as_ref().is_some_and(inside)).for_each(|key| *key = None);
     }
 
-    /// Whether the block is held; counts.
+    /// Whether the block is stored; counts a hit or miss.
     pub(crate) fn holds(&self, key: Key) -> bool {
         let found = self.is_held(key);
         self.count(|c| if found { c.hits += 1 } else { c.misses += 1 });
         found
     }
 
-    /// Whether the block is held.
+    /// Whether the block is stored.
     pub(crate) fn is_held(&self, key: Key) -> bool {
         self.books.borrow().index.contains_key(&key)
     }
 
-    /// The content of a block, if it is still held and fits its checksum.
+    /// The content of a block, if it is still stored and its checksum is correct.
     pub(crate) async fn read(&self, key: Key) -> Option<Data> {
         let slot = self.books.borrow().index.get(&key).copied()?;
         let at = u64::from(slot.number) * FRAME_BYTES as u64;
@@ -162,7 +163,7 @@ impl SecondLevel {
         books.gathering.clear();
     }
 
-    /// Takes the gathered blocks, and forgets what the chunk held that they go to.
+    /// Takes the gathered blocks, and invalidates the old blocks of their chunk.
     fn begin_chunk(&self) -> (usize, Vec<(Key, Data)>) {
         let mut books = self.books.borrow_mut();
         let first = books.next_chunk * CHUNK_BLOCKS;

@@ -1,12 +1,12 @@
-//! What was read ahead of the streams of a unit, until it is used.
+//! Read-ahead data of a unit's streams, until they are used.
 //!
 //! ```text
 //!   reserve ──> Pending ──fill──> Ready ──taken, all of it──> gone
 //!                  │ fail           │ dropped: written over, or the oldest when there is no room
 //! ```
 //!
-//! A reservation shows readers that the bytes are on their way, so that nobody reads them a second time. What is
-//! written meanwhile is cut out: nobody gets content from before a write.
+//! A reservation tells readers that the bytes are being read, so that they are not read twice. Ranges written
+//! meanwhile are cut out: no reader gets content from before a write.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ impl Ticket {
     }
 }
 
-/// A part of what was asked for.
+/// A part of a requested range.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// It was read ahead.
@@ -39,7 +39,7 @@ pub enum Part {
         /// The content.
         pieces: Pieces,
     },
-    /// It is being read ahead: wait until that ends, and ask again.
+    /// It is being read ahead: wait for its end, and look it up again.
     Pending {
         /// The bytes.
         range: Range<u64>,
@@ -51,29 +51,29 @@ pub enum Part {
     },
 }
 
-/// Counters of a unit's read-ahead: how useful it is.
+/// Counters of a unit's read-ahead: its usefulness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
-    /// Bytes that were read ahead.
+    /// Bytes read ahead.
     pub read_bytes: u64,
-    /// Of these, bytes that were asked for afterwards.
+    /// Of these, bytes requested afterwards.
     pub used_bytes: u64,
-    /// Of these, bytes that went away without.
+    /// Of these, bytes dropped unused.
     pub unused_bytes: u64,
-    /// Bytes that are held or on their way now.
+    /// Bytes stored or being read now.
     pub held_bytes: u64,
 }
 
 enum What {
     Pending {
-        /// What was written since.
+        /// Ranges written since.
         cuts: SmallVec<[Range<u64>; 2]>,
     },
     Ready {
         /// Its number in `ages`.
         age: u64,
         pieces: Pieces,
-        /// The bytes that nobody asked for yet, in order.
+        /// The bytes not requested yet, in order.
         unused: SmallVec<[Range<u64>; 2]>,
     },
 }
@@ -83,7 +83,7 @@ struct Segment {
     what: What,
 }
 
-/// What was read ahead on one unit.
+/// Read-ahead data of one unit.
 pub struct Segments {
     limit_bytes: u64,
     /// By first byte; they do not overlap.
@@ -111,13 +111,13 @@ fn split(ranges: &[Range<u64>], by: &Range<u64>) -> [SmallVec<[Range<u64>; 2]>; 
 }
 
 impl Segments {
-    /// At most `limit_bytes` held or on their way.
+    /// At most `limit_bytes` stored or being read.
     pub fn new(limit_bytes: u64) -> Segments {
         let (list, ages) = (BTreeMap::new(), BTreeMap::new());
         Segments { limit_bytes, list, ages, next_age: 0, counts: SegmentCounts::default() }
     }
 
-    /// Changes the limit; what is over it goes.
+    /// Changes the limit; the excess is dropped.
     pub fn set_limit(&mut self, limit_bytes: u64) {
         self.limit_bytes = limit_bytes;
         self.make_room(0);
@@ -133,8 +133,8 @@ impl Segments {
         self.list.range(from..range.end).map(|(&at, _)| at).collect()
     }
 
-    /// Reserves the first part of the bytes that is neither held nor on its way; the oldest that are held make room.
-    /// `None`: there is no such part, or no room because too much is on its way.
+    /// Reserves the first part of the bytes that is neither stored nor being read; the oldest stored segments
+    /// make room. `None`: there is no such part, or no room because too much is being read.
     pub fn reserve(&mut self, at: u64, len: u64) -> Option<Ticket> {
         let end = at.saturating_add(len);
         let (mut from, mut to) = (at, end);
@@ -169,7 +169,7 @@ impl Segments {
         true
     }
 
-    /// The reserved bytes were read.
+    /// Fills a reservation.
     pub fn fill(&mut self, ticket: Ticket, pieces: Pieces) {
         assert_eq!(pieces.len() as u64, ticket.len, "a reservation is filled as a whole");
         let cuts = self.end_pending(&ticket);
@@ -182,7 +182,7 @@ impl Segments {
         self.make_room(0);
     }
 
-    /// The reserved bytes could not be read; readers read for themselves.
+    /// Fails a reservation; readers then read for themselves.
     pub fn fail(&mut self, ticket: Ticket) {
         self.end_pending(&ticket);
     }
@@ -205,14 +205,14 @@ impl Segments {
         self.list.insert(at, Segment { end, what: What::Ready { age, pieces, unused } });
     }
 
-    /// Whether a byte is on its way.
+    /// Whether a byte is being read.
     pub fn is_pending(&self, at: u64) -> bool {
         let before = self.list.range(..=at).next_back();
         before.is_some_and(|(_, s)| at < s.end && matches!(s.what, What::Pending { .. }))
     }
 
-    /// What is known of the bytes, in order and without gaps, up to the first part that is on its way: what lies behind
-    /// that stays for when it arrived. A segment of which everything was taken is gone.
+    /// Looks up the bytes, in order and without gaps, up to the first part that is being read; the rest is
+    /// looked up when that has arrived. A fully used segment is removed.
     pub fn take(&mut self, at: u64, len: u64) -> SmallVec<[Part; 2]> {
         let end = at + len;
         let mut parts = SmallVec::new();
@@ -258,7 +258,7 @@ impl Segments {
         Part::Ready { at: range.start, pieces: slice }
     }
 
-    /// The bytes are being changed: what was read of them before is not to be used.
+    /// Invalidates bytes that are being changed.
     pub fn drop_range(&mut self, at: u64, len: u64) {
         self.cut(at..at.saturating_add(len));
     }

@@ -1,9 +1,9 @@
-//! Which reads of a unit are sequential, and how far ahead of them to read.
+//! Detects sequential reads of a unit, and how far ahead to read.
 //!
-//! A stream is an interval that was read without a gap; intervals never overlap. A read that begins where one ends, or
-//! inside it, makes it longer; one that fills the gap between two joins them, so that reads of one stream that arrive
-//! out of order end up in one interval. What matches is an exact address, not a neighbourhood: random reads meet the
-//! end of one of `limit` intervals among all blocks once in a while, but not twice in a row.
+//! A stream is an interval that was read without a gap; intervals never overlap. A read that begins at the
+//! end of one, or inside it, extends it; one that fills the gap between two merges them, so that reads of one
+//! stream that arrive out of order end up in one interval. A match is an exact address, not a neighbourhood:
+//! random reads occasionally hit the end of one of `limit` intervals, but not twice in a row.
 //!
 //! ```text
 //!        read before           next              ahead_to
@@ -18,23 +18,23 @@ use crate::frames::{FRAME_BYTES, NONE};
 const READS_TO_TRUST: u32 = 3;
 /// The first read-ahead: long enough that the drives of a row share it, short enough to be wrong about.
 const AHEAD_BYTES_MIN: u64 = 256 << 10;
-/// How far back an interval reaches, and so how late a read may arrive that belongs to it.
+/// How far back an interval reaches, and so how late a read of it may arrive.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// After so many reads of the unit for each stream that it may have, a stream that was not used has ended.
+/// After this many reads of the unit per possible stream, an unused stream ends.
 const IDLE_READS: u64 = 16;
 
-/// What bounds the read-ahead of a unit at the moment.
+/// The current limits of a unit's read-ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct AheadLimits {
-    /// Bytes of the unit: nothing is read behind it.
+    /// Size of the unit: nothing is read beyond it.
     pub unit_bytes: u64,
-    /// Bytes ahead of one stream at most.
+    /// Limit of bytes ahead of one stream.
     pub stream_bytes_max: u64,
-    /// Bytes ahead of all streams together.
+    /// Limit of bytes ahead of all streams.
     pub budget_bytes: u64,
 }
 
-/// What to read ahead now.
+/// A range to read ahead now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
     /// The first byte.
@@ -79,7 +79,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Up to `limit` streams at once, counting those that may become one.
+    /// Up to `limit` concurrent streams, including candidates.
     pub fn new(limit: usize) -> Streams {
         assert!((1..=1 << 16).contains(&limit), "{limit} streams");
         let limit = limit as u32;
@@ -95,12 +95,12 @@ impl Streams {
         }
     }
 
-    /// The streams that are read ahead of.
+    /// The streams with read-ahead.
     pub fn active(&self) -> usize {
         self.trusted.len() as usize
     }
 
-    /// Notes a read, and says what to read ahead because of it.
+    /// Records a read, and returns what to read ahead because of it.
     pub fn note(&mut self, at: u64, len: u64, limits: &AheadLimits) -> Option<Ahead> {
         self.reads += 1;
         self.end_idle();

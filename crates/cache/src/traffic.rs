@@ -1,23 +1,23 @@
-//! What units do, added up by partition: a unit that changes its partition leaves behind what it did there.
+//! Traffic of units, per partition: a unit that moves to another partition leaves its past traffic behind.
 
 use crate::unit::UnitCounts;
 
-/// What one unit, or the units of a partition, have done.
+/// Traffic of one unit, or of the units of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes read.
     pub read_bytes: u64,
-    /// Of these, bytes that were in memory.
+    /// Of these, bytes found in memory.
     pub read_hit_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Of these, bytes that were acknowledged from the cache.
+    /// Of these, bytes acknowledged from the cache.
     pub write_hit_bytes: u64,
-    /// Bytes written to stores by destages.
+    /// Bytes destaged to stores.
     pub destaged_bytes: u64,
     /// Bytes read ahead.
     pub ahead_bytes: u64,
-    /// Of these, bytes that were asked for.
+    /// Of these, bytes requested afterwards.
     pub ahead_used_bytes: u64,
 }
 
@@ -36,12 +36,12 @@ impl From<UnitCounts> for Traffic {
 }
 
 impl Traffic {
-    /// Both together.
+    /// Sum of both.
     pub fn plus(self, other: Traffic) -> Traffic {
         self.with(other, u64::wrapping_add)
     }
 
-    /// What came since `earlier`, an older value of the same counters.
+    /// The difference since `earlier`, an older value of the same counters.
     pub(crate) fn since(self, earlier: Traffic) -> Traffic {
         self.with(earlier, u64::wrapping_sub)
     }

@@ -1,4 +1,5 @@
-//! What is known of one unit: its frames, which blocks are dirty and which are on their way, how old the oldest is.
+//! Metadata of one unit: its frames, which blocks are dirty and which are being destaged, and the age of the
+//! oldest.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use super::queue::Queue;
 /// Blocks of a set that share one word.
 const WORD_BLOCKS: u64 = u64::BITS as u64;
 
-/// A sorted set of blocks: words of 64 neighbours. What is written in sequence costs a word for 256 KiB.
+/// A sorted set of blocks: words of 64 neighbours. Sequential writes need one word per 256 KiB.
 #[derive(Default)]
 pub(super) struct BlockSet {
     words: BTreeMap<u64, u64>,
@@ -21,7 +22,7 @@ impl BlockSet {
         self.len
     }
 
-    /// Adds a block that is not in the set.
+    /// Adds a block; it must not be in the set.
     pub(super) fn insert(&mut self, block: u64) {
         let word = self.words.entry(block / WORD_BLOCKS).or_default();
         let bit = 1 << (block % WORD_BLOCKS);
@@ -30,7 +31,7 @@ impl BlockSet {
         self.len += 1;
     }
 
-    /// Takes a block out that is in the set.
+    /// Removes a block; it must be in the set.
     pub(super) fn remove(&mut self, block: u64) {
         let Entry::Occupied(mut word) = self.words.entry(block / WORD_BLOCKS) else {
             panic!("block {block} leaves a set and is not in it");
@@ -75,7 +76,7 @@ impl Iterator for Bits {
     }
 }
 
-/// The books of one unit.
+/// Metadata of one unit.
 #[derive(Default)]
 pub(super) struct Book {
     /// All its frames, for operations over ranges that are longer than this list.
@@ -84,7 +85,7 @@ pub(super) struct Book {
     pub(super) dirty: BlockSet,
     /// Blocks whose frames are in state Destaging or Rewritten.
     pub(super) in_flight: BlockSet,
-    /// (oldest journal number, block) of the frames that are not clean and were journaled.
+    /// (oldest journal number, block) of the dirty frames that were journaled.
     pub(super) ages: BTreeSet<(u64, u64)>,
     /// Of blocks whose frames are in state Rewritten: the first journal number since their destage began.
     pub(super) since: BTreeMap<u64, u64>,

@@ -1,7 +1,7 @@
-//! The ghosts: keys that the small queues gave up, without their content.
+//! The ghosts: keys that were evicted from the small queues, without their content.
 //!
-//! One array for all partitions, a queue in it for each. A key is remembered by its 64-bit hash; two keys with the same
-//! one would cost a place in the main queue, nothing else.
+//! One array for all partitions, with a queue for each. A key is stored as its 64-bit hash; a collision costs
+//! a place in the main queue, nothing else.
 
 use super::index::{Chains, NONE};
 use super::queue::{Links, Queue};
@@ -35,17 +35,17 @@ impl Ghosts {
         self.chains.find(hash, |slot| self.list[slot as usize].hash == hash)
     }
 
-    /// The partition in whose queue the key is remembered.
+    /// The partition whose queue contains the key.
     pub(super) fn partition_of(&self, hash: u64) -> Option<u16> {
         self.find(hash).map(|slot| self.list[slot as usize].partition)
     }
 
-    /// Remembers a key at the end of a partition's queue, of which at most `limit` stay.
+    /// Appends a key to a partition's queue, which keeps at most `limit` keys.
     pub(super) fn remember(&mut self, queue: &mut Queue, partition: u16, hash: u64, limit: u32) {
         if self.find(hash).is_some() {
             return;
         }
-        // Two leave where one enters, so that a queue whose limit fell comes down to it while it is in use.
+        // Two leave for one that enters, so that a queue shrinks to a lowered limit while it is in use.
         for _ in 0..2 {
             if queue.len() >= limit.max(1) {
                 self.forget_oldest(queue);
@@ -64,21 +64,21 @@ impl Ghosts {
                 self.list.push(ghost);
                 self.list.len() as u32 - 1
             }
-            // Other partitions have not come down to their limits yet.
+            // Other partitions have not shrunk to their limits yet.
             None => return,
         };
         self.chains.insert(hash, slot);
         queue.push(&mut self.links, slot);
     }
 
-    /// Forgets a key of the queue of its partition.
+    /// Removes a key from the queue of its partition.
     pub(super) fn forget(&mut self, queue: &mut Queue, hash: u64) {
         if let Some(slot) = self.find(hash) {
             self.release(queue, slot);
         }
     }
 
-    /// Forgets the oldest of a queue.
+    /// Removes the oldest of a queue.
     pub(super) fn forget_oldest(&mut self, queue: &mut Queue) {
         if queue.oldest() != NONE {
             self.release(queue, queue.oldest());

@@ -1,4 +1,4 @@
-//! The frames: 4 KiB blocks in memory, what is valid and what is dirty in them, whose they are and which go first.
+//! Frames: 4 KiB blocks in memory with their valid and dirty sectors, ownership and eviction order.
 //!
 //! ```text
 //!  key ──index──> slot ──┬─ data, masks of sectors, state              state, table, transit
@@ -6,7 +6,7 @@
 //!                        └─ the books of its unit                      dirty
 //! ```
 //!
-//! Everything here is arithmetic on memory: no I/O, no clock, no chance. The same calls give the same frames.
+//! Pure computation on memory: no I/O, no clock, no randomness. The same calls give the same frames.
 
 mod dirty;
 mod ghost;

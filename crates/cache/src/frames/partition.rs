@@ -1,13 +1,14 @@
-//! Partitions: whose frames they are, and who gives one up when somebody needs it.
+//! Partitions: ownership of frames, and which partition evicts one when another needs it.
 
 use super::queue::Queue;
 use super::state::FrameState;
 
-/// Partitions at most: more than a house has classes of service. Their number bounds the search for who gives.
+/// Limit of partitions: more than classes of service in use. It bounds the search for the partition that
+/// evicts.
 pub const PARTITIONS_MAX: u16 = 64;
 
-/// The part of all frames that every partition gets, even if others claim everything: enough for the writes in flight
-/// of some initiators, too little to be missed.
+/// The share of all frames that every partition gets, even if minimums reserve everything: enough for the
+/// writes in flight of some initiators, and negligible for the others.
 const FLOOR_PART: u32 = 256;
 
 /// Counters of one partition.
@@ -15,17 +16,17 @@ const FLOOR_PART: u32 = 256;
 pub struct PartitionCounts {
     /// Frames it has.
     pub frames: u32,
-    /// Frames that are guaranteed to it.
+    /// Its minimum of frames.
     pub frames_min: u32,
-    /// Of its frames, those that are not clean.
+    /// Of its frames, those that are dirty.
     pub dirty: u32,
-    /// Blocks that were asked for and present.
+    /// Blocks found (hits).
     pub hits: u64,
-    /// Blocks that were asked for and absent.
+    /// Blocks not found (misses).
     pub misses: u64,
-    /// Frames that it gave up for others or for itself.
+    /// Evicted frames.
     pub evictions: u64,
-    /// Blocks that came back soon after they were given up, and went to the main queue.
+    /// Blocks that returned soon after their eviction, and entered the main queue.
     pub ghost_hits: u64,
 }
 
@@ -52,12 +53,13 @@ impl Partition {
     }
 }
 
-/// Who gives up a frame so that partition `asking` gets one, when none is free. `None`: nobody has a clean one to
-/// give.
+/// The partition that evicts a frame so that partition `asking` gets one, when none is free. `None`: no
+/// partition has a clean frame.
 ///
-/// Each partition is entitled to its minimum and an equal part of what nobody claims. One below that takes from the one
-/// that is the most above; one at it gives up a frame of its own. Nobody's frames fall below the minimum for others,
-/// but for the few without which a partition that claims nothing could not work at all.
+/// Each partition is entitled to its minimum and an equal share of the unreserved frames. A partition below
+/// that takes a frame from the one that exceeds its share the most; one at its share evicts a frame of its
+/// own. No partition falls below its minimum for others, except for the few frames without which a partition
+/// without a minimum could not work at all.
 pub(super) fn giver(partitions: &[Partition], asking: usize, capacity: u32) -> Option<usize> {
     let existing = partitions.iter().filter(|p| p.exists).count() as u64;
     let claimed: u64 = partitions.iter().map(|p| u64::from(p.frames_min)).sum();

@@ -17,15 +17,15 @@ use super::partition::Partition;
 use super::queue::Links;
 use super::table::Frame;
 
-/// Uses that are remembered: two bits, as published.
+/// Counted uses: two bits, as published.
 pub(super) const USES_MAX: u8 = 3;
 /// Uses in the small queue that lead to the main queue. One is not enough: the second sector of a block that is read
 /// sector by sector is no sign that it will be read again.
 const USES_TO_STAY: u8 = 2;
 /// The small queue's part of the clean frames: one in ten, as published.
 const SMALL_PART: u32 = 10;
-/// Frames that are looked at for one eviction. A use gives a frame at most three rounds, so that the mean is small; the
-/// limit is for the moment after many hits, when the oldest has to go all the same.
+/// Limit of frames examined for one eviction. A use gives a frame at most three rounds, so the mean is small;
+/// after many hits the oldest frame is evicted at this limit.
 const LOOKS_MAX: u32 = 32;
 
 /// The queue that a frame is in while it is clean.
@@ -36,7 +36,7 @@ pub(super) enum Home {
 }
 
 impl Partition {
-    /// Enters a clean frame as the newest of its queue.
+    /// Adds a clean frame as the newest of its queue.
     pub(super) fn enter(&mut self, links: &mut Links, slot: u32, home: Home) {
         match home {
             Home::Small => self.small.push(links, slot),
@@ -44,7 +44,7 @@ impl Partition {
         }
     }
 
-    /// Takes a clean frame out of its queue.
+    /// Removes a clean frame from its queue.
     pub(super) fn leave(&mut self, links: &mut Links, slot: u32, home: Home) {
         match home {
             Home::Small => self.small.remove(links, slot),
@@ -52,7 +52,7 @@ impl Partition {
         }
     }
 
-    /// The clean frame that goes next; it is still in its queue. `None`: none is clean.
+    /// The clean frame to evict next; it stays in its queue. `None`: none is clean.
     pub(super) fn victim(&mut self, links: &mut Links, frames: &mut [Frame]) -> Option<u32> {
         for look in 1..=LOOKS_MAX {
             let small_is_long = self.small.len() > self.clean() / SMALL_PART;
@@ -81,7 +81,7 @@ impl Partition {
         None
     }
 
-    /// Remembers a key that left the small queue; as many as the main queue has frames when it is full.
+    /// Stores a key evicted from the small queue; as many as the main queue of a full cache has frames.
     pub(super) fn remember(&mut self, ghosts: &mut Ghosts, partition: u16, hash: u64) {
         let limit = self.counts.frames - self.counts.frames / SMALL_PART;
         ghosts.remember(&mut self.ghosts, partition, hash, limit);

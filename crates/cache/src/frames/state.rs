@@ -30,9 +30,9 @@ pub struct Key {
     pub block: u64,
 }
 
-/// Every frame of the memory holds content that is not on the device yet: a write waits for the destage.
+/// Every frame is dirty: a write waits for the destage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("no frame is clean")]
+#[error("all frames are dirty")]
 pub struct NoFrame;
 
 /// Where the content of a frame is.
@@ -68,8 +68,8 @@ impl FrameState {
         }
     }
 
-    /// The state after a destage took the frame. Panics when one already has it: two writes of one block on their
-    /// way at once could arrive in the wrong order.
+    /// The state after a destage picked the frame. Panics if a destage already has it: two writes of one
+    /// block in flight could arrive in the wrong order.
     pub fn picked(self) -> FrameState {
         match self {
             FrameState::Clean | FrameState::Dirty => FrameState::Destaging,

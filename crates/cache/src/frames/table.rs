@@ -1,4 +1,4 @@
-//! The table: frames by key, hits, insertions and writes.
+//! The table of frames: look-up by key, hits, insertions and writes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,14 +12,15 @@ use super::policy::{Home, USES_MAX};
 use super::queue::Links;
 use super::state::{ALL_SECTORS, FRAME_BYTES, FrameState, Key, NoFrame, PartitionId, SECTOR_BYTES, UnitId};
 
-/// What a present frame holds.
+/// Content of a present frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameRef<'a> {
-    /// [`FRAME_BYTES`] bytes, of which the sectors in `valid` count. Clone it to keep it: no write changes it.
+    /// [`FRAME_BYTES`] bytes, of which the sectors in `valid` have content. Clone it to keep it: no write
+    /// changes it.
     pub data: &'a Data,
     /// The sectors that have content.
     pub valid: u8,
-    /// The sectors that are newer than the device, also those on their way to it.
+    /// The sectors that are newer than the device, including those being destaged.
     pub dirty: u8,
     /// The state.
     pub state: FrameState,
@@ -38,9 +39,9 @@ pub struct FrameCounts {
     pub destaging: u32,
     /// Frames in state Rewritten.
     pub rewritten: u32,
-    /// Frames given up.
+    /// Evicted frames.
     pub evictions: u64,
-    /// Blocks that came back while they were remembered.
+    /// Blocks that returned while they were ghosts.
     pub ghost_hits: u64,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Frame {
     /// Empty: the slot is free.
     pub(super) data: Data,
     pub(super) key: Key,
-    /// The oldest journal number that this frame keeps from being retired; 0: none.
+    /// The oldest journal number that this frame prevents from being retired; 0: none.
     pub(super) oldest: u64,
     /// The newest journal number of the content; 0: none.
     pub(super) newest: u64,
@@ -61,7 +62,7 @@ pub(super) struct Frame {
     pub(super) valid: u8,
     /// Sectors written and not picked for a destage yet.
     pub(super) dirty: u8,
-    /// Sectors on their way to the device.
+    /// Sectors being destaged.
     pub(super) in_flight: u8,
 }
 
@@ -81,7 +82,7 @@ impl Frame {
         }
     }
 
-    /// Takes over the given sectors. Readers and destages keep what they hold: the content goes to new memory.
+    /// Replaces the given sectors. Readers and destages keep their content: the new content has new memory.
     fn take_over(&mut self, data: Data, sectors: u8) {
         if self.valid & !sectors == 0 {
             self.data = data;
@@ -99,7 +100,8 @@ impl Frame {
 
 /// The frames of a controller.
 ///
-/// Give it data whose memory holds not much more than the frame: a slice keeps the whole buffer that it was cut from.
+/// Pass it data whose memory is not much larger than the frame: a slice keeps the whole buffer that it was
+/// cut from.
 pub struct Frames {
     pub(super) capacity: u32,
     pub(super) list: Vec<Frame>,
@@ -115,13 +117,14 @@ pub struct Frames {
     pub(super) ghosts: Ghosts,
     pub(super) books: BTreeMap<UnitId, Book>,
     pub(super) by_state: [u32; FrameState::COUNT],
-    /// What the main queues gave up, oldest first.
+    /// Frames evicted from the main queues, oldest first.
     pub(super) evicted: VecDeque<(Key, Data)>,
     pub(super) evicted_max: usize,
 }
 
 impl Frames {
-    /// At most `capacity` frames, all in partition 0 until others are made. Memory is taken as frames are filled.
+    /// At most `capacity` frames, all in partition 0 until others are created. Memory is allocated as frames
+    /// are filled.
     pub fn new(capacity: u32) -> Frames {
         assert!(capacity > 0, "a cache has a frame");
         let mut frames = Frames {
@@ -143,8 +146,9 @@ impl Frames {
         frames
     }
 
-    /// Makes a partition or changes its minimum of frames. It takes effect as frames are asked for. The caller sees to it
-    /// that the minimums are at most all frames together, and the number below [`PARTITIONS_MAX`].
+    /// Creates a partition or changes its minimum of frames, which takes effect as frames are needed. The
+    /// caller ensures that the minimums add up to at most all frames, and that the number is below
+    /// [`PARTITIONS_MAX`].
     pub fn partition(&mut self, id: PartitionId, frames_min: u32) {
         assert!(id.0 < PARTITIONS_MAX, "partition {} is over the limit of {PARTITIONS_MAX}", id.0);
         while self.partitions.len() <= usize::from(id.0) {
@@ -168,7 +172,7 @@ impl Frames {
         self.chains.find(hash(key), |slot| self.list[slot as usize].key == key)
     }
 
-    /// The frame of a block that somebody in `partition` asks for: a use of it, or a miss.
+    /// Looks up a block for `partition`: a use of its frame, or a miss.
     #[inline]
     pub fn get(&mut self, partition: PartitionId, key: Key) -> Option<FrameRef<'_>> {
         let slot = self.find(key);
@@ -185,12 +189,12 @@ impl Frames {
         Some(frame.view())
     }
 
-    /// The frame of a block, without being a use.
+    /// Looks up a block without counting a use.
     pub fn peek(&self, key: Key) -> Option<FrameRef<'_>> {
         self.find(key).map(|slot| self.list[slot as usize].view())
     }
 
-    /// Keeps what the device has. Sectors that are present stay as they are: they are as new or newer. `false`: there
+    /// Stores content of the device. Present sectors stay: they are as new or newer. Returns `false` if there
     /// was no frame for it.
     pub fn insert_clean(&mut self, partition: PartitionId, key: Key, data: Data, valid: u8) -> bool {
         assert_eq!(data.len(), FRAME_BYTES, "a frame's data has its length");
@@ -205,8 +209,8 @@ impl Frames {
         true
     }
 
-    /// Keeps what is newer than the device: `sectors` of `data` (always [`FRAME_BYTES`] long). `sequence` is the journal
-    /// number that must be durable before the destage; 0: none.
+    /// Stores content that is newer than the device: `sectors` of `data` (always [`FRAME_BYTES`] long).
+    /// `sequence` is the journal number that must be durable before the destage; 0: none.
     pub fn write(
         &mut self,
         partition: PartitionId,
@@ -235,9 +239,9 @@ impl Frames {
         Ok(())
     }
 
-    /// The device has new content for `sectors`, which was written past the frames: a frame that is present takes it
-    /// over and keeps its state. `false`: there is none. Panics while the block is being destaged: the older
-    /// content could arrive after the newer.
+    /// Updates a present frame with content that was written to the device directly, and keeps its state.
+    /// Returns `false` if there is none. Panics while the block is being destaged: the older content could
+    /// arrive after the newer.
     pub fn overwrite_clean(&mut self, key: Key, data: Data, sectors: u8) -> bool {
         assert_eq!(data.len(), FRAME_BYTES, "a frame's data has its length");
         let Some(slot) = self.find(key) else {
@@ -250,7 +254,7 @@ impl Frames {
         true
     }
 
-    /// Takes a frame for a block that has none, in state Clean.
+    /// Allocates a frame for a block without one, in state Clean.
     fn claim(&mut self, partition: PartitionId, key: Key, data: Data, valid: u8) -> Result<u32, NoFrame> {
         self.forget_evicted(key.unit, key.block..key.block + 1);
         let partition = self.partition_index(partition);
@@ -292,7 +296,7 @@ impl Frames {
         Ok(slot)
     }
 
-    /// The main queue for a block that was given up a short while ago, the small one for others.
+    /// The main queue for a block that was evicted recently, the small one for others.
     fn home_of_new(&mut self, partition: usize, hash: u64) -> Home {
         let Some(remembered) = self.ghosts.partition_of(hash) else {
             return Home::Small;
@@ -320,7 +324,7 @@ impl Frames {
         }
     }
 
-    /// Frees a slot. The books know its frame as clean.
+    /// Frees a slot, whose frame must be clean.
     pub(super) fn release(&mut self, slot: u32) -> Data {
         let frame = &mut self.list[slot as usize];
         assert!(frame.state == FrameState::Clean, "a frame is {} and is freed", frame.state);
@@ -351,7 +355,7 @@ impl Frames {
         }
     }
 
-    /// Counters of one partition; `None`: there is none of this number.
+    /// Counters of one partition; `None` if it does not exist.
     pub fn partition_counts(&self, id: PartitionId) -> Option<PartitionCounts> {
         let partition = self.partitions.get(usize::from(id.0)).filter(|p| p.exists)?;
         Some(PartitionCounts { frames_min: partition.frames_min, ..partition.counts })

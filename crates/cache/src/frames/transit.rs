@@ -1,4 +1,4 @@
-//! From dirty to clean: what a destage picks, what becomes of it, and what is forgotten or given up on the way.
+//! From dirty to clean: picking frames for a destage, its result, dropping and evicting.
 
 use std::ops::Range;
 
@@ -13,13 +13,14 @@ use super::table::Frames;
 pub struct Picked {
     /// The content of the frame.
     pub data: Data,
-    /// The sectors to write: all where all are known, since whole blocks are the cheaper write; else the dirty ones.
+    /// The sectors to write: all if all are valid, since whole blocks are cheaper to write; otherwise the
+    /// dirty ones.
     pub sectors: u8,
     /// The journal number that must be durable first; 0: none.
     pub sequence: u64,
 }
 
-/// How many frames a unit has.
+/// Numbers of frames of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnitFrames {
     /// All.
@@ -35,7 +36,7 @@ impl Frames {
         self.books.get_mut(&unit).expect("a unit with a frame has books")
     }
 
-    /// Changes the state and every book that follows it.
+    /// Changes the state and all metadata that depends on it.
     pub(super) fn set_state(&mut self, slot: u32, to: FrameState) {
         let frame = &mut self.list[slot as usize];
         let from = std::mem::replace(&mut frame.state, to);
@@ -67,7 +68,7 @@ impl Frames {
         }
     }
 
-    /// Notes the journal number of a write, before its state changes.
+    /// Records the journal number of a write, before its state changes.
     pub(super) fn note_sequence(&mut self, slot: u32, sequence: u64) {
         if sequence == 0 {
             return;
@@ -98,8 +99,8 @@ impl Frames {
         }
     }
 
-    /// A destage takes the frame: a dirty one, or a clean one of which all sectors are known, to close a gap. Panics for
-    /// any other: the caller's bug.
+    /// A destage takes the frame: a dirty one, or a clean one with all sectors valid, to close a gap. Panics
+    /// for any other: a bug of the caller.
     pub fn begin_destage(&mut self, key: Key) -> Picked {
         let slot = self.find(key).expect("a frame that is destaged is present");
         let frame = &mut self.list[slot as usize];
@@ -107,7 +108,7 @@ impl Frames {
         let sectors = if frame.valid == ALL_SECTORS { ALL_SECTORS } else { frame.dirty };
         assert!(sectors != 0, "a clean frame with missing sectors closes no gap");
         frame.dirty = 0;
-        // Also of a clean sector it is unknown, if the write fails, what the device has then.
+        // If the write fails, the device's content of a clean sector is unknown, too.
         frame.in_flight = sectors;
         let data = frame.data.clone();
         let picked = Picked { data, sectors, sequence: frame.newest };
@@ -115,8 +116,8 @@ impl Frames {
         picked
     }
 
-    /// The destage of the frame ended, in the device's cache at least when `ok`; otherwise all that it took is dirty
-    /// again.
+    /// The destage of the frame ended: with `ok` the data have reached at least the device's cache; otherwise
+    /// everything that it took is dirty again.
     pub fn end_destage(&mut self, key: Key, ok: bool) {
         let slot = self.find(key).expect("a frame that is destaged stays");
         let frame = &mut self.list[slot as usize];
@@ -135,8 +136,8 @@ impl Frames {
         self.set_state(slot, state);
     }
 
-    /// Forgets all frames of the blocks, clean or dirty. Panics when one of them is being destaged: the caller waits for
-    /// that. Costs in proportion to the range or to the frames of the unit, whichever is less.
+    /// Drops all frames of the blocks, clean or dirty. Panics if one of them is being destaged: the caller
+    /// waits for that. The cost is proportional to the range or to the frames of the unit, whichever is less.
     pub fn drop_range(&mut self, unit: UnitId, blocks: Range<u64>) {
         self.forget_evicted(unit, blocks.clone());
         for slot in self.slots_in(unit, blocks) {
@@ -194,7 +195,7 @@ impl Frames {
         self.books.range(unit..).find(|(_, book)| book.dirty.len() > 0).map(|(&unit, _)| unit)
     }
 
-    /// Frames in any other state than Clean: what is pending.
+    /// Dirty frames: write pending.
     pub fn dirty_frames(&self) -> u32 {
         let [_, dirty, destaging, rewritten] = self.by_state;
         dirty + destaging + rewritten
@@ -214,14 +215,14 @@ impl Frames {
         })
     }
 
-    /// The oldest journal number of which the unit has content that is not on its device. All below it may be retired
-    /// once the device is flushed.
+    /// The oldest journal number with content of the unit that is not on its device. All numbers below may be
+    /// retired once the device is flushed.
     pub fn oldest_sequence(&self, unit: UnitId) -> Option<u64> {
         self.books.get(&unit)?.ages.first().map(|&(sequence, _)| sequence)
     }
 
-    /// The blocks of the unit in state Dirty with content of journal numbers up to `sequence`, oldest first: what holds
-    /// the tail of a journal that is full.
+    /// The dirty blocks of the unit with journal numbers up to `sequence`, oldest first: they hold the tail
+    /// of a full journal.
     pub fn dirty_up_to(&self, unit: UnitId, sequence: u64) -> impl Iterator<Item = u64> + '_ {
         let book = self.books.get(&unit);
         book.into_iter().flat_map(move |book| {
@@ -230,7 +231,8 @@ impl Frames {
         })
     }
 
-    /// Keeps up to `frames` of what the main queues give up, until [`Frames::evicted`] takes it; 0 (at first): nothing.
+    /// Keeps up to `frames` evicted from the main queues, until [`Frames::evicted`] takes them; 0 (the
+    /// default): none.
     pub fn keep_evicted(&mut self, frames: usize) {
         self.evicted_max = frames;
         while self.evicted.len() > frames {
@@ -238,8 +240,8 @@ impl Frames {
         }
     }
 
-    /// The oldest of what the main queues gave up, for the second level. What was written, claimed or dropped meanwhile
-    /// is no longer among it.
+    /// The oldest frame evicted from the main queues, for the second level. Frames that were written, taken
+    /// or dropped meanwhile are skipped.
     pub fn evicted(&mut self) -> Option<(Key, Data)> {
         self.evicted.pop_front()
     }
@@ -250,7 +252,7 @@ impl Frames {
         }
     }
 
-    /// A frame that is used goes with the unit into the partition that this is in now.
+    /// A used frame moves to the current partition of its unit.
     #[inline]
     pub(super) fn adopt(&mut self, partition: usize, slot: u32) {
         if usize::from(self.list[slot as usize].partition) != partition {
@@ -276,7 +278,7 @@ impl Frames {
         }
     }
 
-    /// Removes a partition; its frames become partition 0's. Not for partition 0. Costs a walk over all frames.
+    /// Removes a partition (not partition 0); its frames move to partition 0. Visits all frames.
     pub fn remove_partition(&mut self, id: PartitionId) {
         assert!(id != PartitionId(0), "partition 0 stays");
         if self.partition_counts(id).is_none() {

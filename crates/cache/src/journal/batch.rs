@@ -6,25 +6,25 @@ use crc_fast::{CrcAlgorithm, checksum};
 use super::{BLOCK, COUNTER_END};
 
 const MAGIC: [u8; 8] = *b"MASUJBAT";
-/// Header and payload together: a transfer that every layer below takes as one.
+/// Length limit of header and payload: a transfer that every lower layer accepts as one.
 pub(crate) const BATCH_LEN_MAX: usize = 1 << 20;
 const FIXED_LEN: usize = 96;
 const ENTRY_LEN: usize = 32;
-/// Records of one batch: what its header has room for before its checksum.
+/// Limit of records of one batch: the space of its header before its checksum.
 const ENTRIES_MAX: usize = (BLOCK as usize - FIXED_LEN - 4) / ENTRY_LEN;
 /// Where the header's own checksum lies.
 const SUM_AT: usize = BLOCK as usize - 4;
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The range has this content.
     Write,
-    /// What earlier records say of the range does not count any more.
+    /// Earlier records of the range are void.
     Forget,
 }
 
-/// One record without its content.
+/// A record without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) unit: u64,
@@ -59,11 +59,11 @@ pub(crate) struct Stamp {
     pub(crate) tail: Place,
     /// The number of its first record.
     pub(crate) first_sequence: u64,
-    /// The number of the first batch of its commit: all before it were durable when this one was written.
+    /// The number of the first batch of its commit: all earlier ones were durable when this one was written.
     pub(crate) commit: u64,
 }
 
-/// A batch that gathers records.
+/// A batch being gathered.
 pub(crate) struct Gathering {
     buf: Buf,
     pub(crate) entries: Vec<Entry>,
@@ -142,7 +142,7 @@ impl Gathering {
     }
 }
 
-/// A batch as it is found in a ring.
+/// A batch found in a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) stamp: Stamp,
@@ -168,14 +168,14 @@ impl Found {
     }
 }
 
-/// A batch that fits, and where it is.
+/// A valid batch and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) place: Place,
     pub(crate) found: Found,
 }
 
-/// What a header block says, if it is one of this journal.
+/// Parses a header block, if it belongs to this journal.
 pub(crate) fn decode(header: &[u8], id: &[u8; 16]) -> Option<Found> {
     let header = header.get(..BLOCK as usize)?;
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));

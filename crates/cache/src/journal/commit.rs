@@ -1,4 +1,4 @@
-//! The journal at work: records are gathered, committed together, retired.
+//! The journal at work: records are gathered, committed together, and retired.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,15 +15,15 @@ use super::header::Header;
 use super::regions::Regions;
 use super::{RING_START, batch};
 
-/// Batches of one commit at most: they are written at once, and one flush makes all of them durable.
+/// Limit of batches of one commit: they are written at once, and one flush makes all of them durable.
 pub(crate) const COMMIT_BATCHES: usize = 4;
-/// Records that wait for their commit, in bytes, before writers wait.
+/// Bytes of uncommitted records at which writers wait.
 const GATHERED_BYTES_MAX: u64 = 16 << 20;
 
-/// What a journal did since it was opened, and how full it is.
+/// Counters of a journal since it was opened, and its fill level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
-    /// Records taken.
+    /// Appended records.
     pub records: u64,
     /// Batches written.
     pub batches: u64,
@@ -58,17 +58,17 @@ pub(crate) struct Inner<J> {
     pub(crate) next_sequence: Cell<u64>,
     pub(crate) durable: Cell<u64>,
     pub(crate) live: RefCell<VecDeque<Live>>,
-    /// Where the next batch goes, unless it would pass the end of the ring.
+    /// The place of the next batch, unless it would pass the end of the ring.
     pub(crate) head: Cell<Place>,
-    /// What is in place.
+    /// The last retired record.
     retired: Cell<u64>,
-    /// What no replay reads any more, as it is on the device: records up to this.
+    /// The last record that no replay reads any more, according to the header on the device.
     pub(crate) passed: Cell<u64>,
     pub(crate) regions: RefCell<Regions>,
     committing: Cell<bool>,
     progress: Signal,
     failure: RefCell<Option<BlockError>>,
-    /// Why the device does not take what is gathered, at the moment.
+    /// The current reason why the device accepts no commit.
     stalled: RefCell<Option<BlockError>>,
     counts: Cell<JournalCounts>,
 }
@@ -104,12 +104,12 @@ impl<J: Device + Clone + 'static> Inner<J> {
 }
 
 impl<J: Device + Clone + 'static> Journal<J> {
-    /// Whether both are one journal.
+    /// Whether both are the same journal.
     pub fn is_same(&self, other: &Journal<J>) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The identity, as it was given when it was created.
+    /// The identity given at its creation.
     pub fn id(&self) -> [u8; 16] {
         self.0.header.get().id
     }
@@ -119,8 +119,8 @@ impl<J: Device + Clone + 'static> Journal<J> {
         self.0.next_sequence.get()
     }
 
-    /// Waits while too much waits for its commit. (A journal that failed has room: its records say so.) An error while the device takes
-    /// nothing.
+    /// Waits while too many records are uncommitted. (A failed journal has room: its records get the error.)
+    /// Returns an error while the device accepts no commit.
     pub async fn room(&self) -> Result<(), BlockError> {
         let inner = &self.0;
         let ready = || {
@@ -132,7 +132,8 @@ impl<J: Device + Clone + 'static> Journal<J> {
         inner.progress.wait_for(ready).await
     }
 
-    /// Queues a record: the range of a unit has this content, of less than 1 MiB. Gives its number; see [`Journal::durable`].
+    /// Queues a record with new content of a range, shorter than 1 MiB. Returns its number; see
+    /// [`Journal::durable`].
     pub fn append_write(&self, unit: u64, at: u64, data: &Pieces) -> u64 {
         let len = data.len() as u64;
         let sequence = self.append(Entry { unit, at, len, kind: Kind::Write }, data);
@@ -140,7 +141,7 @@ impl<J: Device + Clone + 'static> Journal<J> {
         sequence
     }
 
-    /// Queues a record: what earlier ones say of the range does not count any more.
+    /// Queues a *Forget* record: earlier records of the range are void.
     pub fn append_forget(&self, unit: u64, at: u64, len: u64) -> u64 {
         self.0.regions.borrow_mut().forget(unit, at..at + len);
         self.append(Entry { unit, at, len, kind: Kind::Forget }, &Pieces::new())
@@ -180,19 +181,19 @@ impl<J: Device + Clone + 'static> Journal<J> {
         inner.progress.wait_for(ended).await
     }
 
-    /// Whether a replay could read a record that touches the range; sometimes true where none does.
+    /// Whether a replay could read a record of the range; may return true without one.
     pub fn holds(&self, unit: u64, range: Range<u64>) -> bool {
         self.0.regions.borrow().hold(unit, &range, self.0.passed.get())
     }
 
-    /// Whether the ring fills, so that what it has is wanted in place.
+    /// Whether the ring fills up, so that its records should be destaged.
     pub fn presses(&self) -> bool {
         let inner = &self.0;
         let used = inner.head.get().position - inner.tail().position + inner.gathered_bytes.get();
         used > inner.header.get().ring_len / 4 * 3
     }
 
-    /// All records up to this one are in place, and that is durable.
+    /// Retires all records up to this one: their content is destaged and durable.
     pub fn retire(&self, up_to: u64) {
         let inner = &self.0;
         inner.retired.set(inner.retired.get().max(up_to));
@@ -200,8 +201,8 @@ impl<J: Device + Clone + 'static> Journal<J> {
         inner.progress.wake_all();
     }
 
-    /// Writes down that nothing is needed up to the oldest record that is not in place. Called at the end of the work with the
-    /// journal, when everything is retired; nothing is lost where it is not.
+    /// Records in the header that nothing is needed before the oldest record that is not retired. Call it
+    /// after the last use of the journal, when everything is retired; omitting it loses nothing.
     pub async fn close(&self) -> Result<(), BlockError> {
         let inner = &self.0;
         let idle = || (!inner.committing.get()).then_some(());
@@ -263,7 +264,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
         }
     }
 
-    /// Where a batch of this length goes; `None` while there is no room.
+    /// The place of a batch of this length; `None` while the ring is full.
     fn room_for(&self, len: u64) -> Option<u64> {
         let (head, ring) = (self.head.get().position, self.header.get().ring_len);
         let position = if head % ring + len > ring { head.next_multiple_of(ring) } else { head };
@@ -287,7 +288,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
                 break;
             };
             let batch = self.gathering.borrow_mut().pop_front().expect("there is a front");
-            // The batch may have grown while there was no room.
+            // The batch may have grown while the ring was full.
             if batch.len() != len && self.room_for(batch.len()) != Some(position) {
                 self.gathering.borrow_mut().push_front(batch);
                 continue;
@@ -324,7 +325,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
         Ok(())
     }
 
-    /// Tries I/O of the journal until it succeeds, or fails in a way that does not pass. Meanwhile whoever waits for it hears of the failure.
+    /// Retries I/O of the journal until it succeeds, or fails permanently. Meanwhile waiters get the error.
     async fn persistently(
         &self,
         attempt: impl AsyncFn() -> Result<(), BlockError>,
@@ -347,7 +348,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
         }
     }
 
-    /// A replay begins where the header says: that place must not be written over.
+    /// A replay begins where the header says: that place must not be overwritten.
     async fn keep_header_within(&self, end: u64) -> Result<(), BlockError> {
         let header = self.header.get();
         let (behind, tail) = (end - header.tail.position, self.tail());
@@ -366,7 +367,7 @@ impl<J: Device + Clone + 'static> Inner<J> {
             self.device.flush().await
         })
         .await?;
-        // Until both copies say so, a replay may begin where the older one does.
+        // Until both copies agree, a replay may begin at the place in the older one.
         let sequence = self.header.get().sequence;
         self.header.set(header);
         self.pass(sequence - 1);

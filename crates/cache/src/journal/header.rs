@@ -8,20 +8,20 @@ use super::{BLOCK, COUNTER_END, RING_START};
 const MAGIC: [u8; 8] = *b"MASUJRNL";
 pub(super) const VERSION: u32 = 1;
 const SUM_AT: usize = BLOCK as usize - 4;
-/// A ring has room for so many of the largest batches at least: in a shorter one a writer would wait for room for ever.
+/// Minimum length of a ring, in largest batches: in a shorter one a writer could wait for ever.
 const RING_BATCHES_MIN: u64 = 8;
 pub(super) const RING_BYTES_MIN: u64 = RING_BATCHES_MIN * BATCH_LEN_MAX as u64;
-/// A longer ring would take longer to replay than hosts wait for a LU (about ten seconds for this one, measured), and more than the
-/// memory may have pending is not needed anyway.
+/// A longer ring would take longer to replay than hosts wait for a LU (this one takes about ten seconds,
+/// measured), and exceed the dirty data of the memory anyway.
 pub(super) const RING_BYTES_MAX: u64 = 4 << 30;
 
-/// What a journal is, and where a replay begins.
+/// Identity of a journal, and the place where a replay begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) id: [u8; 16],
-    /// How often the header was written: the higher copy counts, and tells where the next one goes.
+    /// Number of header writes: the higher copy is valid, and determines where the next one is written.
     pub(crate) turn: u64,
-    /// The last life of the journal: no batch has a later one.
+    /// The current epoch of the journal: no batch has a later one.
     pub(crate) epoch: u64,
     /// The oldest batch that may be needed; where nothing is, the next one.
     pub(crate) tail: Place,
@@ -32,7 +32,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Where this copy goes.
+    /// The offset of this copy.
     pub(crate) fn at(&self) -> u64 {
         self.turn % 2 * BLOCK
     }
@@ -52,7 +52,7 @@ impl Header {
         buf
     }
 
-    /// The header in a block of a device of `len` bytes. `Err`: a journal of another version.
+    /// Parses a header block of a device of `len` bytes. `Err`: a journal of another version.
     pub(crate) fn decode(block: &[u8], len: u64) -> Result<Option<Header>, u32> {
         let number =
             |i: usize| u64::from_le_bytes(block[32 + 8 * i..40 + 8 * i].try_into().expect("8 bytes"));

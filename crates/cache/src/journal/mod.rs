@@ -6,7 +6,7 @@
 //!   open: header ──> from the tail on, batch by batch, until one does not fit ──> Replay
 //! ```
 //!
-//! docs/on_disk_format.md has the bytes, and why a replay is right.
+//! docs/on_disk_format.md has the bytes, and why replay is correct.
 
 mod batch;
 mod commit;
@@ -22,11 +22,13 @@ pub use commit::{Journal, JournalCounts};
 pub use open::JournalError;
 pub use replay::{Replay, ReplayRecord};
 
-/// Everything in a journal begins at a multiple of this.
+/// Alignment of all structures of a journal.
 pub(crate) const BLOCK: u64 = 4096;
-/// The ring begins behind the two copies of the header.
+/// Offset of the ring, behind the two copies of the header.
 pub(crate) const RING_START: u64 = 2 * BLOCK;
-/// Positions and numbers stay below this, 4 EiB: what is read from a device is held to it, so that nothing overflows.
+/// Limit of positions and numbers, 4 EiB: values read from a device are checked against it, so that nothing
+/// overflows.
 pub(crate) const COUNTER_END: u64 = 1 << 62;
-/// A life of a journal begins below this: it writes less than what is left before the end, so that the next life can read it.
+/// Limit of the counters at the start of an epoch: the rest up to the limit above cannot be used up by one
+/// epoch, so that the next start can read the journal.
 pub(crate) const COUNTER_FULL: u64 = COUNTER_END - (1 << 60);

@@ -1,4 +1,4 @@
-//! Making a journal, and finding what is in one.
+//! Creating and opening a journal.
 
 use block::{BlockError, Buf, Device, Pieces};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,28 +11,27 @@ use super::header::{Header, RING_BYTES_MAX, RING_BYTES_MIN, VERSION};
 use super::replay::{Replay, Window};
 use super::{BLOCK, COUNTER_FULL, RING_START};
 
-/// One write of zeros, and how many at once.
+/// Length of one write of zeros, and number of concurrent ones.
 const ZEROS_BYTES: u64 = 1 << 20;
 const ZEROS_AT_ONCE: usize = 8;
-/// How far behind the last batch that fits one is looked for that proves that something is missing between: what two
-/// commits can have written.
+/// How far behind the last valid batch to search for a batch that proves a gap: the length of two commits.
 const LOOK_BYTES: u64 = 2 * (COMMIT_BATCHES * BATCH_LEN_MAX) as u64;
 
-/// Why a journal cannot be made or opened.
+/// Why a journal cannot be created or opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum JournalError {
     /// The device is too small.
-    #[error("a journal needs {needed} bytes, and has {found}")]
+    #[error("device too small for a journal: has {found} bytes, requires {needed}")]
     TooSmall {
         /// Bytes that it needs at least.
         needed: u64,
         /// Bytes of the device.
         found: u64,
     },
-    /// There is no journal on the device.
-    #[error("there is no journal")]
+    /// The device has no journal.
+    #[error("no journal found on the device")]
     None,
-    /// A later masu made it.
+    /// A newer masu created it.
     #[error(
         "the journal is of newer format version {found}, this program reads up to {known}; nothing was written to it: start the newer \
          masu"
@@ -45,33 +44,40 @@ pub enum JournalError {
     },
     /// A batch that was durable is missing or changed.
     #[error(
-        "the journal is damaged: batch {number} does not fit, though batch {later} was written after it was durable"
+        "the journal is damaged: batch {number} is invalid, but batch {later} was written after it was durable"
     )]
     Damaged {
-        /// The batch that is missing.
+        /// The invalid batch.
         number: u64,
-        /// The one that proves it.
+        /// The batch that proves the damage.
         later: u64,
     },
-    /// Batches are whole and contradict each other.
-    #[error("the journal is damaged: the records of batch {number} do not follow those of the one before")]
+    /// Valid batches that contradict each other.
+    #[error(
+        "the journal is damaged: the records of batch {number} do not follow those of the previous batch"
+    )]
     Disordered {
         /// The later of the two.
         number: u64,
     },
-    /// A number in it is one that no journal comes to.
-    #[error("the journal is damaged: a counter is at its end")]
+    /// A number beyond the range of a journal.
+    #[error("the journal is damaged: a counter is out of range")]
     UsedUp,
     /// The device failed.
-    #[error("the journal cannot be read or written: {0}")]
+    #[error("cannot read or write the journal: {0}")]
     Device(#[from] BlockError),
 }
 
 impl<J: Device + Clone + 'static> Journal<J> {
-    /// Makes an empty journal on the device. `id` is random: it tells its batches from those of an earlier journal there.
+    /// Creates an empty journal on the device. `id` is random: it distinguishes its batches from those of an
+    /// earlier journal on the device.
     ///
-    /// The ring is written with zeros once, which takes a second for each GB or so: in a file that was never written every commit would
-    /// otherwise wait for the file system to record where the blocks are (measured: a quarter of the commits per second).
+    /// The ring is filled with zeros once, which takes about a second per GB: in a file that was never
+    /// written, every commit would otherwise wait for the file system to record block locations (measured: a
+    /// quarter of the commits per second).
+    ///
+    /// # Errors
+    /// The device is too small, or its I/O failed.
     pub async fn create(world: World, device: J, id: [u8; 16]) -> Result<Journal<J>, JournalError> {
         let found = device.geometry().len_bytes;
         let needed = RING_START + RING_BYTES_MIN;
@@ -88,9 +94,14 @@ impl<J: Device + Clone + 'static> Journal<J> {
         Ok(Journal(Inner::new(world, device, header).into()))
     }
 
-    /// Opens a journal. What it holds is to be taken over from the replay before anything else is done with the units.
+    /// Opens a journal. Apply the replay with [`Cache::replay`](crate::Cache::replay) before anything else
+    /// uses the units.
+    ///
+    /// # Errors
+    /// The device has no journal, one of a newer version, or a damaged one, or its I/O failed. Except for a
+    /// flush, nothing was written then, unless the write of the header itself failed.
     pub async fn open(world: World, device: J) -> Result<(Journal<J>, Replay<J>), JournalError> {
-        // What a process that died left in the drives' caches must not be lost once it was acted on.
+        // Data in the drives' caches, left by a process that died, must be durable before they are used.
         device.flush().await?;
         let header = read_header(&device).await?;
         let (mut batches, head) = scan(&device, &header).await?;
@@ -98,14 +109,14 @@ impl<J: Device + Clone + 'static> Journal<J> {
         let tail = newest.filter(|t| t.number > header.tail.number).unwrap_or(header.tail);
         batches.retain(|b| b.place.number >= tail.number);
         let sequence = batches.first().map_or(header.sequence, |b| b.found.stamp.first_sequence);
-        // Batches behind the last one that fits, which nobody was told of, are of an earlier life than what comes now.
+        // Unacknowledged batches behind the last valid one belong to an earlier epoch than the new ones.
         let (turn, epoch) = (header.turn + 1, header.epoch + 1);
         let tail = batches.first().map_or(head, |b| b.place);
         let header = Header { turn, epoch, tail, sequence, ..header };
         let last = batches.last().map_or(0, |b| b.found.stamp.first_sequence);
         let counters = [turn, epoch, sequence, last, head.number, head.position];
         if counters.iter().any(|counter| *counter >= COUNTER_FULL) {
-            // What would be written from here on could not be opened again.
+            // The journal could not be opened again after further writes.
             return Err(JournalError::UsedUp);
         }
         device.write(header.at(), &Pieces::from(header.encode().freeze())).await?;
@@ -120,7 +131,7 @@ impl<J: Device + Clone + 'static> Journal<J> {
             inner.durable.set(last_sequence);
             let mut regions = inner.regions.borrow_mut();
             for (entry, sequence) in found.entries.iter().zip(first_sequence..) {
-                // A Forget that is replayed clears less than one that is appended: never too few.
+                // A replayed Forget voids less than an appended one, never more.
                 regions.note(
                     entry.unit,
                     entry.at..entry.at.saturating_add(entry.payload_len() as u64),
@@ -150,7 +161,7 @@ async fn read_header(device: &impl Device) -> Result<Header, JournalError> {
     let mut newest: Option<Header> = None;
     for copy in 0..2 {
         let mut block = Pieces::new();
-        // One copy that cannot be read does not matter where the other is the newer one; it is that or the one before.
+        // An unreadable copy does not matter if the other is newer; it is the newer one or the previous one.
         device.read(copy * BLOCK, BLOCK as usize, &mut block).await?;
         let header = Header::decode(&block.joined(), len)
             .map_err(|found| JournalError::Version { found, known: VERSION })?;
@@ -159,7 +170,7 @@ async fn read_header(device: &impl Device) -> Result<Header, JournalError> {
     newest.ok_or(JournalError::None)
 }
 
-/// The batches from the header's tail on, and where the next one goes.
+/// The batches from the header's tail on, and the place of the next one.
 async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Place), JournalError> {
     let mut window = Window::new(header.ring_len);
     let mut batches: Vec<Placed> = Vec::new();
@@ -185,7 +196,7 @@ async fn scan(device: &impl Device, header: &Header) -> Result<(Vec<Placed>, Pla
     Ok((batches, next))
 }
 
-/// The batch at a place, if it is there and whole.
+/// The batch at a place, if it is complete and valid.
 async fn batch_at(
     device: &impl Device,
     window: &mut Window,
@@ -208,9 +219,9 @@ async fn batch_at(
     Ok(found.fits(&payload).then_some(Placed { place, found }))
 }
 
-/// A batch of a later commit than the one that is missing was written when the missing one was durable, whatever its epoch: what an earlier
-/// life left here was never behind a commit, and numbers only grow. Also where it is of a later lap or epoch than the header knows: then the
-/// header that was read is not the last one that was durable.
+/// A batch of a later commit than the missing one was written when the missing one was durable, whatever its
+/// epoch: leftovers of an earlier epoch were never behind a commit, and numbers only grow. The same holds for
+/// a batch of a later lap or epoch than the header's: then this header is not the last durable one.
 async fn look_behind(
     device: &impl Device,
     window: &mut Window,

@@ -1,4 +1,4 @@
-//! Which parts of the units the records of a journal touch: coarse, and never too few.
+//! Which regions of the units the records of a journal touch: a superset.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,13 +13,13 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// A record that writes.
+    /// Records a write.
     pub(crate) fn note(&mut self, unit: u64, range: Range<u64>, sequence: u64) {
         let (first, end) = (range.start >> REGION_SHIFT, range.end.div_ceil(1 << REGION_SHIFT));
         self.last.extend((first..end).map(|region| ((unit, region), sequence)));
     }
 
-    /// A record that says that earlier ones do not count in the range.
+    /// Records a Forget of the range.
     pub(crate) fn forget(&mut self, unit: u64, range: Range<u64>) {
         let (first, end) = (range.start.div_ceil(1 << REGION_SHIFT), range.end >> REGION_SHIFT);
         if first >= end {
@@ -37,7 +37,7 @@ impl Regions {
         first < end && self.last.range((unit, first)..(unit, end)).any(|(_, last)| *last > retired)
     }
 
-    /// Records up to `retired` are in no replay any more.
+    /// Records up to `retired` are no longer part of a replay.
     pub(crate) fn retire(&mut self, retired: u64) {
         self.last.retain(|_, last| *last > retired);
     }

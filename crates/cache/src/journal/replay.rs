@@ -1,4 +1,4 @@
-//! What a journal holds, record by record.
+//! The records of an opened journal, one by one.
 
 use std::ops::Range;
 use std::vec::IntoIter;
@@ -11,10 +11,10 @@ use super::{BLOCK, RING_START};
 /// One read of the ring.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// A write that a journal holds, or what later records left of it.
+/// A write in a journal, or the part of it that later Forgets left.
 #[derive(Clone, Debug)]
 pub struct ReplayRecord {
-    /// The unit, by the number that lasts.
+    /// The unit, by its persistent number.
     pub unit: u64,
     /// The first byte.
     pub at: u64,
@@ -26,7 +26,7 @@ pub struct ReplayRecord {
     pub sequence: u64,
 }
 
-/// A part of the ring in memory: it is read from one end to the other.
+/// A part of the ring in memory: the ring is read sequentially.
 pub(crate) struct Window {
     ring_len: u64,
     from: u64,
@@ -38,7 +38,7 @@ impl Window {
         Window { ring_len, from: 0, data: Pieces::new() }
     }
 
-    /// Bytes of the ring, all of them before its end.
+    /// Bytes of the ring, without wrapping.
     pub(crate) async fn read(
         &mut self,
         device: &impl Device,
@@ -60,15 +60,15 @@ impl Window {
     }
 }
 
-/// A range of which earlier records do not count.
+/// A range in which earlier records are void.
 struct Forgotten {
     sequence: u64,
     unit: u64,
     range: Range<u64>,
 }
 
-/// The writes of a journal that was opened, in the order in which they were appended, without what was forgotten later: it must not
-/// even pass through a store on which it was changed since.
+/// The writes of an opened journal in the order in which they were appended, without ranges that were
+/// forgotten later: those must not reach the store even temporarily, because it was changed since.
 pub struct Replay<J> {
     device: J,
     /// In the order of their numbers.
@@ -93,7 +93,7 @@ impl<J: Device> Replay<J> {
         Replay { device, forgotten, window: Window::new(ring_len), batches, records, bytes_left }
     }
 
-    /// What is left of a write.
+    /// The remaining part of a write.
     fn left_of(&self, entry: &Entry, sequence: u64) -> Vec<Range<u64>> {
         let later = self.forgotten.partition_point(|f| f.sequence <= sequence);
         let whole = entry.at..entry.at.saturating_add(entry.len);
@@ -109,7 +109,7 @@ impl<J: Device> Replay<J> {
         left
     }
 
-    /// Bytes of content that are still to come, at most.
+    /// Upper bound of the remaining bytes of content.
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }

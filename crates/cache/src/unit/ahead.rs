@@ -1,4 +1,4 @@
-//! Reading ahead of sequential readers.
+//! Read-ahead for sequential streams.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use crate::Store;
 use crate::segments::Ticket;
 use crate::streams::AheadLimits;
 
-/// One read of the store: a transfer that keeps the drives of a row busy.
+/// Length of one read-ahead of the store: a transfer that keeps the drives of a row busy.
 const STEP_BYTES: u64 = 1 << 20;
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
-    /// Notes a read, and begins to read what will be asked for next.
+    /// Records a read, and begins to read what will be requested next.
     pub(super) fn read_ahead(&self, range: &Range<u64>) {
         let (state, config) = (&self.state, &self.cache.config);
         if state.policy.get() == WritePolicy::Off || config.read_ahead_bytes_max == 0 {
@@ -22,7 +22,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         let limits = AheadLimits {
             unit_bytes: self.geometry().len_bytes,
             stream_bytes_max: config.read_ahead_bytes_max,
-            // The other half is what was read ahead before and is being used.
+            // The other half is earlier read-ahead that is being used.
             budget_bytes: config.read_ahead_bytes() / 2,
         };
         let ahead = state.streams.borrow_mut().note(range.start, range.end - range.start, &limits);
@@ -32,7 +32,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             let len = (ahead.at + ahead.len - next).min(STEP_BYTES);
             let step = next..next + len;
             next = step.end;
-            // What is newer than the store is in frames; what the store has of it must not outlive them.
+            // Data newer than the store are in frames; the store's older version must not outlive them.
             let blocks = blocks_of(&step);
             let frames = self.cache.frames.borrow();
             if frames.any_dirty(state.id, blocks.clone()) || frames.any_destaging(state.id, blocks) {
@@ -56,7 +56,7 @@ async fn read_step_task<D: Store, J: Device + Clone + 'static>(
     let outcome = state.store.read(range.start, (range.end - range.start) as usize, &mut pieces).await;
     match outcome {
         Ok(()) => state.segments.borrow_mut().fill(ticket, pieces),
-        // Whoever asks for it reads for himself, and gets the error.
+        // Whoever requests it reads for itself, and gets the error.
         Err(_) => state.segments.borrow_mut().fail(ticket),
     }
     state.arrived.wake_all();

@@ -1,4 +1,4 @@
-//! Operations on the store itself: zeroing, unmapping, copies, large writes.
+//! Direct operations on the store: zeroing, unmapping, copies, large writes.
 
 use std::ops::Range;
 
@@ -8,14 +8,17 @@ use super::state::{Unit, blocks_of, bytes_of};
 use crate::Store;
 use crate::frames::{FrameState, Key};
 
-/// A range whose content is on the store, and that nobody writes until this is dropped.
+/// A range whose content is on the store, and that cannot be written until this is dropped.
 pub struct Settled<'a> {
     _held: RangeGuard<'a>,
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
-    /// Does `operation`, which changes the range on the store and nothing else of this unit. Writes to the range wait. When it
-    /// fails, the range may have changed in part.
+    /// Runs `operation`, which changes the range on the store and nothing else of this unit. Writes to the
+    /// range wait. If it fails, the range may be changed in part.
+    ///
+    /// # Errors
+    /// The operation's, or those of a destage or flush that it needs.
     pub async fn change<T>(
         &self,
         range: Range<u64>,
@@ -34,8 +37,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         self.change_held(range, operation, content).await
     }
 
-    /// Like [`Unit::change`], for an operation that takes its content from `from` of `source`: what is dirty there is destaged first,
-    /// and writes there wait, too.
+    /// Like [`Unit::change`], for an operation with the source range `from` of `source`: its dirty data are
+    /// destaged first, and writes to it also wait.
     pub async fn change_from<T>(
         &self,
         range: Range<u64>,
@@ -44,7 +47,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         operation: impl Future<Output = Result<T, BlockError>>,
     ) -> Result<T, BlockError> {
         let (to, from) = (bytes_of(&blocks_of(&range)), bytes_of(&blocks_of(&from)));
-        // In the order of the units, so that nobody waits in a ring; of one unit everything between, at once.
+        // Locked in the order of the units, so that no deadlock is possible; within one unit, the whole span
+        // at once.
         let (_first, _second) = if self.state.id == source.state.id {
             let hull = to.start.min(from.start)..to.end.max(from.end);
             (self.state.locks.exclusive(hull).await, None)
@@ -59,8 +63,11 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         self.change_held(range, operation, None).await
     }
 
-    /// Waits until all content of the range is on the store, and keeps writers out: for what is done to the store as a whole (clones,
-    /// tokens).
+    /// Waits until all content of the range is on the store, and locks out writers: for operations on the
+    /// store as a whole (clones, tokens).
+    ///
+    /// # Errors
+    /// A destage failed.
     pub async fn settle(&self, range: Range<u64>) -> Result<Settled<'_>, BlockError> {
         let blocks = blocks_of(&range);
         let held = self.state.locks.exclusive(bytes_of(&blocks)).await;
@@ -68,7 +75,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(Settled { _held: held })
     }
 
-    /// The range is held alone.
+    /// The range is locked exclusively.
     async fn change_held<T>(
         &self,
         range: Range<u64>,
@@ -76,7 +83,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         content: Option<&Pieces>,
     ) -> Result<T, BlockError> {
         let (state, blocks) = (&self.state, blocks_of(&range));
-        // Of a block that is changed in part the rest must not be lost with its frame.
+        // If a block is changed in part, its other dirty sectors must not be lost with its frame.
         let bytes = bytes_of(&blocks);
         if bytes.start != range.start {
             self.destage_range(blocks.start..blocks.start + 1).await?;
@@ -84,11 +91,12 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         if bytes.end != range.end {
             self.destage_range(blocks.end - 1..blocks.end).await?;
         }
-        // From here on no destage of the range begins: it is held alone. One that is under way could arrive after the operation.
+        // From here on no destage of the range begins, because it is locked exclusively. One in flight could
+        // arrive after the operation.
         self.wait_for_destages(&blocks).await;
         let outcome = operation.await;
         state.note_change();
-        // What was given up of it is dropped with the rest.
+        // Its evicted frames are dropped too.
         self.cache.offer_evicted();
         self.changed(&range);
         match &outcome {
@@ -104,7 +112,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(done)
     }
 
-    /// Records of what the range was before must not be replayed over it. The store first: without the records, what they had must not come
+    /// Older records of the range must not be replayed over it. The store is flushed first: without the
+    /// records, their content must not return either.
     /// back either.
     async fn forget_in_journal(&self, range: &Range<u64>) -> Result<(), BlockError> {
         let Some(journal) = &self.state.journal else { return Ok(()) };
@@ -115,7 +124,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(())
     }
 
-    /// What the store has of the range is unknown.
+    /// The store's content of the range is unknown.
     fn drop_clean(&self, blocks: Range<u64>) {
         let mut frames = self.cache.frames.borrow_mut();
         for block in frames.present(self.state.id, blocks) {

@@ -8,13 +8,18 @@ use super::state::{Unit, blocks_of, bytes_of};
 use crate::Store;
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
-    /// Makes everything that completed before this call durable.
+    /// Makes everything durable that completed before this call: with a journal by a commit, without one by
+    /// destaging.
+    ///
+    /// # Errors
+    /// The commit, a destage or the flush of the store failed; what was not durable before may not be
+    /// durable.
     pub async fn flush(&self) -> Result<(), BlockError> {
         let end = self.geometry().len_bytes;
         self.sync_range(0..end).await
     }
 
-    /// Makes what completed of a range before this call durable (a write with FUA).
+    /// Makes everything in a range durable that completed before this call (a write with FUA).
     pub async fn sync(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.sync_range(at..at + len).await
     }
@@ -22,7 +27,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     async fn sync_range(&self, range: Range<u64>) -> Result<(), BlockError> {
         match &self.state.journal {
             Some(journal) => {
-                // Nothing of this unit has a later record.
+                // No later record belongs to this unit.
                 let last = journal.next_sequence() - 1;
                 let changes = self.state.changes.get();
                 journal.durable(last).await?;
@@ -37,11 +42,11 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         }
     }
 
-    /// Flushes the store, unless the first `changes` of it are durable already.
+    /// Flushes the store, unless its first `changes` changes are already durable.
     pub(crate) async fn flush_store(&self, changes: u64) -> Result<(), BlockError> {
         let state = &self.state;
         if state.flushed.get() < changes {
-            // What is changed while the flush is under way is not covered by it.
+            // Changes during the flush are not covered by it.
             let covered = state.changes.get();
             state.store.flush().await?;
             state.flushed.set(state.flushed.get().max(covered));

@@ -1,4 +1,4 @@
-//! Reading: from frames, from what was read ahead, from the store.
+//! Reads: from frames, read-ahead data, the second level, the store.
 
 use std::ops::Range;
 
@@ -11,22 +11,23 @@ use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
 use crate::generations::Generation;
 use crate::segments::Part;
 
-/// A part of a read as it is found when the read begins.
+/// A part of a read, as found at its beginning.
 enum Found {
     /// Bytes of one frame.
     Hit(Data),
-    /// Whole blocks that no frame has all of.
+    /// Whole blocks that no frame has completely.
     Missing(Range<u64>),
 }
 
-/// A frame that has some sectors of a block: what it has counts, also if it is destaged and given up while the rest is read.
+/// A frame with some sectors of a block: they are valid even if the frame is destaged and evicted while the
+/// rest is read.
 struct Partial {
     block: u64,
     data: Data,
     valid: u8,
 }
 
-/// What a read has found in frames.
+/// What a read found in frames.
 #[derive(Default)]
 struct Lookup {
     parts: SmallVec<[Found; 4]>,
@@ -58,7 +59,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(())
     }
 
-    /// What frames have of the range, now: a write that comes later may or may not be seen.
+    /// The frames' part of the range, now: a later write may or may not be included.
     fn look_up(&self, range: &Range<u64>) -> Lookup {
         let state = &self.state;
         let mut frames = self.cache.frames.borrow_mut();
@@ -89,7 +90,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         lookup
     }
 
-    /// Reads whole blocks from wherever they are, and appends what of them is in `range`.
+    /// Reads whole blocks from their locations, and appends the part in `range`.
     async fn read_missing(
         &self,
         range: &Range<u64>,
@@ -140,7 +141,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         let mut next = range.start;
         while next < range.end {
             let block = Key { unit: self.state.id, block: next / FRAME_BYTES as u64 };
-            // What was read ahead may end within a block.
+            // Read-ahead data may end within a block.
             let bytes = bytes_of(&(block.block..block.block + 1));
             let end = bytes.end.min(range.end);
             if second.holds(block) {
@@ -163,7 +164,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(())
     }
 
-    /// Keeps what was read below, where nothing changed it meanwhile.
+    /// Caches data that were read below, if nothing changed them meanwhile.
     fn keep_unchanged(&self, range: Range<u64>, before: Generation, data: &Pieces) {
         let state = &self.state;
         if state.policy.get() != WritePolicy::Off && state.generations.of(&range) == before {
@@ -171,7 +172,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         }
     }
 
-    /// Reads from the store, and keeps it where that is worth it and nothing changed meanwhile.
+    /// Reads from the store, and caches the data if worthwhile and unchanged meanwhile.
     async fn read_store(&self, range: Range<u64>, out: &mut Pieces) -> Result<(), BlockError> {
         let state = &self.state;
         let before = state.generations.of(&range);
@@ -185,7 +186,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     }
 }
 
-/// The bytes from `start` on, with what a frame had of one block laid over them.
+/// The bytes from `start` on, overlaid with the frame's part of one block.
 fn overlay(pieces: Pieces, start: u64, partial: &Partial) -> Pieces {
     let from = (partial.block * FRAME_BYTES as u64 - start) as usize;
     let len = FRAME_BYTES.min(pieces.len() - from);

@@ -1,4 +1,4 @@
-//! What is known of a unit.
+//! The state of a unit.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -16,28 +16,28 @@ use crate::segments::{SegmentCounts, Segments};
 use crate::streams::Streams;
 use crate::traffic::Traffic;
 
-/// Sequential readers of one unit that are told apart.
+/// Limit of distinct sequential streams of one unit.
 const STREAMS_MAX: usize = 256;
 
-/// What becomes of a write.
+/// The write policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePolicy {
-    /// It is acknowledged from the cache, and destaged later.
+    /// Write-back: acknowledged from the cache, destaged later.
     Back,
-    /// It goes to the store before it is acknowledged, and to the cache for readers.
+    /// Write-through: written to the store before it is acknowledged, and cached for reads.
     Through,
-    /// Reads and writes pass by the cache.
+    /// Reads and writes bypass the cache.
     Off,
 }
 
-/// What a unit is.
+/// Properties of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitSpec {
-    /// What names the store in the journal, for as long as there is a record of it.
+    /// The persistent number of the store in the journal, as long as it has a record.
     pub stable_id: u64,
-    /// What becomes of writes.
+    /// The write policy.
     pub policy: WritePolicy,
-    /// Whose frames it takes.
+    /// Its partition.
     pub partition: PartitionId,
 }
 
@@ -74,20 +74,20 @@ pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
     pub(crate) store: D,
     pub(crate) policy: Cell<WritePolicy>,
     pub(crate) partition: Cell<PartitionId>,
-    /// What it had done when it came to its partition.
+    /// Its traffic when it entered its partition.
     pub(crate) joined: Cell<Traffic>,
     pub(crate) journal: Option<Journal<J>>,
     pub(crate) locks: RangeLocks,
     pub(crate) generations: Generations,
     pub(crate) streams: RefCell<Streams>,
     pub(crate) segments: RefCell<Segments>,
-    /// What was read ahead arrived, or will not.
+    /// Wakes when read-ahead has arrived or failed.
     pub(crate) arrived: Signal,
-    /// How often the store was changed directly or by a destage.
+    /// Number of changes of the store, directly or by destages.
     pub(crate) changes: Cell<u64>,
-    /// How many of these changes are durable for certain.
+    /// Number of these changes that are certainly durable.
     pub(crate) flushed: Cell<u64>,
-    /// Why the last destage failed, until one succeeds.
+    /// The error of the last destage, until one succeeds.
     pub(crate) failure: RefCell<Option<BlockError>>,
     counts: Cell<UnitCounts>,
 }
@@ -156,17 +156,17 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
         self.counts().into()
     }
 
-    /// What it has done since it came to its partition.
+    /// Traffic since it entered its partition.
     pub(crate) fn traffic_in_partition(&self) -> Traffic {
         self.traffic().since(self.joined.get())
     }
 
-    /// The store was changed.
+    /// Records a change of the store.
     pub(crate) fn note_change(&self) {
         self.changes.set(self.changes.get() + 1);
     }
 
-    /// The range has other content than before: what was read of it, and is being read, is not to be kept.
+    /// Invalidates read-ahead and reads in progress of a changed range.
     fn changed(&self, range: &Range<u64>) {
         self.generations.touch(range);
         self.segments.borrow_mut().drop_range(range.start, range.end - range.start);
@@ -174,7 +174,7 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
 }
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
-    /// The range has other content than before, wherever it may be kept.
+    /// Invalidates a changed range in all caches.
     pub(crate) fn changed(&self, range: &Range<u64>) {
         self.state.changed(range);
         if let Some(second) = &*self.cache.second.borrow() {
@@ -192,32 +192,32 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         self.state.store.geometry()
     }
 
-    /// What becomes of writes.
+    /// The write policy.
     pub fn policy(&self) -> WritePolicy {
         self.state.policy.get()
     }
 
-    /// Changes what becomes of writes, those that come. Dirty frames are destaged as ever.
+    /// Changes the policy for further writes. Dirty frames are destaged as usual.
     pub fn set_policy(&self, policy: WritePolicy) {
         self.state.policy.set(policy);
     }
 
-    /// Whose frames it takes.
+    /// Its partition.
     pub fn partition(&self) -> PartitionId {
         self.state.partition.get()
     }
 
-    /// Changes whose frames it takes. Those that it has go with it as they are used.
+    /// Moves it to another partition. Its frames move as they are used.
     pub fn set_partition(&self, partition: PartitionId) {
         self.cache.move_unit(&self.state, partition);
     }
 
-    /// Whether what is acknowledged is durable only after a flush that destages: without a journal.
+    /// Whether acknowledged writes become durable only by a flush that destages: without a journal.
     pub fn has_journal(&self) -> bool {
         self.state.journal.is_some()
     }
 
-    /// Why destages fail at the moment.
+    /// The current reason why destages fail.
     pub fn failure(&self) -> Option<BlockError> {
         self.state.failure.borrow().clone()
     }

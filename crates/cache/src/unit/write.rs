@@ -1,4 +1,4 @@
-//! Writing: to the journal's queue and to frames, or past them.
+//! Writes: to the journal's queue and to frames, or directly to the store.
 
 use std::ops::Range;
 
@@ -39,6 +39,10 @@ pub(super) fn sectors_of(within: &Range<usize>) -> u8 {
 
 impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     /// Writes `data` at `at`. Durable after a [`Unit::flush`] that begins later.
+    ///
+    /// # Errors
+    /// The range is invalid, the store refused an allocation or failed, the journal failed, or destages of
+    /// the unit fail at the moment.
     pub async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
         let len = data.len() as u64;
         self.geometry().check(at, len)?;
@@ -61,11 +65,12 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
 
     async fn write_back(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
         let (state, len) = (&self.state, data.len() as u64);
-        // What cannot be destaged now would only make it worse.
+        // Without a working destage, more dirty data would only make it worse.
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        // Before the range is held: room may take a destage of what a direct operation, which waits for this one, would hold.
+        // Before the range is locked: room may need the destage of a range that a direct operation has
+        // locked, which waits for this lock.
         if let Some(journal) = &state.journal {
             if journal.presses() {
                 self.cache.dirtied();
@@ -74,7 +79,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         }
         let _held = state.locks.shared(bytes_of(&blocks_of(&(at..at + len)))).await;
         if !state.store.takes_in_place(at, len) {
-            // It takes a page, or fails here. That it is destaged once more keeps one order of all writes: the frames'.
+            // Allocates the page, or fails here. Destaging it once more keeps a single order of all writes:
+            // that of the frames.
             state.store.write(at, data).await?;
         }
         state.count(|c| c.write_hit_bytes += len);
@@ -92,8 +98,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         Ok(())
     }
 
-    /// Puts as much as there are frames for into frames, and the same into the journal's queue; gives the number of bytes. What is
-    /// in one frame is in the journal in the same order.
+    /// Stores as much as fits in frames, and the same in the journal's queue; returns the number of bytes.
+    /// Frames and journal have the same order.
     fn put(&self, at: u64, data: &Pieces) -> usize {
         let state = &self.state;
         let sequence = state.journal.as_ref().map_or(0, |j| j.next_sequence());
@@ -108,7 +114,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         put
     }
 
-    /// Puts as much as there are frames for into frames; gives the number of bytes.
+    /// Stores as much as fits in frames; returns the number of bytes.
     pub(crate) fn put_frames(&self, at: u64, data: &Pieces, sequence: u64) -> usize {
         let mut frames = self.cache.frames.borrow_mut();
         let (mut put, end) = (0, at + data.len() as u64);
@@ -123,7 +129,8 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         put
     }
 
-    /// Keeps what the store has now for readers. The range is held alone, and nothing of it is in frames.
+    /// Caches the store's current content for reads. The range is locked exclusively, and no frame contains
+    /// any of it.
     pub(super) fn keep(&self, at: u64, data: &Pieces) {
         let mut frames = self.cache.frames.borrow_mut();
         for block in blocks_of(&(at..at + data.len() as u64)) {
