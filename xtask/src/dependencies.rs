@@ -1,7 +1,8 @@
-//! What the binary is made of: which crates, under which licences, from where. `cargo xtask tidy` holds them against the policy below, which
-//! deny.toml repeats for `cargo deny`; `cargo xtask sbom` writes them down.
+//! The dependencies of the binary: crates, licences, sources. `cargo xtask tidy` checks them against the
+//! policy below, which deny.toml repeats for `cargo deny`; `cargo xtask sbom` lists them.
 //!
-//! Advisories are not among the checks: their database is fetched from a Git host, and `make check` works without a network. `make deny` asks for them.
+//! Advisories are not checked here: their database is fetched from a Git host, and `make check` works without
+//! a network. `make deny` checks them.
 
 mod licence;
 mod sbom;
@@ -15,10 +16,11 @@ use serde::Deserialize;
 
 pub(crate) use sbom::write;
 
-/// Nothing comes from anywhere else.
+/// The only allowed source.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Crates that are there in two versions, and who wants the older one. A new one is an error: each is code that is shipped twice.
+/// Crates with two versions in the graph, and the dependents of the older one. Any other is an error, because
+/// the code is shipped twice.
 const DUPLICATES: [(&str, &str); 5] = [
     ("base64", "hdrhistogram"),
     ("crypto-common", "crc-fast, by digest 0.10"),
@@ -34,7 +36,7 @@ pub(crate) struct Crate {
     pub(crate) version: String,
     pub(crate) id: String,
     pub(crate) license: Option<String>,
-    /// `None`: of this workspace.
+    /// `None`: a package of this workspace.
     pub(crate) source: Option<String>,
     #[serde(default)]
     pub(crate) description: Option<String>,
@@ -54,7 +56,7 @@ struct Edge {
 
 #[derive(Deserialize)]
 struct Kind {
-    /// `None`: for the code itself; `dev`: for tests; `build`.
+    /// `None`: a normal dependency; `dev`: for tests; `build`.
     kind: Option<String>,
 }
 
@@ -69,13 +71,13 @@ struct Metadata {
     resolve: Resolve,
 }
 
-/// All crates, and what each depends on but for its tests.
+/// All crates with their dependencies, except those of tests.
 pub(crate) struct Graph {
     pub(crate) crates: Vec<Crate>,
     pub(crate) depends_on: BTreeMap<String, Vec<String>>,
 }
 
-/// Asks cargo.
+/// Queries cargo.
 pub(crate) fn graph(root: &Path) -> anyhow::Result<Graph> {
     let cargo = option_env!("CARGO").unwrap_or("cargo");
     let platform = format!("--filter-platform={}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -92,7 +94,7 @@ pub(crate) fn graph(root: &Path) -> anyhow::Result<Graph> {
     Ok(Graph { crates: packages, depends_on })
 }
 
-/// What is against the policy: which crate, and why.
+/// The violations of the policy: crate and reason.
 pub(crate) fn faults(crates: &[Crate]) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -101,16 +103,16 @@ pub(crate) fn faults(crates: &[Crate]) -> Vec<(String, String)> {
         versions.entry(&package.name).or_default().push(&package.version);
         match package.license.as_deref() {
             Some(text) if licence::is_allowed(text) => {}
-            Some(text) => faults.push((place.clone(), format!("licence {text:?} is not allowed"))),
-            None => faults.push((place.clone(), "has no licence expression".to_owned())),
+            Some(text) => faults.push((place.clone(), format!("disallowed licence {text:?}"))),
+            None => faults.push((place.clone(), "missing licence expression".to_owned())),
         }
         if let Some(source) = package.source.as_deref().filter(|s| *s != REGISTRY) {
-            faults.push((place, format!("comes from {source}, not from crates.io")));
+            faults.push((place, format!("source {source} is not crates.io")));
         }
     }
     for (name, versions) in versions.into_iter().filter(|(_, versions)| versions.len() > 1) {
         if !DUPLICATES.iter().any(|(known, _)| *known == name) {
-            let text = format!("is there in versions {}: take one", versions.join(" and "));
+            let text = format!("duplicate versions {}: use one", versions.join(" and "));
             faults.push((format!("crate {name}"), text));
         }
     }

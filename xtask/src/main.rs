@@ -1,5 +1,6 @@
-//! The project's own tools: `cargo xtask tidy` checks the rules of the repository, `cargo xtask circles` prints the imports that hold circles of
-//! files together, `cargo xtask sbom` writes the bill of materials of the binary.
+//! The project's own tools: `cargo xtask tidy` checks the rules of the repository, `cargo xtask circles`
+//! prints the imports that form circles of files, `cargo xtask sbom` writes the bill of materials of the
+//! binary.
 
 #![forbid(unsafe_code)]
 
@@ -22,14 +23,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Tool {
-    /// Checks the tree against the rules of the house: layers, file and function lengths, circles of imports, orphans, unused
-    /// dependencies.
+    /// Check the repository's rules: layers, lengths of files and functions, import circles, orphan files,
+    /// unused dependencies
     Tidy,
-    /// Prints the imports that hold circles of more than three files together.
+    /// Print the imports that form circles of more than three files
     Circles,
-    /// Writes the bill of materials of the binary (CycloneDX 1.5, JSON).
+    /// Write the bill of materials of the binary (CycloneDX 1.5, JSON)
     Sbom {
-        /// The file to write.
+        /// Output file
         #[arg(default_value = "target/masu.cdx.json")]
         to: PathBuf,
     },
@@ -38,7 +39,7 @@ enum Tool {
 /// The root of the repository: the folder above this crate.
 fn root() -> anyhow::Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().map(Path::to_path_buf).context("this crate lies in the repository")
+    here.parent().map(Path::to_path_buf).context("the crate is not in the repository")
 }
 
 fn main() -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! The rules of the house as a program: one finding, one line.
+//! Checks of the repository's rules: one line per finding.
 
 mod circles;
 mod finding;
@@ -22,7 +22,7 @@ use finding::{Finding, Severity};
 use packages::Package;
 use source::Source;
 
-/// Runs all checks, prints what they found, and fails when an error is among it.
+/// Runs all checks, prints the findings, and fails if one is an error.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     let files = tracked::list(root)?;
     let packages = packages::of_workspace(root)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the imports that hold circles of files together.
+/// Prints the imports that form circles of files.
 pub(crate) fn print_circles(root: &Path) -> anyhow::Result<()> {
     let sources = source::read_all(root, &tracked::list(root)?, &mut Vec::new())?;
     for package in packages::of_workspace(root)? {

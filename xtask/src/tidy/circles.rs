@@ -1,14 +1,15 @@
-//! Files that import each other in a circle: none of them can be read, moved or tested without the others.
+//! Import circles: files that import each other cannot be read, moved or tested separately.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use super::imports::Import;
 
-/// A type and what is done with it may know each other; more files than these are one subject that was cut apart, or several that hang together.
+/// A type and its operations may import each other; a larger circle is one subject in too many files, or
+/// several entangled ones.
 const FILES_MAX: usize = 3;
 
-/// Circles that were there before, by package: how many files are in circles that are too large. It may only shrink.
+/// Known circles by package: the number of files in circles that are too large. It may only decrease.
 const KNOWN: &[(&str, usize)] = &[
     ("pool", 18),
     ("raid", 8),
@@ -28,23 +29,23 @@ fn check_against(known: Option<usize>, package: &str, imports: &[Import], findin
     let place = format!("package {package}");
     if files > known.unwrap_or(0) {
         for circle in &circles {
-            let text = format!("{} files import each other in a circle: {}", circle.len(), circle.join(", "));
+            let text = format!("{} files form an import circle: {}", circle.len(), circle.join(", "));
             findings.push(Finding::error(&place, 0, text));
         }
         if let Some(known) = known {
-            let text = format!("{files} files are in circles, tidy/circles.rs allows {known}");
+            let text = format!("{files} files are in import circles, tidy/circles.rs allows {known}");
             findings.push(Finding::error(&place, 0, text));
         }
     } else if let Some(known) = known.filter(|known| files < *known) {
-        let text = format!("only {files} files are in circles: lower {known} in tidy/circles.rs");
+        let text = format!("only {files} files are in import circles: lower {known} in tidy/circles.rs");
         findings.push(match files {
-            0 => Finding::error(&place, 0, "no circle is left: take the package out of tidy/circles.rs"),
+            0 => Finding::error(&place, 0, "no import circle left: remove the package from tidy/circles.rs"),
             _ => Finding::warning(&place, 0, text),
         });
     }
 }
 
-/// The imports that hold the circles of a package together, one a line: what there is to cut.
+/// The imports that form the circles of a package, one per line: candidates to cut.
 pub(super) fn held_by(imports: &[Import]) -> Vec<String> {
     let circles = circles(imports);
     let inside =
@@ -135,13 +136,13 @@ mod tests {
     #[test]
     fn circles_of_more_than_three_files_are_errors() {
         check_circles(None, "a b, b c, c a, c d, d e", &[]);
-        check_circles(None, FOUR, &["error: package p: 4 files import each other in a circle: a, b, c, d"]);
+        check_circles(None, FOUR, &["error: package p: 4 files form an import circle: a, b, c, d"]);
         check_circles(
             None,
             TWO_CIRCLES,
             &[
-                "error: package p: 4 files import each other in a circle: a, b, c, d",
-                "error: package p: 4 files import each other in a circle: e, f, g, h",
+                "error: package p: 4 files form an import circle: a, b, c, d",
+                "error: package p: 4 files form an import circle: e, f, g, h",
             ],
         );
         assert_eq!(circles(&imports("a b, b c, c d, d a, c e, e d")), [["a", "b", "c", "d", "e"]]);
@@ -154,19 +155,19 @@ mod tests {
             Some(4),
             "a b, b c, c d, d e, e a",
             &[
-                "error: package p: 5 files import each other in a circle: a, b, c, d, e",
-                "error: package p: 5 files are in circles, tidy/circles.rs allows 4",
+                "error: package p: 5 files form an import circle: a, b, c, d, e",
+                "error: package p: 5 files are in import circles, tidy/circles.rs allows 4",
             ],
         );
         check_circles(
             Some(9),
             FOUR,
-            &["warning: package p: only 4 files are in circles: lower 9 in tidy/circles.rs"],
+            &["warning: package p: only 4 files are in import circles: lower 9 in tidy/circles.rs"],
         );
         check_circles(
             Some(4),
             "a b, b a",
-            &["error: package p: no circle is left: take the package out of tidy/circles.rs"],
+            &["error: package p: no import circle left: remove the package from tidy/circles.rs"],
         );
     }
 

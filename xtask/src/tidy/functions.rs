@@ -105,7 +105,7 @@ fn check_against(mut ratchet: Ratchet, sources: &[Source], findings: &mut Vec<Fi
         }
     }
     for (path, name) in ratchet.into_keys() {
-        let text = format!("function {name} is no longer too long: take it out of {RATCHET}");
+        let text = format!("function {name} is no longer too long: remove it from {RATCHET}");
         findings.push(Finding::error(&path, 0, text));
     }
 }
@@ -143,7 +143,7 @@ mod tests {
         check_ratchet(
             "a.rs long 80\n",
             9,
-            &["error: a.rs: function long is no longer too long: take it out of xtask/ratchet.txt"],
+            &["error: a.rs: function long is no longer too long: remove it from xtask/ratchet.txt"],
         );
         assert!(read_ratchet("a.rs long\n").is_err());
     }

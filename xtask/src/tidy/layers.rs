@@ -1,4 +1,4 @@
-//! Who may know whom: the layer table of ARCHITECTURE.md.
+//! The allowed dependencies between crates: the layer table of ARCHITECTURE.md.
 
 use super::{Finding, Package};
 
@@ -67,7 +67,7 @@ const ALL: &[&str] = &[
     "admin",
 ];
 
-/// What tests may use besides: both worlds, and the conformance suite.
+/// Additional dependencies of tests: both worlds, and the conformance suite.
 const FOR_TESTS: [&str; 3] = ["world_real", "world_model", "block"];
 
 /// Crates of the registry that only the edge knows: text formats, HTTP, command lines, runtimes with threads.
@@ -100,7 +100,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Vec<Finding>) {
     for package in packages {
         let place = format!("package {}", package.name);
         let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == package.name) else {
-            let text = "is not in the layer table of ARCHITECTURE.md and xtask";
+            let text = "missing in the layer table of ARCHITECTURE.md and xtask";
             findings.push(Finding::error(&place, 0, text));
             continue;
         };
@@ -117,14 +117,14 @@ pub(super) fn check(packages: &[Package], findings: &mut Vec<Finding>) {
 fn fault(package: &str, allowed: &[&str], dependency: &str, for_tests: bool) -> Option<String> {
     if LAYERS.iter().any(|(name, _)| *name == dependency) {
         let fine = allowed.contains(&dependency) || (for_tests && FOR_TESTS.contains(&dependency));
-        return (!fine).then(|| format!("knows {dependency}, which the layer table does not allow"));
+        return (!fine).then(|| format!("depends on {dependency}, which the layer table does not allow"));
     }
     if !for_tests && EDGE.contains(&dependency) && !AT_THE_EDGE.contains(&package) {
-        return Some(format!("knows {dependency}, which only {} may", AT_THE_EDGE.join(", ")));
+        return Some(format!("depends on {dependency}, which only {} may do", AT_THE_EDGE.join(", ")));
     }
     let (_, users) = SYSTEM.iter().find(|(name, _)| *name == dependency)?;
     let fine = for_tests || users.contains(&package);
-    (!fine).then(|| format!("knows {dependency}, which only {} may", users.join(", ")))
+    (!fine).then(|| format!("depends on {dependency}, which only {} may do", users.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Marks of unfinished work, and module names that say nothing.
+//! Marks of unfinished work, and meaningless module names.
 
 use super::{Finding, Source};
 
@@ -18,13 +18,17 @@ pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
             findings.push(Finding::error(
                 &source.path,
                 i + 1,
-                format!("`{mark}`: unfinished work is not committed"),
+                format!("unfinished work: `{mark}` must not be committed"),
             ));
         }
     }
     let parts = source.path.split('/').map(|p| p.trim_end_matches(".rs"));
     for name in parts.filter(|p| NAMES_THAT_SAY_NOTHING.contains(p)) {
-        findings.push(Finding::error(&source.path, 0, format!("`{name}` names no subject")));
+        findings.push(Finding::error(
+            &source.path,
+            0,
+            format!("meaningless module name `{name}`: use a noun of the field"),
+        ));
     }
 }
 
@@ -51,6 +55,9 @@ mod tests {
         let found: Vec<String> = findings.iter().map(Finding::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("error: crates/a/src/util.rs:2: "), "{found:?}");
-        assert_eq!(found[1], "error: crates/a/src/util.rs: `util` names no subject");
+        assert_eq!(
+            found[1],
+            "error: crates/a/src/util.rs: meaningless module name `util`: use a noun of the field"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Files that no `mod` line reaches: they look like code, and nobody compiles them.
+//! Orphan files: source files that no `mod` line refers to, so that they are never compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) fn check(root: &Path, packages: &[Package], sources: &[Source], findi
     for source in sources {
         let in_package = folders.iter().any(|f| source.path.starts_with(f.as_str()));
         if in_package && !reached.contains(source.path.as_str()) {
-            findings.push(Finding::error(&source.path, 0, "no `mod` line reaches this file"));
+            findings.push(Finding::error(&source.path, 0, "orphan file: no `mod` line refers to it"));
         }
     }
 }

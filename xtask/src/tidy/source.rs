@@ -32,7 +32,7 @@ pub(super) fn read_all(
         match syn::parse_file(&text) {
             Ok(tree) => sources.push(Source { path: path.clone(), text, tree }),
             Err(e) => {
-                findings.push(Finding::error(path, e.span().start().line, format!("does not parse: {e}")))
+                findings.push(Finding::error(path, e.span().start().line, format!("cannot be parsed: {e}")))
             }
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
     // A script line (`#!`) may come first.
     let head = source.text.lines().find(|l| !l.starts_with("#!/"));
     if !head.is_some_and(|l| l.starts_with("//!")) {
-        findings.push(Finding::error(path, 1, "does not begin with `//!`: what is in this file?"));
+        findings.push(Finding::error(path, 1, "missing `//!` at the beginning: describe the file"));
     }
     let lines = source.lines_without_tests();
     let total = source.text.lines().count();
@@ -115,7 +115,7 @@ mod tests {
         check_source(
             "a.rs",
             "use std::io;\n",
-            &["error: a.rs:1: does not begin with `//!`: what is in this file?"],
+            &["error: a.rs:1: missing `//!` at the beginning: describe the file"],
         );
         let long = format!("//! Doc.\n{}", "// line\n".repeat(850));
         check_source("a.rs", &long, &["warning: a.rs: 851 lines without tests: split it before 1500"]);

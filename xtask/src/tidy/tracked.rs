@@ -1,4 +1,4 @@
-//! What git holds: no big files, no path of the machine that it was written on.
+//! Tracked files: no large files, no path of the machine on which they were written.
 
 use std::path::Path;
 use std::process::Command;
@@ -54,11 +54,11 @@ pub(super) fn check(root: &Path, files: &[String], findings: &mut Vec<Finding>) 
             continue;
         }
         let Ok(text) = std::str::from_utf8(&bytes) else {
-            findings.push(Finding::error(file, 0, "not text: products of a build do not belong here"));
+            findings.push(Finding::error(file, 0, "not a text file: build products must not be committed"));
             continue;
         };
         for line in lines_with_path(text, checkout) {
-            findings.push(Finding::error(file, line, "names the folder of this checkout"));
+            findings.push(Finding::error(file, line, "contains the path of this checkout"));
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ pub(super) fn check(root: &Path, packages: &[Package], sources: &[Source], findi
                 .map(|(_, library)| *library);
             let name = dependency.rename.as_deref().or(other).unwrap_or(&dependency.name).replace('-', "_");
             if !mine.iter().any(|s| names(&s.text, &name)) {
-                let text = format!("does not use its dependency {}", dependency.name);
+                let text = format!("unused dependency {}", dependency.name);
                 findings.push(Finding::warning(&format!("package {}", package.name), 0, text));
             }
         }
