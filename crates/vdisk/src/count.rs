@@ -51,7 +51,7 @@ mod tests {
     fn parts(map: &mut dyn Map, at: u64, len: u64) -> Vec<(Part, u64)> {
         let mut io = Vec::new();
         write_through(map, at, len, &mut io).expect("room");
-        // Only payload and metadata of whole pages: nothing of a VHDX lies off 4 KiB.
+        // Only payload and metadata in whole pages: nothing of a VHDX is misaligned to 4 KiB.
         assert!(io.iter().all(|io| io.at.is_multiple_of(4096) && io.len.is_multiple_of(4096)), "{io:?}");
         io.iter().map(|io| (io.part, io.len)).collect()
     }
@@ -59,13 +59,14 @@ mod tests {
     #[test]
     fn a_new_block_of_a_vhdx_goes_through_its_log_and_what_is_there_costs_nothing() {
         let mut map = NewVhdx::new(100 << 30, [Guid::ZERO; 3]).map().expect("a size that VHDX can have");
-        // The entry of the table in the log, and in place; the header says once that there is a log.
+        // The table entry in the log, and in place; the header announces the log once.
         let logged = [(Part::Payload, 65_536), (Part::Log, 8192), (Part::Header, 4096), (Part::Table, 4096)];
         assert_eq!(parts(&mut map, 1 << 30, 65_536), logged);
         assert_eq!(parts(&mut map, (1 << 30) + (31 << 20), 65_536), [(Part::Payload, 65_536)]);
         let again = [(Part::Payload, 65_536), (Part::Log, 8192), (Part::Table, 4096)];
         assert_eq!(parts(&mut map, 2 << 30, 65_536), again);
-        // Over the border of a block that is there into one that is not: the new one lies behind it, and both are written at once.
+        // Across the border from an allocated block into an unallocated one: the new one is behind it, and
+        // both are written at once.
         let border = (2 << 30) + u64::from(vhdx::BLOCK_BYTES);
         assert_eq!(
             parts(&mut map, border - 4096, 8192).iter().filter(|(part, _)| *part == Part::Payload).count(),

@@ -141,47 +141,48 @@ pub(super) struct Inner {
     pub(super) access: Access,
     pub(super) link: Option<ParentLink>,
     pub(super) parent: RefCell<Option<Image>>,
-    /// The identity that children know the image by, and the time that children of a VHD note.
+    /// The identity by which children refer to the image, and the time stamp that children of a VHD store.
     pub(super) id: [u8; 16],
     pub(super) disk_id: Cell<[u8; 16]>,
     pub(super) time_stamp_s: Cell<u32>,
     pub(super) findings: RefCell<Findings>,
-    /// What puts the notes of the findings right.
+    /// The repairs of the findings' notes.
     pub(super) repairs: RefCell<Vec<Step>>,
-    /// What is left behind the image by a power cut is cut off before the first write.
+    /// The length to which the file is truncated before the first write: a power failure left data behind it.
     pub(super) cut_to: Cell<Option<u64>>,
     begun: Cell<bool>,
-    /// What comes before the first write was asked of the map, and is in `due` as long as it is not done.
+    /// Whether the map's first steps were requested; they are in `due` until they are done.
     announced: Cell<bool>,
-    /// From here on the file reads as zeros, where it has grown meanwhile.
+    /// From here on the file reads as zeros, if it has grown since.
     virgin_from: Cell<u64>,
-    /// Held by who places blocks and who commits: one at a time.
+    /// Held while placing blocks or committing: one at a time.
     changing: Permits,
     turns: Turns,
-    /// Metadata that is to be written before any other: it found no room in the file system.
+    /// Metadata writes that must precede all others: the file system had no space for them.
     due: RefCell<VecDeque<Step>>,
-    /// Why nothing is written any more.
+    /// Why the image is read-only.
     poisoned: RefCell<Option<String>>,
-    /// What found no room last, until something does.
+    /// The last write that found no space, until one succeeds.
     no_room: RefCell<Option<NoRoom>>,
 }
 
-/// What found no room in the file system.
+/// A write that found no space in the file system.
 struct NoRoom {
     cause: String,
     /// The range of the disk; none: a new block, or metadata.
     payload: Option<Range<u64>>,
-    /// How many writes of payload have succeeded since.
+    /// Number of successful payload writes since.
     writes: u32,
 }
 
-/// After so many writes that found room it is taken that there is some, though nobody tried again what was refused.
+/// After this many successful writes space is assumed to be available, even if the failed write was not
+/// repeated.
 const WRITES_WITH_ROOM: u32 = 1000;
 
-/// Zeroing works on so many blocks at once: what a map needs to know of them has room in memory.
+/// Limit of blocks zeroed at once: their metadata must fit in memory.
 const ZERO_BLOCKS: u64 = 256;
 
-/// An operation in flight that may use what is let go meanwhile.
+/// An operation in flight that may use blocks that are released meanwhile.
 struct Turn<'a>(&'a Inner, usize);
 
 impl Drop for Turn<'_> {
@@ -192,7 +193,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A part of a read under way.
+/// A part of a read in progress.
 enum Part {
     File(Io<Filled>),
     Zeros(u64),
@@ -200,7 +201,7 @@ enum Part {
 }
 
 impl Image {
-    /// Puts an image together.
+    /// Assembles an image.
     pub(super) fn new(
         drive: Drive,
         map: Box<dyn Map>,
@@ -209,7 +210,7 @@ impl Image {
         id: [u8; 16],
         link: Option<ParentLink>,
     ) -> Image {
-        // Nothing is known of what a drive of fixed length had before; a file that grows is zeros there.
+        // The earlier content of a drive of fixed length is unknown; a file that grows has zeros there.
         let virgin_from = Cell::new(drive.len_bytes());
         Image(Rc::new(Inner {
             drive,
@@ -307,7 +308,7 @@ impl Image {
     /// Reads `len` bytes at `at`, appended to `out`.
     pub async fn read(&self, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
         self.check(at, len)?;
-        // Also of an image that is not written any more: what was written is known, and there.
+        // Also for an image that has become read-only: its written data are known and present.
         let _turn = Turn(&self.0, self.0.turns.enter());
         let extents = self.resolve(|map, out| map.read(at, len, out)).await?;
         let mut parts: SmallVec<[Part; 4]> = SmallVec::new();
@@ -332,7 +333,7 @@ impl Image {
         Ok(())
     }
 
-    /// Submits the reads of a range of the file; what lies past its end is zeros.
+    /// Submits the reads of a range of the file; it reads as zeros past its end.
     fn begin_read(&self, from: u64, len: u64, parts: &mut SmallVec<[Part; 4]>) -> Result<(), VdiskError> {
         let there = self.0.drive.len_bytes().saturating_sub(from).min(len);
         let mut done = 0;
@@ -347,7 +348,7 @@ impl Image {
         Ok(())
     }
 
-    /// Reads from the parent; what lies past its end is zeros.
+    /// Reads from the parent; it reads as zeros past its end.
     async fn read_parent(&self, extent: Extent, out: &mut Pieces) -> Result<(), VdiskError> {
         let parent = self.0.parent.borrow().clone();
         let Some(parent) = parent else {
@@ -356,7 +357,7 @@ impl Image {
         };
         let there = parent.len_bytes().saturating_sub(extent.at).min(extent.len);
         if there > 0 {
-            // Boxed: a chain is as deep as it is.
+            // Boxed, because a chain recurses.
             Box::pin(parent.read(extent.at, there, out)).await?;
         }
         push_zeros(out, extent.len - there);
@@ -378,7 +379,7 @@ impl Image {
         self.commit_if_much().await
     }
 
-    /// Submits the writes of an extent of the data of a write at `at`.
+    /// Submits the writes of an extent, from the data of a write at `at`.
     fn begin_write(
         &self,
         at: u64,
@@ -420,7 +421,7 @@ impl Image {
         let extents = self.resolve(|map, out| map.zero(at, len, out)).await?;
         for extent in extents {
             let Source::File(from) = extent.source else { continue };
-            // Past the end of the file there are zeros already.
+            // The file reads as zeros past its end.
             let there = self.0.drive.len_bytes().saturating_sub(from).min(extent.len);
             if there > 0 {
                 let zeroed = file::zero(&self.0.drive, from, there)?.await;
@@ -459,7 +460,7 @@ impl Image {
     }
 
     async fn commit_if_much(&self) -> Result<(), VdiskError> {
-        // What found no room is taken up again by a flush: not every write is to fail for it.
+        // A flush retries writes that found no space, so that not every write fails for them.
         if self.0.map.borrow().uncommitted() < UNCOMMITTED_MAX || !self.0.due.borrow().is_empty() {
             return Ok(());
         }
@@ -478,16 +479,17 @@ impl Image {
         Ok(())
     }
 
-    /// A commit is done: what it let go may be used again when nobody uses it any more.
+    /// After a commit: blocks that it released may be reused when no operation uses them.
     fn let_go(&self) {
-        // Who let go before still waits: what this commit let go waits with the next one.
+        // Blocks released earlier still wait: those of this commit wait with the next one.
         if !self.0.turns.is_waiting() && self.0.map.borrow_mut().committed() && self.0.turns.wait() {
             self.0.map.borrow_mut().reuse();
         }
     }
 
-    /// Takes the steps of a change of metadata, behind those that found no room before. Where there is no room, or no answer, they are taken again with the next
-    /// change: nothing that counts was overwritten. Any other failure in the midst of it poisons the image: what is in the file is not known any more.
+    /// Performs the steps of a metadata change, after those that found no space before. If there is no space
+    /// or no response, they are retried with the next change: nothing valid was overwritten. Any other
+    /// failure makes the image read-only, because the content of the file is unknown.
     pub(super) async fn take(&self, steps: Vec<Step>) -> Result<(), VdiskError> {
         self.0.due.borrow_mut().extend(steps);
         let taken = self.note_room(take_due(&self.0.drive, &self.0.due).await);
@@ -497,7 +499,7 @@ impl Image {
         }
     }
 
-    /// Before the first write.
+    /// Performs the steps before the first write.
     pub(super) async fn begin(&self) -> Result<(), VdiskError> {
         if self.0.begun.get() {
             return Ok(());
@@ -523,7 +525,7 @@ impl Image {
         let steps = match self.0.announced.replace(true) {
             true => Vec::new(),
             false => {
-                // A copy that is damaged is made whole while the other one is: the changes may take its place.
+                // A damaged copy is repaired while the other is intact: the changes may overwrite it.
                 let mut steps = self.0.repairs.take();
                 steps.extend(self.0.map.borrow_mut().begin()?);
                 steps
@@ -534,7 +536,7 @@ impl Image {
         Ok(())
     }
 
-    /// Makes the file so long, if it is shorter.
+    /// Extends the file, if it is shorter.
     async fn lengthen(&self, len: u64) -> Result<(), VdiskError> {
         let drive = &self.0.drive;
         if drive.len_bytes() < len && !drive.set_len(len).await? {
@@ -544,7 +546,8 @@ impl Image {
         Ok(())
     }
 
-    /// Asks the map until it knows: what it needs is read, what it lacks is placed.
+    /// Resolves until the map has an answer: reads the bytes that it needs, allocates the blocks that it
+    /// lacks.
     async fn resolve(
         &self,
         mut ask: impl FnMut(&mut dyn Map, &mut Extents) -> Result<(), Wait>,
@@ -558,7 +561,7 @@ impl Image {
                 Ok(()) => return Ok(extents),
                 Err(Wait::Error(error)) => return Err(error),
                 Err(Wait::Load { at, len }) => self.load(at, len).await?,
-                // Somebody else may place it meanwhile: asked again under the permit.
+                // Another operation may have placed it meanwhile: checked again with the permit.
                 Err(Wait::Block(_)) if changing.is_none() => {
                     changing = Some(self.0.changing.take(1).await);
                     self.check_poison()?;
@@ -574,7 +577,7 @@ impl Image {
         self.0.map.borrow_mut().load(at, &bytes.joined())
     }
 
-    /// Under the permit: finds a place for a block, makes it zeros, and gives it to the block.
+    /// With the permit: reserves a place for a block, zeroes it, and assigns it to the block.
     async fn place(&self, block: u64) -> Result<(), VdiskError> {
         let grant = self.0.map.borrow_mut().reserve(block)?;
         let before = self.0.drive.len_bytes();
@@ -584,7 +587,7 @@ impl Image {
             Err(error) => {
                 self.0.map.borrow_mut().give_back(grant);
                 if self.0.drive.len_bytes() > before {
-                    // What is left of a file that is too long does no harm: it is used by the next block.
+                    // The excess length of the file does no harm: the next block uses it.
                     let _ = self.0.drive.set_len(before).await;
                     self.0.virgin_from.set(self.0.virgin_from.get().min(before));
                 }
@@ -617,7 +620,8 @@ impl Image {
         }
     }
 
-    /// What of the file is not known any more is not written to. What a silent drive was asked for is done or is not, and is asked for again.
+    /// Parts of the file with unknown content are not written. An operation of an unresponsive drive may be
+    /// done or not, and is repeated.
     fn poison_if<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
         if let Err(error) = &outcome
             && !matches!(error, VdiskError::Drive(DriveError::Silent { .. }))
@@ -627,10 +631,10 @@ impl Image {
         outcome
     }
 
-    /// Remembers that metadata or a new block found no room, until one does.
+    /// Records that metadata or a new block found no space, until one does.
     fn note_room<T>(&self, outcome: Result<T, VdiskError>) -> Result<T, VdiskError> {
         match &outcome {
-            // Of a sparse file metadata may find room where payload does not.
+            // In a sparse file metadata may find space where payload does not.
             Ok(_) => drop(self.0.no_room.borrow_mut().take_if(|old| old.payload.is_none())),
             Err(error @ (VdiskError::NoRoom { .. } | VdiskError::Drive(DriveError::NoRoom { .. }))) => {
                 *self.0.no_room.borrow_mut() =
@@ -641,7 +645,7 @@ impl Image {
         outcome
     }
 
-    /// Remembers that payload found no room, until it does, or many writes in a row did.
+    /// Records that payload found no space, until it does, or many writes in succession did.
     fn note_payload(&self, at: u64, len: u64, outcome: Result<(), DriveError>) -> Result<(), VdiskError> {
         let mut noted = self.0.no_room.borrow_mut();
         match (&outcome, noted.as_mut()) {

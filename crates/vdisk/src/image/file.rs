@@ -11,7 +11,7 @@ use crate::{Step, VdiskError};
 
 type Writing = Io<Result<(), DriveError>>;
 
-/// Whether a range lies in the file, in whole blocks.
+/// Whether a range is in the file, in whole blocks.
 fn check(drive: &Drive, at: u64, len: u64) -> Result<(), VdiskError> {
     let block = u64::from(drive.info().block_bytes);
     let is_whole = len > 0 && at.is_multiple_of(block) && len.is_multiple_of(block);
@@ -36,7 +36,7 @@ pub(crate) fn write(drive: &Drive, at: u64, data: Data) -> Result<Writing, Vdisk
     Ok(drive.write(at, data))
 }
 
-/// Begins a write of pieces, joined where they are too many for one operation.
+/// Begins a write of pieces, merged if they are too many for one operation.
 pub(crate) fn write_pieces(drive: &Drive, at: u64, part: Pieces) -> Result<Writing, VdiskError> {
     check(drive, at, part.len() as u64)?;
     let block = drive.info().block_bytes as usize;
@@ -50,13 +50,14 @@ pub(crate) fn write_pieces(drive: &Drive, at: u64, part: Pieces) -> Result<Writi
     })
 }
 
-/// Begins to make a range zeros.
+/// Begins zeroing a range.
 pub(crate) fn zero(drive: &Drive, at: u64, len: u64) -> Result<Writing, VdiskError> {
     check(drive, at, len)?;
     Ok(drive.zero(at, len))
 }
 
-/// Waits for all writes, and gives the first error. None is left in flight: one that ends late would overwrite what is written after the error.
+/// Waits for all writes, and returns the first error. None is left in flight: a late one would overwrite
+/// writes after the error.
 pub(crate) async fn all(writes: impl IntoIterator<Item = Writing>) -> Result<(), DriveError> {
     let mut outcome = Ok(());
     for write in writes {
@@ -65,13 +66,14 @@ pub(crate) async fn all(writes: impl IntoIterator<Item = Writing>) -> Result<(),
     outcome
 }
 
-/// Takes steps.
+/// Performs steps.
 pub(crate) async fn take_steps(drive: &Drive, steps: Vec<Step>) -> Result<(), VdiskError> {
     take_due(drive, &RefCell::new(steps.into())).await
 }
 
-/// Takes steps: writes at once, and every flush when the writes before it have ended. A step stays in `due` until the flush behind it has succeeded: after an
-/// error, or when nobody waits any more, what is there is to be taken again.
+/// Performs steps: writes concurrently, and every flush after the writes before it. A step stays in `due`
+/// until the flush behind it has succeeded: after an error, or if the caller is dropped, the rest must be
+/// performed again.
 pub(crate) async fn take_due(drive: &Drive, due: &RefCell<VecDeque<Step>>) -> Result<(), VdiskError> {
     loop {
         let mut writes = Vec::new();
@@ -109,7 +111,7 @@ fn begin_step(drive: &Drive, step: &Step, writes: &mut Vec<Writing>) -> Result<(
     Ok(())
 }
 
-/// Reads bytes of the file; what lies past its end is zeros.
+/// Reads bytes of the file; it reads as zeros past its end.
 pub(crate) async fn read_file(drive: &Drive, at: u64, len: u64, out: &mut Pieces) -> Result<(), VdiskError> {
     let there = drive.len_bytes().saturating_sub(at).min(len);
     let mut done = 0;
@@ -133,7 +135,7 @@ pub(crate) fn push_zeros(out: &mut Pieces, len: u64) {
     }
 }
 
-/// All of a range of the file in one piece of memory: for metadata, whose length was held against a limit.
+/// Reads a range of the file contiguously: for metadata, whose length was checked against a limit.
 pub(crate) async fn read_vec(drive: &Drive, at: u64, len: u64) -> Result<Vec<u8>, VdiskError> {
     let mut pieces = Pieces::new();
     read_file(drive, at, len, &mut pieces).await?;

@@ -1,8 +1,9 @@
-//! When the space of a block that was let go may be used again: when nobody reads or writes there any more.
+//! Reuse of released blocks: possible when no operation in flight reads or writes there.
 
 use std::cell::Cell;
 
-/// Operations in flight, counted by the turn in which they began. Space that is let go waits for those of the turns before.
+/// Operations in flight, counted by the turn in which they began. Released space waits for those of earlier
+/// turns.
 #[derive(Default)]
 pub(super) struct Turns {
     now: Cell<usize>,
@@ -11,25 +12,25 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// An operation begins, in this turn.
+    /// Begins an operation in this turn.
     pub(super) fn enter(&self) -> usize {
         let turn = self.now.get();
         self.in_flight[turn].set(self.in_flight[turn].get() + 1);
         turn
     }
 
-    /// An operation of this turn has ended. Whether what waited may be used now.
+    /// Ends an operation of this turn. Returns whether waiting space can be reused now.
     pub(super) fn leave(&self, turn: usize) -> bool {
         self.in_flight[turn].set(self.in_flight[turn].get() - 1);
         self.ended()
     }
 
-    /// Whether something waits already: then nothing else may begin to.
+    /// Whether space is already waiting: then no other may begin to wait.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.get()
     }
 
-    /// Something was let go, and waits for who is in flight now. Whether nobody is.
+    /// Makes released space wait for the operations in flight. Returns whether there are none.
     pub(super) fn wait(&self) -> bool {
         self.waiting.set(true);
         self.now.set(1 - self.now.get());

@@ -116,12 +116,13 @@ impl AnyDisk {
     }
 }
 
-/// Whether the file has these bytes; its last sector counts as whole.
+/// Whether the file contains these bytes; its last sector counts as complete.
 fn is_there(drive: &Drive, at: u64, len: u64) -> bool {
     at.checked_add(len).is_some_and(|end| end <= drive.len_bytes())
 }
 
-/// Bytes of the file at any address and of any length, which was held against a limit. A file that is too short for them is not whole.
+/// Bytes of the file at any address and of any length, which was checked against a limit. Past the end of the
+/// file is an error.
 async fn read_bytes(drive: &Drive, at: u64, len: u64, what: &str) -> Result<Vec<u8>, VdiskError> {
     if !is_there(drive, at, len) {
         let cause =
@@ -135,7 +136,7 @@ async fn read_bytes(drive: &Drive, at: u64, len: u64, what: &str) -> Result<Vec<
     Ok(bytes)
 }
 
-/// Decompresses as much as fits `to`, which is what a cluster or grain has.
+/// Decompresses until `to`, a cluster or grain, is full.
 fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result<(), VdiskError> {
     use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
     let header = if zlib_header { inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER } else { 0 };
@@ -150,7 +151,7 @@ fn inflate(from: &[u8], to: &mut [u8], zlib_header: bool, place: &str) -> Result
     ))
 }
 
-/// Whether there are so many faults that further ones are not looked for; then that is said.
+/// Whether the limit of faults is reached; a last one then says that further ones were not examined.
 fn is_enough(faults: &mut Vec<String>) -> bool {
     if faults.len() < FAULTS_MAX {
         return false;

@@ -9,13 +9,13 @@ use super::{inflate, is_enough, is_there, read_bytes};
 use crate::VdiskError;
 
 pub(super) const MAGIC: &[u8] = b"QFI\xfb";
-/// The header of version 2, and what is looked at of that of version 3.
+/// The header of version 2, and the used part of version 3.
 const HEADER_BYTES: [u64; 2] = [72, 112];
 /// Clusters of 512 bytes to 2 MiB, as the format allows.
 const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=21;
-/// A first table over this is refused: it is kept in memory.
+/// A larger L1 table is refused, because it is kept in memory.
 const L1_BYTES_MAX: u64 = 32 << 20;
-/// What no disk is larger than.
+/// Limit of disk sizes.
 const LEN_BYTES_MAX: u64 = 1 << 60;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
@@ -29,11 +29,11 @@ pub struct Qcow2 {
     cluster_bits: u32,
     version: u32,
     l1: Vec<u64>,
-    /// The second-level table that was used last, and where it lies.
+    /// The last used L2 table, and its offset.
     l2: RefCell<Option<(u64, Vec<u64>)>>,
 }
 
-/// Where a cluster is.
+/// The location of a cluster.
 enum Cluster {
     Zeros,
     Plain(u64),
@@ -95,7 +95,7 @@ impl Qcow2 {
                     out.append(Pieces::copy_of(&bytes));
                 }
                 Cluster::Compressed { at, len } => {
-                    // Its length is told in sectors: the last one may be cut where the file ends.
+                    // Its length is given in sectors: the last one may be truncated at the end of the file.
                     let len = len.min(self.drive.len_bytes().saturating_sub(at));
                     let packed = read_bytes(&self.drive, at, len, "a compressed cluster").await?;
                     let mut bytes = vec![0; self.cluster_bytes() as usize];
@@ -132,7 +132,7 @@ impl Qcow2 {
         Ok(words(&read_bytes(&self.drive, at, self.cluster_bytes(), SECOND_TABLE).await?))
     }
 
-    /// What an entry of a second table says.
+    /// Decodes an entry of an L2 table.
     fn resolve(&self, entry: u64) -> Result<Cluster, String> {
         if entry & COMPRESSED != 0 {
             let bits = 62 - (self.cluster_bits - 8);
@@ -148,7 +148,7 @@ impl Qcow2 {
         }
     }
 
-    /// What of the tables cannot be: whether they, and the clusters of the disk, lie in the file. Reference counts are not asked.
+    /// The faults of the tables: tables and clusters outside the file. Reference counts are not checked.
     pub(super) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
         let (mut faults, entries) = (Vec::new(), self.cluster_bytes() / 8);
         for (index, entry) in self.l1.iter().enumerate() {
@@ -205,7 +205,7 @@ fn check_features(version: u32, features: u64, backing_at: u64, encryption: u32)
         () if features & 4 != 0 => refused("a QCOW2 image with an external data file"),
         () if features & 8 != 0 => refused("a QCOW2 image with a compression other than deflate"),
         () if features & 16 != 0 => refused("a QCOW2 image with extended L2 entries (subclusters)"),
-        // The dirty bit says that reference counts may be wrong: nobody asks them to read.
+        // The dirty bit means that reference counts may be wrong, which reading does not use.
         () if features & !1 != 0 => {
             refused(&format!("a QCOW2 image with unknown incompatible features {:#x}", features & !31))
         }

@@ -1,4 +1,4 @@
-//! VMDK: sparse extents (also those that are compressed for transport), and descriptors with flat ones.
+//! VMDK: sparse extents (also stream-optimised, compressed ones), and descriptors with flat ones.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -9,28 +9,28 @@ use world::{Drive, DriveSpec, World};
 use super::{inflate, is_enough, is_there, read_bytes};
 use crate::VdiskError;
 
-/// What a sparse extent begins with, and what a descriptor.
+/// The magic numbers of a sparse extent and of a descriptor.
 pub(super) const MAGIC: &[u8] = b"KDMV";
 pub(super) const TEXT_MAGIC: &[u8] = b"# Disk DescriptorFile";
 const SECTOR: u64 = 512;
 const HEADER_BYTES: u64 = 512;
 /// A grain of 4 KiB to 2 MiB.
 const GRAIN_SECTORS: std::ops::RangeInclusive<u64> = 8..=4096;
-/// Entries of a grain table: 512, as all makers have it, or close to it.
+/// Entries of a grain table: 512 in all known images, or close to it.
 const TABLE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=4096;
-/// A grain directory over this is refused: it is kept in memory.
+/// A larger grain directory is refused, because it is kept in memory.
 const DIRECTORY_BYTES_MAX: u64 = 32 << 20;
 const SECTORS_MAX: u64 = 1 << 52;
 const DESCRIPTOR_BYTES_MAX: u64 = 1 << 20;
 const EXTENTS_MAX: usize = 4096;
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=3;
-/// What ends lines in a header, so that a transfer as text is noticed.
+/// The line-end characters in a header, which detect a transfer in text mode.
 const LINE_ENDS: &[u8] = b"\n \r\n";
 const DEFLATE: u16 = 1;
-/// In front of a compressed grain: its first sector, and its length.
+/// The header of a compressed grain: its first sector, and its length.
 const MARKER_BYTES: u64 = 12;
 const FILE: &str = "the VMDK";
-/// The directory is behind the grains, and the header there has its place.
+/// The directory is behind the grains, and the footer has its offset.
 const AT_END: u64 = u64::MAX;
 const COMPRESSED: u32 = 1 << 16;
 const HAS_ZERO_GRAINS: u32 = 1 << 2;
@@ -63,7 +63,7 @@ struct Sparse {
     directory: Vec<u32>,
     is_compressed: bool,
     has_zero_grains: bool,
-    /// The grain table that was used last, and its number.
+    /// The last used grain table, and its number.
     table: RefCell<Option<(u64, Vec<u32>)>>,
 }
 
@@ -106,7 +106,7 @@ impl Vmdk {
         Ok(Vmdk { parts, len_bytes: at })
     }
 
-    /// What of its tables cannot be: whether they, and what they name, lie in the files.
+    /// The faults of its tables: tables and grains outside the files.
     pub(super) async fn faults(&self) -> Result<Vec<String>, VdiskError> {
         let mut faults = Vec::new();
         for part in &self.parts {
@@ -142,7 +142,7 @@ impl Vmdk {
     }
 }
 
-/// A disk with a parent has a part of its bytes there, and they are not read: all or nothing.
+/// Refuses a disk with a parent: a part of its data is there, and would be missing.
 fn check_parent(text: &str) -> Result<(), VdiskError> {
     let names_parent = text.lines().filter_map(|line| line.split_once('=')).any(|(key, value)| {
         let (key, value) = (key.trim(), value.trim().trim_matches('"'));
@@ -166,7 +166,8 @@ struct Declared<'a> {
 }
 
 impl Declared<'_> {
-    /// The extent that a line declares, if it declares one: one that is not understood is a part of the disk, too.
+    /// The extent that a line declares, if any: an extent that is not understood is an error, because it is a
+    /// part of the disk.
     fn parse(line: &str) -> Result<Option<Declared<'_>>, VdiskError> {
         let (head, rest) = line.split_once('"').unwrap_or((line, ""));
         let mut words = head.split_whitespace();
@@ -179,7 +180,7 @@ impl Declared<'_> {
         let sectors = words.next().and_then(|n| n.parse().ok()).ok_or_else(unclear)?;
         let kind = words.next().ok_or_else(unclear)?;
         let (file, offset) = rest.split_once('"').unwrap_or((rest, ""));
-        // Behind the offset there may be a partition and a device, of kinds that are refused.
+        // A partition and a device may follow the offset, for types that are refused.
         let from = match offset.split_whitespace().next() {
             None => 0,
             Some(offset) => offset.parse().map_err(|_| unclear())?,
@@ -194,7 +195,7 @@ impl Declared<'_> {
         if !matches!(self.kind, "FLAT" | "VMFS" | "SPARSE") {
             return Err(VdiskError::unsupported(format!("a VMDK extent of type {:?}", self.kind)));
         }
-        // Beside the descriptor and nowhere else: what a file says must not have others read.
+        // Beside the descriptor only: the content of a file must not give access to other files.
         if self.file.contains(['/', '\\']) || self.file.is_empty() || self.file == ".." {
             return Err(VdiskError::unsupported(format!("an extent in another directory: {:?}", self.file)));
         }
@@ -229,7 +230,7 @@ impl Sparse {
             }
         }
         check_header(&header)?;
-        // The parent, if there is one, is in the descriptor within the file.
+        // The parent, if any, is in the descriptor within the file.
         let (text_at, text_sectors) = (u64_at(&first, 28), u64_at(&first, 36));
         if text_at != 0 && text_sectors != 0 {
             if text_at > SECTORS_MAX || text_sectors > DESCRIPTOR_BYTES_MAX / SECTOR {
@@ -288,7 +289,7 @@ impl Sparse {
         Ok(())
     }
 
-    /// Where a grain begins in the file. None: it is zeros.
+    /// Offset of a grain in the file. None: zeros.
     async fn grain(&self, number: u64) -> Result<Option<u64>, VdiskError> {
         let index = number / self.table_entries;
         let Some(table_at) = self.directory.get(index as usize).filter(|at| **at != 0) else {
@@ -304,7 +305,7 @@ impl Sparse {
         Ok(self.place(entry.copied().unwrap_or(0)))
     }
 
-    /// Where the grain of an entry begins in the file. None: it is zeros.
+    /// Offset of the grain of an entry in the file. None: zeros.
     fn place(&self, entry: u32) -> Option<u64> {
         match entry {
             0 => None,
@@ -336,7 +337,7 @@ impl Sparse {
                 if disk_here == 0 || is_enough(faults) {
                     break;
                 }
-                // Of a compressed one the marker: its length is there.
+                // For a compressed grain the marker, which has its length.
                 let here = if self.is_compressed { MARKER_BYTES } else { disk_here.min(self.grain_bytes) };
                 if let Some(place) = self.place(entry).filter(|place| !is_there(&self.drive, *place, here)) {
                     faults.push(format!("grain {number}: its bytes at {place} are outside the file"));
@@ -346,11 +347,11 @@ impl Sparse {
         Ok(())
     }
 
-    /// A compressed grain: its marker has the length, then it follows.
+    /// A compressed grain: its marker with the length, then the data.
     async fn unpacked(&self, place: u64) -> Result<Vec<u8>, VdiskError> {
         let marker = read_bytes(&self.drive, place, MARKER_BYTES, "a compressed grain").await?;
         let len = u64::from(u32_at(&marker, 8));
-        // Deflate never makes anything so much longer.
+        // Deflate never expands data so much.
         if len == 0 || len > 2 * self.grain_bytes {
             return Err(damaged(format!("invalid length of {len} bytes of a compressed grain")));
         }
@@ -361,7 +362,7 @@ impl Sparse {
     }
 }
 
-/// What of a header is no matter of sizes.
+/// Checks the fields of a header that are not sizes.
 fn check_header(header: &[u8]) -> Result<(), VdiskError> {
     let version = u32_at(header, 4);
     if !VERSIONS.contains(&version) {

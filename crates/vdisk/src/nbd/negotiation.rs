@@ -1,4 +1,4 @@
-//! The beginning of a connection: the client asks for options, and chooses the export.
+//! The negotiation: the client sends options, and chooses the export.
 
 use world::{BUF_LEN_MAX, Batch, Buf, Stream};
 
@@ -7,7 +7,7 @@ use super::wire::{
     WRITING, u32_at, u64_at,
 };
 
-/// What a client is told of the export.
+/// The export as described to a client.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) name: String,
@@ -16,7 +16,7 @@ pub(super) struct Facts {
     pub(super) read_only: bool,
 }
 
-/// A stream with what came of it and was not used yet.
+/// A stream with received bytes that were not used yet.
 pub(super) struct Input {
     stream: Stream,
     buf: Option<Buf>,
@@ -24,11 +24,11 @@ pub(super) struct Input {
     to: usize,
 }
 
-/// Requests are small; the payload of writes is received where it stays.
+/// Requests are small; the payload of writes is received directly into its buffer.
 const INPUT_BYTES: usize = 4096;
-/// An option longer than this is nobody's.
+/// Length limit of an option.
 const OPTION_BYTES_MAX: u32 = 8192;
-/// Options of one negotiation.
+/// Limit of options of one negotiation.
 const OPTIONS_MAX: usize = 64;
 
 const EXPORT_NAME: u32 = 1;
@@ -62,7 +62,7 @@ impl Input {
         Some(bytes)
     }
 
-    /// The next bytes, as many as the buffer is long: those that come go there directly.
+    /// Fills the buffer: bytes that are still to come are received directly into it.
     pub(super) async fn fill(&mut self, mut buf: Buf) -> Option<Buf> {
         let mut done = self.copy_to(&mut buf);
         while done < buf.len() {
@@ -99,7 +99,7 @@ impl Facts {
         [&0_u16.to_be_bytes()[..], &self.len_bytes.to_be_bytes(), &self.flags().to_be_bytes()].concat()
     }
 
-    /// Lengths and addresses are multiples of the block, best of a page, and no longer than a buffer.
+    /// Lengths and addresses are multiples of the block, preferably of a page, and no longer than a buffer.
     fn blocks(&self) -> Vec<u8> {
         let sizes = [self.block_bytes, 4096.max(self.block_bytes), BUF_LEN_MAX as u32];
         sizes.into_iter().fold(3_u16.to_be_bytes().to_vec(), |mut all, size| {
@@ -121,7 +121,7 @@ fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// Until the client has chosen the export. None: it has gone.
+/// Negotiates until the client has chosen the export. None: it has disconnected.
 pub(super) async fn negotiate(stream: &Stream, input: &mut Input, facts: &Facts) -> Option<()> {
     let greeting =
         [&GREETING.to_be_bytes()[..], &OPTION.to_be_bytes(), &(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes()];
@@ -164,12 +164,12 @@ pub(super) async fn negotiate(stream: &Stream, input: &mut Input, facts: &Facts)
     None
 }
 
-/// Any name is ours: there is one export.
+/// There is one export, so any name selects it.
 fn is_ours(name: &[u8], facts: &Facts) -> bool {
     name.is_empty() || name == facts.name.as_bytes()
 }
 
-/// What an option is answered with, and whether the export is chosen by it.
+/// The reply to an option, and whether it selects the export.
 fn answer(option: u32, data: &[u8], facts: &Facts) -> (Vec<u8>, bool) {
     match option {
         LIST => {

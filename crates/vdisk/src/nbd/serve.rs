@@ -1,4 +1,4 @@
-//! The transmission: requests in, operations on the device, replies out in whatever order they end.
+//! The transmission: requests in, operations on the device, replies out in the order of completion.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -58,7 +58,7 @@ pub async fn serve<D: Device + Clone + 'static>(world: World, listener: Listener
     }
 }
 
-/// What a request holds until its reply has gone out.
+/// Memory of a request until its reply has been sent.
 struct Held {
     _bytes: Permit,
     _place: Permit,
@@ -70,16 +70,16 @@ struct Request {
     held: Held,
 }
 
-/// What the tasks of one connection share.
+/// State shared by the tasks of one connection.
 #[derive(Default)]
 struct Session {
     requests: RefCell<VecDeque<Request>>,
     came: Signal,
     replies: RefCell<(Batch, Vec<Held>)>,
     answered: Signal,
-    /// All replies have gone out, or nobody reads them.
+    /// All replies have been sent, or the client no longer reads them.
     gone: Cell<bool>,
-    /// Nothing more comes; and how many workers are there still.
+    /// No further requests arrive; the number of remaining workers.
     ended: Cell<bool>,
     workers: Cell<usize>,
 }
@@ -120,7 +120,7 @@ async fn connection<D: Device + Clone + 'static>(
     drop(place);
 }
 
-/// What a future gives, if it does so in time.
+/// The output of a future, if it completes in time.
 async fn within<T>(world: &World, time: Duration, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut end) = (pin!(future), pin!(world.sleep(time)));
     poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -130,7 +130,7 @@ async fn within<T>(world: &World, time: Duration, future: impl Future<Output = T
     .await
 }
 
-/// Until the client goes, or says what is no request.
+/// Receives until the client disconnects, or sends an invalid request.
 async fn read_requests(session: &Session, input: &mut Input, block_bytes: u32) {
     let (memory, places) = (Permits::new(BYTES_MAX), Permits::new(REQUESTS_MAX));
     while let Some(bytes) = input.take::<REQUEST_BYTES>().await {
@@ -141,7 +141,7 @@ async fn read_requests(session: &Session, input: &mut Input, block_bytes: u32) {
         let carries = matches!(header.kind, READ | WRITE);
         let _place = places.take(1).await;
         if carries && header.len as usize > BUF_LEN_MAX {
-            // What follows a write that is too long cannot be told from requests.
+            // The data of a write that is too long cannot be distinguished from requests.
             if header.kind == WRITE {
                 return;
             }
@@ -223,7 +223,7 @@ impl Session {
     }
 }
 
-/// Sends what has gathered, all at once, until nothing more can come.
+/// Sends gathered replies together, until there are no more.
 async fn write_replies(session: Rc<Session>, stream: Stream) {
     let mut spare = (Batch::default(), Vec::new());
     loop {

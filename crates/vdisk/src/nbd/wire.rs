@@ -9,11 +9,11 @@ pub(super) const REQUEST: u32 = 0x2560_9513;
 pub(super) const REPLY: u32 = 0x6744_6698;
 pub(super) const REQUEST_BYTES: usize = 28;
 
-/// Handshake flags: fixed newstyle, and no padding after the old way to choose an export.
+/// Handshake flags: fixed newstyle, and no padding after NBD_OPT_EXPORT_NAME.
 pub(super) const FIXED_NEWSTYLE: u16 = 1;
 pub(super) const NO_ZEROES: u16 = 2;
 
-/// Transmission flags: they are there; read-only; flush, FUA, trim, write zeroes; any number of connections.
+/// Transmission flags: present; read-only; flush, FUA, trim, write zeroes; multiple connections.
 pub(super) const HAS_FLAGS: u16 = 1;
 pub(super) const READ_ONLY: u16 = 1 << 1;
 pub(super) const WRITING: u16 = 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6;
@@ -35,7 +35,7 @@ pub(super) const DISCONNECT: u16 = 2;
 pub(super) const FLUSH: u16 = 3;
 pub(super) const TRIM: u16 = 4;
 pub(super) const WRITE_ZEROES: u16 = 6;
-/// The command is durable when it ends.
+/// FUA: the command is durable at its end.
 pub(super) const FUA: u16 = 1;
 
 pub(super) const EPERM: u32 = 1;
@@ -44,7 +44,7 @@ pub(super) const EINVAL: u32 = 22;
 pub(super) const ENOSPC: u32 = 28;
 
 impl Header {
-    /// None: it is no request.
+    /// None: not a valid request.
     pub(super) fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<Header> {
         (u32_at(bytes, 0) == REQUEST).then(|| Header {
             flags: u16_at(bytes, 4),
@@ -68,7 +68,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// What a client hears of an error.
+/// The error number for a client.
 pub(super) fn errno(error: &BlockError) -> u32 {
     match error {
         BlockError::OutOfRange { .. } => EINVAL,

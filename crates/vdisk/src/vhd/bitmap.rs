@@ -1,4 +1,4 @@
-//! The bitmaps of blocks: which sectors are here, the first one in the highest bit of the first byte.
+//! The bitmaps of blocks: which sectors are present, the first one in the highest bit of the first byte.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ impl Bitmap {
         Bitmap(bytes.to_vec())
     }
 
-    /// Of so many bytes, all bits the same.
+    /// A bitmap of this many bytes, with equal bits.
     pub(super) fn uniform(bytes: usize, set: bool) -> Bitmap {
         Bitmap(vec![if set { 0xff } else { 0 }; bytes])
     }
@@ -24,7 +24,7 @@ impl Bitmap {
         self.0[(sector / 8) as usize] & (0x80 >> (sector % 8)) != 0
     }
 
-    /// Sets the bits of some sectors; whether one of them was not set.
+    /// Sets the bits of some sectors; returns whether one of them was not set.
     pub(super) fn set(&mut self, sectors: Range<u64>) -> bool {
         let mut changed = false;
         for sector in sectors {
@@ -35,7 +35,7 @@ impl Bitmap {
         changed
     }
 
-    /// How many sectors from `from` on, before `end`, have the bit of the first.
+    /// Number of sectors from `from` on, before `end`, whose bits equal that of the first.
     pub(super) fn run(&self, from: u64, end: u64) -> u64 {
         let first = self.has(from);
         (from + 1..end).find(|sector| self.has(*sector) != first).unwrap_or(end) - from

@@ -9,9 +9,9 @@ use crate::extent::push;
 use crate::map::{Move, plan_moves};
 use crate::{Extents, Grant, Map, Part, Source, Step, VdiskError, Wait};
 
-/// Bitmaps in memory that nothing hinders from being read again: for blocks of 2 MiB 16,384 of them.
+/// Limit of clean bitmaps in memory: for blocks of 2 MiB 16,384 of them.
 const BITMAPS_BYTES_MAX: u64 = 8 << 20;
-/// But for so many blocks at least: what one operation touches must have room at once.
+/// Minimum number of bitmaps in memory: those of one operation must fit.
 const BITMAPS_MIN: u64 = 1024;
 
 /// The map of a dynamic or differencing VHD.
@@ -20,22 +20,24 @@ pub struct DynamicMap {
     layout: Layout,
     footer: Footer,
     table: Table,
-    /// Where no block may lie, beside the headers: first byte, and the one behind the last.
+    /// Reserved besides the headers: first byte, and the one behind the last.
     reserved: Vec<(u64, u64)>,
-    /// Where the footer lies, behind the last block; the next block goes here or a little behind.
+    /// Offset of the footer, behind the last block; the next block is placed here or shortly behind.
     end: u64,
-    /// Places of blocks that were let go: nobody uses them any more.
+    /// Free places of released blocks.
     free: Vec<u64>,
-    /// Let go since the last commit; by it; and by one before, while somebody may still use them.
+    /// Blocks released since the last commit; by it; and by the one before, while operations may still use
+    /// them.
     let_go: Vec<u64>,
     leaving: Vec<u64>,
     left: Vec<u64>,
-    /// Bitmaps of a differencing image that were needed, and those that changed, by their places in the file.
+    /// Loaded bitmaps of a differencing image, and the changed ones, by their places in the file.
     bitmaps: BTreeMap<u64, Bitmap>,
     dirty_bitmaps: BTreeSet<u64>,
-    /// What the last reservation changed: the end before it, and whether the footer was due then; none: it took a free place.
+    /// The state before the last reservation: the end, and whether the footer was due; none: it used a free
+    /// place.
     reserved_from: Option<(u64, bool)>,
-    /// Blocks that were placed since the last commit: their bitmaps are not in the file.
+    /// Blocks placed since the last commit: their bitmaps are not in the file yet.
     fresh: BTreeSet<u64>,
     footer_is_due: bool,
 }
@@ -54,14 +56,14 @@ impl DynamicMap {
         self
     }
 
-    /// The map of an image whose table has these bytes.
+    /// The map of an image with this table.
     pub(crate) fn parse(layout: Layout, footer: Footer, table: &[u8], reserved: &[(u64, u64)]) -> DynamicMap {
         let table = Table::parse(&layout, table);
         let layout = Layout { payload_unit: table.payload_unit(&layout), ..layout };
         DynamicMap::new(layout, footer, table, reserved.to_vec())
     }
 
-    /// The footer behind the last block is missing: it is written with the next change.
+    /// Notes that the footer behind the last block is missing: it is written with the next change.
     pub(crate) fn write_footer(&mut self) {
         self.footer_is_due = true;
     }
@@ -86,7 +88,7 @@ impl DynamicMap {
         }
     }
 
-    /// Where things lie.
+    /// The layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -96,7 +98,7 @@ impl DynamicMap {
         &self.footer
     }
 
-    /// What in the table cannot be, in a file of this length.
+    /// The faults of the table in a file of this length.
     pub(crate) fn faults(&self, file_len: u64) -> Vec<String> {
         self.table.faults(&self.layout, &self.reserved, file_len)
     }
@@ -105,7 +107,8 @@ impl DynamicMap {
         self.footer.kind == Kind::Differencing
     }
 
-    /// Calls `f` for each block of a range with its number, the first byte on the disk, the bytes before it in the block, and the length.
+    /// Calls `f` for each block of a range with its number, the first byte on the disk, the offset in the
+    /// block, and the length.
     fn for_blocks(
         &mut self,
         at: u64,
@@ -122,7 +125,7 @@ impl DynamicMap {
         Ok(())
     }
 
-    /// The bitmap of the block that lies at `place`, or what must be read for it.
+    /// The bitmap of the block at `place`, or the bytes to load for it.
     fn bitmap(&self, place: u64) -> Result<&Bitmap, Wait> {
         let missing = Wait::Load { at: place, len: self.layout.bitmap_bytes() };
         self.bitmaps.get(&place).ok_or(missing)
@@ -156,7 +159,7 @@ impl DynamicMap {
         let disk_here = self.layout.len_bytes - piece.block * self.layout.block_bytes;
         let whole = piece.from == 0 && piece.len == self.layout.block_bytes.min(disk_here);
         match self.table.get(piece.block) {
-            // What is not here is zeros, or must hide the parent's.
+            // An absent sector is zero, or must hide the parent's.
             None if self.is_differencing() => Err(Wait::Block(piece.block)),
             None => Ok(()),
             Some(place) if whole && !self.is_differencing() => {
@@ -176,7 +179,7 @@ impl DynamicMap {
         }
     }
 
-    /// Lets bitmaps go that can be read again, where there are many.
+    /// Drops clean bitmaps if there are many.
     fn trim_bitmaps(&mut self) {
         let most = (BITMAPS_BYTES_MAX / self.layout.bitmap_bytes()).max(BITMAPS_MIN) as usize;
         while self.bitmaps.len() > most {
@@ -249,7 +252,7 @@ impl Map for DynamicMap {
     }
 
     fn zero(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait> {
-        // All that it waits for first, so that it is done once.
+        // First everything that it waits for, so that it is done once.
         self.for_blocks(at, len, |map, piece| match map.table.get(piece.block) {
             None if map.is_differencing() => Err(Wait::Block(piece.block)),
             Some(place) if map.is_differencing() => map.bitmap(place).map(|_| ()),
@@ -300,7 +303,7 @@ impl Map for DynamicMap {
         self.fresh.insert(grant.block);
         if self.is_differencing() {
             let bytes = self.layout.bitmap_bytes() as usize;
-            // Dirty until it is in the file: so it stays in memory.
+            // Dirty until it is in the file, so that it stays in memory.
             self.bitmaps.insert(grant.at, Bitmap::uniform(bytes, false));
             self.dirty_bitmaps.insert(grant.at);
         }
@@ -313,8 +316,9 @@ impl Map for DynamicMap {
             + usize::from(self.footer_is_due)
     }
 
-    /// The bitmaps of new blocks and the footer behind them may be there early: nothing points at them. Then the payload is durable, and with it
-    /// these; then the table and bitmaps that tell of both.
+    /// Bitmaps of new blocks and the footer behind them may be written early, because nothing refers to them.
+    /// Then a flush makes them and the payload durable; then follow the table and the bitmaps that refer to
+    /// them.
     fn commit(&mut self) -> Result<Vec<Step>, VdiskError> {
         let mut steps = Vec::new();
         let bitmap_bytes = self.layout.bitmap_bytes() as usize;
@@ -410,7 +414,7 @@ mod tests {
             [(Part::Bitmap, 512), (Part::Payload, 65_536), (Part::Footer, 512), (Part::Table, 512)];
         assert_eq!(parts(&mut map, 3 << 20, 65_536), expected);
         assert_eq!(parts(&mut map, 3 << 20, 65_536), [(Part::Payload, 65_536)]);
-        // Over the border of a block that is there into one that is not.
+        // Across the border from an allocated block into an unallocated one.
         let crossing = parts(&mut map, (4 << 20) - 4096, 8192);
         let payloads = crossing.iter().filter(|(part, len)| (*part, *len) == (Part::Payload, 4096)).count();
         assert_eq!((payloads, crossing.len()), (2, 5));
@@ -467,7 +471,7 @@ mod tests {
             let layout = Layout { payload_unit: 4096, ..map.layout };
             let mut again = DynamicMap::parse(layout, map.footer.clone(), &bytes, &[]);
             assert_eq!(again.layout.payload_unit, unit);
-            // The second block is let go: its place fits the next one, however the others lie.
+            // The second block is released: its place fits the next one, wherever the others are.
             let place = again.table.get(1);
             again.zero(2 << 20, 2 << 20, &mut Extents::new()).expect("no wait");
             again.commit().expect("steps");

@@ -4,11 +4,11 @@ use super::SECTOR_BYTES;
 use crate::extent::push;
 use crate::{Extents, Grant, Map, Source, Step, VdiskError, Wait};
 
-/// The map of a disk that lies in its file as it is: a fixed VHD, or a raw image.
+/// The map of a disk that is contiguous in its file: a fixed VHD, or a raw image.
 #[derive(Clone, Debug)]
 pub struct FixedMap {
     len_bytes: u64,
-    /// What follows the payload.
+    /// The bytes behind the payload.
     footer_bytes: u64,
 }
 
@@ -18,7 +18,7 @@ impl FixedMap {
         FixedMap { len_bytes, footer_bytes: super::FOOTER_BYTES as u64 }
     }
 
-    /// A raw image: payload and nothing else.
+    /// A raw image: payload only.
     pub fn raw(len_bytes: u64) -> FixedMap {
         FixedMap { len_bytes, footer_bytes: 0 }
     }

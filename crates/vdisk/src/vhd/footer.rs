@@ -1,4 +1,4 @@
-//! The footer: the last sector of every VHD, and a copy in the first sector of those that grow.
+//! The footer: the last sector of every VHD, and a copy in the first sector of dynamic ones.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,7 +13,8 @@ const COOKIE: [u8; 8] = *b"conectix";
 const FEATURES: u32 = 2;
 const VERSION: u32 = 0x0001_0000;
 const NO_OFFSET: u64 = u64::MAX;
-/// Readers take the size from the geometry unless the creator is one of those known to mean `current_size`; this is the best-known of these.
+/// Readers take the size from the geometry unless the creator is known to use `current_size`; this is the
+/// best-known of these creators.
 const CREATOR: [u8; 4] = *b"win ";
 const CREATOR_VERSION: u32 = 0x000a_0000;
 const CREATOR_OS: [u8; 4] = *b"Wi2k";
@@ -57,7 +58,7 @@ pub enum Kind {
 /// The content of a footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// The kind.
+    /// The type.
     pub kind: Kind,
     /// Size of the disk in bytes.
     pub len_bytes: u64,
@@ -124,7 +125,7 @@ impl Footer {
             kind => return Err(VdiskError::unsupported(format!("a VHD of type {kind}"))),
         };
         let len_bytes = raw.current_size.get();
-        // A fixed image has no sector numbers: it may be as long as a file.
+        // A fixed image has no sector numbers, so its size is not limited.
         if len_bytes == 0 || !len_bytes.is_multiple_of(SECTOR_BYTES) || len_bytes > len_max(kind) {
             return Err(VdiskError::damaged("the footer", format!("invalid disk size of {len_bytes} bytes")));
         }
@@ -185,10 +186,10 @@ pub(super) fn len_max(kind: Kind) -> u64 {
     }
 }
 
-/// Where a footer has its checksum.
+/// Offset of the checksum in a footer.
 const CHECKSUM_AT: usize = 64;
 
-/// The one's complement of the sum of all bytes but those of the checksum itself.
+/// The one's complement of the sum of all bytes except those of the checksum.
 pub(super) fn checksum(bytes: &[u8], checksum_at: usize) -> u32 {
     let sum = |bytes: &[u8]| bytes.iter().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
     !sum(&bytes[..checksum_at]).wrapping_add(sum(&bytes[checksum_at + 4..]))

@@ -1,6 +1,6 @@
 //! Cylinders, heads and sectors of a disk, as the appendix of the specification computes them.
 
-/// The geometry that old operating systems ask for.
+/// The geometry for old operating systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Cylinders.
@@ -11,13 +11,13 @@ pub struct Geometry {
     pub sectors: u8,
 }
 
-/// The most that a geometry can say: cylinders, heads, sectors per track of an ATA disk.
+/// The largest geometry: cylinders, heads, sectors per track of an ATA disk.
 const SECTORS_MAX: u64 = 65_535 * 16 * 255;
-/// From here on the largest tracks are used.
+/// From this size on the largest tracks are used.
 const SECTORS_LARGE: u64 = 65_535 * 16 * 63;
 
 impl Geometry {
-    /// The geometry of a disk of so many bytes.
+    /// The geometry of a disk of this many bytes.
     pub fn of(len_bytes: u64) -> Geometry {
         let total = (len_bytes / 512).min(SECTORS_MAX);
         let (sectors, heads, tracks) =
@@ -29,13 +29,14 @@ impl Geometry {
         }
     }
 
-    /// What the geometry amounts to.
+    /// The capacity of the geometry.
     pub fn len_bytes(&self) -> u64 {
         u64::from(self.cylinders) * u64::from(self.heads) * u64::from(self.sectors) * 512
     }
 }
 
-/// Sectors per track, heads, and cylinders times heads, of a disk that needs no largest tracks: as few sectors per track as fit 1,024 cylinders.
+/// Sectors per track, heads, and cylinders times heads, of a disk below the largest tracks: as few sectors
+/// per track as fit 1,024 cylinders.
 fn small(total: u64) -> (u64, u64, u64) {
     let tracks = total / 17;
     let heads = tracks.div_ceil(1024).max(4);

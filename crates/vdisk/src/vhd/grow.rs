@@ -44,8 +44,9 @@ fn write(part: Part, at: u64, bytes: impl Into<Vec<u8>>) -> Step {
     Step::Write { part, at, bytes: bytes.into() }
 }
 
-/// The footer is the last sector of the file, which may be longer than the disk needs. The new one is durable before the old one becomes zeros of the new space, and
-/// what lay between disk and footer is none of it.
+/// The footer is the last sector of the file, which may be longer than the disk needs. The new footer is
+/// durable before the old one is overwritten with zeros of the new space; data between disk and footer are
+/// not part of the disk.
 async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), VdiskError> {
     let old_at = drive.len_bytes() - FOOTER_BYTES as u64;
     lengthen(drive, footer.len_bytes + FOOTER_BYTES as u64).await?;
@@ -59,7 +60,8 @@ async fn grow_fixed(drive: &Drive, old: &Footer, footer: &Footer) -> Result<(), 
     take_steps(drive, steps).await
 }
 
-/// The table gets the new entries, behind the last block if it has no room where it is; then the header that says so, then the footers with the size.
+/// Adds the new entries to the table, which moves behind the last block if it does not fit; then writes the
+/// header that refers to it, then the footers with the size.
 async fn grow_table(
     drive: &Drive,
     opened: &Opened,

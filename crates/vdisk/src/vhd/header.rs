@@ -1,4 +1,4 @@
-//! The dynamic header: where the table lies, how long blocks are, and who the parent is.
+//! The dynamic header: offset of the table, size of blocks, and the parent.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,13 +12,13 @@ pub const HEADER_BYTES: usize = 1024;
 const COOKIE: [u8; 8] = *b"cxsparse";
 const VERSION: u32 = 0x0001_0000;
 const CHECKSUM_AT: usize = 36;
-/// Parent locators of a header.
+/// Number of parent locators in a header.
 const LOCATORS: usize = 8;
 /// UTF-16 units of a parent's name in the header.
 const NAME_UNITS: usize = 256;
-/// A path longer than this no system has.
+/// Length limit of a path, beyond that of any system.
 pub(super) const LOCATOR_BYTES_MAX: u32 = 64 << 10;
-/// Blocks below a 32nd of the usual one or above the largest of any maker's are no blocks.
+/// Limits of the block size: a 32nd of the usual one, and the largest of any vendor.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = (64 << 10)..=(256 << 20);
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -51,27 +51,27 @@ struct Raw {
 
 const _: () = assert!(size_of::<Raw>() == HEADER_BYTES);
 
-/// How a locator says where the parent is.
+/// The kinds of paths in locators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     /// A path relative to the child, UTF-16.
     WindowsRelative,
     /// An absolute path, UTF-16.
     WindowsAbsolute,
-    /// A `file:` address, UTF-8.
+    /// A `file:` URL, UTF-8.
     MacOs,
 }
 
 /// A place in the file with a path of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locator {
-    /// What kind of path.
+    /// The kind of path.
     pub platform: Platform,
-    /// Where it lies.
+    /// Its offset.
     pub at: u64,
     /// Bytes of the path.
     pub len: u32,
-    /// Bytes that are kept for it.
+    /// Bytes reserved for it.
     pub space: u32,
 }
 
@@ -81,15 +81,16 @@ impl Locator {
             b"W2ru" => Platform::WindowsRelative,
             b"W2ku" => Platform::WindowsAbsolute,
             b"MacX" => Platform::MacOs,
-            // None, deprecated ones, or an alias of another system.
+            // None, deprecated kinds, or an alias of another system.
             _ => return None,
         };
-        // The specification counts the space in sectors, its author's own images in bytes: a small number is sectors.
+        // The specification counts the space in sectors, its author's own images in bytes: a small number
+        // means sectors.
         let space = match raw.space.get() {
             n if u64::from(n) < SECTOR_BYTES => n.saturating_mul(SECTOR_BYTES as u32),
             n => n,
         };
-        // Whole sectors, or it would be another number when it is read again.
+        // Whole sectors, because another number would be read back differently.
         let space = space.max(raw.len.get()).max(1).checked_next_multiple_of(SECTOR_BYTES as u32)?;
         Some(Locator { platform, at: raw.at.get(), len: raw.len.get(), space })
     }
@@ -110,27 +111,27 @@ impl Locator {
     }
 }
 
-/// What a dynamic header says.
+/// The content of a dynamic header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicHeader {
-    /// Where the table lies.
+    /// Offset of the table.
     pub table_at: u64,
-    /// Entries it has room for.
+    /// Number of its entries.
     pub entries: u32,
     /// Bytes of a block, without its bitmap.
     pub block_bytes: u32,
-    /// The identity of the parent; zeros: there is none.
+    /// The identity of the parent; zeros: none.
     pub parent_id: [u8; 16],
-    /// The parent's time stamp when the child was made.
+    /// The parent's time stamp at the creation of the child.
     pub parent_time_stamp_s: u32,
     /// The name of the parent's file.
     pub parent_name: String,
-    /// Where its paths are.
+    /// The locators of its paths.
     pub locators: Vec<Locator>,
 }
 
 impl DynamicHeader {
-    /// Reads a header.
+    /// Parses a header.
     pub fn parse(bytes: &[u8]) -> Result<DynamicHeader, VdiskError> {
         let damaged = |cause: String| VdiskError::damaged("the dynamic header", cause);
         let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| damaged("it is truncated".into()))?;
@@ -169,7 +170,7 @@ impl DynamicHeader {
         })
     }
 
-    /// Its bytes. A name that is too long for the header is cut: the locators have it whole.
+    /// Serialises it. A name that is too long for the header is truncated: the locators have all of it.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut parent_name = [U16::ZERO; NAME_UNITS];
         for (to, unit) in parent_name.iter_mut().zip(self.parent_name.encode_utf16().take(NAME_UNITS - 1)) {

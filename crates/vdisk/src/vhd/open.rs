@@ -10,25 +10,25 @@ use super::{
 use crate::image::read_vec;
 use crate::{Map, Part, Step, VdiskError};
 
-/// What was found in a file.
+/// The metadata found in a file.
 pub(crate) struct Opened {
     pub(crate) footer: Footer,
     pub(crate) header: Option<DynamicHeader>,
     pub(crate) map: Box<dyn Map>,
-    /// What of the table cannot be.
+    /// Faults of the table.
     pub(crate) faults: Vec<String>,
-    /// What is well but could be better, or was put right by a second copy.
+    /// Notes: possible improvements, and differences repaired from a second copy.
     pub(crate) notes: Vec<String>,
     pub(crate) parent_paths: Vec<String>,
-    /// What puts the notes right, beside the footer that every change writes.
+    /// The repairs of the notes, besides the footer that every change writes.
     pub(crate) repairs: Vec<Step>,
-    /// Where the file ought to end, when what is behind is left from a power cut.
+    /// The proper end of the file, if a power failure left data behind it.
     pub(crate) cut_to: Option<u64>,
 }
 
-/// Reads footer, header and table, and holds them against each other. Of an image that is `declared` to be of a kind nothing is looked at that a guest of
-/// such an image can write: of a fixed one the footer behind the disk; of the others the copy before the blocks, and the last sector only where the copy is
-/// damaged and no block reaches it.
+/// Reads footer, header and table, and checks their consistency. Of an image with a `declared` type it reads
+/// nothing that a guest of such an image can write: of a fixed one the footer behind the disk; of the others
+/// the copy before the blocks, and the last sector only if the copy is damaged and no block reaches it.
 pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened, VdiskError> {
     let footer_bytes = FOOTER_BYTES as u64;
     let len = drive.len_bytes();
@@ -55,7 +55,7 @@ pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened
             if !agree {
                 notes.push("the footer at the end differs from the copy at byte 0, which is used".into());
             }
-            // The later time stamp, where both speak of the same disk.
+            // The later time stamp, if both describe the same disk.
             (if agree { end } else { start }, agree)
         }
         (Err(error), Ok(end)) if end.kind != Kind::Fixed => {
@@ -68,7 +68,7 @@ pub(crate) async fn open(drive: &Drive, declared: Option<Kind>) -> Result<Opened
             notes.push(format!("footer at the end: {error}"));
             (start, false)
         }
-        // The more telling of the two: a damaged one, not a missing one.
+        // The more informative of the two errors: damaged rather than missing.
         (Err(_), Err(end @ VdiskError::Damaged { .. })) => return Err(end),
         (Err(start), _) => return Err(start),
     };
@@ -122,7 +122,7 @@ async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> 
     if layout.table_at + layout.table_bytes() > len {
         return Err(VdiskError::damaged("the block allocation table", "it extends past the end of the file"));
     }
-    // Blocks lie behind the headers; a table or a locator may lie among them, when it was moved.
+    // Blocks are behind the headers; a table or a locator may be among them, if it was moved.
     layout.blocks_from = header_at + HEADER_BYTES as u64;
     let reserved = reserved(&layout, &header);
     let table = read_vec(drive, layout.table_at, layout.table_bytes()).await?;
@@ -151,15 +151,15 @@ async fn grown(drive: &Drive, footer: Footer, header_at: u64, has_end: bool) -> 
     })
 }
 
-/// Where no block may lie: first byte and the one behind the last.
+/// Reserved range: first byte and the one behind the last.
 fn reserved(layout: &Layout, header: &DynamicHeader) -> Vec<(u64, u64)> {
-    // All entries that the header speaks of, not only those of the disk: it may have been made larger.
+    // All entries of the header, not only those of the disk: it may have been grown.
     let table_bytes = (u64::from(header.entries) * 4).next_multiple_of(512).max(layout.table_bytes());
     let locators = header.locators.iter().map(|l| (l.at, l.at + u64::from(l.space)));
     locators.chain([(layout.table_at, layout.table_at + table_bytes)]).collect()
 }
 
-/// The path that a locator has, if it can be one.
+/// The path in a locator, if it is valid.
 async fn path(drive: &Drive, locator: &Locator) -> Result<Option<String>, VdiskError> {
     if locator.len == 0 || locator.len > LOCATOR_BYTES_MAX || !locator.at.is_multiple_of(512) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The block allocation table: where each block lies, which sectors of it changed, and whether what it says can be.
+//! The block allocation table: places of the blocks, changed sectors, and validation.
 
 use std::collections::BTreeSet;
 
@@ -10,32 +10,33 @@ const UNUSED: u32 = u32::MAX;
 /// Entries of one sector.
 const ENTRIES: u64 = SECTOR_BYTES / 4;
 
-/// Where things lie in a VHD that grows; all in bytes.
+/// Layout of a dynamic VHD; all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Size of the disk.
     pub len_bytes: u64,
     /// Payload of a block.
     pub block_bytes: u64,
-    /// Where the table begins.
+    /// Offset of the table.
     pub table_at: u64,
-    /// Before this byte no block lies: headers, table and locators.
+    /// Before this byte there are no blocks, but headers, table and locators.
     pub blocks_from: u64,
-    /// Payload of blocks that come begins at multiples of this. Right behind each other blocks lie 512 bytes off by the bitmap of each, and whatever
-    /// is below, in units of 4 KiB, reads before it writes; the specification lets them lie at any sector.
+    /// Alignment of the payload of new blocks. Back to back, blocks are 512 bytes off by the bitmap of each,
+    /// and layers below with units of 4 KiB read before they write; the specification allows any sector.
     pub payload_unit: u64,
 }
 
-/// A table over this is refused: it is kept in memory. It is what the largest disk needs with blocks of 512 KiB.
+/// A larger table is refused, because it is kept in memory. The largest disk needs this with blocks of 512
+/// KiB.
 pub(super) const TABLE_BYTES_MAX: u64 = 16 << 20;
-/// Faults that are told of one table: the rest is counted.
+/// Limit of reported faults of one table: the rest is counted.
 const FAULTS_MAX: usize = 100;
 
 /// The unit of drives, file systems and caches.
 const PAYLOAD_UNIT: u64 = 4096;
 
 impl Layout {
-    /// Where things lie in a new image whose locators need so many bytes.
+    /// The layout of a new image whose locators need this many bytes.
     pub fn new(len_bytes: u64, block_bytes: u32, locators_bytes: u64) -> Result<Layout, VdiskError> {
         if len_bytes == 0 || !len_bytes.is_multiple_of(SECTOR_BYTES) || len_bytes > LEN_BYTES_MAX {
             return Err(VdiskError::refused(format!(
@@ -84,7 +85,7 @@ impl Layout {
         (self.block_bytes / SECTOR_BYTES).div_ceil(8).next_multiple_of(SECTOR_BYTES)
     }
 
-    /// The first place at or behind a byte where a block that comes may begin.
+    /// The first possible place of a new block at or behind a byte.
     pub fn place(&self, at: u64) -> u64 {
         (at + self.bitmap_bytes()).next_multiple_of(self.payload_unit) - self.bitmap_bytes()
     }
@@ -107,14 +108,14 @@ impl Table {
         Table { entries: vec![UNUSED; layout.blocks() as usize], dirty: BTreeSet::new() }
     }
 
-    /// From the bytes of the file, of which there are enough.
+    /// Parses the bytes of the file; there must be enough.
     pub(super) fn parse(layout: &Layout, bytes: &[u8]) -> Table {
         let (words, _) = bytes.as_chunks::<4>();
         let entries = words.iter().take(layout.blocks() as usize).map(|word| u32::from_be_bytes(*word));
         Table { entries: entries.collect(), dirty: BTreeSet::new() }
     }
 
-    /// Where a block with its bitmap begins in the file.
+    /// Offset of a block with its bitmap in the file.
     pub(super) fn get(&self, block: u64) -> Option<u64> {
         let entry = self.entries[block as usize];
         (entry != UNUSED).then(|| u64::from(entry) * SECTOR_BYTES)
@@ -129,7 +130,7 @@ impl Table {
         self.dirty.len()
     }
 
-    /// The sectors that changed since they were taken last: their numbers and bytes.
+    /// The sectors that changed since the last call: their numbers and bytes.
     pub(super) fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
         let dirty = std::mem::take(&mut self.dirty);
         dirty.into_iter().map(|sector| (sector, self.sector(sector))).collect()
@@ -144,8 +145,8 @@ impl Table {
         bytes
     }
 
-    /// Places between blocks, and behind the headers, where others fit, the first one last; and where the last block ends. Only of tables without
-    /// faults.
+    /// Gaps between blocks, and behind the headers, that fit others, the first one last; and the end of the
+    /// last block. Only for tables without faults.
     pub(super) fn gaps(&self, layout: &Layout, reserved: &[(u64, u64)]) -> (Vec<u64>, u64) {
         let blocks = self.placed().into_iter().map(|(at, _)| (at, at + layout.stride()));
         let mut taken: Vec<_> = blocks.chain(reserved.iter().copied()).collect();
@@ -154,7 +155,7 @@ impl Table {
         let mut end = layout.blocks_from;
         for (from, to) in taken {
             let mut place = layout.place(end);
-            // More than the disk has blocks are of no use, and a damaged table may leave room for any number.
+            // More gaps than the disk has blocks are of no use, and a damaged table may leave any number.
             while place + layout.stride() <= from && gaps.len() < self.entries.len() {
                 gaps.push(place);
                 place = layout.place(place + layout.stride());
@@ -165,13 +166,14 @@ impl Table {
         (gaps, end.next_multiple_of(SECTOR_BYTES))
     }
 
-    /// In which units the payload of all blocks lies. Blocks of an image that others made fill the gaps between theirs, which are no larger.
+    /// The alignment of the payload of all blocks. Blocks of another program's image fill the gaps between
+    /// its own, which are no larger.
     pub(super) fn payload_unit(&self, layout: &Layout) -> u64 {
         let mut payloads = self.placed().into_iter().map(|(at, _)| at + layout.bitmap_bytes());
         if payloads.all(|at| at.is_multiple_of(PAYLOAD_UNIT)) { PAYLOAD_UNIT } else { SECTOR_BYTES }
     }
 
-    /// The blocks that are in the file and where, in the order of their places.
+    /// The allocated blocks and their places, in the order of places.
     pub(super) fn placed(&self) -> Vec<(u64, u64)> {
         let blocks = (0..self.entries.len() as u64).filter_map(|block| Some((self.get(block)?, block)));
         let mut placed: Vec<_> = blocks.collect();
@@ -179,8 +181,8 @@ impl Table {
         placed
     }
 
-    /// Whether every block lies behind the headers, within the file, and neither on another nor on what is reserved (first byte, and
-    /// the one behind the last).
+    /// Faults: blocks that are not behind the headers, exceed the file, or overlap each other or a reserved
+    /// range (first byte, and the one behind the last).
     pub(super) fn faults(&self, layout: &Layout, reserved: &[(u64, u64)], file_len: u64) -> Vec<String> {
         let mut faults = Vec::new();
         let mut end = layout.blocks_from;
@@ -197,7 +199,7 @@ impl Table {
             if reserved.iter().any(|(from, to)| at < *to && at + layout.stride() > *from) {
                 faults.push(format!("block {block} at byte {at} overlaps the table or a parent's path"));
             }
-            // The last block of a file may be cut where the disk ends.
+            // The last block of a file may be truncated at the end of the disk.
             let here = layout.block_bytes.min(layout.len_bytes - block * layout.block_bytes);
             if at + layout.bitmap_bytes() + here > file_len {
                 faults.push(format!("block {block} at byte {at} is past the end of the file at {file_len}"));

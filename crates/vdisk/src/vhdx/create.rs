@@ -11,10 +11,10 @@ use super::{BLOCK_BYTES, Guid, LEN_BYTES_MAX, MIB, PAGE_BYTES, VhdxMap};
 use crate::image::take_steps;
 use crate::{Map, Part, Step, VdiskError};
 
-/// What every file begins with, and who made it.
+/// The file identifier, and the creator.
 const IDENTITY: &[u8; 8] = b"vhdxfile";
 const CREATOR: &str = "masu";
-/// Where the log lies in new files, and how long it is.
+/// Offset and length of the log in new files.
 const LOG: Region = Region { at: MIB, len: 1 << 20 };
 const METADATA: Region = Region { at: 2 * MIB, len: 1 << 20 };
 const TABLE_AT: u64 = 3 * MIB;
@@ -106,7 +106,7 @@ impl NewVhdx {
         Ok(())
     }
 
-    /// Where things lie, and the table: of a fixed image with all blocks in it.
+    /// The layout and the table: of a fixed image with all blocks.
     fn plan(&self) -> Result<(Regions, Table), VdiskError> {
         self.check()?;
         let shape = Shape {
@@ -134,10 +134,10 @@ impl NewVhdx {
         Header { sequence, file_write, data_write, log: Guid::ZERO, log_at, log_len }
     }
 
-    /// The map of the new image, as if it had just been opened to be written: for models, which have no file.
+    /// The map of the new image, as if it had just been opened for writing: for models, which have no file.
     pub fn map(&self) -> Result<VhdxMap, VdiskError> {
         let (regions, mut table) = self.plan()?;
-        // What a new file has is in it already.
+        // The content of a new file is already in it.
         table.take_dirty();
         let headers = [1, 2].map(|sequence| Ok(self.header(sequence)));
         let headers = Headers::choose(headers)?;
@@ -149,7 +149,8 @@ impl NewVhdx {
         Ok(map)
     }
 
-    /// What is written to an empty file, and how long it is then. A power cut before the end leaves no image; nothing was in it.
+    /// The steps to write to an empty file, and its length then. A power failure before the end leaves no
+    /// valid image; it held no data.
     pub fn steps(&self) -> Result<(u64, Vec<Step>), VdiskError> {
         let (regions, table) = self.plan()?;
         let shape = table.shape();
@@ -169,13 +170,13 @@ impl NewVhdx {
         let mut identity = IDENTITY.to_vec();
         identity.extend(CREATOR.encode_utf16().flat_map(u16::to_le_bytes));
         identity.resize(PAGE_BYTES as usize, 0);
-        // Last: what has no identity is no image.
+        // Last: without an identifier the file is not an image.
         steps.extend([Step::Flush, write(Part::Header, 0, identity), Step::Flush]);
         Ok((end, steps))
     }
 }
 
-/// Makes a VHDX on an empty drive.
+/// Creates a VHDX on an empty drive.
 pub async fn create(drive: &Drive, new: &NewVhdx) -> Result<(), VdiskError> {
     let (len, steps) = new.steps()?;
     if drive.len_bytes() != len && !drive.set_len(len).await? && drive.len_bytes() < len {

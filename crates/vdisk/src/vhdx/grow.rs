@@ -34,7 +34,7 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
         let cause = format!("{} has {} bytes and requires {needed}", drive.info().name, drive.len_bytes());
         return Err(VdiskError::NoRoom { cause });
     }
-    // The log's pages are in place, and the header says that the file changes.
+    // The log's pages are in place, and the header marks the file as changing.
     take_steps(drive, opened.map.begin()?).await?;
     let (table, mut end) = larger_table(&opened, shape);
     let mut regions = opened.regions.clone();
@@ -56,7 +56,7 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     for at in REGION_TABLES_AT.into_iter().filter(|_| moves) {
         steps.extend([write(Part::Header, at, regions.encode()), Step::Flush]);
     }
-    // The size is within one sector, which is written as a whole or not at all.
+    // The size is within one sector, which is written completely or not at all.
     let at = regions.metadata.at + u64::from(opened.len_at);
     let sector = at / 512 * 512;
     let inside = (at - sector) as usize;
@@ -66,7 +66,7 @@ pub async fn grow(drive: &Drive, len_bytes: u64, seed: u64) -> Result<(), VdiskE
     take_steps(drive, steps).await
 }
 
-/// The table of the larger disk, and where what is used ends then: new blocks of a fixed image have their places.
+/// The table of the larger disk, and the end of the used space: new blocks of a fixed image are allocated.
 fn larger_table(opened: &Opened, shape: Shape) -> (Table, u64) {
     let old = opened.map.shape;
     let mut table = Table::empty(shape);

@@ -1,4 +1,4 @@
-//! The two headers: which one counts, and how the other one is written next.
+//! The two headers: which one is valid, and how the other one is written.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -6,18 +6,19 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{Guid, HEAD_BYTES, MIB, checksum};
 use crate::VdiskError;
 
-/// Where they lie.
+/// Their offsets.
 pub(super) const HEADERS_AT: [u64; 2] = [64 << 10, 128 << 10];
 pub(super) const HEADER_BYTES: usize = 4096;
 const SIGNATURE: [u8; 4] = *b"head";
 const VERSION: u16 = 1;
-/// A log over this is refused: it is read as a whole.
+/// A longer log is refused, because it is read completely.
 const LOG_BYTES_MAX: u32 = 32 << 20;
-/// Every change of the header counts one up: no file comes so far, and from there on it can be counted on.
+/// Limit of the sequence number, which every change increments: no file reaches it, so that it can be
+/// incremented safely.
 const SEQUENCE_MAX: u64 = 1 << 62;
-/// One that is closer than this is not written: what masu adds in one opening must not pass it.
+/// A header closer to the limit is not written: the increments of one opening must not exceed it.
 const SEQUENCE_MARGIN: u64 = 1 << 32;
-/// No file is longer: a disk of the largest size with all that belongs to it.
+/// Limit of file lengths: a disk of the largest size with its metadata.
 pub(super) const FILE_BYTES_MAX: u64 = 128 << 40;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -35,15 +36,15 @@ struct Raw {
     log_at: U64,
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) sequence: u64,
-    /// Changes before anything of the file does.
+    /// Changes before any other part of the file.
     pub(super) file_write: Guid,
-    /// Changes before what the guest sees does: children know their parent by it.
+    /// Changes before the content of the disk: children identify their parent by it.
     pub(super) data_write: Guid,
-    /// The log's entries that count have it; zero: there are none.
+    /// The GUID of valid log entries; zero: none.
     pub(super) log: Guid,
     pub(super) log_at: u64,
     pub(super) log_len: u32,
@@ -88,7 +89,7 @@ impl Header {
         })
     }
 
-    /// Why the header cannot be changed any more, if it cannot.
+    /// Why the header can no longer be changed, if so.
     pub(super) fn fault(&self) -> Option<String> {
         let is_last = self.sequence > SEQUENCE_MAX - SEQUENCE_MARGIN;
         is_last.then(|| format!("the header has the last possible sequence number {}", self.sequence))
@@ -115,7 +116,7 @@ impl Header {
     }
 }
 
-/// The headers of a file: the one that counts, and in which place it is.
+/// The headers of a file: the valid one, and its place.
 #[derive(Clone, Debug)]
 pub(super) struct Headers {
     pub(super) current: Header,
@@ -123,7 +124,7 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// The newer of two that are whole.
+    /// The newer of two intact ones.
     pub(super) fn choose(found: [Result<Header, VdiskError>; 2]) -> Result<Headers, VdiskError> {
         match found {
             [Ok(first), Ok(second)] => Ok(match first.sequence >= second.sequence {
@@ -132,14 +133,14 @@ impl Headers {
             }),
             [Ok(current), Err(_)] => Ok(Headers { current, place: 0 }),
             [Err(_), Ok(current)] => Ok(Headers { current, place: 1 }),
-            // A newer version is said before damage.
+            // A newer version is reported before damage.
             [Err(unsupported @ VdiskError::Unsupported { .. }), _] | [_, Err(unsupported)] => {
                 Err(unsupported)
             }
         }
     }
 
-    /// Changes the header: where, and with which bytes, so that the one before stays whole.
+    /// The write that changes the header, and leaves the previous one intact.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Header)) -> (u64, Vec<u8>) {
         change(&mut self.current);
         self.current.sequence += 1;

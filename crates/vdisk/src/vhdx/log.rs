@@ -1,4 +1,4 @@
-//! The log: entries that were written whole, the newest sequence of them, and what it has for the file.
+//! The log: complete entries, their newest sequence, and its patches of the file.
 
 use super::header::{FILE_BYTES_MAX, Header};
 use super::pages::{Patch, Patches};
@@ -13,17 +13,18 @@ const DATA_SECTOR: &[u8; 4] = b"data";
 const HEADER_BYTES: usize = 64;
 const DESCRIPTOR_BYTES: usize = 32;
 const PAGE: usize = PAGE_BYTES as usize;
-/// Data descriptors of an entry of ours: as many as fit the page of the header, so that an entry takes at most half a MiB.
+/// Limit of data descriptors of masu's own entries: as many as fit in the page of the header, so that an
+/// entry takes at most half a MiB.
 pub(super) const PAGES_MAX: usize = (PAGE - HEADER_BYTES) / DESCRIPTOR_BYTES;
 
-/// Checksums are made of so many times the length of the log at most. Entries of a log that is whole do not lie on each other, so that once is enough for
-/// them, and once more for what is left of older ones.
+/// Limit of the bytes of which checksums are computed, in lengths of the log. Entries of an intact log do not
+/// overlap, so one is enough for them, and one more for older ones.
 const CHECKED_TIMES_MAX: usize = 4;
 
-/// The head of an entry, whose checksum is right.
+/// The header of an entry with a correct checksum.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Where in the log it begins, and how long it is.
+    /// Its place in the log, and its length.
     at: usize,
     len: usize,
     tail: usize,
@@ -31,16 +32,16 @@ struct Entry {
     descriptors: usize,
 }
 
-/// What a log has.
+/// The content of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Replay {
     pub(super) patches: Patches,
-    /// How long the file must be at least for it, and how long it becomes.
+    /// Minimum length of the file, and its length after replay.
     pub(super) flushed_len: u64,
     pub(super) last_len: u64,
 }
 
-/// The log that is `bytes`, of which entries with the header's GUID count. `None`: there is no sequence that is whole.
+/// Parses a log, in which entries with the header's GUID are valid. `None`: there is no complete sequence.
 fn replay(bytes: &[u8], guid: Guid) -> Result<Option<Replay>, VdiskError> {
     let entries = entries(bytes, guid)?;
     let mut heads: Vec<Entry> = entries.iter().flatten().copied().collect();
@@ -51,7 +52,7 @@ fn replay(bytes: &[u8], guid: Guid) -> Result<Option<Replay>, VdiskError> {
         let whole = members.iter().all(|entry| {
             let of_entry = patches(&ring(bytes, entry.at, entry.len), entry.descriptors, entry.sequence);
             list.extend(of_entry.iter().flatten().cloned());
-            // Every patch but one of zeros has a page of the log: more are nobody's.
+            // Every patch except one of zeros has a page of the log, so there cannot be more.
             of_entry.is_some() && list.len() <= bytes.len() / PAGE
         });
         if whole {
@@ -63,7 +64,7 @@ fn replay(bytes: &[u8], guid: Guid) -> Result<Option<Replay>, VdiskError> {
     Ok(None)
 }
 
-/// The entries that are whole, by the page in which they begin.
+/// The complete entries, by the page in which they begin.
 fn entries(log: &[u8], guid: Guid) -> Result<Vec<Option<Entry>>, VdiskError> {
     let mut checked = 0;
     let pages = log.len() / PAGE;
@@ -83,7 +84,7 @@ fn entries(log: &[u8], guid: Guid) -> Result<Vec<Option<Entry>>, VdiskError> {
     Ok(entries)
 }
 
-/// The entries from the one that `head` calls its tail to itself, if all of them are there, one behind the other.
+/// The entries from the tail of `head` to `head`, if all of them are present, one behind the other.
 fn sequence(entries: &[Option<Entry>], head: Entry, log_len: usize) -> Option<Vec<Entry>> {
     let find = |at: usize| entries.get(at / PAGE).copied().flatten();
     let mut last = find(head.tail)?;
@@ -99,13 +100,13 @@ fn sequence(entries: &[Option<Entry>], head: Entry, log_len: usize) -> Option<Ve
     Some(list)
 }
 
-/// Bytes of the log, which is a ring; no more than it has.
+/// Bytes of the log, which is a ring; at most all of it.
 fn ring(log: &[u8], at: usize, len: usize) -> Vec<u8> {
     let first = len.min(log.len() - at);
     [&log[at..at + first], &log[..len - first]].concat()
 }
 
-/// The head of an entry at a page of the log, without its checksum.
+/// The header of an entry at a page of the log, without verifying its checksum.
 fn parse(log: &[u8], at: usize, guid: Guid) -> Option<Entry> {
     let first = log.get(at..at + PAGE)?;
     if first[..4] != ENTRY[..] || first[32..48] != guid.0 {
@@ -120,7 +121,7 @@ fn parse(log: &[u8], at: usize, guid: Guid) -> Option<Entry> {
     Some(Entry { at, len, tail, sequence, descriptors })
 }
 
-/// What the descriptors of an entry say. `None`: they do not fit it.
+/// The patches of an entry's descriptors. `None`: they are inconsistent with it.
 fn patches(bytes: &[u8], count: usize, sequence: u64) -> Option<Vec<Patch>> {
     let descriptors_end = count.checked_mul(DESCRIPTOR_BYTES)?.checked_add(HEADER_BYTES)?;
     let sectors_at = descriptors_end.checked_next_multiple_of(PAGE)?;
@@ -145,7 +146,8 @@ fn patches(bytes: &[u8], count: usize, sequence: u64) -> Option<Vec<Patch>> {
         if descriptor[..4] != DATA_DESCRIPTOR[..] || sector[..4] != DATA_SECTOR[..] || own != sequence {
             return None;
         }
-        // The first eight bytes and the last four are in the descriptor, for the sector has its own signature and sequence there.
+        // The first eight bytes and the last four are in the descriptor, because the sector has its own
+        // signature and sequence there.
         let page = [&descriptor[8..16], &sector[8..PAGE - 4], &descriptor[4..8]].concat();
         patches.push(Patch { at, len: PAGE_BYTES, bytes: Some(page) });
     }
@@ -168,7 +170,8 @@ impl Writer {
         Writer { at: header.log_at, len: header.log_len.into(), head: 0, sequence: 1, guid }
     }
 
-    /// An entry with these pages (at most [`PAGES_MAX`]): the writes to the file, two where the log's end is met.
+    /// An entry with these pages (at most [`PAGES_MAX`]): the writes to the file, two if it wraps around the
+    /// end of the log.
     pub(super) fn entry(&mut self, pages: &[(u64, Vec<u8>)], file_len: u64) -> Vec<(u64, Vec<u8>)> {
         let bytes = self.encode(pages, file_len);
         let split = bytes.len().min((self.len - self.head) as usize);
@@ -214,12 +217,12 @@ impl Writer {
     }
 }
 
-/// The log of a file that a header speaks of: nothing when it speaks of none.
+/// The log of a file according to its header; nothing if the header has none.
 pub(super) fn find(bytes: &[u8], header: &Header, file_len: u64) -> Result<Replay, VdiskError> {
     if header.log == Guid::ZERO {
         return Ok(Replay::default());
     }
-    // A log without a whole entry was begun and never used: nothing was written in place.
+    // A log without a complete entry was begun and never used: nothing was written in place.
     let Some(replay) = replay(bytes, header.log)? else { return Ok(Replay::default()) };
     if file_len < replay.flushed_len {
         let cause =
@@ -233,7 +236,7 @@ pub(super) fn find(bytes: &[u8], header: &Header, file_len: u64) -> Result<Repla
     let own = (header.log_at, header.log_at + u64::from(header.log_len));
     let strays = |patch: &&Patch| {
         let end = patch.at + patch.len;
-        // Headers and log are never written by way of the log.
+        // Headers and log are never written through the log.
         end > len || patch.at < REGION_TABLES_AT[0] || (patch.at < own.1 && end > own.0)
     };
     if let Some(patch) = replay.patches.0.iter().find(strays) {

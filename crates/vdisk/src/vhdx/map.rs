@@ -11,7 +11,7 @@ use crate::extent::push;
 use crate::map::{Move, plan_moves};
 use crate::{Extents, Grant, Map, Part, Source, Step, VdiskError, Wait};
 
-/// Pages of bitmaps in memory that can be read again: 16 MiB.
+/// Limit of clean bitmap pages in memory: 16 MiB.
 const BITMAP_PAGES_MAX: usize = 4096;
 
 /// The map of a VHDX.
@@ -20,26 +20,26 @@ pub struct VhdxMap {
     pub(super) shape: Shape,
     pub(super) table: Table,
     pub(super) table_at: u64,
-    /// What is no place for blocks: first byte, and the one behind the last.
+    /// Reserved ranges: first byte, and the one behind the last.
     reserved: Vec<(u64, u64)>,
     pub(super) headers: Headers,
-    /// The GUIDs that headers get: drawn when the image was opened.
+    /// The GUIDs for headers: drawn when the image was opened.
     pub(super) fresh_guids: [Guid; 3],
     pub(super) writer: Option<Writer>,
-    /// What the log has that is not in place yet.
+    /// Patches of the log that are not in place yet.
     pub(super) replay: Replay,
-    /// Blocks stay when they are zeroed.
+    /// Fixed: zeroing releases no blocks.
     pub(super) stays_allocated: bool,
-    /// Where the next block goes.
+    /// The place of the next block.
     pub(super) end: u64,
     pub(super) free: Vec<u64>,
     let_go: Vec<u64>,
     leaving: Vec<u64>,
     left: Vec<u64>,
-    /// Pages of bitmap blocks that were needed, by their places, and those that changed.
+    /// Loaded pages of bitmap blocks, by their places, and the changed ones.
     bitmaps: BTreeMap<u64, Vec<u8>>,
     dirty_bitmaps: BTreeSet<u64>,
-    /// The end before the last reservation; none: it took a free place.
+    /// The end before the last reservation; none: it used a free place.
     reserved_from: Option<u64>,
 }
 
@@ -94,19 +94,21 @@ impl VhdxMap {
         })
     }
 
-    /// Where the bits of some sectors of a block are: the bytes of the file that have them, and the first one's number in these.
+    /// The location of the bits of some sectors of a block: bytes of the file, and the index of the first bit
+    /// in them.
     fn bits(&self, block: u64, sectors: &Range<u64>) -> Option<(Range<u64>, u64)> {
         let chunk_blocks = self.shape.chunk_blocks();
         let share_at =
             self.table.bitmap(block / chunk_blocks)? + block % chunk_blocks * self.shape.bitmap_share();
         let (from, to) = (share_at + sectors.start / 8, share_at + sectors.end.div_ceil(8));
         let pages = from / PAGE_BYTES * PAGE_BYTES..to.next_multiple_of(PAGE_BYTES);
-        // The first page may lie behind the beginning of the share, which is longer than a page for large blocks.
+        // The first page may be behind the beginning of the share, which is longer than a page for large
+        // blocks.
         let first = share_at * 8 + sectors.start - pages.start * 8;
         Some((pages, first))
     }
 
-    /// Says what must be read before the bits of some sectors are known.
+    /// The bytes to load before the bits of some sectors are known.
     fn need_bits(&self, block: u64, sectors: &Range<u64>) -> Result<(), Wait> {
         let Some((pages, _)) = self.bits(block, sectors) else { return Ok(()) };
         let missing = pages.step_by(PAGE_BYTES as usize).find(|page| !self.bitmaps.contains_key(page));
@@ -158,7 +160,7 @@ impl VhdxMap {
         Ok(())
     }
 
-    /// What has to be known, or done, before a piece can be written.
+    /// What is missing before a piece can be written: bytes to load, or a block to allocate.
     fn ready_to_write(&self, piece: Piece) -> Result<u64, Wait> {
         match self.table.get(piece.block) {
             State::Full(at) => Ok(at),
@@ -167,7 +169,7 @@ impl VhdxMap {
                 Ok(at)
             }
             State::NotPresent if self.shape.has_parent => {
-                // All of its bits are cleared when it is placed: whatever another program left there.
+                // All of its bits are cleared when it is placed, whatever another program left there.
                 self.need_bits(piece.block, &(0..self.shape.block_bytes / self.shape.sector_bytes))?;
                 Err(Wait::Block(piece.block))
             }
@@ -175,13 +177,13 @@ impl VhdxMap {
         }
     }
 
-    /// Whether a piece is all that the disk has of its block.
+    /// Whether a piece covers its block, as far as it is in the disk.
     fn is_whole(&self, piece: Piece) -> bool {
         let here = self.shape.block_bytes.min(self.shape.len_bytes - piece.block * self.shape.block_bytes);
         piece.from == 0 && piece.len == here
     }
 
-    /// Whether zeroing a piece means writing zeros over what the parent has.
+    /// Whether zeroing a piece requires writing zeros to hide the parent's data.
     fn hides_parent(&self, piece: Piece) -> bool {
         let state = self.table.get(piece.block);
         self.shape.has_parent
@@ -193,7 +195,8 @@ impl VhdxMap {
         let guid = self.fresh_guids[2];
         let writer = self.writer.get_or_insert_with(|| Writer::new(&self.headers.current, guid));
         for group in pages.chunks(PAGES_MAX) {
-            // What the last entry had is in place, and durable with this; then its entry is not needed.
+            // The pages of the last entry are in place, and durable with this flush; then the entry is no
+            // longer needed.
             steps.push(Step::Flush);
             let entry = writer.entry(group, self.end);
             steps.extend(entry.into_iter().map(|(at, bytes)| Step::Write { part: Part::Log, at, bytes }));
@@ -230,13 +233,14 @@ impl Map for VhdxMap {
         self.replay.last_len.next_multiple_of(PAGE_BYTES)
     }
 
-    /// What the log has is written in place; then the header says that the file changes, and that the log is empty.
+    /// Writes the patches of the log in place, then a header that marks the file as changing, with an empty
+    /// log.
     fn begin(&mut self) -> Result<Vec<Step>, VdiskError> {
         let mut steps = Vec::new();
         let mut since_flush = Vec::new();
         for patch in std::mem::take(&mut self.replay).patches.0 {
             let (part, at, len) = (Part::Table, patch.at, patch.len);
-            // A later entry may have the same page: it comes behind.
+            // A later entry may contain the same page: it follows.
             if since_flush.iter().any(|(from, to)| at < *to && at + len > *from) {
                 steps.push(Step::Flush);
                 since_flush.clear();
@@ -303,7 +307,7 @@ impl Map for VhdxMap {
     }
 
     fn zero(&mut self, at: u64, len: u64, out: &mut Extents) -> Result<(), Wait> {
-        // All that it waits for first, so that it is done once.
+        // First everything that it waits for, so that it is done once.
         for piece in self.pieces(at, len).filter(|piece| self.hides_parent(*piece)) {
             self.ready_to_write(piece)?;
         }
@@ -342,10 +346,10 @@ impl Map for VhdxMap {
     fn reserve(&mut self, block: u64) -> Result<Grant, VdiskError> {
         let chunk = block / self.shape.chunk_blocks();
         let is_partial = self.shape.has_parent && self.table.get(block) == State::NotPresent;
-        // The first block of a chunk that is partly here brings the bitmap block.
+        // The first partially present block of a chunk adds the bitmap block.
         let bitmap = if is_partial && self.table.bitmap(chunk).is_none() { MIB } else { 0 };
         let len = bitmap + self.shape.block_bytes;
-        // Free places have room for a block and no more.
+        // A free place fits one block only.
         let at = match bitmap {
             0 => self.free.pop(),
             _ => None,
@@ -399,7 +403,7 @@ impl Map for VhdxMap {
     }
 
     fn commit(&mut self) -> Result<Vec<Step>, VdiskError> {
-        // Bits before the entries that they belong to: where there are many pages, they are logged one group after the other.
+        // Bits before the table entries that refer to them: with many pages, they are logged in groups.
         let dirty = std::mem::take(&mut self.dirty_bitmaps);
         let mut pages: Vec<_> =
             dirty.iter().filter_map(|at| Some((*at, self.bitmaps.get(at)?.clone()))).collect();
@@ -424,7 +428,7 @@ impl Map for VhdxMap {
         self.free.append(&mut self.left);
     }
 
-    /// Blocks only: bitmap blocks stay where they are.
+    /// Blocks only: bitmap blocks are not moved.
     fn moves(&self) -> Vec<Move> {
         let (mut gaps, _) = self.table.gaps(&self.reserved);
         gaps.reverse();

@@ -1,4 +1,4 @@
-//! The metadata region: sizes, identities, and who the parent is.
+//! The metadata region: sizes, identities, and the parent.
 
 use super::region::{u16_at, u32_at, u64_at};
 use super::{Guid, LEN_BYTES_MAX};
@@ -8,10 +8,11 @@ const TABLE_BYTES: usize = 64 << 10;
 const SIGNATURE: &[u8; 8] = b"metadata";
 const ENTRY_BYTES: usize = 32;
 const ENTRIES_MAX: u16 = 2047;
-/// Pairs of a parent locator, and bytes of their text, at most: the format has five keys, and a path 32 KiB at most.
+/// Limits of the pairs of a parent locator, and of their text: the format has five keys, and a path at most
+/// 32 KiB.
 const PAIRS_MAX: u16 = 64;
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// More of the region than this is not read.
+/// Length of the region that is read.
 pub(super) const METADATA_BYTES_MAX: u32 = 16 << 20;
 const FILE_PARAMETERS: Guid =
     Guid::of(0xcaa1_6737, 0xfa36, 0x4d43, [0xb3, 0xb6, 0x33, 0xf0, 0xaa, 0x44, 0xe7, 0x6b]);
@@ -26,24 +27,25 @@ const PARENT_LOCATOR: Guid =
     Guid::of(0xa8d3_5f2d, 0xb30b, 0x454d, [0xab, 0xf7, 0xd3, 0xd8, 0x48, 0x34, 0xab, 0x0c]);
 const VHDX_PARENT: Guid =
     Guid::of(0xb04a_efb7, 0xd19e, 0x4a81, [0xb7, 0x89, 0x25, 0xb8, 0xe9, 0x44, 0x59, 0x13]);
-/// The flags of items: of the disk, not of the file; whoever does not know it must not open the image.
+/// The flags of items: belongs to the disk, not the file; required: an implementation that does not know it
+/// must not open the image.
 const OF_DISK: u32 = 2;
 const REQUIRED: u32 = 4;
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = (1 << 20)..=(256 << 20);
 
-/// What the metadata says.
+/// The content of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) block_bytes: u32,
-    /// Blocks are never let go: a fixed image.
+    /// Fixed: blocks are never released.
     pub(super) stays_allocated: bool,
     pub(super) len_bytes: u64,
     pub(super) disk_id: Guid,
     pub(super) logical_bytes: u32,
     pub(super) physical_bytes: u32,
-    /// Keys and values of the parent locator; none: there is no parent.
+    /// Keys and values of the parent locator; none: no parent.
     pub(super) parent: Option<Vec<(String, String)>>,
-    /// Where in the region the size of the disk is.
+    /// Offset of the disk size in the region.
     pub(super) len_at: u32,
 }
 
@@ -75,7 +77,7 @@ impl<'a> Items<'a> {
             }
             list.push((id, at, len, flags));
         }
-        // Who changes one would change the other.
+        // Changing one would change the other.
         let mut places: Vec<(u64, u64)> =
             list.iter().map(|(_, at, len, _)| (u64::from(*at), u64::from(*at) + u64::from(*len))).collect();
         places.retain(|(at, end)| at < end);
@@ -247,12 +249,12 @@ mod tests {
         let read = Metadata::parse(&bytes).expect("parses");
         metadata.len_at = read.len_at;
         assert_eq!(read, metadata);
-        // The size of the disk where the block is.
+        // The size item at the offset of the block size.
         let (block, size) = (ENTRY_BYTES + 16, 2 * ENTRY_BYTES + 16);
         let mut overlapping = bytes.clone();
         overlapping.copy_within(block..block + 4, size);
         assert!(Metadata::parse(&overlapping).is_err_and(|e| e.to_string().contains("each other")));
-        // A required item that nobody knows.
+        // An unknown required item.
         bytes[ENTRY_BYTES * 3] ^= 1;
         assert!(matches!(Metadata::parse(&bytes), Err(VdiskError::Unsupported { .. })));
     }

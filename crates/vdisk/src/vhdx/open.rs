@@ -1,4 +1,4 @@
-//! Reading the metadata of a VHDX from its file, with what its log has laid over it.
+//! Reads the metadata of a VHDX from its file, overlaid with its log.
 
 use world::Drive;
 
@@ -11,26 +11,26 @@ use super::{Guid, HEAD_BYTES, VhdxMap};
 use crate::image::read_vec;
 use crate::{Part, Step, VdiskError};
 
-/// What was found in a file.
+/// The metadata found in a file.
 pub(crate) struct Opened {
     pub(crate) map: VhdxMap,
     pub(crate) faults: Vec<String>,
     pub(crate) notes: Vec<String>,
-    /// The identity that children know it by.
+    /// The identity by which children refer to it.
     pub(crate) data_write: Guid,
-    /// The identity of the disk, which stays when it is written.
+    /// The identity of the disk, which writes do not change.
     pub(crate) disk_id: Guid,
     pub(super) regions: Regions,
-    /// Where in the metadata the size of the disk is.
+    /// Offset of the disk size in the metadata.
     pub(super) len_at: u32,
-    /// What puts the notes right.
+    /// The repairs of the notes.
     pub(crate) repairs: Vec<Step>,
-    /// The parent's: identities, and paths.
+    /// Identities and paths of the parent.
     pub(crate) parent: Option<(Vec<Guid>, Vec<String>)>,
 }
 
-/// Reads headers, log, regions, metadata and table, and holds them against each other. `seed` is the world's, from
-/// which, with what is in the file, come the GUIDs of this opening.
+/// Reads headers, log, regions, metadata and table, and checks their consistency. The GUIDs of this opening
+/// derive from `seed`, which is the world's, and from the content of the file.
 pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError> {
     let len = drive.len_bytes();
     if len < HEAD_BYTES {
@@ -82,7 +82,7 @@ pub(crate) async fn open(drive: &Drive, seed: u64) -> Result<Opened, VdiskError>
     Ok(Opened { map, faults, notes, data_write, disk_id, regions, len_at: metadata.len_at, repairs, parent })
 }
 
-/// GUIDs that no file has: other ones for each file, and for each change of its header.
+/// New GUIDs: different for each file, and for each change of its header.
 pub(super) fn fresh_guids(seed: u64, header: &Header) -> [Guid; 3] {
     let file = header.file_write.0.iter().chain(&header.sequence.to_le_bytes()).fold(seed, |hash, byte| {
         // FNV-1a.
@@ -97,7 +97,7 @@ async fn headers(drive: &Drive, notes: &mut Vec<String>) -> Result<Headers, Vdis
     for at in HEADERS_AT {
         found.push(Header::parse(&read_vec(drive, at, HEADER_BYTES as u64).await?));
     }
-    // One that was never written is usual; the other one counts.
+    // A header that was never written is common; the other one is valid.
     for (i, header) in found.iter().enumerate() {
         notes.extend(header.as_ref().err().map(|error| format!("header {}: {error}", i + 1)));
     }
@@ -105,7 +105,7 @@ async fn headers(drive: &Drive, notes: &mut Vec<String>) -> Result<Headers, Vdis
     Headers::choose(found)
 }
 
-/// The regions by the first table that is whole, and what makes the other one whole, too.
+/// The regions of the first intact table, and the repair of the other one.
 async fn regions(
     drive: &Drive,
     replay: &Replay,
@@ -132,7 +132,7 @@ async fn regions(
     }
 }
 
-/// The first bytes of a region, with what the log has for it.
+/// The first bytes of a region, overlaid with the log.
 async fn patched(
     drive: &Drive,
     replay: &Replay,
@@ -144,7 +144,7 @@ async fn patched(
     Ok(bytes)
 }
 
-/// Regions that lie on each other.
+/// Overlapping regions.
 fn overlaps(ranges: &[(u64, u64)]) -> Vec<String> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();

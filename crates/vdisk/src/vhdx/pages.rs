@@ -1,4 +1,4 @@
-//! What a log has for the pages of the file: laid over what is read, until it is written in place.
+//! Patches of a log: an overlay over what is read, until they are written in place.
 
 /// Bytes, or zeros, for a range of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) struct Patch {
 pub(super) struct Patches(pub(super) Vec<Patch>);
 
 impl Patches {
-    /// Lays them over what the file has at `at`.
+    /// Applies them to the bytes of the file at `at`.
     pub(super) fn apply(&self, at: u64, bytes: &mut [u8]) {
         let end = at + bytes.len() as u64;
         for patch in &self.0 {

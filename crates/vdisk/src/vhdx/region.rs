@@ -1,10 +1,10 @@
-//! The region table, of which there are two: where the block allocation table and the metadata lie.
+//! The region table, of which there are two copies: places of the block allocation table and of the metadata.
 
 use super::header::FILE_BYTES_MAX;
 use super::{Guid, HEAD_BYTES, MIB, checksum};
 use crate::VdiskError;
 
-/// Where the copies lie.
+/// Offsets of the copies.
 pub(super) const REGION_TABLES_AT: [u64; 2] = [192 << 10, 256 << 10];
 pub(super) const REGION_TABLE_BYTES: usize = 64 << 10;
 const SIGNATURE: &[u8; 4] = b"regi";
@@ -33,7 +33,7 @@ impl Region {
 pub(super) struct Regions {
     pub(super) table: Region,
     pub(super) metadata: Region,
-    /// Others, which need not be understood, but are no free space.
+    /// Unknown regions, which are not required, and not free space.
     pub(super) others: Vec<Region>,
 }
 
@@ -75,7 +75,8 @@ impl Regions {
         }
     }
 
-    /// The bytes of a table with these two regions; others are not made, and a file that has some keeps its table.
+    /// The bytes of a table with these two regions; masu creates no others, and a file with others keeps its
+    /// table.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; REGION_TABLE_BYTES];
         bytes[..4].copy_from_slice(SIGNATURE);

@@ -7,11 +7,11 @@ use crate::VdiskError;
 
 /// Entries of one page.
 const ENTRIES: u64 = PAGE_BYTES / 8;
-/// A table over this is refused: it is kept in memory.
+/// A larger table is refused, because it is kept in memory.
 const TABLE_BYTES_MAX: u64 = 128 << 20;
-/// Faults that are told of one table: the rest is counted as one.
+/// Limit of reported faults of one table: the rest is counted as one.
 const FAULTS_MAX: usize = 100;
-/// Sectors that one bitmap block of 1 MiB has bits for.
+/// Sectors per bitmap block of 1 MiB.
 const CHUNK_SECTORS: u64 = 1 << 23;
 
 /// The state of a block.
@@ -27,14 +27,14 @@ pub(super) enum State {
     Partial(u64),
 }
 
-/// The numbers of a disk that the table follows from.
+/// The parameters of a disk that determine the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Size of the disk.
     pub len_bytes: u64,
-    /// The block.
+    /// The block size.
     pub block_bytes: u64,
-    /// The logical sector.
+    /// The logical sector size.
     pub sector_bytes: u64,
     /// Whether it is a differencing image.
     pub has_parent: bool,
@@ -81,7 +81,7 @@ impl Shape {
         (chunk * (self.chunk_blocks() + 1) + self.chunk_blocks()) as usize
     }
 
-    /// Bytes of a bitmap block that one block has.
+    /// Bytes of a bitmap block that belong to one block.
     pub(super) fn bitmap_share(&self) -> u64 {
         self.block_bytes / self.sector_bytes / 8
     }
@@ -100,7 +100,7 @@ impl Table {
         Table { entries: vec![0; shape.entries() as usize], shape, dirty: BTreeSet::new() }
     }
 
-    /// From the bytes of the file, of which there are enough.
+    /// Parses the bytes of the file; there must be enough.
     pub(super) fn parse(shape: Shape, bytes: &[u8]) -> Table {
         let (words, _) = bytes.as_chunks::<8>();
         let entries = words.iter().take(shape.entries() as usize).map(|word| u64::from_le_bytes(*word));
@@ -132,7 +132,8 @@ impl Table {
         self.put(self.shape.index(block), entry);
     }
 
-    /// Where the bitmap block of a chunk lies. Without a parent the last chunk has no entry for one, whatever a damaged table says of its blocks.
+    /// Offset of the bitmap block of a chunk. Without a parent the last chunk has no entry for one, whatever
+    /// a damaged table says of its blocks.
     pub(super) fn bitmap(&self, chunk: u64) -> Option<u64> {
         let entry = self.entries.get(self.shape.bitmap_index(chunk))?;
         (entry & 7 == 6).then(|| place(*entry))
@@ -151,7 +152,7 @@ impl Table {
         self.dirty.len()
     }
 
-    /// The pages that changed since they were taken last: their numbers and bytes.
+    /// The pages that changed since the last call: their numbers and bytes.
     pub(super) fn take_dirty(&mut self) -> Vec<(u64, Vec<u8>)> {
         let dirty = std::mem::take(&mut self.dirty);
         dirty.into_iter().map(|page| (page, self.page(page))).collect()
@@ -166,7 +167,8 @@ impl Table {
         bytes
     }
 
-    /// What is in the file, in the order of places: first byte, the one behind the last, and the block; none: a bitmap block.
+    /// The allocated ranges in the order of places: first byte, the one behind the last, and the block; none:
+    /// a bitmap block.
     pub(super) fn placed(&self) -> Vec<(u64, u64, Option<u64>)> {
         let blocks = (0..self.shape.blocks()).filter_map(|block| match self.get(block) {
             State::Full(at) | State::Partial(at) => Some((at, at + self.shape.block_bytes, Some(block))),
@@ -182,7 +184,7 @@ impl Table {
         placed
     }
 
-    /// What of the table cannot be, where these ranges are taken and the file is so long.
+    /// The faults of the table, given reserved ranges and the length of the file.
     pub(super) fn faults(&self, reserved: &[(u64, u64)], file_len: u64) -> Vec<String> {
         let mut faults = self.states();
         if faults.len() >= FAULTS_MAX {
@@ -201,7 +203,7 @@ impl Table {
             if reserved.iter().any(|(from, behind)| at < *behind && to > *from) {
                 faults.push(format!("{name} at byte {at} overlaps the log, the metadata or the table"));
             }
-            // The last block of a file may be cut where the disk ends.
+            // The last block of a file may be truncated at the end of the disk.
             let disk_to = block.map_or(to, |block| {
                 at + self.shape.block_bytes.min(self.shape.len_bytes - block * self.shape.block_bytes)
             });
@@ -213,7 +215,7 @@ impl Table {
         faults
     }
 
-    /// States that no block may have, and partial blocks without a bitmap.
+    /// Invalid states of blocks, and partially present blocks without a bitmap.
     fn states(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for block in 0..self.shape.blocks() {
@@ -232,7 +234,7 @@ impl Table {
         faults
     }
 
-    /// Places between others where blocks fit, the first one last; and where what is used ends.
+    /// Gaps that fit blocks, the first one last; and the end of the used space.
     pub(super) fn gaps(&self, reserved: &[(u64, u64)]) -> (Vec<u64>, u64) {
         let placed = self.placed().into_iter().map(|(at, to, _)| (at, to));
         let mut taken: Vec<_> = placed.chain(reserved.iter().copied()).collect();
@@ -240,7 +242,7 @@ impl Table {
         let (mut gaps, mut end) = (Vec::new(), super::HEAD_BYTES);
         for (from, to) in taken {
             let mut place = end;
-            // More than the disk has entries are of no use, and a damaged table may leave room for any number.
+            // More gaps than the disk has entries are of no use, and a damaged table may leave any number.
             while place + self.shape.block_bytes <= from && gaps.len() < self.entries.len() {
                 gaps.push(place);
                 place += self.shape.block_bytes;
@@ -252,12 +254,13 @@ impl Table {
     }
 }
 
-/// No file is as long: what an entry says to lie behind it is past the end in any case, and can be reckoned with.
+/// Beyond any file: an entry with a larger offset is past the end in any case, and the limit keeps
+/// computations from overflowing.
 const PLACE_MAX: u64 = 1 << 62;
 
-/// The byte at which an entry says that something lies.
+/// The offset in an entry.
 fn place(entry: u64) -> u64 {
-    // Bits 20 and up count MiB: as they stand they are bytes.
+    // Bits 20 and up count MiB, so the value is the offset in bytes.
     (entry & !(MIB - 1)).min(PLACE_MAX)
 }
 
