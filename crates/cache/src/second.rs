@@ -1,7 +1,7 @@
 //! The second level: a read cache on an SSD for frames evicted from memory.
 //!
 //! ```text
-//!   frames ──given up by the main queues──> gathering (256 blocks) ──one write──> the drive, chunk after chunk, around and around
+//!   frames ──evicted from the main queues──> gathering (256 blocks) ──one write──> the drive, chunk after chunk, as a ring
 //!   read: index ──slot──> the drive ──checksum──> the reader, and frames
 //! ```
 //!

@@ -18,7 +18,7 @@ use crate::text::{Text, binary, hex, number, pairs};
 /// As many bytes of login text as a portal takes by default.
 const TEXT_LEN_MAX: usize = 16 << 10;
 
-/// Reads a connection's bytes PDU by PDU. Every PDU that is found whole is written anew and read again.
+/// Reads a connection's bytes PDU by PDU. Every complete PDU is written again and read again.
 pub fn stream(header_digest: bool, data_digest: bool, data_len_max: usize, bytes: &[u8]) {
     let framing = Framing { header_digest, data_digest, data_len_max };
     let mut rest = bytes;
@@ -92,7 +92,7 @@ fn written_anew(framing: &Framing, pdu: &Pdu, layout: Layout) {
     assert_eq!((again.bhs, again.ahs, again.data), (pdu.bhs, pdu.ahs, pdu.data));
 }
 
-/// Splits a text, and reads every value as a number and as binary; what was understood is written and read again.
+/// Splits a text, and reads every value as a number and as binary; valid values are written and read again.
 pub fn text(bytes: &[u8]) {
     let Ok(found) = pairs(bytes) else { return };
     let mut out = Text::default();
@@ -149,7 +149,7 @@ fn within(offer: &Offer, p: &Params) {
     assert!((p.initial_r2t || !offer.initial_r2t) && (!p.immediate_data || offer.immediate_data));
 }
 
-/// What a peer says, in either role, key by key after each other and each key alone.
+/// A peer's text, in either role, key by key in sequence and each key alone.
 fn peer_text(initiator: Offer, target: Offer, text: &[u8]) {
     let Ok(found) = pairs(text) else { return };
     let mut whole = Negotiation::new(target);

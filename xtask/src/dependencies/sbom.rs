@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Crate, Graph};
 
-/// What is shipped: this package and what it is built from.
+/// The shipped package and its dependencies.
 const ROOT: &str = "masu";
 
 /// Writes the bill to a file.

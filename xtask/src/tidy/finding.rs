@@ -1,4 +1,4 @@
-//! What a check found.
+//! The findings of checks.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Which file imports which, tests left out. A `pub use` alone is a signpost and imports nothing: who follows it imports what it leads to.
+//! Imports between files, without tests. A `pub use` alone is a re-export and imports nothing: its users
+//! import the file that it leads to.
 //! Between packages cargo itself allows no circle, so only paths within one are looked at.
 
 use std::collections::BTreeMap;
@@ -100,7 +101,7 @@ impl<'ast> Visit<'ast> for Paths {
 }
 
 impl Paths {
-    /// What is in a macro is not parsed: whatever looks like a path of two names or more is one.
+    /// Macro arguments are not parsed: whatever looks like a path of two or more names counts as one.
     fn tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut line, mut colons) = (Vec::new(), 0, 0);
         for token in tokens {

@@ -15,7 +15,7 @@ pub(super) struct Package {
     pub(super) targets: Vec<Target>,
 }
 
-/// What it depends on.
+/// Its dependencies.
 #[derive(Deserialize)]
 pub(super) struct Dependency {
     pub(super) name: String,

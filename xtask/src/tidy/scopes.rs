@@ -17,9 +17,9 @@ pub(super) struct Scope<'a> {
     pub(super) items: &'a [syn::Item],
     above: Option<usize>,
     below: BTreeMap<String, usize>,
-    /// What is defined here.
+    /// Items defined here.
     names: BTreeSet<String>,
-    /// What is named here by `use`, and the path of it.
+    /// Names introduced by `use`, with their paths.
     aliases: Vec<(String, Vec<String>)>,
     /// `use path::*`.
     globs: Vec<Vec<String>>,
@@ -131,7 +131,8 @@ impl<'a> Scopes<'a> {
         Some(Meaning::Module(at))
     }
 
-    /// What is called `name` in a module, and `rest` in that. `certain`: that there is something is known, for the path names the module.
+    /// Resolves `name` in a module, and `rest` in the result. `certain`: the name exists, because the path
+    /// names its module.
     fn item(&self, at: usize, name: &str, rest: &[String], certain: bool, hops: usize) -> Option<Meaning> {
         let scope = &self.all[at];
         if scope.names.contains(name) {
@@ -160,7 +161,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// What a `use` names.
+/// The paths of a `use`.
 pub(super) enum Used {
     Name(String, Vec<String>),
     Glob(Vec<String>),

@@ -1,9 +1,9 @@
 //! From a key to its slot: chains of slot numbers.
 //!
-//! Written here because a table of open addressing leaves gravestones behind and has to be built anew now and then,
-//! which at millions of frames is a pause of many milliseconds. Chains by slot number cost eight bytes a slot, one line
-//! of memory for the head and one for the frame itself, are never rebuilt, and the order of everything follows from
-//! the operations alone.
+//! A table with open addressing leaves tombstones and has to be rebuilt now and then, which at millions of
+//! frames is a pause of many milliseconds. Chains by slot number cost eight bytes per slot, one cache line
+//! for the head and one for the frame itself, are never rebuilt, and their order depends on the operations
+//! alone.
 
 use super::state::Key;
 
@@ -26,7 +26,7 @@ pub(super) fn hash(key: Key) -> u64 {
     (x ^ (x >> 31)) ^ (key.block % NEIGHBOURS)
 }
 
-/// Slots by hash. What a slot holds is known to the caller.
+/// Slots by hash. The caller knows the content of a slot.
 pub(super) struct Chains {
     heads: Vec<u32>,
     /// By slot: the next slot of its chain.
@@ -36,8 +36,8 @@ pub(super) struct Chains {
 impl Chains {
     /// For slots `0..capacity`.
     pub(super) fn new(capacity: u32) -> Chains {
-        // At least one head for each slot: a chain has half a slot on average before the one looked for. Twice as many
-        // were measured to be slower: more lines of memory to wait for.
+        // At least one head per slot: a chain has half a slot on average before the searched one. Twice as
+        // many were measured to be slower: more cache lines to wait for.
         let heads = (capacity as usize).next_power_of_two();
         Chains { heads: vec![NONE; heads], next: Vec::with_capacity(capacity as usize) }
     }

@@ -1,6 +1,6 @@
-//! Replacement, after S3-FIFO (Yang et al., SOSP 2023): what is seen for the first time enters a small queue and mostly
-//! leaves from there, remembered as a ghost; what was used twice in it, or came back as a ghost, lives in the main
-//! queue, where each use (up to three) is worth another round.
+//! Replacement, after S3-FIFO (Yang et al., SOSP 2023): a frame enters a small queue on first access, and is
+//! mostly evicted from there, with its key stored as a ghost; a frame that was used twice in it, or returned
+//! as a ghost, is in the main queue, where each use (up to three) is worth another round.
 //!
 //! ```text
 //!   new ──> small (10 %) ──used twice──> main ──not used──> second level, or nothing

@@ -1,8 +1,8 @@
 //! Memory for data: accounting per session, initiator name and source address.
 //!
 //! ```text
-//!   a command's bytes ── first of what is the session's own ── then of what all share: within what is free,
-//!                                                              what the initiator's name and its address may hold
+//!   a command's bytes ── first from the session's own ── then from the shared memory: within its free part,
+//!                                                         and the limits of initiator name and source address
 //! ```
 //!
 //! So a host that does not receive responses, or does not send data, takes memory from its own sessions only,
