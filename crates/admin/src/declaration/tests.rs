@@ -92,7 +92,10 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
     assert_eq!((config.volumes[0].policy.as_deref(), config.qos.unit_bytes), (Some("gold"), 4096));
     check_kept(&config);
     check(&good.replace("3000", "6000"), "array.toml:23: policy \"gold\": minimum 6000 exceeds maximum 5000");
-    check(&good.replace("weight = 200", "weight = 0"), "policy \"gold\": invalid weight 0: must be 1 to 10000");
+    check(
+        &good.replace("weight = 200", "weight = 0"),
+        "policy \"gold\": invalid weight 0: must be 1 to 10000",
+    );
     check(&good.replace("minimum = 3000", "minimun = 3000"), "unknown field `minimun`");
     check(&good.replace("\"4KiB\"", "1"), "qos: unit: between 512 and 1048576 bytes");
 }
