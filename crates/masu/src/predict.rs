@@ -21,8 +21,7 @@ use crate::table;
 /// last points. Where the measured points do not support a forecast, it prints the reason.
 #[derive(Args)]
 #[command(after_help = "\
-The prediction interval holds nine of ten cases: 5 % and 95 % quantiles over bootstrap samples, including the model's own
-error.
+The prediction interval holds nine of ten cases: 5 % and 95 % quantiles over bootstrap samples, with the model's own error.
 
 Exit status: 0 forecast given, 1 no forecast for some points, 2 bad input.")]
 pub(crate) struct Predict {
