@@ -5,74 +5,16 @@ use std::rc::Rc;
 use block::{BlockError, Device, Geometry, Pieces};
 use world::{Drive, DriveError};
 
+use crate::contents::KnownContents;
 use crate::events::GroupEvent;
 use crate::inner::{Inner, Layout};
-use crate::member::MemberStatus;
+use crate::status::{GroupStatus, Progress};
 use crate::stripe::JournalCounts;
 use crate::{GroupId, Level};
 
 /// A RAID group: a handle, cheap to clone.
 #[derive(Clone)]
 pub struct Group(pub(crate) Rc<Inner>);
-
-/// How a group is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupState {
-    /// All drives serve.
-    Optimal,
-    /// It serves without some of its drives.
-    Degraded,
-    /// It cannot serve any more.
-    Failed,
-}
-
-/// How far long work is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The position that is being rebuilt; none when the work is on all drives.
-    pub position: Option<u32>,
-    /// Bytes of each drive that are done.
-    pub done_bytes: u64,
-    /// Bytes of each drive.
-    pub total_bytes: u64,
-}
-
-/// A group as a person sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupStatus {
-    /// Its name.
-    pub name: String,
-    /// Its identity.
-    pub id: GroupId,
-    /// Its level.
-    pub level: Level,
-    /// Its stripe unit.
-    pub stripe_unit_bytes: u32,
-    /// How it is.
-    pub state: GroupState,
-    /// How many more drives may fail, whichever they are.
-    pub tolerates: u32,
-    /// Its size.
-    pub len_bytes: u64,
-    /// How often its membership changed.
-    pub epoch: u64,
-    /// Whether reads are kept to one mirror, because the mirrors may differ since a power cut.
-    pub reads_pinned: bool,
-    /// Places that were written again after a medium error, since the group was opened.
-    pub repairs: u64,
-    /// Ranges that cannot be read any more until they are written again.
-    pub lost_ranges: usize,
-    /// Blocks that the last scrub left as they are, because drives differ and nobody knows which is right.
-    pub differing_blocks: u64,
-    /// What the journal of levels 5 and 6 did since the group was opened.
-    pub journal: JournalCounts,
-    /// How far a rebuild is.
-    pub rebuild: Option<Progress>,
-    /// How far a scrub is.
-    pub scrub: Option<Progress>,
-    /// Its drives by position.
-    pub members: Vec<MemberStatus>,
-}
 
 impl Group {
     pub(crate) fn of(inner: Inner) -> Group {
@@ -157,6 +99,11 @@ impl Group {
             scrub: inner.scrub_progress.get(),
             members: (0..).zip(&inner.members).map(|(position, m)| m.status(position)).collect(),
         }
+    }
+
+    /// From here on this is asked what ranges hold. Nothing is known without it.
+    pub fn know_contents(&self, known: KnownContents) {
+        *self.0.contents.borrow_mut() = Some(known);
     }
 
     /// The next thing that the group has to tell. For one listener.
@@ -251,7 +198,10 @@ impl Device for Group {
             Layout::Sets(sets) => inner.sets_write(sets, at, data).await?,
             Layout::Rows(rows) => {
                 let (own, rows, data) = (inner.clone(), rows.clone(), data.clone());
-                inner.in_time(async move { own.rows_write(&rows, at, &data).await }).await?;
+                inner
+                    .overdue
+                    .in_time(&inner.world, async move { own.rows_write(&rows, at, &data).await })
+                    .await?;
             }
         }
         inner.found_again(at, data.len() as u64);
@@ -269,7 +219,10 @@ impl Device for Group {
             Layout::Sets(sets) => inner.sets_zero(sets, at, len).await?,
             Layout::Rows(rows) => {
                 let (own, rows) = (inner.clone(), rows.clone());
-                inner.in_time(async move { own.rows_zero(&rows, at, len).await }).await?;
+                inner
+                    .overdue
+                    .in_time(&inner.world, async move { own.rows_zero(&rows, at, len).await })
+                    .await?;
             }
         }
         inner.found_again(at, len);
@@ -282,7 +235,7 @@ impl Device for Group {
             Layout::Sets(_) => inner.sets_flush().await,
             Layout::Rows(rows) => {
                 let (own, rows) = (inner.clone(), rows.clone());
-                inner.in_time(async move { own.rows_flush(&rows).await }).await
+                inner.overdue.in_time(&inner.world, async move { own.rows_flush(&rows).await }).await
             }
         }
     }

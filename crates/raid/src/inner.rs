@@ -1,21 +1,22 @@
 //! The group itself: what all its handles share.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 
 use block::{BlockError, Geometry, RangeLocks};
 use world::sync::{Permits, Signal};
 use world::{Drive, DriveError, World};
 
-use crate::changed::{Regions, Unflushed};
-use crate::contents::KnownContents;
+use crate::contents::{Contents, KnownContents};
 use crate::events::{Events, GroupEvent};
-use crate::group::{GroupState, Progress};
 use crate::label::Label;
 use crate::lost::Lost;
 use crate::member::{Member, MemberState};
 use crate::overdue::Overdue;
+use crate::regions::{Regions, Unflushed};
 use crate::sets::Sets;
+use crate::status::{GroupState, Progress};
 use crate::stripe::Rows;
 use crate::{ArrayId, GroupId, Level};
 
@@ -82,7 +83,7 @@ pub(crate) struct Inner {
     pub(crate) rebuild_runs: Cell<bool>,
     pub(crate) events: Events,
     /// Callers of levels 5 and 6 that a silent drive keeps waiting.
-    pub(crate) overdue: Overdue,
+    pub(crate) overdue: Rc<Overdue>,
     /// What the user of the group knows of its content.
     pub(crate) contents: RefCell<Option<KnownContents>>,
 }
@@ -137,7 +138,7 @@ impl Inner {
             resync_turn: Permits::new(1),
             rebuild_runs: Cell::new(false),
             events: Events::default(),
-            overdue: Overdue::default(),
+            overdue: Rc::default(),
             contents: RefCell::default(),
         }
     }
@@ -257,6 +258,12 @@ impl Inner {
         if self.lost.count() > 0 && self.lost.written(at, len) {
             self.label_changed();
         }
+    }
+
+    /// What the user of the group knows of a range.
+    pub(crate) fn contents_of(&self, range: Range<u64>) -> Contents {
+        let end = range.end.min(self.geometry.len_bytes);
+        self.contents.borrow().as_ref().map_or(Contents::Kept, |known| known(range.start..end))
     }
 
     pub(crate) fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {

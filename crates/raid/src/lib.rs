@@ -28,11 +28,13 @@ mod lost_table;
 mod member;
 mod open;
 mod overdue;
+mod regions;
 mod relabel;
 mod replace;
 mod segments;
 mod sets;
 mod spec;
+mod status;
 mod stripe;
 mod upkeep;
 
@@ -45,7 +47,7 @@ pub use erase::erase_label;
 pub use error::{GroupError, MissingCause};
 pub use events::GroupEvent;
 pub use examine::{OnDrive, examine, inspect, label_copies};
-pub use group::{Group, GroupState, GroupStatus, Progress};
+pub use group::Group;
 pub use label::{Label, LabelCopy};
 pub use member::{MemberState, MemberStatus};
 pub use replace::{Found, identify};
@@ -53,6 +55,7 @@ pub use spec::{
     ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT,
     stripe_unit_bytes_default,
 };
+pub use status::{GroupState, GroupStatus, Progress};
 pub use stripe::JournalCounts;
 pub use upkeep::{Go, Scrubbed, Throttle, Turns};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use world::{Drive, DriveCounts, Silence};
 
-use crate::changed::Regions;
+use crate::regions::Regions;
 
 /// What a drive does in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

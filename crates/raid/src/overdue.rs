@@ -12,9 +12,7 @@ use std::rc::Rc;
 use block::BlockError;
 use futures::future::{Either, select};
 use world::io::{Completer, Completions};
-use world::{DriveError, Io};
-
-use crate::inner::Inner;
+use world::{DriveError, Io, World};
 
 /// Fewer waiting operations than this are not looked through for those that have ended.
 const FEW: usize = 64;
@@ -57,29 +55,28 @@ impl Overdue {
         let cause = (self.left.get() > 0).then(|| self.cause.borrow().clone());
         cause.flatten().map(BlockError::from)
     }
-}
 
-impl Inner {
     /// The outcome of an operation on rows, if it ends before a drive that it may need counts as silent; from then on it goes on by itself.
     ///
     /// # Errors
     /// Besides its own: [`BlockError::Silent`], when nobody knows yet how it ends, or when it was refused because others go on.
     pub(crate) async fn in_time<T: 'static>(
         self: &Rc<Self>,
+        world: &World,
         operation: impl Future<Output = Result<T, BlockError>> + 'static,
     ) -> Result<T, BlockError> {
-        if let Some(refusal) = self.overdue.refusal() {
+        if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
-        match select(Box::pin(operation), self.overdue.told()).await {
+        match select(Box::pin(operation), self.told()).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right((silent, operation)) => {
-                let inner = self.clone();
-                inner.overdue.left.set(inner.overdue.left.get() + 1);
-                self.world.spawn(async move {
+                let overdue = self.clone();
+                overdue.left.set(overdue.left.get() + 1);
+                world.spawn(async move {
                     // Its caller has an answer already; what failed, the group knows.
                     drop(operation.await);
-                    inner.overdue.left.set(inner.overdue.left.get() - 1);
+                    overdue.left.set(overdue.left.get() - 1);
                 });
                 Err(silent)
             }

@@ -14,6 +14,7 @@
 
 mod change;
 mod journal;
+mod missing;
 mod read;
 mod recover;
 mod rows;

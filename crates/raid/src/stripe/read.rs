@@ -82,7 +82,9 @@ impl Inner {
                 Ok(()) => Some(buf.freeze()),
                 Err(error) if error.is_of_drive() => {
                     let (own, m) = (self.clone(), extent.position as usize);
-                    self.in_time(async move { own.drop_member(m, &error).await }).await?;
+                    self.overdue
+                        .in_time(&self.world, async move { own.drop_member(m, &error).await })
+                        .await?;
                     None
                 }
                 Err(_) => {
@@ -98,7 +100,11 @@ impl Inner {
                 None => {
                     // It holds the row and may write it again.
                     let (own, rows) = (self.clone(), rows.clone());
-                    out.push(self.in_time(async move { own.read_recovered(&rows, run).await }).await?);
+                    out.push(
+                        self.overdue
+                            .in_time(&self.world, async move { own.read_recovered(&rows, run).await })
+                            .await?,
+                    );
                 }
             }
         }

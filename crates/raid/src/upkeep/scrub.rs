@@ -4,8 +4,9 @@
 use block::BlockError;
 
 use super::{STEP_LEN, Steps, Throttle};
-use crate::group::{Group, Progress};
+use crate::group::Group;
 use crate::inner::Layout;
+use crate::status::Progress;
 
 /// What a scrub found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
