@@ -12,6 +12,22 @@ use crate::table::GroupEntry;
 /// All groups of a pool, in the order of the table. Replaced as a whole when it changes; who works with it keeps his own.
 pub(crate) type Areas = Rc<Vec<Rc<Area>>>;
 
+/// What is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    Data(&'a Pieces),
+    Zeros(u64),
+}
+
+impl Content<'_> {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Content::Data(data) => data.len() as u64,
+            Content::Zeros(len) => *len,
+        }
+    }
+}
+
 /// A group's share of the pool.
 pub(crate) struct Area {
     pub(crate) group: Group,
@@ -53,6 +69,21 @@ impl Area {
         let outcome = self.group.write(at, data).await;
         self.dirty.set(true);
         outcome
+    }
+
+    /// Writes `n` bytes of `content` from `skip` on.
+    pub(crate) async fn put(
+        &self,
+        at: u64,
+        content: &Content<'_>,
+        skip: u64,
+        n: u64,
+    ) -> Result<(), BlockError> {
+        match content {
+            Content::Zeros(_) => self.zero(at, n).await,
+            Content::Data(data) if n == data.len() as u64 => self.write(at, data).await,
+            Content::Data(data) => self.write(at, &data.slice(skip as usize, n as usize)).await,
+        }
     }
 
     pub(crate) async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {

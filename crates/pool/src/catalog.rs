@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use crate::codec::Reader;
 use crate::events::Thresholds;
+use crate::layout::BLOCK_BYTES;
 use crate::layout::Layout;
+use crate::layout::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
 use crate::map::{LEAF_LEN, Map};
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
-use crate::records::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
-use crate::volume::BLOCK_BYTES;
 
 /// What the tables of all maps may have together, in leaves: 1 GiB of memory. One leaf far out in a large volume takes a table of up
 /// to 32 MiB, so damaged metadata could ask for any amount.

@@ -12,8 +12,8 @@ use crate::catalog::{Catalog, Cataloged};
 use crate::codec::{Put, Reader};
 use crate::events::Thresholds;
 use crate::layout::CHECKPOINT_BLOCK;
+use crate::layout::RECORD_BYTES_MAX;
 use crate::map::{LEAF_LEN, Map};
-use crate::records::RECORD_BYTES_MAX;
 use crate::superblock::{checksum, checksum_without};
 
 const MAGIC: [u8; 8] = *b"MASUCKPT";

@@ -14,7 +14,7 @@ use world::yield_now;
 use crate::area::{Area, Areas};
 use crate::catalog::Catalog;
 use crate::checkpoint::{Packer, items};
-use crate::commit::{flush_all, write_all};
+use crate::commit_task::{flush_all, write_all};
 use crate::inner::Inner;
 use crate::layout::{CHECKPOINT_BLOCK, SLOTS_AT};
 use crate::structure::Change;

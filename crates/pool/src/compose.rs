@@ -2,9 +2,9 @@
 
 use block::{BlockError, Pieces};
 
+use crate::area::Content;
 use crate::inner::Inner;
 use crate::space::Allocated;
-use crate::write::Content;
 
 /// A copy within the pool moves this much at once.
 const COPY_STEP: u64 = 1 << 20;

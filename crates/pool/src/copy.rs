@@ -10,7 +10,8 @@ use crate::inner::Inner;
 use crate::record::Record;
 use crate::rod::Rod;
 use crate::span::Span;
-use crate::volume::{Provisioning, Volume};
+use crate::volume::Volume;
+use crate::volume_state::Provisioning;
 
 /// Bytes are moved in steps of this size, the next one being read while one is written.
 const MOVE_STEP: u64 = 1 << 20;

@@ -9,7 +9,7 @@ use world::World;
 
 use crate::area::{Area, Areas};
 use crate::catalog::Catalog;
-use crate::commit::spawn_commit_task;
+use crate::commit_task::spawn_commit_task;
 use crate::inner::Inner;
 use crate::layout::{GROUPS_MAX, Layout, PAGE_BYTES_MAX, PAGE_BYTES_MIN, SLOTS_AT};
 use crate::open::find_superblock;

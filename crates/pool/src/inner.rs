@@ -14,14 +14,14 @@ use crate::catalog::{Catalog, Cataloged, Size};
 use crate::commit::{Commit, Journal};
 use crate::events::{Events, Thresholds};
 use crate::layout::Layout;
-use crate::place::Placement;
+use crate::placed::Placement;
 use crate::record::{Pending, Record};
-use crate::rod::RodList;
+use crate::rods::RodList;
 use crate::space::{Allocated, Space};
 use crate::structure::Structure;
 use crate::superblock::Superblock;
 use crate::totals::Totals;
-use crate::volume::{Provisioning, State};
+use crate::volume_state::{Provisioning, State};
 use crate::{PoolCounts, PoolId};
 
 /// The block of zeros that reads of unmapped ranges share.

@@ -7,6 +7,9 @@ pub const PAGE_BYTES_MIN: u64 = 64 << 10;
 /// The largest page.
 pub const PAGE_BYTES_MAX: u64 = 16 << 20;
 
+/// Addresses and lengths are multiples of this, whatever the drives' blocks are.
+pub(crate) const BLOCK_BYTES: u32 = 512;
+
 /// The most groups of a pool: their table fits the superblock.
 pub(crate) const GROUPS_MAX: usize = 32;
 /// The two places of the superblock on every group.
@@ -39,6 +42,16 @@ const _: () = assert!(2 * (JOURNAL_HALF_MIN / 4 + (80 << 10)) <= JOURNAL_HALF_MI
 const NAMES_SHARE: u64 = 64;
 const NAMES_MIN: u64 = 512 << 10;
 const NAMES_MAX: u64 = 16 << 20;
+
+/// The largest record.
+pub const RECORD_BYTES_MAX: usize = 64 << 10;
+/// The longest name of a record.
+pub(crate) const RECORD_NAME_LEN_MAX: usize = 128;
+
+/// What a record takes in a checkpoint: an item has 5 bytes of header, 6 of lengths.
+pub(crate) fn record_size(key: &str, bytes: &[u8]) -> u64 {
+    (11 + key.len() + bytes.len()) as u64
+}
 
 /// The sizes of the metadata regions, fixed when the pool is created, and the same on every group: so every group can hold the
 /// metadata, and any can leave.

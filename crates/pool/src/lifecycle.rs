@@ -6,10 +6,12 @@ use std::rc::Rc;
 use block::BlockError;
 
 use crate::catalog::{LEAVES_MAX, volume_prefix};
+use crate::layout::BLOCK_BYTES;
 use crate::map::{LEAF_LEN, Map};
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
 use crate::span::Span;
-use crate::volume::{BLOCK_BYTES, Provisioning, State, Volume};
+use crate::volume::Volume;
+use crate::volume_state::{Provisioning, State};
 use crate::{Pool, PoolError};
 
 /// Leaves of a map whose pages are counted between two turns of others: 65,536 pages, 0.2 milliseconds, or 2 when they lie anywhere.

@@ -7,7 +7,7 @@ use raid::Group;
 use world::World;
 
 use crate::area::{Area, Areas};
-use crate::commit::spawn_commit_task;
+use crate::commit_task::spawn_commit_task;
 use crate::inner::Inner;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::recover::{Recovered, recover};

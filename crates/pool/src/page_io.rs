@@ -2,8 +2,8 @@
 
 use block::{BlockError, Device, Pieces};
 
+use crate::area::Content;
 use crate::inner::Inner;
-use crate::write::Content;
 
 impl Inner {
     /// Reads `len` bytes that begin `within` a page and may go on in the pages that follow it on its group.

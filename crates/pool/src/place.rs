@@ -1,99 +1,19 @@
 //! Placement at work: an interval ends, the planner is asked, pages move, and what was done is kept to be shown.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use raid::GroupId;
 use world::yield_now;
 
 use crate::inner::Inner;
-use crate::placement::{ACCESS, Class, Plan, Reason, Tier, Warm, entrance, plan};
+use crate::placed::{ClassHeat, Decision, HeatReport, Placed};
+use crate::placement::{ACCESS, Class, Plan, Tier, Warm, entrance, plan};
 use crate::relocate::{BATCH_REFS_MAX, Destination};
 use crate::space::heat::{Accesses, Survey};
 use crate::{Pool, PoolError};
 
 /// Decisions that are kept: those of two and a half hours with two classes and intervals of five minutes.
 const DECISIONS_MAX: usize = 30;
-
-/// One class of a pool, in the last interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassHeat {
-    /// Which.
-    pub class: Class,
-    /// Its pages, without those of groups that are being left.
-    pub pages: u64,
-    /// Pages that are used.
-    pub used_pages: u64,
-    /// Reads of its drives' pages; one of more than 64 KiB counts for each 64 KiB.
-    pub reads: u64,
-    /// Writes, counted the same way.
-    pub writes: u64,
-    /// Its share of all accesses, in thousandths.
-    pub share_permille: u32,
-    /// Accesses of its hottest page: those of the last interval, half of those before it, and so on.
-    pub hottest: u32,
-    /// Accesses of its coldest page that is used.
-    pub coldest: u32,
-    /// What a page of the next class must have to come here; 0 when there is none.
-    pub threshold: u32,
-}
-
-/// What was decided between two classes at the end of an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// The number of the interval, from 1 on.
-    pub interval: u64,
-    /// The faster class.
-    pub upper: Class,
-    /// The slower one.
-    pub lower: Class,
-    /// Why.
-    pub reason: Reason,
-    /// Accesses of the hottest page of the slower class.
-    pub hottest_below: u32,
-    /// Accesses of the coldest page of the faster class.
-    pub coldest_above: u32,
-    /// What a page had to have.
-    pub threshold: u32,
-    /// Pages that were to go up.
-    pub promote: u32,
-    /// Pages that were to go down.
-    pub demote: u32,
-}
-
-/// What moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
-    /// Pages that are now in a faster class.
-    pub promoted: u64,
-    /// Pages that are now in a slower one.
-    pub demoted: u64,
-    /// Bytes of both.
-    pub bytes: u64,
-}
-
-/// What is known of a pool's heat.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeatReport {
-    /// Intervals that ended since the pool was opened.
-    pub intervals: u64,
-    /// The classes that it has, the fastest first, as the last interval left them.
-    pub classes: Vec<ClassHeat>,
-    /// All that moved since the pool was opened.
-    pub placed: Placed,
-    /// The last decisions, the newest first.
-    pub decisions: Vec<Decision>,
-}
-
-/// What a pool keeps of it.
-#[derive(Default)]
-pub(crate) struct Placement {
-    intervals: Cell<u64>,
-    placed: Cell<Placed>,
-    classes: RefCell<Vec<ClassHeat>>,
-    decisions: RefCell<VecDeque<Decision>>,
-}
 
 impl Pool {
     /// Says how fast a group is. New pages go to the fastest class of which less than 90 % is used. The pool does not keep it: it is told after

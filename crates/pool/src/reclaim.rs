@@ -10,7 +10,8 @@ use block::{BlockError, Pieces};
 
 use crate::record::Record;
 use crate::span::Span;
-use crate::volume::{Provisioning, Volume};
+use crate::volume::Volume;
+use crate::volume_state::Provisioning;
 use crate::{Pool, PoolError};
 
 /// A page is read in steps of this size, and no further than it is zeros: large enough for a drive, small enough that a page with

@@ -2,20 +2,11 @@
 
 use crate::catalog::{pool_key, volume_key};
 use crate::inner::Inner;
+use crate::layout::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
 use crate::record::Record;
 use crate::{Pool, Volume};
 use block::BlockError;
 use std::rc::Rc;
-
-/// The largest record.
-pub const RECORD_BYTES_MAX: usize = 64 << 10;
-/// The longest name of a record.
-pub(crate) const RECORD_NAME_LEN_MAX: usize = 128;
-
-/// What a record takes in a checkpoint: an item has 5 bytes of header, 6 of lengths.
-pub(crate) fn record_size(key: &str, bytes: &[u8]) -> u64 {
-    (11 + key.len() + bytes.len()) as u64
-}
 
 impl Inner {
     async fn save(self: &Rc<Self>, key: String, bytes: &[u8]) -> Result<(), BlockError> {

@@ -3,10 +3,11 @@
 
 use block::BlockError;
 
+use crate::area::Content;
 use crate::record::Record;
 use crate::span::Span;
-use crate::volume::{Provisioning, Volume};
-use crate::write::Content;
+use crate::volume::Volume;
+use crate::volume_state::Provisioning;
 
 /// Pages that are released between two looks at the room for pending changes.
 const STEP_PAGES: u32 = 4096;

@@ -25,7 +25,8 @@ use crate::map::LEAF_LEN;
 use crate::placement::Class;
 use crate::space::Allocated;
 use crate::span::Span;
-use crate::volume::{State, Volume};
+use crate::volume::Volume;
+use crate::volume_state::State;
 
 /// Pages that are looked up in one scan of the maps. With their references they take less than 2 MiB.
 const BATCH_PAGES: usize = 4096;

@@ -1,12 +1,12 @@
 //! A ROD: a range of a volume as it was at one moment, kept by sharing its pages. It is gone with the process.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use block::{BlockError, Pieces};
 
 use crate::inner::Inner;
+use crate::rods::RodPages;
 use crate::space::heat::Way;
 use crate::span::Span;
 use crate::volume::Volume;
@@ -20,42 +20,6 @@ pub struct Rod {
     number: u64,
     /// Its pages: where a page is moved to another group, it is followed.
     pages: RodPages,
-}
-
-/// The page of each index.
-type RodPages = Rc<RefCell<Vec<Option<u32>>>>;
-
-/// All RODs of a pool, for who moves pages.
-#[derive(Default)]
-pub(crate) struct RodList {
-    next: Cell<u64>,
-    rods: RefCell<BTreeMap<u64, RodPages>>,
-}
-
-impl RodList {
-    fn enter(&self, pages: RodPages) -> u64 {
-        let number = self.next.replace(self.next.get() + 1);
-        self.rods.borrow_mut().insert(number, pages);
-        number
-    }
-
-    /// How often RODs hold a page.
-    pub(crate) fn count(&self, page: u32) -> u32 {
-        let held = |rod: &RodPages| rod.borrow().iter().filter(|p| **p == Some(page)).count();
-        self.rods.borrow().values().map(held).sum::<usize>() as u32
-    }
-
-    /// Makes all that hold page `old` hold `new`. How often that was.
-    pub(crate) fn replace(&self, old: u32, new: u32) -> u32 {
-        let mut count = 0;
-        for rod in self.rods.borrow().values() {
-            for slot in rod.borrow_mut().iter_mut().filter(|p| **p == Some(old)) {
-                *slot = Some(new);
-                count += 1;
-            }
-        }
-        count
-    }
 }
 
 impl Volume {
@@ -123,7 +87,7 @@ impl Rod {
 
 impl Drop for Rod {
     fn drop(&mut self) {
-        self.pool.rods.rods.borrow_mut().remove(&self.number);
+        self.pool.rods.leave(self.number);
         self.pages.borrow().iter().flatten().for_each(|page| self.pool.drop_unlogged(*page));
     }
 }

@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::layout::record_size;
 use crate::map::LEAF_LEN;
-use crate::records::record_size;
-use crate::volume::State;
+use crate::volume_state::State;
 
 /// Sums over all volumes and records, and the volumes by name.
 #[derive(Default, Debug, PartialEq, Eq)]

@@ -1,31 +1,18 @@
 //! A volume: an address space whose pages come from the pool.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry, Pieces, RangeLocks};
-use world::sync::Signal;
+use block::{BlockError, Device, Geometry, Pieces};
 
+use crate::area::Content;
 use crate::inner::Inner;
-use crate::map::Map;
+use crate::layout::BLOCK_BYTES;
 use crate::span::Span;
-use crate::write::Content;
-
-/// Addresses and lengths are multiples of this, whatever the drives' blocks are.
-pub(crate) const BLOCK_BYTES: u32 = 512;
+use crate::volume_state::{Provisioning, State};
 
 /// The number of a volume in its pool; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeId(pub u32);
-
-/// When a volume takes its space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provisioning {
-    /// As it is written.
-    Thin,
-    /// All of it at once. (Pages that it shares with a clone are taken again as either is written.)
-    Thick,
-}
 
 /// Whether an address occupies space, and how far that goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,40 +34,6 @@ pub struct VolumeSpace {
     pub shared_bytes: u64,
     /// Bytes of pages that nothing else refers to: they would be free if the volume were deleted.
     pub exclusive_bytes: u64,
-}
-
-/// What all handles of a volume share.
-pub(crate) struct State {
-    pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) len_bytes: Cell<u64>,
-    pub(crate) provisioning: Provisioning,
-    /// It is being created.
-    pub(crate) unfinished: Cell<bool>,
-    pub(crate) deleted: Cell<bool>,
-    pub(crate) map: RefCell<Map>,
-    /// On indices of the map: who changes it has them alone, and writes to them wait.
-    pub(crate) locks: RangeLocks,
-    /// Writes in place in flight.
-    pub(crate) writers: Cell<u64>,
-    pub(crate) drained: Signal,
-}
-
-impl State {
-    pub(crate) fn new(id: u32, name: String, len_bytes: u64, provisioning: Provisioning, map: Map) -> State {
-        State {
-            id,
-            name,
-            len_bytes: Cell::new(len_bytes),
-            provisioning,
-            unfinished: Cell::new(false),
-            deleted: Cell::new(false),
-            map: RefCell::new(map),
-            locks: RangeLocks::default(),
-            writers: Cell::new(0),
-            drained: Signal::default(),
-        }
-    }
 }
 
 /// A volume: a handle, cheap to clone. The pool stays open while there is one.

@@ -4,46 +4,13 @@
 //! out. Who wants to change the map for these pages locks their indices and waits for the count. All else happens with one
 //! index locked: two writers to a page that is not there, or is shared, do not both take a new one.
 
-use block::{BlockError, Pieces};
+use block::BlockError;
 
-use crate::area::Area;
+use crate::area::Content;
 use crate::record::Record;
 use crate::space::heat::Way;
 use crate::span::Span;
 use crate::volume::Volume;
-
-/// What is written.
-#[derive(Clone, Copy)]
-pub(crate) enum Content<'a> {
-    Data(&'a Pieces),
-    Zeros(u64),
-}
-
-impl Content<'_> {
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Content::Data(data) => data.len() as u64,
-            Content::Zeros(len) => *len,
-        }
-    }
-}
-
-impl Area {
-    /// Writes `n` bytes of `content` from `skip` on.
-    pub(crate) async fn put(
-        &self,
-        at: u64,
-        content: &Content<'_>,
-        skip: u64,
-        n: u64,
-    ) -> Result<(), BlockError> {
-        match content {
-            Content::Zeros(_) => self.zero(at, n).await,
-            Content::Data(data) if n == data.len() as u64 => self.write(at, data).await,
-            Content::Data(data) => self.write(at, &data.slice(skip as usize, n as usize)).await,
-        }
-    }
-}
 
 /// Pages that can be written in place.
 struct InPlace {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Report;
 use super::copies::Copy;
+use super::report::Report;
 use crate::catalog::{Cataloged, volume_prefix};
+use crate::layout::BLOCK_BYTES;
+use crate::layout::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
 use crate::record::VOLUME_NAME_LEN_MAX;
-use crate::records::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
 use crate::superblock::Superblock;
-use crate::volume::BLOCK_BYTES;
 
 /// Checks what a copy leads to.
 pub(super) fn check(copy: &Copy, reference: &Superblock, report: &mut Report) {

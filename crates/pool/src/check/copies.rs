@@ -2,7 +2,7 @@
 
 use block::{Data, Device, Pieces};
 
-use super::Report;
+use super::report::Report;
 use super::superblocks::Found;
 use crate::catalog::{Catalog, Cataloged};
 use crate::checkpoint::{Unpacker, block_body};

@@ -3,7 +3,7 @@
 use block::{Device, Pieces};
 use raid::Group;
 
-use super::Report;
+use super::report::Report;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::superblock::{Superblock, VERSION};
 

@@ -1,0 +1,112 @@
+//! Changes of the set of groups: each is one checkpoint, whose superblock has the new table. While that checkpoint is being
+//! written, commits go to the holders of both tables, so that either superblock leads to all of them.
+
+use std::rc::Rc;
+
+use block::BlockError;
+use raid::GroupId;
+use world::sync::Permit;
+
+use crate::PoolError;
+use crate::area::Area;
+use crate::inner::Inner;
+use crate::structure::{Change, Moving};
+use crate::table::Table;
+
+impl Inner {
+    /// The groups as the last superblock says.
+    pub(crate) fn table(&self) -> Table {
+        self.superblock.borrow().table.clone()
+    }
+
+    /// The groups that the next frame goes to.
+    pub(crate) fn journal_areas(&self) -> Vec<Rc<Area>> {
+        let areas = self.areas();
+        let mut holders: Vec<Rc<Area>> = {
+            let superblock = self.superblock.borrow();
+            superblock.table.holders.iter().map(|h| areas[*h as usize].clone()).collect()
+        };
+        if let Some(change) = self.structure.wanted() {
+            for holder in &change.table.holders {
+                let area = &change.areas[*holder as usize];
+                if !holders.iter().any(|h| Rc::ptr_eq(h, area)) {
+                    holders.push(area.clone());
+                }
+            }
+        }
+        holders
+    }
+
+    /// Waits for one's turn to change the set; also for a change whose maker has gone away.
+    pub(crate) async fn turn_to_change(&self) -> Result<Permit, BlockError> {
+        let turn = self.structure.turn.take(1).await;
+        let over = || self.structure.change.borrow().is_none() || self.alive().is_err();
+        self.commit.progress.wait_for(|| over().then_some(())).await;
+        self.alive()?;
+        Ok(turn)
+    }
+
+    /// Makes a change durable. The caller has the turn.
+    pub(crate) async fn restructure(&self, change: Change) -> Result<(), BlockError> {
+        self.alive()?;
+        let change = Rc::new(change);
+        *self.structure.change.borrow_mut() = Some(change.clone());
+        self.commit
+            .progress
+            .wait_for(|| {
+                let waits = self.structure.change.borrow().is_some();
+                if !waits && !self.journal.checkpoint_runs.get() || self.alive().is_err() {
+                    return Some(());
+                }
+                if waits && !self.journal.checkpoint_runs.get() {
+                    // A commit may have begun before the change was there, or a checkpoint run: then it is the next one.
+                    self.commit.ask_for(self.commit.next());
+                }
+                None
+            })
+            .await;
+        self.alive()
+    }
+
+    /// The checkpoint with this change counts.
+    pub(crate) fn install(&self, change: &Change) {
+        let mut space = self.space.borrow_mut();
+        let gone: Vec<u32> = space.areas().map(|a| a.first).collect();
+        for first in gone {
+            match change.table.groups.iter().find(|g| g.first_page == first) {
+                Some(entry) => space.close(first, entry.evacuating),
+                None => space.remove(first),
+            }
+        }
+        for entry in &change.table.groups {
+            if !space.has(entry.first_page) {
+                space.add(entry.first_page, entry.end_page(), change.clean, entry.evacuating);
+            }
+        }
+        drop(space);
+        self.set_areas(change.areas.clone());
+        self.structure.change.borrow_mut().take();
+        self.freed.wake_all();
+        self.watch();
+    }
+
+    /// The right to move pages, for one at a time.
+    pub(crate) fn begin_moving(&self, what: &'static str) -> Result<Moving<'_>, PoolError> {
+        if let Some(other) = self.structure.moving.get() {
+            return Err(PoolError::Busy { pool: self.name.clone(), with: other });
+        }
+        self.structure.moving.set(Some(what));
+        Ok(Moving(&self.structure))
+    }
+
+    /// Where a group stands in the table.
+    pub(crate) fn position(&self, id: GroupId) -> Result<usize, PoolError> {
+        let missing = || PoolError::NoGroup { pool: self.name.clone(), group: id.to_string() };
+        self.superblock.borrow().table.position(id).ok_or_else(missing)
+    }
+
+    /// Something about a group is not possible.
+    pub(crate) fn refuse_group(&self, group: &str, cause: String) -> PoolError {
+        PoolError::Group { pool: self.name.clone(), group: group.to_owned(), cause }
+    }
+}

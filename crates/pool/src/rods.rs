@@ -1,0 +1,45 @@
+//! All RODs of a pool, and the pages that they hold.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The page of each index.
+pub(crate) type RodPages = Rc<RefCell<Vec<Option<u32>>>>;
+
+/// All RODs of a pool, for who moves pages.
+#[derive(Default)]
+pub(crate) struct RodList {
+    next: Cell<u64>,
+    rods: RefCell<BTreeMap<u64, RodPages>>,
+}
+
+impl RodList {
+    pub(crate) fn enter(&self, pages: RodPages) -> u64 {
+        let number = self.next.replace(self.next.get() + 1);
+        self.rods.borrow_mut().insert(number, pages);
+        number
+    }
+
+    pub(crate) fn leave(&self, number: u64) {
+        self.rods.borrow_mut().remove(&number);
+    }
+
+    /// How often RODs hold a page.
+    pub(crate) fn count(&self, page: u32) -> u32 {
+        let held = |rod: &RodPages| rod.borrow().iter().filter(|p| **p == Some(page)).count();
+        self.rods.borrow().values().map(held).sum::<usize>() as u32
+    }
+
+    /// Makes all that hold page `old` hold `new`. How often that was.
+    pub(crate) fn replace(&self, old: u32, new: u32) -> u32 {
+        let mut count = 0;
+        for rod in self.rods.borrow().values() {
+            for slot in rod.borrow_mut().iter_mut().filter(|p| **p == Some(old)) {
+                *slot = Some(new);
+                count += 1;
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,51 @@
+//! The state of a volume: what all its handles share.
+
+use std::cell::{Cell, RefCell};
+
+use block::RangeLocks;
+use world::sync::Signal;
+
+use crate::map::Map;
+
+/// When a volume takes its space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provisioning {
+    /// As it is written.
+    Thin,
+    /// All of it at once. (Pages that it shares with a clone are taken again as either is written.)
+    Thick,
+}
+
+/// What all handles of a volume share.
+pub(crate) struct State {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) len_bytes: Cell<u64>,
+    pub(crate) provisioning: Provisioning,
+    /// It is being created.
+    pub(crate) unfinished: Cell<bool>,
+    pub(crate) deleted: Cell<bool>,
+    pub(crate) map: RefCell<Map>,
+    /// On indices of the map: who changes it has them alone, and writes to them wait.
+    pub(crate) locks: RangeLocks,
+    /// Writes in place in flight.
+    pub(crate) writers: Cell<u64>,
+    pub(crate) drained: Signal,
+}
+
+impl State {
+    pub(crate) fn new(id: u32, name: String, len_bytes: u64, provisioning: Provisioning, map: Map) -> State {
+        State {
+            id,
+            name,
+            len_bytes: Cell::new(len_bytes),
+            provisioning,
+            unfinished: Cell::new(false),
+            deleted: Cell::new(false),
+            map: RefCell::new(map),
+            locks: RangeLocks::default(),
+            writers: Cell::new(0),
+            drained: Signal::default(),
+        }
+    }
+}
