@@ -1,4 +1,4 @@
-//! Commands that messages advise are commands that there are: every `masu ...` in the sources is held against the command line.
+//! Commands in messages must exist: a test compares every `masu ...` in the sources with the command line.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use clap::{Command, CommandFactory};
 
 use crate::Cli;
 
-/// Texts that speak of nothing but commands when they say `masu`.
+/// Sources in which every `masu` begins a command.
 const ADVISERS: [&str; 3] = ["admin/src/trouble.rs", "admin/src/answers.rs", "admin/src/change.rs"];
 
-/// What is wrong with the command that `text` begins with; `None` also where it begins with no command, unless it `must`.
+/// The error in the command at the beginning of `text`; `None` also if it does not begin with a command, unless it `must`.
 fn fault(root: &Command, text: &str, must: bool) -> Option<String> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || " -_{}.".contains(c))).unwrap_or(text.len());
     let mut words = text[..end].split_whitespace().skip(1).peekable();
@@ -34,7 +34,7 @@ fn fault(root: &Command, text: &str, must: bool) -> Option<String> {
     None
 }
 
-/// The commands that a source names, each from its `masu` on to the end of its line.
+/// The commands in a source, each from its `masu` to the end of its line.
 fn named(source: &str) -> impl Iterator<Item = &str> {
     source.lines().flat_map(|line| {
         let starts = |(at, _): &(usize, &str)| {

@@ -139,11 +139,11 @@ pub(crate) enum DriveCommand {
         /// The drive
         name: String,
     },
-    /// Forget a drive that no group uses: a spare, or a drive that was replaced; it need not be there any more
+    /// Remove an unused drive from the array: a spare or a replaced drive, even if it is missing
     Forget {
         /// The drive (masu drive list)
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
