@@ -1,14 +1,18 @@
 //! The control plane's view of the whole array: what is declared, and the controllers that make it so.
 
+mod groups;
+mod host_changes;
+mod pools;
+mod volumes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, HostConfig, Keeper, Made, MadeGroup, VolumeConfig};
-use world::DriveSpec;
-
-use crate::control::{Control, ControlError, ControllerHandle, NO_SUCH_VOLUME, Reply, Steer};
-use crate::status::{ControllerStatus, PoolStatus};
+use self::host_changes::host_changes;
+use crate::config::{Config, Keeper, Made, MadeGroup};
+use crate::control::{Control, ControlError, ControllerHandle, Reply};
+use crate::status::ControllerStatus;
 
 /// How long hosts get to log out when the array stops.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -230,33 +234,6 @@ impl Array {
         keeper.keep(config, made).map_err(not_kept)
     }
 
-    /// Notes a volume that is to be deleted, or that is being made and is to be deleted if that does not end well; or no more.
-    async fn discard(&mut self, volume: &str, pool: Option<&str>) -> Result<(), ControlError> {
-        match pool {
-            Some(pool) => self.made.discarded.insert(volume.into(), pool.into()),
-            None => self.made.discarded.remove(volume),
-        };
-        self.keep_made()
-    }
-
-    /// Deletes the volumes that an earlier life was about to delete, or was making when it ended.
-    ///
-    /// # Errors
-    /// Where one cannot be deleted now: the next start tries again.
-    pub async fn delete_discarded(&mut self) -> Result<Vec<String>, ControlError> {
-        let mut done = Vec::new();
-        for (volume, pool) in self.made.discarded.clone() {
-            let Some(owner) = self.config.pool(&pool).map(|p| p.controller) else { continue };
-            match self.ask(owner, Control::DeleteVolume(volume.clone())).await {
-                Ok(lines) => done.extend(lines),
-                Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {}
-                Err(error) => return Err(error),
-            }
-            self.discard(&volume, None).await?;
-        }
-        Ok(done)
-    }
-
     /// The declaration with the format of every image: the one that was fixed before, else what the file is now, before a host can write to it. One that cannot
     /// be read has none yet, and is not opened.
     pub async fn with_formats(&self, mut config: Config) -> Result<Config, ControlError> {
@@ -277,218 +254,12 @@ impl Array {
         Ok(config)
     }
 
-    /// Deletes a volume that no host sees.
-    pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("volume {name:?}"));
-        let (Some(owner), Some(volume)) = (self.config.owner_of(name), self.config.volume(name)) else {
-            return Err(fail(&"there is no such volume"));
-        };
-        if let Some(host) = self.config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
-            return Err(fail(&format!("it is mapped to host {:?}: unmap it first", host.name)));
-        }
-        let pool = volume.pool.clone();
-        let mut config = self.config.clone();
-        config.volumes.retain(|v| v.name != name);
-        // First everybody forgets the LU, then its owner deletes it. A start ends what a crash leaves.
-        self.made.discarded.insert(name.into(), pool);
-        let mut done = match self.apply(config).await {
-            Ok(done) => done,
-            Err(error) => {
-                self.made.discarded.remove(name);
-                return Err(error);
-            }
-        };
-        done.extend(self.ask(owner, Control::DeleteVolume(name.into())).await?);
-        self.discard(name, None).await?;
-        Ok(done)
-    }
-
-    /// Deletes a snapshot, and nothing that is none.
-    pub async fn delete_snapshot(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("snapshot {name:?}"));
-        match self.config.volume(name) {
-            None => Err(fail(&"there is no such snapshot")),
-            Some(volume) if volume.snapshot_of.is_none() => Err(fail(
-                &"is a volume and no snapshot: `masu volume delete` deletes volumes with their data",
-            )),
-            Some(_) => self.delete_volume(name).await,
-        }
-    }
-
-    /// Makes a volume that shares the pages of another: a snapshot that can be written, or a clone.
-    pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("volume {from:?}"));
-        let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
-            return Err(fail(&"there is no such volume"));
-        };
-        let mut config = self.config.clone();
-        let snapshot_of = Some(from.to_owned());
-        config.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
-        config.check()?;
-        let pool = source.pool.clone();
-        // What a crash leaves of it before it is declared, the next start deletes.
-        self.discard(to, Some(&pool)).await?;
-        let clone = Control::CloneVolume { from: from.into(), to: to.into() };
-        let mut done = match self.ask(owner, clone).await {
-            Ok(lines) => lines,
-            Err(error) => {
-                self.discard(to, None).await?;
-                return Err(error);
-            }
-        };
-        match self.apply(config).await {
-            Ok(lines) => done.extend(lines),
-            Err(error) => {
-                self.delete_discarded().await?;
-                return Err(error);
-            }
-        }
-        Ok(done)
-    }
-
-    /// Gives the place of a drive in a group to another one. `new` is a declared spare or other free drive; or `old` again, when
-    /// the medium behind that name was exchanged. What is on the new one is erased only with `overwrite`.
-    ///
-    /// # Errors
-    /// Where it does not fit, is not blank, or cannot be spared.
-    pub async fn replace_drive(
-        &mut self,
-        group: &str,
-        old: &str,
-        new: &str,
-        overwrite: bool,
-    ) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("group {group:?}"));
-        let Some(declared) = self.config.groups.iter().find(|g| g.name == group) else {
-            return Err(fail(&"there is no such group"));
-        };
-        if old != new
-            && (!self.config.drives.iter().any(|d| d.name == new) || declared.drives.iter().any(|d| d == new))
-        {
-            return Err(fail(&format!("drive {new:?} is not declared, or is in it already")));
-        }
-        let owner = self.config.owner_of_group(group);
-        let replace =
-            Control::ReplaceDrive { group: group.into(), old: old.into(), new: new.into(), overwrite };
-        let mut done = self.ask(owner, replace).await?;
-        if old == new {
-            return Ok(done);
-        }
-        // The labels say so already; should the process end here, they decide.
-        let mut config = self.config.clone();
-        config.spares.retain(|s| s != new && s != old);
-        if let Some(declared) = config.groups.iter_mut().find(|g| g.name == group) {
-            match declared.drives.iter_mut().find(|d| *d == old) {
-                Some(drive) => *drive = new.into(),
-                None => declared.drives.push(new.into()),
-            }
-        }
-        config.drives.retain(|d| d.name != old);
-        done.extend(self.apply(config).await?);
-        Ok(done)
-    }
-
-    /// Reads and compares everything on a group, in the background.
-    pub async fn scrub(&self, group: &str) -> Result<Vec<String>, ControlError> {
-        self.ask(self.config.owner_of_group(group), Control::Scrub(group.into())).await
-    }
-
-    /// Pauses, resumes or ends the work on a group.
-    pub async fn steer_work(&self, group: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
-        let control = Control::SteerWork { group: group.into(), steer };
-        self.ask(self.config.owner_of_group(group), control).await
-    }
-
-    /// Moves all pages of a group to the others of its pool, in the background, and takes it out of the pool.
-    pub async fn remove_group(&mut self, pool: &str, group: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("pool {pool:?}"));
-        let mut config = self.config.clone();
-        let Some(declared) = config.pools.iter_mut().find(|p| p.name == pool) else {
-            return Err(fail(&"there is no such pool"));
-        };
-        if !declared.groups.iter().any(|g| g == group) {
-            return Err(fail(&format!("group {group:?} is not in it")));
-        }
-        let parts = self.status().await?;
-        if let Some(status) = parts.iter().flat_map(|part| &part.pools).find(|p| p.name == pool) {
-            refuse_without_room(status, group)?;
-        }
-        declared.groups.retain(|g| g != group);
-        declared.leaving.push(group.into());
-        let mut done = self.apply(config).await?;
-        done.push(format!("pool {pool}: the pages of group {group} move to the others, then it leaves"));
-        Ok(done)
-    }
-
-    /// Moves pages of a pool from full groups to emptier ones, in the background.
-    pub async fn rebalance(&self, pool: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("pool {pool:?}"));
-        let declared = self.config.pool(pool).ok_or_else(|| fail(&"there is no such pool"))?;
-        self.ask(declared.controller, Control::Rebalance(pool.into())).await
-    }
-
-    /// Gives back a volume's pages of zeros, in the background.
-    pub async fn reclaim(&self, volume: &str) -> Result<Vec<String>, ControlError> {
-        let fail = ControlError::at(format!("volume {volume:?}"));
-        let owner = self.config.owner_of(volume).ok_or_else(|| fail(&"there is no such volume"))?;
-        self.ask(owner, Control::Reclaim(volume.into())).await
-    }
-
     /// Ends all work that was begun in the background, at its next step. Rebuilds go on.
     pub async fn stop_jobs(&self) -> Result<(), ControlError> {
         for controller in &self.controllers {
             controller.ask(Control::StopJobs).await?;
         }
         Ok(())
-    }
-
-    /// Gives a pool away: its volumes, which no host may see, its groups and drives are declared no longer, and no array owns
-    /// the drives.
-    pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
-        let fail = || ControlError::at(format!("pool {pool:?}"));
-        let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"there is no such pool"))?;
-        let on_it = |v: &str| self.config.volume(v).is_some_and(|v| v.pool == pool);
-        for host in &self.config.hosts {
-            if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
-                let cause = format!("host {:?} sees its volume {volume:?}: unmap it first", host.name);
-                return Err(fail()(&cause));
-            }
-        }
-        // What its groups are made of now; a spare may have taken a place, a group may have left.
-        let parts = self.status().await?;
-        let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
-        let groups: Vec<&String> = pools.flat_map(|p| &p.group_spaces).map(|g| &g.name).collect();
-        let leaves = |name: &String| groups.contains(&name);
-        let own = parts.iter().flat_map(|part| &part.groups).filter(|g| leaves(&g.name));
-        let drives: Vec<&String> =
-            own.flat_map(|g| g.drives.iter().chain(g.members.iter().flatten())).collect();
-        let (before, mut config) = (self.config.clone(), self.config.clone());
-        config.volumes.retain(|v| v.pool != pool);
-        config.pools.retain(|p| p.name != pool);
-        config.groups.retain(|g| !leaves(&g.name));
-        config.drives.retain(|d| !drives.contains(&&d.name));
-        config.spares.retain(|s| !drives.contains(&s));
-        self.apply(config).await?;
-        let exported = self.ask(declared.controller, Control::ExportPool(pool.into())).await;
-        if exported.is_err() {
-            // It stays, as it was declared.
-            self.apply(before).await?;
-        }
-        exported
-    }
-
-    /// Takes over the pool on these drives: drives, groups, pool and volumes are declared as they are found.
-    pub async fn import_pool(
-        &mut self,
-        drives: Vec<DriveSpec>,
-        force: bool,
-    ) -> Result<Vec<String>, ControlError> {
-        let owner = self.config.pools.len() % self.controllers.len();
-        let import = Control::ImportPool { drives, force };
-        let Reply::Imported(imported) = self.controllers[owner].ask(import).await? else { return Ok(vec![]) };
-        let mut done = vec![format!("pool {}: imported", imported.pool.name)];
-        done.extend(self.apply(imported.joined_to(&self.config)).await?);
-        Ok(done)
     }
 
     async fn ask(&self, controller: usize, control: Control) -> Result<Vec<String>, ControlError> {
@@ -531,45 +302,4 @@ impl Array {
 
 fn not_kept(cause: String) -> ControlError {
     ControlError::at("state")(&format!("the change cannot be kept, and is not made: {cause}"))
-}
-
-/// A group leaves only when the others have room for what is on it.
-fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlError> {
-    let used: u64 = pool.group_spaces.iter().filter(|g| g.name == group).map(|g| g.used_bytes).sum();
-    let others = pool.group_spaces.iter().filter(|g| g.name != group && !g.evacuating);
-    let free: u64 = others.map(|g| g.total_bytes - g.used_bytes).sum();
-    if used <= free {
-        return Ok(());
-    }
-    let place = ControlError::at(format!("pool {:?}", pool.name));
-    Err(place(&format!("{used} bytes are used on group {group:?}, the others have {free} bytes free")))
-}
-
-/// What changes for the hosts, a line each. Secrets are not shown.
-fn host_changes(old: &Config, new: &Config) -> Vec<String> {
-    let by_name = |config| -> BTreeMap<&str, &HostConfig> {
-        let hosts: &Vec<HostConfig> = config;
-        hosts.iter().map(|h| (h.name.as_str(), h)).collect()
-    };
-    let (known, now) = (by_name(&old.hosts), by_name(&new.hosts));
-    let mut lines = Vec::new();
-    for host in &new.hosts {
-        let before = known.get(host.name.as_str()).copied();
-        let same_identity = |h: &&HostConfig| {
-            h.initiator == host.initiator && h.chap == host.chap && h.mutual_chap == host.mutual_chap
-        };
-        if before.filter(same_identity).is_none() {
-            lines.push(format!("host {}: {}", host.name, host.initiator));
-        }
-        let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
-        let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
-        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
-        let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
-        lines.extend(
-            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
-        );
-    }
-    let removed = old.hosts.iter().filter(|h| !now.contains_key(h.name.as_str()));
-    lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
-    lines
 }

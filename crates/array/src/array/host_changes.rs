@@ -1,0 +1,34 @@
+//! What a declaration changes for the hosts, in words.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Config, HostConfig};
+
+/// What changes for the hosts, a line each. Secrets are not shown.
+pub(super) fn host_changes(old: &Config, new: &Config) -> Vec<String> {
+    let by_name = |config| -> BTreeMap<&str, &HostConfig> {
+        let hosts: &Vec<HostConfig> = config;
+        hosts.iter().map(|h| (h.name.as_str(), h)).collect()
+    };
+    let (known, now) = (by_name(&old.hosts), by_name(&new.hosts));
+    let mut lines = Vec::new();
+    for host in &new.hosts {
+        let before = known.get(host.name.as_str()).copied();
+        let same_identity = |h: &&HostConfig| {
+            h.initiator == host.initiator && h.chap == host.chap && h.mutual_chap == host.mutual_chap
+        };
+        if before.filter(same_identity).is_none() {
+            lines.push(format!("host {}: {}", host.name, host.initiator));
+        }
+        let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
+        let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
+        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
+        let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
+        lines.extend(
+            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
+        );
+    }
+    let removed = old.hosts.iter().filter(|h| !now.contains_key(h.name.as_str()));
+    lines.extend(removed.map(|h| format!("host {}: removed", h.name)));
+    lines
+}

@@ -1,0 +1,98 @@
+//! Pools lose groups, are rebalanced, given away and taken over.
+
+use world::DriveSpec;
+
+use super::Array;
+use crate::control::{Control, ControlError, Reply};
+use crate::status::PoolStatus;
+
+impl Array {
+    /// Moves all pages of a group to the others of its pool, in the background, and takes it out of the pool.
+    pub async fn remove_group(&mut self, pool: &str, group: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("pool {pool:?}"));
+        let mut config = self.config.clone();
+        let Some(declared) = config.pools.iter_mut().find(|p| p.name == pool) else {
+            return Err(fail(&"there is no such pool"));
+        };
+        if !declared.groups.iter().any(|g| g == group) {
+            return Err(fail(&format!("group {group:?} is not in it")));
+        }
+        let parts = self.status().await?;
+        if let Some(status) = parts.iter().flat_map(|part| &part.pools).find(|p| p.name == pool) {
+            refuse_without_room(status, group)?;
+        }
+        declared.groups.retain(|g| g != group);
+        declared.leaving.push(group.into());
+        let mut done = self.apply(config).await?;
+        done.push(format!("pool {pool}: the pages of group {group} move to the others, then it leaves"));
+        Ok(done)
+    }
+
+    /// Moves pages of a pool from full groups to emptier ones, in the background.
+    pub async fn rebalance(&self, pool: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("pool {pool:?}"));
+        let declared = self.config.pool(pool).ok_or_else(|| fail(&"there is no such pool"))?;
+        self.ask(declared.controller, Control::Rebalance(pool.into())).await
+    }
+
+    /// Gives a pool away: its volumes, which no host may see, its groups and drives are declared no longer, and no array owns
+    /// the drives.
+    pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
+        let fail = || ControlError::at(format!("pool {pool:?}"));
+        let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"there is no such pool"))?;
+        let on_it = |v: &str| self.config.volume(v).is_some_and(|v| v.pool == pool);
+        for host in &self.config.hosts {
+            if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
+                let cause = format!("host {:?} sees its volume {volume:?}: unmap it first", host.name);
+                return Err(fail()(&cause));
+            }
+        }
+        // What its groups are made of now; a spare may have taken a place, a group may have left.
+        let parts = self.status().await?;
+        let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
+        let groups: Vec<&String> = pools.flat_map(|p| &p.group_spaces).map(|g| &g.name).collect();
+        let leaves = |name: &String| groups.contains(&name);
+        let own = parts.iter().flat_map(|part| &part.groups).filter(|g| leaves(&g.name));
+        let drives: Vec<&String> =
+            own.flat_map(|g| g.drives.iter().chain(g.members.iter().flatten())).collect();
+        let (before, mut config) = (self.config.clone(), self.config.clone());
+        config.volumes.retain(|v| v.pool != pool);
+        config.pools.retain(|p| p.name != pool);
+        config.groups.retain(|g| !leaves(&g.name));
+        config.drives.retain(|d| !drives.contains(&&d.name));
+        config.spares.retain(|s| !drives.contains(&s));
+        self.apply(config).await?;
+        let exported = self.ask(declared.controller, Control::ExportPool(pool.into())).await;
+        if exported.is_err() {
+            // It stays, as it was declared.
+            self.apply(before).await?;
+        }
+        exported
+    }
+
+    /// Takes over the pool on these drives: drives, groups, pool and volumes are declared as they are found.
+    pub async fn import_pool(
+        &mut self,
+        drives: Vec<DriveSpec>,
+        force: bool,
+    ) -> Result<Vec<String>, ControlError> {
+        let owner = self.config.pools.len() % self.controllers.len();
+        let import = Control::ImportPool { drives, force };
+        let Reply::Imported(imported) = self.controllers[owner].ask(import).await? else { return Ok(vec![]) };
+        let mut done = vec![format!("pool {}: imported", imported.pool.name)];
+        done.extend(self.apply(imported.joined_to(&self.config)).await?);
+        Ok(done)
+    }
+}
+
+/// A group leaves only when the others have room for what is on it.
+fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlError> {
+    let used: u64 = pool.group_spaces.iter().filter(|g| g.name == group).map(|g| g.used_bytes).sum();
+    let others = pool.group_spaces.iter().filter(|g| g.name != group && !g.evacuating);
+    let free: u64 = others.map(|g| g.total_bytes - g.used_bytes).sum();
+    if used <= free {
+        return Ok(());
+    }
+    let place = ControlError::at(format!("pool {:?}", pool.name));
+    Err(place(&format!("{used} bytes are used on group {group:?}, the others have {free} bytes free")))
+}

@@ -1,0 +1,110 @@
+//! Volumes are deleted, copied by sharing, and relieved of their zeros.
+
+use super::Array;
+use crate::config::VolumeConfig;
+use crate::control::{Control, ControlError, NO_SUCH_VOLUME};
+
+impl Array {
+    /// Notes a volume that is to be deleted, or that is being made and is to be deleted if that does not end well; or no more.
+    async fn discard(&mut self, volume: &str, pool: Option<&str>) -> Result<(), ControlError> {
+        match pool {
+            Some(pool) => self.made.discarded.insert(volume.into(), pool.into()),
+            None => self.made.discarded.remove(volume),
+        };
+        self.keep_made()
+    }
+
+    /// Deletes the volumes that an earlier life was about to delete, or was making when it ended.
+    ///
+    /// # Errors
+    /// Where one cannot be deleted now: the next start tries again.
+    pub async fn delete_discarded(&mut self) -> Result<Vec<String>, ControlError> {
+        let mut done = Vec::new();
+        for (volume, pool) in self.made.discarded.clone() {
+            let Some(owner) = self.config.pool(&pool).map(|p| p.controller) else { continue };
+            match self.ask(owner, Control::DeleteVolume(volume.clone())).await {
+                Ok(lines) => done.extend(lines),
+                Err(ControlError::Failed { cause, .. }) if cause == NO_SUCH_VOLUME => {}
+                Err(error) => return Err(error),
+            }
+            self.discard(&volume, None).await?;
+        }
+        Ok(done)
+    }
+
+    /// Deletes a volume that no host sees.
+    pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("volume {name:?}"));
+        let (Some(owner), Some(volume)) = (self.config.owner_of(name), self.config.volume(name)) else {
+            return Err(fail(&"there is no such volume"));
+        };
+        if let Some(host) = self.config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
+            return Err(fail(&format!("it is mapped to host {:?}: unmap it first", host.name)));
+        }
+        let pool = volume.pool.clone();
+        let mut config = self.config.clone();
+        config.volumes.retain(|v| v.name != name);
+        // First everybody forgets the LU, then its owner deletes it. A start ends what a crash leaves.
+        self.made.discarded.insert(name.into(), pool);
+        let mut done = match self.apply(config).await {
+            Ok(done) => done,
+            Err(error) => {
+                self.made.discarded.remove(name);
+                return Err(error);
+            }
+        };
+        done.extend(self.ask(owner, Control::DeleteVolume(name.into())).await?);
+        self.discard(name, None).await?;
+        Ok(done)
+    }
+
+    /// Deletes a snapshot, and nothing that is none.
+    pub async fn delete_snapshot(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("snapshot {name:?}"));
+        match self.config.volume(name) {
+            None => Err(fail(&"there is no such snapshot")),
+            Some(volume) if volume.snapshot_of.is_none() => Err(fail(
+                &"is a volume and no snapshot: `masu volume delete` deletes volumes with their data",
+            )),
+            Some(_) => self.delete_volume(name).await,
+        }
+    }
+
+    /// Makes a volume that shares the pages of another: a snapshot that can be written, or a clone.
+    pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("volume {from:?}"));
+        let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
+            return Err(fail(&"there is no such volume"));
+        };
+        let mut config = self.config.clone();
+        let snapshot_of = Some(from.to_owned());
+        config.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
+        config.check()?;
+        let pool = source.pool.clone();
+        // What a crash leaves of it before it is declared, the next start deletes.
+        self.discard(to, Some(&pool)).await?;
+        let clone = Control::CloneVolume { from: from.into(), to: to.into() };
+        let mut done = match self.ask(owner, clone).await {
+            Ok(lines) => lines,
+            Err(error) => {
+                self.discard(to, None).await?;
+                return Err(error);
+            }
+        };
+        match self.apply(config).await {
+            Ok(lines) => done.extend(lines),
+            Err(error) => {
+                self.delete_discarded().await?;
+                return Err(error);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Gives back a volume's pages of zeros, in the background.
+    pub async fn reclaim(&self, volume: &str) -> Result<Vec<String>, ControlError> {
+        let fail = ControlError::at(format!("volume {volume:?}"));
+        let owner = self.config.owner_of(volume).ok_or_else(|| fail(&"there is no such volume"))?;
+        self.ask(owner, Control::Reclaim(volume.into())).await
+    }
+}
