@@ -80,32 +80,36 @@
 // The fuzz target takes this file by its path, and looks for its modules beside it.
 #[path = "declaration/caching.rs"]
 mod caching;
+#[path = "declaration/drives.rs"]
+mod drives;
+#[path = "declaration/hosts.rs"]
+mod hosts;
 #[path = "declaration/images.rs"]
 pub(crate) mod images;
 #[path = "declaration/made.rs"]
 mod made;
 #[path = "declaration/policies.rs"]
 mod policies;
+#[path = "declaration/pools.rs"]
+mod pools;
+#[path = "declaration/size.rs"]
+mod size;
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use array::config::{
-    ArrayId, BLOCK_BYTES_DEFAULT, CRITICAL_THRESHOLD_PERCENT_DEFAULT, ChapConfig, Class, Config, ConfigError,
-    DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, HostConfig, LUN_MAX, Level, Made,
-    PAGE_BYTES_DEFAULT, PHYSICAL_BLOCK_BYTES_DEFAULT, PoolConfig, PortalConfig, Provisioning,
-    SOFT_THRESHOLD_PERCENT_DEFAULT, VolumeConfig, normalised_name, stripe_unit_bytes_default,
-};
-use array::{DriveSpec, Lun, Patience};
+use array::Patience;
+use array::config::{ArrayId, Config, ConfigError, Made};
 use serde::{Deserialize, Serialize};
 
-use crate::size::parse_bytes;
 use caching::Cache;
 pub use caching::CacheName;
+pub use drives::ClassName;
+use drives::{Drive, Group};
+use hosts::{Host, Portal};
 use images::Image;
 use policies::{Policy, Qos};
+use pools::{Pool, Volume};
 
 /// What is wrong with a declaration, with file, line and key.
 #[derive(Debug, thiserror::Error)]
@@ -188,231 +192,12 @@ pub struct Declaration {
     made: Option<made::Made>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Portal {
-    listen: SocketAddr,
-    #[serde(default)]
-    controller: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    segment_bytes_max: Option<u16>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Drive {
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    file: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    device: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    memory: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    size: Option<Size>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Group {
-    name: String,
-    level: LevelName,
-    drives: Vec<String>,
-    /// What suits the level and the number of drives when not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stripe_unit: Option<Size>,
-    /// What of the time hosts keep while the group is rebuilt or scrubbed, in percent.
-    #[serde(default = "default_foreground_share")]
-    foreground_share: u8,
-    /// Somebody vouches that the drives which are missing have nothing later than those that are there.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    start_degraded: bool,
-    /// How fast its drives are beside the other groups of its pool.
-    #[serde(default, skip_serializing_if = "ClassName::is_default")]
-    class: ClassName,
-}
-
-/// How fast a group is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClassName {
-    /// For what is used most.
-    Fast,
-    /// The usual one.
-    #[default]
-    Capacity,
-    /// For what is hardly used.
-    Archive,
-}
-
-impl ClassName {
-    fn is_default(&self) -> bool {
-        *self == ClassName::default()
-    }
-}
-
-impl From<ClassName> for Class {
-    fn from(name: ClassName) -> Class {
-        match name {
-            ClassName::Fast => Class::Fast,
-            ClassName::Capacity => Class::Capacity,
-            ClassName::Archive => Class::Archive,
-        }
-    }
-}
-
-impl From<Class> for ClassName {
-    fn from(class: Class) -> ClassName {
-        match class {
-            Class::Fast => ClassName::Fast,
-            Class::Capacity => ClassName::Capacity,
-            Class::Archive => ClassName::Archive,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum LevelName {
-    Raid0,
-    Raid1,
-    Raid10,
-    Raid5,
-    Raid6,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pool {
-    name: String,
-    groups: Vec<String>,
-    #[serde(default = "default_page")]
-    page: Size,
-    #[serde(default = "default_threshold")]
-    soft_threshold_percent: u8,
-    /// 95, or the soft threshold where that is higher, when not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    critical_threshold_percent: Option<u8>,
-    /// Groups that are being emptied, and then leave the pool.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    leaving: Vec<String>,
-    /// A group in no pool, on which writes are durable before they are in place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    journal: Option<String>,
-    /// Whether hot pages move to faster groups.
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
-    placement: bool,
-    #[serde(default)]
-    controller: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ProvisioningName {
-    #[default]
-    Thin,
-    Thick,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Volume {
-    name: String,
-    pool: String,
-    size: Size,
-    #[serde(default)]
-    provisioning: ProvisioningName,
-    #[serde(default = "default_block")]
-    block: u32,
-    #[serde(default = "default_physical_block")]
-    physical_block: u32,
-    /// write-back, write-through or off; says nothing where there is no cache.
-    #[serde(default, skip_serializing_if = "CacheName::is_default")]
-    cache: CacheName,
-    /// The partition of the cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    partition: Option<String>,
-    /// The service that it is promised.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    policy: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    read_only: bool,
-    /// The volume of which it is a snapshot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    snapshot_of: Option<String>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Host {
-    name: String,
-    initiator: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    chap: Option<Chap>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mutual_chap: Option<Chap>,
-    #[serde(default)]
-    luns: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Chap {
-    name: String,
-    secret: String,
-}
-
-/// A size in bytes, written as a number or as text with a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Size(u64);
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Size, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Number(u64),
-            Text(String),
-        }
-        match Written::deserialize(d)? {
-            Written::Number(n) => Ok(Size(n)),
-            Written::Text(text) => parse_bytes(&text).map(Size).map_err(serde::de::Error::custom),
-        }
-    }
-}
-
-impl Serialize for Size {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_u64(self.0)
-    }
-}
-
 fn default_target() -> String {
     "iqn.2026-11.net.masu:array".into()
 }
-fn yes() -> bool {
-    true
-}
-
 fn one() -> usize {
     1
 }
-fn default_foreground_share() -> u8 {
-    FOREGROUND_SHARE_PERCENT_DEFAULT
-}
-fn default_page() -> Size {
-    Size(PAGE_BYTES_DEFAULT)
-}
-fn default_threshold() -> u8 {
-    SOFT_THRESHOLD_PERCENT_DEFAULT
-}
-fn default_block() -> u32 {
-    BLOCK_BYTES_DEFAULT
-}
-fn default_physical_block() -> u32 {
-    PHYSICAL_BLOCK_BYTES_DEFAULT
-}
-
 impl Declaration {
     /// Reads a file. Relative drive files are taken from `data_dir`.
     pub fn read(path: &Path, data_dir: &Path) -> Result<Config, DeclarationError> {
@@ -501,15 +286,7 @@ impl Declaration {
             id: self.id.as_deref().map(parse_id).transpose()?.unwrap_or_default(),
             target: self.target.clone(),
             controllers: self.controllers,
-            portals: self
-                .portals
-                .iter()
-                .map(|p| PortalConfig {
-                    listen: p.listen,
-                    controller: p.controller,
-                    segment_bytes_max: p.segment_bytes_max,
-                })
-                .collect(),
+            portals: self.portals.iter().map(Portal::to_config).collect(),
             discovery_chap: self.discovery_chap,
             patience: Patience {
                 slow: Duration::from_millis(self.drive_slow_ms),
@@ -581,199 +358,6 @@ fn parse_id(text: &str) -> Result<ArrayId, ConfigError> {
     let value =
         value.ok_or(ConfigError { place: "id".into(), cause: "32 hexadecimal digits are needed".into() })?;
     Ok(ArrayId(value.to_be_bytes()))
-}
-
-impl Portal {
-    fn of(p: &PortalConfig) -> Portal {
-        Portal { listen: p.listen, controller: p.controller, segment_bytes_max: p.segment_bytes_max }
-    }
-}
-
-impl Drive {
-    fn to_config(&self, data_dir: &Path) -> Result<DriveConfig, ConfigError> {
-        let refuse =
-            |cause: &str| ConfigError { place: format!("drive {:?}", self.name), cause: cause.into() };
-        let len = self.size.map(|s| s.0);
-        let spec = match (&self.file, &self.device, self.memory) {
-            (Some(file), None, false) => DriveSpec::File { path: data_dir.join(file), create_len_bytes: len },
-            (None, Some(path), false) => DriveSpec::Device { path: path.clone() },
-            (None, None, true) => DriveSpec::Memory {
-                name: self.name.clone(),
-                len_bytes: len.ok_or_else(|| refuse("a memory drive needs a size"))?,
-            },
-            _ => return Err(refuse("needs exactly one of file, device and memory = true")),
-        };
-        Ok(DriveConfig { name: self.name.clone(), spec })
-    }
-
-    fn of(d: &DriveConfig) -> Drive {
-        let mut drive = Drive { name: d.name.clone(), file: None, device: None, memory: false, size: None };
-        match &d.spec {
-            // No declaration has a drive that is an image file.
-            DriveSpec::Image { path, .. } | DriveSpec::ImageWithin { path, .. } => {
-                drive.file = Some(path.clone())
-            }
-            DriveSpec::File { path, create_len_bytes } => {
-                drive.file = Some(path.clone());
-                drive.size = create_len_bytes.map(Size);
-            }
-            DriveSpec::Device { path } => drive.device = Some(path.clone()),
-            DriveSpec::Memory { len_bytes, .. } => {
-                drive.memory = true;
-                drive.size = Some(Size(*len_bytes));
-            }
-            // A modelled drive is declared by a scenario, never by array.toml.
-            DriveSpec::Modelled { name } => drive.name.clone_from(name),
-        }
-        drive
-    }
-}
-
-impl Group {
-    fn to_config(&self) -> GroupConfig {
-        let level = match self.level {
-            LevelName::Raid0 => Level::Raid0,
-            LevelName::Raid1 => Level::Raid1,
-            LevelName::Raid10 => Level::Raid10,
-            LevelName::Raid5 => Level::Raid5,
-            LevelName::Raid6 => Level::Raid6,
-        };
-        GroupConfig {
-            name: self.name.clone(),
-            level,
-            drives: self.drives.clone(),
-            stripe_unit_bytes: match self.stripe_unit {
-                Some(unit) => u32::try_from(unit.0).unwrap_or(u32::MAX),
-                None => stripe_unit_bytes_default(level, self.drives.len()),
-            },
-            foreground_share_percent: self.foreground_share,
-            start_degraded: self.start_degraded,
-            class: self.class.into(),
-        }
-    }
-
-    fn of(g: &GroupConfig) -> Group {
-        let level = match g.level {
-            Level::Raid0 => LevelName::Raid0,
-            Level::Raid1 => LevelName::Raid1,
-            Level::Raid10 => LevelName::Raid10,
-            Level::Raid5 => LevelName::Raid5,
-            Level::Raid6 => LevelName::Raid6,
-        };
-        Group {
-            name: g.name.clone(),
-            level,
-            drives: g.drives.clone(),
-            stripe_unit: Some(Size(g.stripe_unit_bytes.into())),
-            foreground_share: g.foreground_share_percent,
-            start_degraded: g.start_degraded,
-            class: g.class.into(),
-        }
-    }
-}
-
-impl Pool {
-    fn to_config(&self) -> PoolConfig {
-        PoolConfig {
-            name: self.name.clone(),
-            groups: self.groups.clone(),
-            page_bytes: self.page.0,
-            soft_threshold_percent: self.soft_threshold_percent,
-            critical_threshold_percent: self
-                .critical_threshold_percent
-                .unwrap_or(CRITICAL_THRESHOLD_PERCENT_DEFAULT.max(self.soft_threshold_percent)),
-            leaving: self.leaving.clone(),
-            journal: self.journal.clone(),
-            placement: self.placement,
-            controller: self.controller,
-        }
-    }
-
-    fn of(p: &PoolConfig) -> Pool {
-        Pool {
-            name: p.name.clone(),
-            groups: p.groups.clone(),
-            page: Size(p.page_bytes),
-            soft_threshold_percent: p.soft_threshold_percent,
-            critical_threshold_percent: Some(p.critical_threshold_percent),
-            leaving: p.leaving.clone(),
-            journal: p.journal.clone(),
-            placement: p.placement,
-            controller: p.controller,
-        }
-    }
-}
-
-impl Volume {
-    fn to_config(&self) -> VolumeConfig {
-        VolumeConfig {
-            name: self.name.clone(),
-            pool: self.pool.clone(),
-            len_bytes: self.size.0,
-            provisioning: match self.provisioning {
-                ProvisioningName::Thin => Provisioning::Thin,
-                ProvisioningName::Thick => Provisioning::Thick,
-            },
-            block_bytes: self.block,
-            physical_block_bytes: self.physical_block,
-            cache: self.cache.into(),
-            partition: self.partition.clone(),
-            policy: self.policy.clone(),
-            read_only: self.read_only,
-            snapshot_of: self.snapshot_of.clone(),
-        }
-    }
-
-    fn of(v: &VolumeConfig) -> Volume {
-        Volume {
-            name: v.name.clone(),
-            pool: v.pool.clone(),
-            size: Size(v.len_bytes),
-            provisioning: match v.provisioning {
-                Provisioning::Thin => ProvisioningName::Thin,
-                Provisioning::Thick => ProvisioningName::Thick,
-            },
-            block: v.block_bytes,
-            physical_block: v.physical_block_bytes,
-            cache: v.cache.into(),
-            partition: v.partition.clone(),
-            policy: v.policy.clone(),
-            read_only: v.read_only,
-            snapshot_of: v.snapshot_of.clone(),
-        }
-    }
-}
-
-impl Host {
-    fn to_config(&self) -> Result<HostConfig, ConfigError> {
-        let chap = |c: &Chap| ChapConfig { name: c.name.clone(), secret: c.secret.clone() };
-        let mut luns = BTreeMap::new();
-        for (number, volume) in &self.luns {
-            let lun = number.parse::<u16>().map_err(|_| ConfigError {
-                place: format!("host {:?}: luns", self.name),
-                cause: format!("{number:?} is no LUN: a number from 0 to {LUN_MAX}"),
-            })?;
-            luns.insert(Lun(lun), volume.clone());
-        }
-        Ok(HostConfig {
-            name: self.name.clone(),
-            initiator: normalised_name(&self.initiator),
-            chap: self.chap.as_ref().map(chap),
-            mutual_chap: self.mutual_chap.as_ref().map(chap),
-            luns,
-        })
-    }
-
-    fn of(h: &HostConfig) -> Host {
-        let chap = |c: &ChapConfig| Chap { name: c.name.clone(), secret: c.secret.clone() };
-        Host {
-            name: h.name.clone(),
-            initiator: h.initiator.clone(),
-            chap: h.chap.as_ref().map(chap),
-            mutual_chap: h.mutual_chap.as_ref().map(chap),
-            luns: h.luns.iter().map(|(lun, volume)| (lun.0.to_string(), volume.clone())).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

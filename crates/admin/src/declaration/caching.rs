@@ -5,7 +5,7 @@ use array::config::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Size;
+use super::size::Size;
 
 /// The cache of each controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use array::config::{self, PolicyConfig, QosSettings, Sharing};
 use serde::{Deserialize, Serialize};
 
-use super::Size;
+use super::size::Size;
 
 /// What holds for all policies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! Declarations as written, refused and kept.
 
+use std::path::PathBuf;
+
 use super::*;
 
 const GOOD: &str = r#"

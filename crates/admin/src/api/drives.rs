@@ -1,0 +1,92 @@
+//! Drives, RAID groups and the places in them.
+
+use serde::{Deserialize, Serialize};
+
+use super::jobs::Progress;
+
+/// A drive.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Drive {
+    /// Name.
+    pub name: String,
+    /// Path or kind.
+    pub medium: String,
+    /// Size; 0 while it is not open.
+    pub size_bytes: u64,
+    /// The group it is in.
+    pub group: Option<String>,
+    /// `active`, `rebuilding`, `missing`, `stale`, `failed`; `spare`, or `free` outside of groups.
+    pub state: String,
+    /// Read operations.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write operations.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Discards.
+    pub zeros: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// A RAID group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Name.
+    pub name: String,
+    /// Level.
+    pub level: String,
+    /// Drives.
+    pub drives: Vec<String>,
+    /// Usable size.
+    pub size_bytes: u64,
+    /// `optimal`, `degraded` or `failed`.
+    pub state: String,
+    /// How many more drives may fail, whichever they are.
+    pub tolerates: u32,
+    /// The places of its drives.
+    pub members: Vec<Member>,
+    /// How far a rebuild is.
+    pub rebuild: Option<Progress>,
+    /// How far a scrub is.
+    pub scrub: Option<Progress>,
+    /// Ranges that cannot be read until they are written again.
+    pub lost_ranges: usize,
+    /// Blocks that the last scrub found to differ between drives, and could not repair.
+    #[serde(default)]
+    pub differing_blocks: u64,
+    /// Places written again after a medium error.
+    pub repairs: u64,
+    /// What of the time hosts keep while a rebuild or scrub runs.
+    pub foreground_share_percent: u8,
+    /// `fast`, `capacity` or `archive`.
+    #[serde(default)]
+    pub class: String,
+}
+
+/// A place in a group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Member {
+    /// Its number.
+    pub position: u32,
+    /// The drive in it.
+    pub drive: Option<String>,
+    /// `active`, `missing`, `stale`, `failed` or `rebuilding`.
+    pub state: String,
+    /// Why the drive was dropped, when it was.
+    pub cause: Option<String>,
+    /// Whether its drive does not answer at the moment, and is read around.
+    #[serde(default)]
+    pub slow: bool,
+    /// Operations of the drives in this place that failed, since the group was opened.
+    #[serde(default)]
+    pub errors: u64,
+    /// Operations that were given up because the drive did not answer in time, since it was opened.
+    #[serde(default)]
+    pub silences: u64,
+    /// What 99 of 100 of its reads and writes of the last whole minute did not exceed, in microseconds; none where there were few.
+    #[serde(default)]
+    pub p99_us: Option<u64>,
+}

@@ -1,0 +1,59 @@
+//! Ports, hosts and sessions.
+
+use serde::{Deserialize, Serialize};
+
+/// A port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Port {
+    /// Address and port number.
+    pub listen: String,
+    /// Portal group tag.
+    pub portal_group: u16,
+    /// Its controller.
+    pub controller: usize,
+    /// Sessions now.
+    pub sessions: usize,
+    /// Commands executed.
+    pub commands: u64,
+    /// Bytes from hosts.
+    pub bytes_in: u64,
+    /// Bytes to hosts.
+    pub bytes_out: u64,
+}
+
+/// A host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// Name.
+    pub name: String,
+    /// iSCSI name.
+    pub initiator: String,
+    /// `none`, `chap` or `mutual`.
+    pub authentication: String,
+    /// What it sees.
+    pub luns: Vec<HostLun>,
+}
+
+/// What a host sees under a number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostLun {
+    /// LUN.
+    pub lun: u16,
+    /// Volume.
+    pub volume: String,
+}
+
+/// A session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Session {
+    /// Host.
+    pub host: String,
+    /// iSCSI name.
+    pub initiator: String,
+    /// ISID.
+    pub isid: String,
+    /// Commands.
+    pub commands: u64,
+    /// Bytes both ways.
+    pub bytes: u64,
+}

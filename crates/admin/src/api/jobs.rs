@@ -1,0 +1,23 @@
+//! Long work, and how far it is.
+
+use serde::{Deserialize, Serialize};
+
+/// How far long work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Bytes that are done.
+    pub done_bytes: u64,
+    /// All bytes; 0 while nobody knows.
+    pub total_bytes: u64,
+}
+
+/// Long work: it runs in the array, whoever asked for it, and goes on after a restart where it says so.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// `rebuild`, `scrub`, `resync`, `evacuate`, `rebalance`, `reclaim` or `place`.
+    pub kind: String,
+    /// The group, pool or volume.
+    pub object: String,
+    /// How far it is.
+    pub progress: Progress,
+}

@@ -1,0 +1,115 @@
+//! Logical units: volumes and images, their mappings and counters.
+
+use serde::{Deserialize, Serialize};
+
+use super::qos::VolumeQos;
+
+/// A volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Volume {
+    /// Name.
+    pub name: String,
+    /// Pool.
+    pub pool: String,
+    /// The volume of which it is a snapshot; that one may be deleted by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_of: Option<String>,
+    /// Size.
+    pub size_bytes: u64,
+    /// Used.
+    pub used_bytes: u64,
+    /// Of these, in pages that other volumes use, too.
+    pub shared_bytes: u64,
+    /// Of these, in pages that nobody else uses: what deleting the volume gives back.
+    pub exclusive_bytes: u64,
+    /// `thin` or `thick`.
+    pub provisioning: String,
+    /// Logical block length.
+    pub block_bytes: u32,
+    /// NAA identifier.
+    pub naa: String,
+    /// Hosts and LUNs.
+    pub mapped_to: Vec<Mapping>,
+    /// How the service stands that it is promised.
+    #[serde(default)]
+    pub qos: VolumeQos,
+    /// What was done with it.
+    pub counters: VolumeCounters,
+}
+
+/// A virtual disk in a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Image {
+    /// Name.
+    pub name: String,
+    /// File.
+    pub file: String,
+    /// The controller that serves it.
+    pub controller: usize,
+    /// Hosts may read it only.
+    pub read_only: bool,
+    /// Hosts and LUNs.
+    pub mapped_to: Vec<Mapping>,
+    /// Why it is not served; nothing while it is.
+    pub error: Option<String>,
+    /// What is wrong with it while it is served.
+    #[serde(default)]
+    pub trouble: Option<String>,
+    /// Its format, as in `vhdx, dynamic`; empty while it is not open, and what follows is 0 then.
+    pub format: String,
+    /// The files of its parents, the nearest first.
+    pub parents: Vec<String>,
+    /// Size of the disk.
+    pub size_bytes: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Logical block length.
+    pub block_bytes: u32,
+    /// NAA identifier.
+    pub naa: String,
+    /// How the service stands that it is promised.
+    #[serde(default)]
+    pub qos: VolumeQos,
+    /// What was done with it.
+    pub counters: VolumeCounters,
+}
+
+/// A LUN mapping.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Mapping {
+    /// Host.
+    pub host: String,
+    /// LUN.
+    pub lun: u16,
+}
+
+/// A LU's counters: how much was done, and how much of it by offload.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct VolumeCounters {
+    /// All commands.
+    pub commands: u64,
+    /// Of these, reads.
+    #[serde(default)]
+    pub reads: u64,
+    /// Of these, writes.
+    #[serde(default)]
+    pub writes: u64,
+    /// Bytes read by hosts.
+    pub read_bytes: u64,
+    /// Bytes written by hosts.
+    pub write_bytes: u64,
+    /// Bytes zeroed by WRITE SAME.
+    pub zeroed_bytes: u64,
+    /// Bytes copied by moving them inside the array.
+    pub moved_bytes: u64,
+    /// Bytes copied by sharing pages.
+    pub shared_bytes: u64,
+    /// Bytes reclaimed by UNMAP.
+    pub reclaimed_bytes: u64,
+    /// COMPARE AND WRITE commands that missed.
+    pub compare_misses: u64,
+    /// Median latency in microseconds.
+    pub latency_p50_us: f64,
+    /// 99th percentile of latency in microseconds.
+    pub latency_p99_us: f64,
+}
