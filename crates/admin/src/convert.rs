@@ -3,6 +3,8 @@
 mod images;
 mod policies;
 
+use std::collections::BTreeMap;
+
 use array::OpClass;
 use array::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, JobStatus, PartitionStatus,
@@ -41,12 +43,13 @@ impl Status {
             below_minimum: vec![],
             refused: vec![],
         };
-        let mut spares = Vec::new();
+        let (mut spares, mut spare_faults) = (Vec::new(), BTreeMap::new());
         for part in parts {
             let controller = part.index;
             let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             status.loads.push(Load { controller, busy_ms: ms(part.busy), up_ms: ms(part.age) });
             spares.extend(part.spares);
+            spare_faults.extend(part.spare_faults);
             status.missing.extend(part.missing.into_iter().map(Missing::of));
             status.jobs.extend(part.jobs.into_iter().map(Job::of));
             status.ports.extend(part.ports.into_iter().map(|p| Port::of(p, controller)));
@@ -65,6 +68,9 @@ impl Status {
         }
         status.jobs.extend(status.groups.iter().filter_map(rebuild));
         place_drives(&mut status, config, &spares);
+        status.drives.iter_mut().filter(|d| d.state == "spare").for_each(|drive| {
+            drive.fault = spare_faults.remove(&drive.name);
+        });
         status
     }
 }
@@ -192,6 +198,7 @@ impl Drive {
             size_bytes: d.len_bytes,
             group: None,
             state: "free".into(),
+            fault: None,
             reads: d.counts.reads,
             read_bytes: d.counts.read_bytes,
             writes: d.counts.writes,
@@ -209,6 +216,7 @@ impl Drive {
             size_bytes: 0,
             group: None,
             state: "free".into(),
+            fault: None,
             reads: 0,
             read_bytes: 0,
             writes: 0,

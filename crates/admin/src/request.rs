@@ -151,7 +151,7 @@ pub enum Change {
         path: String,
         /// Size of a file drive that is to be made.
         drive_bytes: Option<u64>,
-        /// Erase what is on it, as soon as a group takes it.
+        /// Erase what is on it.
         #[serde(default)]
         overwrite: bool,
     },

@@ -160,15 +160,15 @@ fn of_image(image: &Image, all: &mut Vec<Trouble>) {
 
 /// Drives in a group are told with the group.
 fn of_drive(drive: &Drive, all: &mut Vec<Trouble>) {
-    let (kind, text, to_do) = match drive.state.as_str() {
-        "spare" if drive.size_bytes == 0 => (
+    let (kind, text, to_do) = match (drive.state.as_str(), &drive.fault) {
+        ("spare", Some(fault)) => (
             "spare",
-            "is a spare that cannot be opened: no group can take it",
-            "bring it back, or take it out: masu drive forget NAME",
+            format!("{fault}: it is a spare that no group can take"),
+            "bring the spare of this array back, or take it out: masu drive forget NAME",
         ),
-        "replaced" => (
+        ("replaced", _) => (
             "replaced",
-            "was replaced, and has no place any more",
+            "was replaced, and has no place any more".to_owned(),
             "wait until its group has let it go, then take it out: masu drive forget NAME",
         ),
         _ => return,
@@ -299,6 +299,20 @@ mod tests {
         check(&group("degraded", Some(progress), 0), "warning", &["it is being rebuilt, 43 %"]);
         check(&group("failed", None, 0), "error", &["it serves no more"]);
         check(&group("optimal", None, 3), "error", &["3 ranges are lost"]);
+    }
+
+    #[test]
+    fn a_spare_that_no_group_can_take_is_trouble() {
+        let mut config = array::Config::empty("iqn.2026-11.net.example:x");
+        let spec = array::DriveSpec::Device { path: "/dev/sdx".into() };
+        config.drives = vec![array::config::DriveConfig { name: "s0".into(), spec }];
+        let mut status = Status::of(&config, vec![], 0);
+        status.drives[0].state = "spare".into();
+        check(&status, "", &[]);
+        status.drives[0].fault = Some("cannot be opened (no such device)".into());
+        let told =
+            ["drive s0: cannot be opened (no such device): it is a spare that no group can take", "forget"];
+        check(&status, "warning", &told);
     }
 
     #[test]

@@ -70,8 +70,8 @@ pub(crate) async fn open_cache(
         let place = || ControlError::at(format!("drive {ssd:?}: cache"));
         let drive = open_drive(controller, config, ssd).await?;
         let found = examine(&drive).await.map_err(|e| place()(&e))?;
-        if let OnDrive::Label(label) = &found {
-            return Err(place()(&format!("it carries a label, {label}: its content would be lost")));
+        if matches!(found, OnDrive::Label(_) | OnDrive::Spare { .. }) {
+            return Err(place()(&format!("it {found}: its content would be lost")));
         }
         // One that was the cache's before has what the cache left on it.
         let is_new = !controller.state().made.drives.contains(ssd);

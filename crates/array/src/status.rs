@@ -1,5 +1,6 @@
 //! How things stand: plain values for the API, the terminal and the laboratory.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use scsi::Lun;
@@ -49,6 +50,8 @@ pub struct ControllerStatus {
     pub jobs: Vec<JobStatus>,
     /// Spares that nobody has taken.
     pub spares: Vec<String>,
+    /// What is wrong with spares, by their names: no group can take them.
+    pub spare_faults: BTreeMap<String, String>,
     /// Events since the start, oldest first, bounded.
     pub events: Vec<Event>,
 }

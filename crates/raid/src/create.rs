@@ -19,10 +19,11 @@ const HEAD_ZEROED: u64 = 1 << 20;
 /// What creation, or a drive that takes a place, may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Nothing: the drives are blank, or labelled by the same creation, which was interrupted.
+    /// Nothing: the drives are blank, or labelled by the same creation, which was interrupted; one that takes a place may be a spare of
+    /// the array.
     Nothing,
-    /// Whatever is not known to be data of this array: other formats, labels of other arrays, damaged labels. Not a label of this
-    /// array's own, and none of a newer format.
+    /// Whatever is not known to be data of this array: other formats, labels of other arrays, of spares, damaged labels. Not the label
+    /// of a group of this array, and none of a newer format.
     Foreign,
     /// Anything.
     Anything,
@@ -95,13 +96,17 @@ pub(crate) fn may_overwrite(
         OnDrive::Blank => Ok(()),
         OnDrive::Label(label) if own(&label) => Ok(()),
         OnDrive::NewerFormat { format } => Err(GroupError::NewerFormat { group, drive, format }),
+        OnDrive::Spare { array_id } if overwrite == Overwrite::Nothing => {
+            let found = format!("array {array_id}, as a spare");
+            Err(GroupError::InUse { group, drive, found })
+        }
         OnDrive::Label(label) if overwrite == Overwrite::Nothing || label.array_id == array_id => {
             Err(GroupError::InUse { group, drive, found: label.to_string() })
         }
         _ if overwrite != Overwrite::Nothing => Ok(()),
         OnDrive::DamagedLabel => Err(GroupError::DamagedLabel { group, drive }),
         OnDrive::NotBlank { at } => Err(GroupError::NotBlank { group, drive, at }),
-        OnDrive::Label(_) => unreachable!("both kinds of labels are above"),
+        OnDrive::Label(_) | OnDrive::Spare { .. } => unreachable!("all kinds of labels are above"),
     }
 }
 

@@ -1,9 +1,12 @@
 //! What a drive carries, told apart before anything is written to it: a label, a label that this version cannot read, nothing, or
 //! something else.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 use world::{Buf, Drive, DriveError};
 
+use crate::ArrayId;
 use crate::label::{COPIES_AT, LABEL_LEN, LABEL_REGION_LEN, Label, LabelCopy};
 use crate::lost_table;
 
@@ -20,6 +23,11 @@ const PROBE_LEN: usize = 4096;
 pub enum OnDrive {
     /// A label of any format that this version reads. The other copy may be damaged: the next change of the label mends it.
     Label(Box<Label>),
+    /// The label of a spare, on the other copy too unless the power was cut while it was being written or erased.
+    Spare {
+        /// The array whose spare the drive is.
+        array_id: ArrayId,
+    },
     /// A label that a newer masu wrote. Nothing more is known of the drive, and nothing may be written to it.
     NewerFormat {
         /// The number of the format.
@@ -35,6 +43,21 @@ pub enum OnDrive {
         /// The first byte that is not zero, of those that were looked at.
         at: u64,
     },
+}
+
+impl fmt::Display for OnDrive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OnDrive::Label(label) => write!(f, "belongs to {label}"),
+            OnDrive::Spare { array_id } => write!(f, "is labelled as a spare of array {array_id}"),
+            OnDrive::NewerFormat { format } => {
+                write!(f, "carries a label of format {format}, written by a newer masu")
+            }
+            OnDrive::DamagedLabel => f.write_str("carries a label that is damaged"),
+            OnDrive::Blank => f.write_str("carries no label"),
+            OnDrive::NotBlank { at } => write!(f, "carries no label, but data at byte {at}"),
+        }
+    }
 }
 
 /// Looks at a drive, and writes nothing.
@@ -59,6 +82,9 @@ pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
     if let Some(error) = failure {
         return Err(error);
     }
+    if let Some(array_id) = copies.iter().find_map(spare_of) {
+        return Ok(OnDrive::Spare { array_id });
+    }
     let claimed = copies.iter().find_map(damaged_format);
     match (claimed, copies.as_slice()) {
         (Some(format), _) if format > crate::label::FORMAT => Ok(OnDrive::NewerFormat { format }),
@@ -72,6 +98,10 @@ pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
         (Some(_), _) => Ok(OnDrive::DamagedLabel),
         (None, _) => Ok(first_data(drive, 0).await?.map_or(OnDrive::Blank, |at| OnDrive::NotBlank { at })),
     }
+}
+
+fn spare_of(copy: &LabelCopy) -> Option<ArrayId> {
+    if let LabelCopy::Spare { array_id } = copy { Some(*array_id) } else { None }
 }
 
 fn newer_format(copy: &LabelCopy) -> Option<u32> {

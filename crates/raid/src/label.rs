@@ -26,13 +26,15 @@ const JOURNAL_LEN_MAX: u64 = 64 << 20;
 /// What is counted stays below this, so that counting on never overflows.
 const COUNTER_END: u64 = 1 << 62;
 
-const MAGIC: [u8; 8] = *b"MASULABL";
-/// The format that is written. Fields before the checksum, and how it is computed, are the same in all formats to come.
+pub(crate) const MAGIC: [u8; 8] = *b"MASULABL";
+/// The newest format that is read. Fields before the checksum, and how it is computed, are the same in all formats to come.
 ///
 /// A label that holds its lost ranges itself is written in format 2, which every version reads; only one whose lost ranges are in a
-/// table is of format 3.
-pub(crate) const FORMAT: u32 = 3;
+/// table is of format 3. Format 4 is that of a spare.
+pub(crate) const FORMAT: u32 = FORMAT_SPARE;
 const FORMAT_INLINE: u32 = 2;
+const FORMAT_TABLE: u32 = 3;
+pub(crate) const FORMAT_SPARE: u32 = 4;
 const FLAG_MIRRORS_MAY_DIFFER: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -98,6 +100,11 @@ const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 pub enum LabelCopy {
     /// A label.
     Label(Box<Label>),
+    /// The label of a spare.
+    Spare {
+        /// The array whose spare the drive is.
+        array_id: ArrayId,
+    },
     /// One that a newer masu wrote, whole.
     NewerFormat {
         /// The number of its format.
@@ -120,6 +127,9 @@ impl LabelCopy {
         let format = found.format.get();
         match Label::decode(bytes) {
             Some((label, table)) => (LabelCopy::Label(Box::new(label)), table),
+            None if format == FORMAT_SPARE && is_whole(bytes) => {
+                (LabelCopy::Spare { array_id: ArrayId(found.array_id) }, None)
+            }
             None if format > FORMAT && is_whole(bytes) => (LabelCopy::NewerFormat { format }, None),
             None => (LabelCopy::Damaged { format }, None),
         }
@@ -196,7 +206,7 @@ impl Label {
         name[..self.group_name.len()].copy_from_slice(self.group_name.as_bytes());
         let mut format = Format {
             magic: MAGIC,
-            format: if table.is_none() { FORMAT_INLINE } else { FORMAT }.into(),
+            format: if table.is_none() { FORMAT_INLINE } else { FORMAT_TABLE }.into(),
             crc32c: 0.into(),
             array_id: self.array_id.0,
             group_id: self.group_id.0,
@@ -239,7 +249,7 @@ impl Label {
     /// The label in these bytes, if they hold one that is whole and makes sense; and where its lost ranges are, if not in it.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Label, Option<TableRef>)> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
-        if format.magic != MAGIC || !(FORMAT_INLINE..=FORMAT).contains(&format.format.get()) {
+        if format.magic != MAGIC || !(FORMAT_INLINE..=FORMAT_TABLE).contains(&format.format.get()) {
             return None;
         }
         if !is_whole(bytes) {
@@ -250,7 +260,7 @@ impl Label {
         let lost_count = format.lost_count.get() as usize;
         // A label of format 2 that counts more than it holds was written by a version that had no tables.
         let inline = format.lost.get(..lost_count);
-        let table = (format.format.get() == FORMAT && inline.is_none())
+        let table = (format.format.get() == FORMAT_TABLE && inline.is_none())
             .then(|| TableRef { count: format.lost_count.get(), crc32c: format.lost_crc32c.get() });
         let label = Label {
             array_id: ArrayId(format.array_id),

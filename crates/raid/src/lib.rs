@@ -33,6 +33,7 @@ mod relabel;
 mod replace;
 mod segments;
 mod sets;
+mod spare;
 mod spec;
 mod status;
 mod stripe;
@@ -51,6 +52,7 @@ pub use group::Group;
 pub use label::{Label, LabelCopy};
 pub use member::{MemberState, MemberStatus};
 pub use replace::{Found, identify};
+pub use spare::{erase_spare_label, label_spare};
 pub use spec::{
     ArrayId, DRIVES_MAX, GroupId, GroupSpec, Level, NAME_LEN_MAX, STRIPE_UNIT_BYTES_DEFAULT,
     stripe_unit_bytes_default,

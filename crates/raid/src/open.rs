@@ -81,6 +81,11 @@ async fn label_of(spec: &GroupSpec, drive: &Drive) -> Result<Option<Label>, Grou
         OnDrive::Label(label) => Ok(Some(*label)),
         OnDrive::NewerFormat { format } => Err(GroupError::NewerFormat { group, drive: name, format }),
         OnDrive::DamagedLabel => Err(GroupError::DamagedLabel { group, drive: name }),
+        OnDrive::Spare { array_id } => {
+            let found = format!("array {array_id}, as a spare");
+            let expected = format!("group {group}");
+            Err(GroupError::Foreign { group, drive: name, found, expected })
+        }
         OnDrive::Blank | OnDrive::NotBlank { .. } => Ok(None),
     }
 }

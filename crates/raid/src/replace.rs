@@ -26,7 +26,8 @@ enum Fill {
 }
 
 impl Group {
-    /// Gives the place of a missing, stale or failed drive to `drive`, which is blank, or is this group's own and was left out.
+    /// Gives the place of a missing, stale or failed drive to `drive`, which is blank, a spare of this array, or this group's own and was
+    /// left out.
     /// Durable when it returns; [`Group::rebuild`] fills it.
     pub async fn replace(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
         self.replace_over(position, drive, Overwrite::Nothing).await
@@ -93,6 +94,9 @@ impl Group {
             left_out || label.epoch == 0 && label.array_id == inner.array_id.get()
         };
         let found = examine(drive).await.map_err(|e| inner.io_error(e.into()))?;
+        if found == (OnDrive::Spare { array_id: inner.array_id.get() }) {
+            return Ok(());
+        }
         may_overwrite(&inner.name, inner.array_id.get(), drive, found, overwrite, own)
     }
 

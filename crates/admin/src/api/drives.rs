@@ -17,6 +17,9 @@ pub struct Drive {
     pub group: Option<String>,
     /// `active`, `rebuilding`, `missing`, `stale`, `failed`; `spare`, or `free` outside of groups.
     pub state: String,
+    /// Why no group can take it, when it is a spare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// Read operations.
     pub reads: u64,
     /// Bytes read.

@@ -1,6 +1,6 @@
 //! What the drives say they are, held against the declaration and against each other.
 
-use raid::{ArrayId, GroupId, Label, LabelCopy, inspect, label_copies};
+use raid::{ArrayId, GroupId, Label, LabelCopy, OnDrive, examine, inspect, label_copies};
 use world::Drive;
 
 use super::drives::Opened;
@@ -58,7 +58,21 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
         members.push(belonging(config, group, id, labelled, examination));
     }
     strangers(config, &all, &members, examination);
+    for (opened, _) in all.iter().filter(|(o, label)| label.is_none() && config.spares.contains(&o.name)) {
+        spare(config, opened, examination).await;
+    }
     members
+}
+
+/// A spare is blank until it is labelled. No group takes one that carries something else.
+async fn spare(config: &Config, opened: &Opened, examination: &mut Examination) {
+    let place = format!("drive {}", opened.name);
+    match examine(opened.drive()).await {
+        Ok(OnDrive::Blank) => {}
+        Ok(OnDrive::Spare { array_id }) if array_id == config.id => {}
+        Ok(found) => examination.harmless(place, format!("it is a spare that no group can take: it {found}")),
+        Err(error) => examination.damage(place, format!("it cannot be read: {error}")),
+    }
 }
 
 /// A label is written twice: both copies of a drive say the same, unless the power went between them.
@@ -72,6 +86,10 @@ async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination)
                     place,
                     format!("copy {copy} of its label is of format {format}, written by a newer masu"),
                 );
+            }
+            Ok(LabelCopy::Spare { .. }) => {
+                let text = format!("copy {copy} of its label is still that of a spare");
+                examination.harmless(place, text);
             }
             Ok(LabelCopy::Damaged { .. } | LabelCopy::None) => {
                 examination.damage(place, format!("copy {copy} of its label is torn or overwritten"))

@@ -70,8 +70,7 @@ impl Made {
         let volumes = config.volumes.iter().filter(|v| self.pools.contains(&v.pool));
         self.volumes = volumes.map(|v| v.name.clone()).collect();
         self.discarded.retain(|name, _| config.volume(name).is_none());
-        // A spare is erased when a group takes it.
-        self.overwrite.retain(|name| config.spares.contains(name));
+        self.overwrite.clear();
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a controller was told that was made before, what it made since, and what of the first it does not find.
 
+use world::Drive;
+
 /// The kinds of objects that can be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -25,4 +27,6 @@ pub(crate) struct Fresh {
     pub(crate) groups: Vec<String>,
     pub(crate) pools: Vec<String>,
     pub(crate) volumes: Vec<String>,
+    /// Spares that were labelled.
+    pub(crate) spares: Vec<Drive>,
 }

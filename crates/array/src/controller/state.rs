@@ -8,7 +8,7 @@ use pool::Pool;
 use raid::Group;
 use scsi::{LogicalUnit, Lun};
 use world::Drive;
-use world::sync::Signal;
+use world::sync::{Permits, Signal};
 
 use super::index::Whereabouts;
 use super::made::{Fresh, Kind};
@@ -52,6 +52,12 @@ pub(crate) struct State {
     pub(crate) ports: Vec<Rc<OpenPort>>,
     /// Declared spares that nobody has taken.
     pub(crate) spares: Vec<String>,
+    /// Whoever has it may write labels on spares.
+    pub(crate) spare_turn: Permits,
+    /// Who looks at the spares.
+    pub(crate) spare_watch: Watch,
+    /// What is wrong with spares, since they were looked at the last time.
+    pub(crate) spare_faults: BTreeMap<String, String>,
     /// Groups in which a place is being given to a drive by hand: no spare takes it meanwhile.
     pub(crate) replacing: BTreeSet<String>,
     /// Groups whose rebuild, scrub and comparison of mirrors wait until they are resumed.
@@ -94,6 +100,9 @@ impl State {
             unopened: BTreeMap::new(),
             ports: Vec::new(),
             spares: Vec::new(),
+            spare_turn: Permits::new(1),
+            spare_watch: Watch::default(),
+            spare_faults: BTreeMap::new(),
             replacing: BTreeSet::new(),
             paused: BTreeSet::new(),
             group_watches: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use raid::{Group, MemberState, MemberStatus, OnDrive, Overwrite, examine};
+use raid::{Group, MemberState, MemberStatus, Overwrite};
 use world::{Drive, DriveError, DriveSpec, World};
 
 use crate::config::{Config, DriveConfig};
@@ -44,6 +44,18 @@ pub(crate) async fn open_drive(
         return Err(ControlError::at(format!("drive {name:?}"))(cause));
     }
     open(controller, config, name, made.drives.contains(name)).await
+}
+
+/// Opens a drive that is declared and was opened before, also for this very declaration: its file is never made.
+pub(crate) async fn open_existing(
+    controller: &Controller,
+    config: &Config,
+    name: &str,
+) -> Result<Drive, ControlError> {
+    if let Some(cause) = controller.state().made.displaced.get(name) {
+        return Err(ControlError::at(format!("drive {name:?}"))(cause));
+    }
+    open(controller, config, name, true).await
 }
 
 /// Opens the drive that was put in the place of one of the same name; its file is made where that was declared.
@@ -95,76 +107,12 @@ pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), DriveError
     }
 }
 
-/// The spares that nobody took, opened, the smallest first.
-pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
-    let (spares, config) = (controller.state().spares.clone(), controller.config());
-    let mut open = Vec::new();
-    for name in spares {
-        if let Ok(drive) = open_drive(controller, &config, &name).await {
-            open.push((drive.info().len_bytes, name, drive));
-        }
-    }
-    open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    open
-}
-
 /// What of a drive may be erased when it is taken.
 pub(crate) fn overwrite_of(controller: &Controller, name: &str) -> Overwrite {
     match controller.state().made.overwrite.contains(name) {
         true => Overwrite::Foreign,
         false => Overwrite::Nothing,
     }
-}
-
-/// Looks at spares that were never looked at: each must be there, be blank (or may be erased), and be as large as the smallest drive
-/// of some group.
-pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Result<(), ControlError> {
-    let made = controller.state().made.clone();
-    for name in config.spares.iter().filter(|name| !made.drives.contains(*name)) {
-        let place = || ControlError::at(format!("spare {name:?}"));
-        let drive = open_drive(controller, config, name).await?;
-        let found = examine(&drive).await.map_err(|e| place()(&e))?;
-        match (found, overwrite_of(controller, name)) {
-            (OnDrive::Blank, _) | (OnDrive::NotBlank { .. } | OnDrive::DamagedLabel, Overwrite::Foreign) => {}
-            (OnDrive::Label(label), _) if label.array_id == config.id => {}
-            (OnDrive::Label(_), Overwrite::Foreign) => {}
-            (OnDrive::Label(label), _) => {
-                return Err(place()(&format!(
-                    "it already belongs to {label}; pass --overwrite if it may be erased"
-                )));
-            }
-            (OnDrive::NewerFormat { format }, _) => {
-                return Err(place()(&format!(
-                    "it carries a label of format {format}, written by a newer masu"
-                )));
-            }
-            (OnDrive::DamagedLabel, _) => {
-                return Err(place()(&"it carries a damaged label; pass --overwrite if it may be erased"));
-            }
-            (OnDrive::NotBlank { at }, _) => {
-                let cause = format!(
-                    "it is not blank: there is data at byte {at}; pass --overwrite if it may be erased"
-                );
-                return Err(place()(&cause));
-            }
-        }
-        let (len, needed) = (drive.info().len_bytes, smallest_member(controller));
-        if needed.is_some_and(|needed| len < needed) {
-            let needed = needed.unwrap_or_default();
-            return Err(place()(&format!(
-                "it has {len} bytes, and no group has a drive of less than {needed}"
-            )));
-        }
-        leave_to_others(controller, name);
-    }
-    Ok(())
-}
-
-/// The length of the smallest drive of the groups here.
-fn smallest_member(controller: &Controller) -> Option<u64> {
-    let state = controller.state();
-    let drives = state.groups.values().flat_map(Group::drives);
-    drives.map(|drive| drive.info().len_bytes).min()
 }
 
 /// Where there are other controllers, a spare that is of no use here is closed: one of them may want it.
@@ -190,13 +138,6 @@ pub(crate) fn close_drives(controller: &Controller, config: &Config) {
     let mut state = controller.state.borrow_mut();
     let members: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
     state.drives.retain(|name, _| members.contains(name) || config.drives.iter().any(|d| d.name == *name));
-}
-
-/// The declared spares that no group of this controller has taken.
-pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<String> {
-    let state = controller.state();
-    let taken: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
-    config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
 }
 
 /// The place of a drive that the group holds.

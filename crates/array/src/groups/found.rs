@@ -58,7 +58,7 @@ pub(super) async fn find_drives(
     Ok(found)
 }
 
-fn cause_of(error: ControlError) -> String {
+pub(super) fn cause_of(error: ControlError) -> String {
     match error {
         ControlError::Failed { cause, .. } => cause,
         other => other.to_string(),
@@ -81,8 +81,7 @@ pub(super) fn members(
     let mut taken: Vec<FoundDrive> = Vec::new();
     for new in found {
         let Some(label) = new.label() else {
-            let what = carried(&new.found);
-            note(format!("drive {} {what}: it is left out until it replaces a drive", new.name));
+            note(format!("drive {} {}: it is left out until it replaces a drive", new.name, new.found));
             continue;
         };
         let same = |f: &&mut FoundDrive| {
@@ -101,17 +100,4 @@ pub(super) fn members(
         }
     }
     taken.into_iter().map(|f| f.drive).collect()
-}
-
-/// What a drive carries, in words.
-pub(super) fn carried(found: &OnDrive) -> String {
-    match found {
-        OnDrive::NewerFormat { format } => {
-            format!("carries a label of format {format}, written by a newer masu")
-        }
-        OnDrive::DamagedLabel => "carries a label that is damaged".to_owned(),
-        OnDrive::NotBlank { at } => format!("carries no label, but data at byte {at}"),
-        OnDrive::Label(label) => format!("belongs to {label}"),
-        OnDrive::Blank => "carries no label".to_owned(),
-    }
 }

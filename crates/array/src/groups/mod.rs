@@ -6,13 +6,15 @@ mod found;
 mod open;
 mod replace;
 mod returns;
+mod spares;
 mod upkeep;
 mod work;
 
 pub(crate) use close::{check_members, end_upkeep, forget, refuse_busy, release, take_back};
-pub(crate) use drives::{check_spares, close_drives, free_spares, open_drive, overwrite_of};
+pub(crate) use drives::{close_drives, open_drive, overwrite_of};
 pub(crate) use open::open_group;
 pub(crate) use replace::replace_drive;
 #[cfg(test)]
 pub(crate) use returns::RETURNS_MAX;
+pub(crate) use spares::{begin_spare_watch, check_spares, free_spares, release_spares, take_back_spares};
 pub(crate) use work::{foreground_share_percent, scrub, steer};

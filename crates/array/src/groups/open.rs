@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use raid::{Group, GroupError, GroupSpec, GroupState, MissingCause, OnDrive, Overwrite};
 
-use super::found::{FoundDrive, FoundDrives, carried, find_drives, members};
+use super::found::{FoundDrive, FoundDrives, find_drives, members};
+use super::spares::spare_turn;
 use super::upkeep::begin_upkeep;
 use crate::config::{Config, GroupConfig, Made};
 use crate::control::ControlError;
@@ -120,9 +121,9 @@ async fn create(
         _ => false,
     };
     if let Some(used) = others.into_iter().find(|f| !named.is_empty() && !is_free(f)) {
-        let what = carried(&used.found);
-        return Err(place(&format!("drive {} {what}; it is not named to be overwritten", used.name)));
+        return Err(place(&format!("drive {} {}; it is not named to be overwritten", used.name, used.found)));
     }
+    let _turn = spare_turn(controller).await;
     controller.state.borrow_mut().fresh.groups.push(group.name.clone());
     let drives = found.drives.into_iter().map(|f| f.drive).collect();
     let spec = spec_of(config, &made, group);

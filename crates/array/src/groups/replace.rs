@@ -6,6 +6,7 @@ use raid::{MemberState, Overwrite};
 use world::Drive;
 
 use super::drives::{open_drive, open_exchanged, position_of, probe};
+use super::spares::spare_turn;
 use crate::config::Config;
 use crate::control::ControlError;
 use crate::controller::Controller;
@@ -29,6 +30,7 @@ pub(crate) async fn replace_drive(
     if serves && group.status().tolerates == 0 {
         return Err(place()(&format!("no drive of it can be spared now: {old:?} stays")));
     }
+    let _turn = spare_turn(controller).await;
     let drive = match old == new {
         true => exchanged(controller, config, old, serves).await?,
         false => open_drive(controller, config, new).await?,

@@ -11,8 +11,9 @@ use pool::Pool;
 use raid::{Group, GroupEvent, GroupState, MemberState, MemberStatus};
 use world::Drive;
 
-use super::drives::{leave_to_others, overwrite_of, probe, spares_by_size};
+use super::drives::{leave_to_others, probe};
 use super::returns::{RETURNS_IN, RETURNS_MAX, Returns};
+use super::spares::{spare_turn, spares_by_size};
 use super::work::throttle;
 use crate::controller::{Controller, Watch};
 use crate::event::{Event, Severity};
@@ -217,14 +218,14 @@ impl Kept {
     async fn fill_place(&self, position: u32) {
         let (controller, name) = (&self.controller, &self.name);
         let mut taken = false;
+        let _turn = spare_turn(controller).await;
         for (_, spare, drive) in spares_by_size(controller).await {
             if taken || self.watch.has_ended() {
                 leave_to_others(controller, &spare);
                 continue;
             }
-            // Whoever is second to ask for a spare finds it labelled, and is refused.
-            let overwrite = overwrite_of(controller, &spare);
-            match self.group.replace_over(position, drive, overwrite).await {
+            // Whoever is second to ask for a spare finds it labelled, and is refused. One that might be erased was, when it was declared.
+            match self.group.replace(position, drive).await {
                 Ok(()) => {
                     taken = true;
                     controller.state.borrow_mut().spares.retain(|s| *s != spare);

@@ -15,7 +15,10 @@ use crate::cached::{close_journals, let_go, open_cache, open_journal};
 use crate::config::{Config, Made, PoolConfig};
 use crate::control::{ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
-use crate::groups::{check_members, check_spares, close_drives, free_spares, open_group, take_back};
+use crate::groups::{
+    begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_group, release_spares,
+    take_back, take_back_spares,
+};
 use crate::guarantee::set_policies;
 use crate::hosts::{close_ports, end_sessions, open_port, update_views};
 use crate::images::{close_images, images_of, open_images};
@@ -130,6 +133,7 @@ pub(crate) async fn commit(
         let_go(controller, |volume| gone.contains(volume)).await?;
     }
     close_journals(controller, |pool| config.pool(pool).is_none()).await?;
+    follow_spares(controller, &before, &config).await;
     close_drives(controller, &config);
     close_ports(controller, &config, &mut done);
     for (i, portal) in config.portals.iter().enumerate().filter(|(_, p)| p.controller == controller.index) {
@@ -139,6 +143,15 @@ pub(crate) async fn commit(
     index.let_go(&mut slices).await;
     was.let_go(&mut slices).await;
     Ok(done)
+}
+
+/// Looks after the spares that are declared now, and lets go of the others.
+async fn follow_spares(controller: &Rc<Controller>, before: &Config, config: &Config) {
+    controller.state.borrow_mut().fresh.spares.clear();
+    if controller.index == 0 && before.spares != config.spares {
+        release_spares(controller, before, config).await;
+        begin_spare_watch(controller);
+    }
 }
 
 /// The LUs that are declared no more.
@@ -207,6 +220,7 @@ fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)
 /// `config` is in force again. What was found on the drives is closed as it is.
 pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Result<(), ControlError> {
     let fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
+    take_back_spares(fresh.spares).await;
     let put_back = commit(controller, config.clone()).await;
     for name in &fresh.volumes {
         let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();

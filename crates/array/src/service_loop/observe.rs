@@ -59,6 +59,7 @@ pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerSt
         missing: state.missing.iter().map(missing_status).collect(),
         jobs: controller.jobs.status(),
         spares: state.spares.clone(),
+        spare_faults: state.spare_faults.clone(),
         events: controller.events.shown(),
     }
 }

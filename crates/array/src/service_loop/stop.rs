@@ -24,6 +24,7 @@ pub(super) async fn stop(controller: &Controller, grace: Duration) -> Result<Rep
     controller.state().group_watches.values().for_each(Watch::end);
     controller.state().pool_watches.values().for_each(Watch::end);
     controller.state().image_watch.end();
+    controller.state().spare_watch.end();
     // A scrub ends with the process: it leaves nothing half done.
     controller.jobs.stop(|kind, _| kind != JobKind::Scrub).await;
     close_all(controller).await.map(|()| Reply::Done(vec![]))

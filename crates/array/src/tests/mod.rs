@@ -13,6 +13,7 @@ mod keeping_whole;
 mod many_volumes;
 mod placing;
 mod rig;
+mod spares;
 mod starting;
 mod tenant;
 mod thresholds;

@@ -122,6 +122,8 @@ pub(crate) enum DriveCommand {
     /// List the drives with group, state and use
     List,
     /// Add a spare: any group that loses a drive takes it automatically
+    ///
+    /// The drive gets a label of this array; masu examines it every minute.
     Spare {
         /// Its name
         name: String,
@@ -130,11 +132,11 @@ pub(crate) enum DriveCommand {
         /// Size of a new file, e.g. 64GiB
         #[arg(long, value_parser = parse_bytes)]
         size: Option<u64>,
-        /// Erase data on it when a group takes it; without it, a drive that is not blank is refused
+        /// Erase data on it; without it, a drive that is not blank is refused
         #[arg(long)]
         overwrite: bool,
     },
-    /// Remove a spare that no group has taken
+    /// Remove a spare that no group has taken, and erase its label
     RemoveSpare {
         /// The drive
         name: String,

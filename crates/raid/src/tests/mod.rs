@@ -8,6 +8,7 @@ mod mapped;
 mod membership;
 mod mutation;
 mod silent;
+mod spares;
 mod upkeep;
 
 use block::conformance::random_against_shadow;

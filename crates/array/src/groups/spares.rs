@@ -1,0 +1,216 @@
+//! Spares: each carries a label of the array from the moment it is declared, and is looked at every minute. Where it cannot be opened or read,
+//! or is not what the array knows, no group can take it, and the status says so.
+//!
+//! Whoever writes the label of a drive that may be a spare has the turn: a spare that is looked at takes no place meanwhile.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use raid::{Group, OnDrive, Overwrite, erase_spare_label, examine, label_spare};
+use world::sync::Permit;
+use world::{Drive, DriveError};
+
+use super::drives::{leave_to_others, members_of, open_drive, open_existing, overwrite_of, probe};
+use super::found::cause_of;
+use crate::config::Config;
+use crate::control::ControlError;
+use crate::controller::{Controller, Watch};
+
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+/// Another controller may have a spare open, to see whether it fits: it is asked for again a little later.
+const OPEN_ATTEMPTS: usize = 3;
+const OPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The right to write labels on drives that are spares.
+pub(super) async fn spare_turn(controller: &Controller) -> Permit {
+    let turn = controller.state().spare_turn.clone();
+    turn.take(1).await
+}
+
+/// The declared spares that no group of this controller has taken.
+pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<String> {
+    let state = controller.state();
+    let taken: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
+    config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
+}
+
+/// The spares that nobody took, opened, the smallest first.
+pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
+    let (spares, config) = (controller.state().spares.clone(), controller.config());
+    let mut open = Vec::new();
+    for name in spares {
+        if let Ok(drive) = open_existing(controller, &config, &name).await {
+            open.push((drive.info().len_bytes, name, drive));
+        }
+    }
+    open.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    open
+}
+
+/// Looks at spares that are new: each must be there, be blank (or may be erased), and be as large as the smallest drive of some group.
+/// One that may be erased is labelled at once; the others are when the declaration is in force.
+pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Result<(), ControlError> {
+    let made = controller.state().made.clone();
+    for name in &config.spares {
+        let (is_new, may_be_erased) = (!made.drives.contains(name), made.overwrite.contains(name));
+        if !is_new && !may_be_erased {
+            continue;
+        }
+        match check_spare(controller, config, name).await {
+            Err(error) if is_new => return Err(error),
+            // The look that follows says what is wrong.
+            Ok(()) | Err(_) => {}
+        }
+        leave_to_others(controller, name);
+    }
+    Ok(())
+}
+
+async fn check_spare(controller: &Controller, config: &Config, name: &str) -> Result<(), ControlError> {
+    let place = || ControlError::at(format!("spare {name:?}"));
+    let _turn = spare_turn(controller).await;
+    let drive = open_drive(controller, config, name).await?;
+    let found = examine(&drive).await.map_err(|e| place()(&e))?;
+    let (len, needed) = (drive.info().len_bytes, smallest_member(controller));
+    if let Some(needed) = needed.filter(|needed| len < *needed) {
+        return Err(place()(&format!("it has {len} bytes, and no group has a drive of less than {needed}")));
+    }
+    match (found, overwrite_of(controller, name)) {
+        (OnDrive::Blank, _) => Ok(()),
+        (OnDrive::Label(label), _) if label.array_id == config.id => Ok(()),
+        (OnDrive::Spare { array_id }, _) if array_id == config.id => Ok(()),
+        (found @ OnDrive::NewerFormat { .. }, _) => Err(place()(&format!("it {found}"))),
+        (_, Overwrite::Foreign) => {
+            controller.state.borrow_mut().fresh.spares.push(drive.clone());
+            label_spare(&drive, config.id).await.map_err(|e| place()(&e))
+        }
+        (OnDrive::NotBlank { at }, _) => Err(place()(&format!(
+            "it is not blank: there is data at byte {at}; pass --overwrite if it may be erased"
+        ))),
+        (OnDrive::Label(label), _) => {
+            Err(place()(&format!("it already belongs to {label}; pass --overwrite if it may be erased")))
+        }
+        (found, _) => Err(place()(&format!("it {found}; pass --overwrite if it may be erased"))),
+    }
+}
+
+/// The length of the smallest drive of the groups here.
+fn smallest_member(controller: &Controller) -> Option<u64> {
+    let state = controller.state();
+    let drives = state.groups.values().flat_map(Group::drives);
+    drives.map(|drive| drive.info().len_bytes).min()
+}
+
+/// Takes the labels off spares whose declaration is not to be in force.
+pub(crate) async fn take_back_spares(spares: Vec<Drive>) {
+    for drive in spares {
+        // Where that fails, the drive is a spare of this array, which may be one again.
+        let _ = erase_spare_label(&drive).await;
+    }
+}
+
+/// Takes the labels off drives that are spares no longer, and in no group. One that is not there keeps it.
+pub(crate) async fn release_spares(controller: &Controller, before: &Config, config: &Config) {
+    let used = |name: &String| {
+        let ssds = config.cache.iter().flat_map(|c| &c.ssds);
+        config.groups.iter().flat_map(|g| &g.drives).chain(&config.spares).chain(ssds).any(|n| n == name)
+    };
+    for name in before.spares.iter().filter(|name| !used(name)) {
+        let _turn = spare_turn(controller).await;
+        let released = match open_existing(controller, before, name).await {
+            Ok(drive) => release_spare(&drive, before).await.map_err(|e| e.to_string()),
+            Err(error) => Err(cause_of(error)),
+        };
+        if let Err(cause) = released {
+            controller
+                .events
+                .warn(format!("drive {name}: it is a spare no longer, and keeps its label: {cause}"));
+        }
+    }
+}
+
+async fn release_spare(drive: &Drive, config: &Config) -> Result<(), DriveError> {
+    match examine(drive).await? {
+        OnDrive::Spare { array_id } if array_id == config.id => erase_spare_label(drive).await,
+        _ => Ok(()),
+    }
+}
+
+/// Begins to look at the spares that are declared now; whoever looked at those before ends. The first controller does this for all.
+pub(crate) fn begin_spare_watch(controller: &Rc<Controller>) {
+    let watch = Watch::default();
+    {
+        let mut state = controller.state.borrow_mut();
+        let spares = state.config.spares.clone();
+        state.spare_faults.retain(|name, _| spares.contains(name));
+        std::mem::replace(&mut state.spare_watch, watch.clone()).end();
+    }
+    if !controller.config().spares.is_empty() {
+        controller.world.spawn(look_task(controller.clone(), watch));
+    }
+}
+
+async fn look_task(controller: Rc<Controller>, watch: Watch) {
+    while !watch.has_ended() {
+        for name in free_spares(&controller, &controller.config()) {
+            if let Some(outcome) = look_again_at(&controller, &watch, &name).await {
+                let mut state = controller.state.borrow_mut();
+                match outcome {
+                    Ok(()) => state.spare_faults.remove(&name),
+                    Err(fault) => state.spare_faults.insert(name, fault),
+                };
+            }
+        }
+        match select(controller.world.sleep(LOOK_INTERVAL), Box::pin(watch.ended())).await {
+            Either::Left(_) => {}
+            Either::Right(_) => return,
+        }
+    }
+}
+
+/// What is wrong with a spare, when it stays so; none when it is a spare no longer.
+async fn look_again_at(controller: &Controller, watch: &Watch, name: &str) -> Option<Result<(), String>> {
+    let mut outcome = Ok(());
+    let attempts = if controller.others().next().is_some() { OPEN_ATTEMPTS } else { 1 };
+    for attempt in 0..attempts {
+        if attempt > 0 {
+            controller.world.sleep(OPEN_PAUSE).await;
+        }
+        let _turn = spare_turn(controller).await;
+        let config = controller.config();
+        if watch.has_ended() || !free_spares(controller, &config).iter().any(|free| free == name) {
+            return None;
+        }
+        outcome = look_at(controller, &config, name).await;
+        leave_to_others(controller, name);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    Some(outcome)
+}
+
+/// What is wrong with a spare. One that is blank is labelled: an older masu left it so, or the drive was exchanged.
+async fn look_at(controller: &Controller, config: &Config, name: &str) -> Result<(), String> {
+    let known = controller.state().drives.get(name).cloned();
+    if let Some(known) = known
+        && let Err(error) = probe(&controller.world, &known).await
+    {
+        if let DriveError::Silent { secs, .. } = error {
+            return Err(format!("does not answer for {secs} s"));
+        }
+        // What is there now is looked at.
+        controller.state.borrow_mut().drives.remove(name);
+    }
+    let opened = open_existing(controller, config, name).await;
+    let drive = opened.map_err(|e| format!("cannot be opened ({})", cause_of(e)))?;
+    match examine(&drive).await.map_err(|e| format!("cannot be read ({e})"))? {
+        OnDrive::Spare { array_id } if array_id == config.id => Ok(()),
+        OnDrive::Blank => {
+            let labelled = label_spare(&drive, config.id).await;
+            labelled.map_err(|e| format!("cannot be labelled ({e})"))
+        }
+        found => Err(found.to_string()),
+    }
+}

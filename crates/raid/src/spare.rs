@@ -1,0 +1,68 @@
+//! The label of a spare: it names the array that the drive is kept for. It stands where the label of a group would be, and is written over
+//! when the drive takes a place in one.
+//!
+//! | on the drive | after a power cut it is |
+//! |---|---|
+//! | blank, the first copy is being written | blank, or a spare |
+//! | a spare, the label of a group is being written | a spare, or a drive of the group that is not counted in |
+//! | a spare, the label is being erased | a spare, or blank |
+
+use world::{Buf, Drive, DriveError};
+use zerocopy::little_endian::U32;
+use zerocopy::{Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::ArrayId;
+use crate::label::{COPIES_AT, FORMAT_SPARE, LABEL_LEN, MAGIC, checksum};
+
+const FIXED_LEN: usize = 32;
+
+/// The fields lie as in the label of a group, which also reads this one.
+#[derive(IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Format {
+    magic: [u8; 8],
+    format: U32,
+    crc32c: U32,
+    array_id: [u8; 16],
+    rest: [u8; LABEL_LEN - FIXED_LEN],
+}
+
+const _: () = assert!(size_of::<Format>() == LABEL_LEN);
+
+fn encode(array_id: ArrayId) -> Buf {
+    let mut format = Format {
+        magic: MAGIC,
+        format: FORMAT_SPARE.into(),
+        crc32c: 0.into(),
+        array_id: array_id.0,
+        rest: [0; LABEL_LEN - FIXED_LEN],
+    };
+    format.crc32c = checksum(format.as_bytes()).into();
+    Buf::copy_of(format.as_bytes())
+}
+
+/// Labels a drive as a spare of an array. Durable when it returns. Whoever calls this has looked at the drive: what stands in the place of
+/// the label is written over.
+///
+/// # Errors
+/// What the drive answers.
+pub async fn label_spare(drive: &Drive, array_id: ArrayId) -> Result<(), DriveError> {
+    for at in COPIES_AT {
+        drive.write(at, encode(array_id).freeze()).await?;
+        drive.flush().await?;
+    }
+    Ok(())
+}
+
+/// Erases the label of a spare, and nothing else. Durable when it returns.
+///
+/// # Errors
+/// What the drive answers.
+pub async fn erase_spare_label(drive: &Drive) -> Result<(), DriveError> {
+    // The second copy first: what a cut leaves of the first one alone counts as blank.
+    for at in COPIES_AT.into_iter().rev() {
+        drive.write(at, Buf::zeroed(LABEL_LEN).freeze()).await?;
+        drive.flush().await?;
+    }
+    Ok(())
+}
