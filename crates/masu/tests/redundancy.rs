@@ -114,6 +114,28 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
 }
 
 #[test]
+fn a_drive_that_was_pulled_takes_its_place_back() {
+    let array = Running::start(&raid5().replace("spares = [\"s0\"]\n", ""));
+    qemu_io(&array.url(0), &["write -P 0x5a 0 48M", "flush"]).expect("write");
+    let (there, away) = (array.data().join("d2.img"), array.data().join("away.img"));
+    fs::rename(&there, &away).expect("pulled");
+    wait_for(&array, &["group", "show", "g0"], &["degraded"]);
+    qemu_io(&array.url(0), &["write -P 0x11 8M 1M", "flush"]).expect("write");
+    fs::rename(&away, &there).expect("plugged in");
+    wait_for(&array, &["status"], &["is back and is filled with", "All is well"]);
+    fs::copy(&there, &away).expect("a copy");
+    fs::remove_file(&there).expect("pulled");
+    wait_for(&array, &["group", "show", "g0"], &["degraded"]);
+    // A copy has the same label, and may lack what was written since: it is filled anew.
+    fs::rename(&away, &there).expect("plugged in");
+    wait_for(&array, &["status"], &["is back and is filled anew", "All is well"]);
+    qemu_io(&array.url(0), &["read -P 0x5a 0 8M", "read -P 0x11 8M 1M", "read -P 0x5a 9M 39M"])
+        .expect("read");
+    let scrubbed = array.ok(&["group", "scrub", "g0"]);
+    assert!(scrubbed.contains("0 blocks did not agree"), "{scrubbed}");
+}
+
+#[test]
 fn a_drive_replaced_by_hand_leaves_the_spare_alone() {
     let array = Running::start(&raid5());
     qemu_io(&array.url(0), &["write -P 0x5a 0 8M", "flush"]).expect("write");

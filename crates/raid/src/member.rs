@@ -42,6 +42,8 @@ pub struct MemberStatus {
     pub silence: Silence,
     /// Whether it was dropped because it did not answer: it may come back.
     pub dropped_silent: bool,
+    /// Whether it was dropped because it was gone: where it was pulled, it may come back.
+    pub dropped_gone: bool,
     /// What 99 of 100 of its reads and writes of the last minute did not exceed; none where there were few.
     pub latency_p99: Option<Duration>,
 }
@@ -57,6 +59,8 @@ pub(crate) struct Member {
     pub(crate) missed: RefCell<Option<Regions>>,
     /// It was dropped because it did not answer.
     pub(crate) silent: Cell<bool>,
+    /// It was dropped because it was gone.
+    pub(crate) gone: Cell<bool>,
     /// Operations of its drives that failed.
     pub(crate) errors: Cell<u64>,
     /// Reads in flight, for choosing the least loaded mirror.
@@ -73,6 +77,7 @@ impl Member {
             tag: Cell::new(0),
             missed: RefCell::default(),
             silent: Cell::new(false),
+            gone: Cell::new(false),
             errors: Cell::new(0),
             reads_in_flight: Cell::new(0),
         }
@@ -119,6 +124,7 @@ impl Member {
             silence: drive.as_ref().map(Drive::silence).unwrap_or_default(),
             errors: self.errors.get(),
             dropped_silent: self.silent.get() && self.state.get() == MemberState::Failed,
+            dropped_gone: self.gone.get() && self.state.get() == MemberState::Failed,
             latency_p99: drive.as_ref().and_then(Drive::latency_p99),
         }
     }

@@ -26,6 +26,7 @@ impl Inner {
             return false;
         }
         member.silent.set(silent);
+        member.gone.set(matches!(error, DriveError::Gone { .. }));
         self.begin_to_miss(m, was == MemberState::Active);
         let drive = member.drive.borrow().as_ref().map(|d| d.info().name.clone()).unwrap_or_default();
         member.state.set(MemberState::Failed);

@@ -11,7 +11,7 @@ use crate::examine::{OnDrive, examine, inspect};
 use crate::group::{Group, asked};
 use crate::inner::Inner;
 use crate::label::Label;
-use crate::member::MemberState;
+use crate::member::{Member, MemberState};
 use crate::relabel::write_all;
 use crate::spec::check_name;
 use crate::{ArrayId, GroupError};
@@ -49,20 +49,19 @@ impl Group {
         self.take_place(position, drive, Fill::Anew).await
     }
 
-    /// A drive that was dropped because it did not answer, and answers again, takes its place: [`Group::rebuild`] fills it with what changed
-    /// meanwhile, where that is known. How many bytes that is; none where it is filled anew.
+    /// A drive that was dropped because it did not answer or was gone, and answers again as it was opened then, takes its place:
+    /// [`Group::rebuild`] fills it with what changed meanwhile, where that is known. How many bytes that is; none where it is filled anew.
     pub async fn take_back(&self, position: u32) -> Result<Option<u64>, GroupError> {
         let inner = &self.0;
         let member = inner.members.get(position as usize);
-        let returned = member.filter(|m| m.silent.get()).and_then(|m| Some((m, m.drive.borrow().clone()?)));
+        let dropped = |m: &&Member| m.silent.get() || m.gone.get();
+        let returned = member.filter(dropped).and_then(|m| Some((m, m.drive.borrow().clone()?)));
         let Some((member, drive)) = returned else {
-            let cause = format!("no drive of position {position} was dropped because it did not answer");
+            let cause =
+                format!("no drive of position {position} was dropped because it did not answer, or was gone");
             return Err(GroupError::Spec { group: inner.name.clone(), cause });
         };
-        let own = |label: &Label| {
-            let same = label.group_id == inner.id && label.position == position;
-            same && label.tags[position as usize] == member.tag.get()
-        };
+        let own = |label: &Label| label.position == position && self.left(label);
         let fill = match examine(&drive).await.map_err(|e| inner.io_error(e.into()))? {
             OnDrive::Label(label) if own(&label) && !inner.pinned.get() => Fill::WhatChanged,
             found => {
@@ -74,6 +73,18 @@ impl Group {
         self.take_place(position, drive, fill).await?;
         let missed = member.missed.borrow();
         Ok(missed.as_ref().map(|missed| missed.len_bytes().min(inner.data_len)))
+    }
+
+    /// Whether the drive with this label is one that this group goes on without, and nobody else went on with since: it had its position
+    /// last, and what its label counts in has a drive in common with what the group has.
+    pub fn left(&self, label: &Label) -> bool {
+        let inner = &self.0;
+        let Some(member) = inner.members.get(label.position as usize) else { return false };
+        let tag_of = |p: usize| inner.members[p].tag.get();
+        let in_common = label.in_sync & inner.active_set();
+        let together =
+            (0..inner.members.len()).any(|p| in_common & 1 << p != 0 && label.tags[p] == tag_of(p));
+        label.group_id == inner.id && label.tags[label.position as usize] == member.tag.get() && together
     }
 
     /// Whether `drive` could take a place: what it carries, and that it fits. For who asks before the drive that has the place leaves,
@@ -126,6 +137,7 @@ impl Group {
             *member.missed.borrow_mut() = None;
         }
         member.silent.set(false);
+        member.gone.set(false);
         *member.cause.borrow_mut() = None;
         member.tag.set(tag);
         member.state.set(MemberState::Rebuilding);

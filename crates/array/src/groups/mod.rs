@@ -4,9 +4,11 @@ mod close;
 mod drives;
 mod found;
 mod open;
+mod pulled;
 mod replace;
 mod returns;
 mod spares;
+mod take_back;
 mod upkeep;
 mod work;
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use pool::Pool;
-use raid::{Group, GroupEvent, GroupState, MemberState, MemberStatus};
+use raid::{Group, GroupError, GroupEvent, GroupState, MemberState, MemberStatus};
 use world::Drive;
 
 use super::drives::{leave_to_others, probe};
+use super::pulled::Pulled;
 use super::returns::{RETURNS_IN, RETURNS_MAX, Returns};
 use super::spares::{spare_turn, spares_by_size};
 use super::work::throttle;
@@ -23,17 +24,18 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A group that is looked after.
 #[derive(Clone)]
-struct Kept {
-    controller: Rc<Controller>,
-    name: String,
-    group: Group,
+pub(super) struct Kept {
+    pub(super) controller: Rc<Controller>,
+    pub(super) name: String,
+    pub(super) group: Group,
     /// Free pages are being zeroed for a rebuild that begins then.
     preparing: Rc<Cell<bool>>,
     /// Positions whose drives have not answered yet whether they are there.
     asked: Rc<RefCell<BTreeSet<u32>>>,
-    returns: Rc<RefCell<Returns>>,
+    pub(super) returns: Rc<RefCell<Returns>>,
+    pub(super) pulled: Rc<Pulled>,
     /// Last, so that whoever waits for the watch finds the group let go.
-    watch: Watch,
+    pub(super) watch: Watch,
 }
 
 /// Begins the upkeep of a group that was opened.
@@ -49,6 +51,7 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
             preparing: Rc::default(),
             asked: Rc::default(),
             returns: Rc::default(),
+            pulled: Rc::default(),
             watch: watch.clone(),
         }
     };
@@ -84,6 +87,7 @@ async fn upkeep_task(kept: Kept) {
             Either::Left((Either::Right(_), _)) => {
                 kept.probe();
                 kept.take_back_silent().await;
+                kept.look_for_pulled();
                 kept.fill_places().await;
                 // One that ended with an error is taken up again.
                 if kept.group.status().rebuild.is_some() {
@@ -142,6 +146,7 @@ impl Kept {
                 let answer = probe(&kept.controller.world, &drive).await;
                 kept.asked.borrow_mut().remove(&position);
                 if let Err(error) = answer {
+                    kept.pulled.note(position, &error);
                     // The group tells when it cannot go on without it.
                     let _ = kept.group.drop_drive(position, &error).await;
                 }
@@ -158,35 +163,54 @@ impl Kept {
         for member in self.group.status().members.iter().filter(dropped) {
             let (position, now) = (member.position, self.controller.world.now());
             let Some(drive) = self.drive_of(member).filter(|d| !d.has_given_up()) else { continue };
-            if self.returns.borrow_mut().is_flapping(position, now) {
-                self.controller.events.once(Severity::Warning, format!(
-                    "group {}: drive {} at position {position} came back {RETURNS_MAX} times in {} min, and stays out now; \
-                     exchange it: masu group replace",
-                    self.name,
-                    drive.info().name,
-                    RETURNS_IN.as_secs() / 60
-                ));
+            if self.flaps(position, &drive) {
                 continue;
             }
             if probe(&self.controller.world, &drive).await.is_err() {
                 continue;
             }
             self.returns.borrow_mut().note(position, now);
-            let (name, medium) = (&self.name, &drive.info().name);
-            match self.group.take_back(position).await {
-                Ok(missed) => {
-                    let filled = missed.map_or("anew".to_owned(), |bytes| {
-                        format!("with {bytes} bytes that changed meanwhile")
-                    });
-                    self.controller.events.note(format!(
-                        "group {name}: drive {medium} at position {position} answers again and is filled {filled}"
-                    ));
-                }
-                Err(error) => self.controller.events.once(
-                    Severity::Warning,
-                    format!("group {name}: position {position} stays empty: {error}"),
+            self.tell_return((position, &drive, "answers again"), self.group.take_back(position).await);
+        }
+    }
+
+    /// Whether a drive came back too often lately; that is told.
+    pub(super) fn flaps(&self, position: u32, drive: &Drive) -> bool {
+        let flaps = self.returns.borrow_mut().is_flapping(position, self.controller.world.now());
+        if flaps {
+            self.controller.events.once(
+                Severity::Warning,
+                format!(
+                    "group {}: drive {} at position {position} came back {RETURNS_MAX} times in {} min, and stays out now; \
+                     exchange it: masu group replace",
+                    self.name,
+                    drive.info().name,
+                    RETURNS_IN.as_secs() / 60
                 ),
+            );
+        }
+        flaps
+    }
+
+    /// Says what became of a drive that came back: with how many bytes it is filled, or anew.
+    pub(super) fn tell_return(
+        &self,
+        (position, drive, how): (u32, &Drive, &str),
+        outcome: Result<Option<u64>, GroupError>,
+    ) {
+        let (name, medium) = (&self.name, &drive.info().name);
+        match outcome {
+            Ok(missed) => {
+                let filled = missed
+                    .map_or("anew".to_owned(), |bytes| format!("with {bytes} bytes that changed meanwhile"));
+                self.controller.events.note(format!(
+                    "group {name}: drive {medium} at position {position} {how} and is filled {filled}"
+                ));
             }
+            Err(error) => self
+                .controller
+                .events
+                .once(Severity::Warning, format!("group {name}: position {position} stays empty: {error}")),
         }
     }
 

@@ -61,6 +61,98 @@ fn a_drive_that_hangs_is_dropped_comes_back_with_what_changed_and_stays_out_when
     }
 }
 
+#[test]
+fn a_drive_that_was_pulled_comes_back_with_what_changed_and_stays_out_when_it_flaps() {
+    for (level, width) in [(Level::Raid5, 4), (Level::Raid1, 2)] {
+        let model = model(23, width);
+        model.run(async |world| {
+            let mut array = start(&world);
+            array.apply(declaration(23, width, vec![group("g", level, 0..width)])).await.expect("apply");
+            let mut host = Host::log_in(&world, 23).await;
+            host.fill().await;
+            host.flush().await;
+            let disk = model.disks().get("d1").expect("it is there");
+            let away = |s: &ControllerStatus| s.groups[0].raid.members[1].dropped_gone;
+            for _ in 0..crate::groups::RETURNS_MAX {
+                disk.kill();
+                host.fill().await;
+                wait_until(&world, &array, "the drop", away).await;
+                world.sleep(10 * SECOND).await;
+                disk.resume();
+                wait_until(&world, &array, "the return", optimal).await;
+                host.verify().await;
+            }
+            let status = array.status().await.expect("status");
+            assert_eq!(told(&status[0], "is back and is filled with"), 3, "{:?}", status[0].events);
+            disk.kill();
+            host.fill().await;
+            wait_until(&world, &array, "the drop", away).await;
+            world.sleep(10 * SECOND).await;
+            disk.resume();
+            wait_until(&world, &array, "the notice", |s| told(s, "stays out now") == 1).await;
+            world.sleep(60 * SECOND).await;
+            let status = array.status().await.expect("status");
+            assert_eq!(status[0].groups[0].raid.members[1].state, MemberState::Failed, "{level}");
+            // Ten minutes later it may come back.
+            wait_until(&world, &array, "the return", optimal).await;
+            host.verify().await;
+            host.log_out().await;
+            array.stop().await.expect("stop");
+        });
+    }
+}
+
+#[test]
+fn a_drive_that_fails_and_is_there_stays_out() {
+    let model = model(24, 4);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(declaration(24, 4, vec![group("g", Level::Raid5, 0..4)])).await.expect("apply");
+        let mut host = Host::log_in(&world, 24).await;
+        model.disks().get("d1").expect("it is there").set_read_only(true);
+        host.fill().await;
+        host.flush().await;
+        world.sleep(60 * SECOND).await;
+        let status = array.status().await.expect("status");
+        assert_eq!(status[0].groups[0].raid.members[1].state, MemberState::Failed);
+        assert_eq!(told(&status[0], "is back"), 0);
+    });
+}
+
+#[test]
+fn a_drive_that_was_missing_at_the_start_takes_its_place_back_and_a_stranger_does_not() {
+    let model = model(25, 4);
+    let config = || declaration(25, 4, vec![group("g", Level::Raid5, 0..4)]);
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(config()).await.expect("apply");
+        let mut host = Host::log_in(&world, 25).await;
+        host.fill().await;
+        host.log_out().await;
+        array.stop().await.expect("stop");
+    });
+    let disk = model.disks().get("d1").expect("it is there");
+    let own = disk.peek(0, 1 << 20);
+    disk.kill();
+    model.run(async |world| {
+        let mut array = start(&world);
+        array.apply(config()).await.expect("apply");
+        let mut host = Host::log_in(&world, 25).await;
+        host.fill().await;
+        let state = async || array.status().await.expect("status")[0].groups[0].raid.members[1].state;
+        // Another drive in its place: it is blank.
+        disk.poke(0, &[0; 1 << 20]);
+        disk.resume();
+        world.sleep(30 * SECOND).await;
+        assert_ne!(state().await, MemberState::Active);
+        disk.poke(0, &own);
+        wait_until(&world, &array, "the return", optimal).await;
+        host.verify().await;
+        host.log_out().await;
+        array.stop().await.expect("stop");
+    });
+}
+
 /// Two groups, each with a pool and a volume of its own; LUN 1 is the second one.
 fn two_groups(id: u8, level: Level, width: usize) -> Config {
     let groups = vec![group("g", level, 0..width), group("other", Level::Raid0, width..width + 1)];

@@ -3,7 +3,9 @@
 use block::Device;
 
 use super::{DISK_LEN, drives, pattern, rack_of, read, spec_of};
-use crate::{ArrayId, Group, GroupError, GroupSpec, Level, MemberState, MissingCause, Throttle, identify};
+use crate::{
+    ArrayId, Group, GroupError, GroupSpec, Level, MemberState, MissingCause, Throttle, identify, inspect,
+};
 
 #[test]
 fn a_group_opens_degraded_by_itself_when_the_missing_could_not_have_gone_on() {
@@ -51,6 +53,29 @@ fn a_group_opens_degraded_by_itself_when_the_missing_could_not_have_gone_on() {
             assert_eq!(read(&group, 0, data.len()).await, data.joined().to_vec(), "{case}");
         });
     }
+}
+
+/// A mirror was pulled, used alone elsewhere, and is there again: neither side may be written over the other.
+#[test]
+fn a_drive_that_was_used_elsewhere_meanwhile_does_not_come_back() {
+    let rack = rack_of(5, 2, DISK_LEN);
+    rack.model.run(async |world| {
+        let group = Group::create(world.clone(), spec_of(Level::Raid1, 2), drives(&world, 0..2))
+            .await
+            .expect("create");
+        group.flush().await.expect("flush");
+        rack.disks[1].kill();
+        group.write(0, &pattern(1 << 20, 1)).await.expect("write");
+        assert!(group.status().members[1].dropped_gone);
+        rack.disks[1].resume();
+        let label = || async { inspect(&drives(&world, [1])[0]).await.expect("readable").expect("labelled") };
+        assert!(group.left(&label().await), "it is as it was");
+        let alone = Group::open_degraded(world.clone(), spec_of(Level::Raid1, 2), drives(&world, [1])).await;
+        alone.expect("vouched for").write(0, &pattern(1 << 20, 2)).await.expect("write");
+        assert!(!group.left(&label().await));
+        let refused = group.take_back(1).await.expect_err("it has other data");
+        assert!(matches!(refused, GroupError::InUse { .. }), "{refused}");
+    });
 }
 
 /// A drive was pulled, another one took its place and was filled. Then somebody puts the old one back: its label says that it has
