@@ -38,6 +38,7 @@ mod spec;
 mod status;
 mod stripe;
 mod upkeep;
+mod writable;
 
 #[cfg(test)]
 mod tests;
