@@ -33,6 +33,7 @@ mod modelled;
 pub mod mva;
 pub mod predict;
 pub mod qos;
+pub mod run;
 pub mod samplers;
 pub mod sanboot;
 mod timed_array;

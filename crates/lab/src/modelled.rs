@@ -1,10 +1,14 @@
 //! An array in the model world: its controllers on one thread, reached by commands as values.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use anyhow::Result;
 use array::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, run_with_local_port};
 use block::Pieces;
 use scsi::{Request, Status, TaskAttribute};
 use world::World;
+use world_model::{DiskSpec, DisksImage, Loss, Model};
 
 use crate::hosts::cdb::{self, Cdb};
 
@@ -37,6 +41,53 @@ pub(crate) async fn start(world: &World, config: &Config) -> Result<Started> {
     let mut array = Array::new(handles, &config.target);
     array.apply(config.clone()).await?;
     Ok(Started { array, ports })
+}
+
+/// Disks that only hold content while an array is made.
+const QUICK_LATENCY: Duration = Duration::from_nanos(1);
+
+/// An array that was made on disks that cost no time. Its content is moved to modelled drives for every run: all runs begin with the same array, its
+/// cache empty.
+pub(crate) struct Made {
+    pub(crate) config: Config,
+    image: DisksImage,
+    specs: BTreeMap<String, DiskSpec>,
+}
+
+impl Made {
+    /// Makes it; `specs` are those of its drives, by name, and `fill` does what else belongs to its beginning.
+    pub(crate) fn make(
+        config: Config,
+        specs: BTreeMap<String, DiskSpec>,
+        seed: u64,
+        fill: impl AsyncFnOnce(&mut Started) -> Result<()>,
+    ) -> Result<Made> {
+        config.check()?;
+        let model = Model::new(seed);
+        for name in config.drives.iter().map(|drive| &drive.name) {
+            let len_bytes = specs[name].len_bytes;
+            model.disk(name, DiskSpec::new(len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0));
+        }
+        let config = model.run(async |world| {
+            let mut started = start(&world, &config).await?;
+            fill(&mut started).await?;
+            let config = started.array.config().clone();
+            started.array.stop().await?;
+            anyhow::Ok(config)
+        })?;
+        Ok(Made { config, image: model.disks().image(), specs })
+    }
+
+    /// A model with its drives, as they were when it was made.
+    pub(crate) fn model(&self, seed: u64) -> Model {
+        let moved = self.image.clone().moved_to(|name| self.specs[name].clone());
+        Model::from_image(seed, moved, Loss::Process)
+    }
+
+    /// Starts the array.
+    pub(crate) async fn start(&self, world: &World) -> Result<Started> {
+        start(world, &self.config).await
+    }
 }
 
 /// Of the LUs here.

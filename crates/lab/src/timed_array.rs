@@ -26,14 +26,15 @@ pub(crate) struct TimedArray {
 }
 
 impl TimedArray {
-    /// Starts it. One controller owns everything; the drives take no time until all of it is made.
-    pub(crate) fn start(config: Config, prepared: Prepared, seed: u64) -> Result<TimedArray> {
-        let takes_time = Arc::new(AtomicBool::new(false));
-        let drives = Drives {
-            names: config.drives.iter().map(|drive| drive.name.clone()).collect(),
-            prepared,
-            takes_time: takes_time.clone(),
-        };
+    /// Starts it, on modelled drives that are all alike.
+    pub(crate) fn start(config: Config, prepared: &Prepared, seed: u64) -> Result<TimedArray> {
+        let drives = Drives::alike(&config, prepared, Arc::default());
+        TimedArray::start_on(config, drives, seed)
+    }
+
+    /// Starts it. One controller owns everything; the modelled drives take no time until all of it is made.
+    pub(crate) fn start_on(config: Config, drives: Drives, seed: u64) -> Result<TimedArray> {
+        let takes_time = drives.takes_time.clone();
         let (handle, mailbox) = ControllerHandle::new(0);
         let handles = vec![handle];
         let (usage, asked) = async_channel::unbounded::<oneshot::Sender<BTreeMap<String, Usage>>>();
@@ -59,6 +60,12 @@ impl TimedArray {
         let port = parts.iter().flat_map(|part| &part.ports).next();
         timed.listen = port.ok_or_else(|| anyhow!("the array under test has no port"))?.listen;
         Ok(timed)
+    }
+
+    /// What changes its declaration, from any thread.
+    pub(crate) fn control(&mut self) -> Array {
+        let target = self.array.config().target.clone();
+        std::mem::replace(&mut self.array, Array::new(self.handles.clone(), &target))
     }
 
     /// Whether its drives take their time.

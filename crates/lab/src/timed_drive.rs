@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use array::Config;
 use world::io::{Completer, Completions};
 use world::{
     Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Instant, Io, Listener,
@@ -26,8 +27,8 @@ static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 /// The drives that a world is given.
 #[derive(Clone)]
 pub(crate) struct Drives {
-    pub(crate) names: Vec<String>,
-    pub(crate) prepared: Prepared,
+    /// By name.
+    pub(crate) prepared: BTreeMap<String, Prepared>,
     /// Until it is set, everything is done at once: an array is made without waiting.
     pub(crate) takes_time: Arc<AtomicBool>,
 }
@@ -78,6 +79,14 @@ impl TaskBackend for TimedWorld {
     }
 }
 
+impl Drives {
+    /// The modelled drives of an array, all alike.
+    pub(crate) fn alike(config: &Config, prepared: &Prepared, takes_time: Arc<AtomicBool>) -> Drives {
+        let names = config.drives.iter().map(|drive| drive.name.clone());
+        Drives { prepared: names.map(|name| (name, prepared.clone())).collect(), takes_time }
+    }
+}
+
 impl WorldBackend for TimedWorld {
     fn seed(&self) -> u64 {
         self.inner.seed()
@@ -85,7 +94,7 @@ impl WorldBackend for TimedWorld {
 
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         match spec {
-            DriveSpec::Modelled { name } if self.drives.names.contains(name) => {
+            DriveSpec::Modelled { name } if self.drives.prepared.contains_key(name) => {
                 let (drive, shared) = open(&self.inner, name, &self.drives);
                 self.opened.0.borrow_mut().insert(name.clone(), shared);
                 Io::ready(Ok(drive))
@@ -108,9 +117,10 @@ impl WorldBackend for TimedWorld {
 }
 
 fn open(world: &World, name: &str, drives: &Drives) -> (Drive, Rc<Shared>) {
+    let prepared = &drives.prepared[name];
     let info = DriveInfo {
         name: name.to_owned(),
-        len_bytes: drives.prepared.len_bytes() / PAGE * PAGE,
+        len_bytes: prepared.len_bytes() / PAGE * PAGE,
         block_bytes: BLOCK_BYTES as u32,
         volatile_cache: false,
         cheap_zero: false,
@@ -118,7 +128,7 @@ fn open(world: &World, name: &str, drives: &Drives) -> (Drive, Rc<Shared>) {
     let shared = Shared {
         world: world.clone(),
         takes_time: drives.takes_time.clone(),
-        model: RefCell::new(drives.prepared.drive()),
+        model: RefCell::new(prepared.drive()),
         ops: RefCell::default(),
         pages: RefCell::default(),
         armed: Cell::default(),
@@ -351,8 +361,7 @@ mod tests {
     fn given(takes_time: bool) -> Drives {
         let parameters = drives::load("savvio-10k4").expect("in the catalogue");
         Drives {
-            names: vec!["d".into()],
-            prepared: Prepared::new(&parameters).expect("a drive"),
+            prepared: [("d".into(), Prepared::new(&parameters).expect("a drive"))].into(),
             takes_time: Arc::new(AtomicBool::new(takes_time)),
         }
     }

@@ -171,6 +171,12 @@ fn slug(place: &str) -> String {
 #[serde(transparent)]
 pub struct Claims(Vec<ClaimSpec>);
 
+impl FromIterator<ClaimSpec> for Claims {
+    fn from_iter<I: IntoIterator<Item = ClaimSpec>>(claims: I) -> Claims {
+        Claims(claims.into_iter().collect())
+    }
+}
+
 impl Claims {
     /// What decides a claim of a world, where the scenario says it.
     pub fn bound(&self, id: &str, world: World) -> Option<Bound> {

@@ -31,6 +31,7 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Examples:
   masu verify vaai                        measure the savings of offloads, and write a report
+  masu run --new my.toml                  write a commented scenario of your own, for masu run my.toml
   masu serve --data ./data                run an array on files under ./data
   masu volume create v1 --size 10GiB      create a thin volume
   masu host set kvm1 iqn.2004-10.com.example:kvm1
@@ -48,6 +49,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Verify(verify::Verify),
+    Run(lab::run::cli::Run),
     Serve(daemon::Serve),
     Check(check::Check),
     Compare(compare::Compare),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Verify(verify) => verify::run(&verify),
+        Command::Run(run) => lab::run::cli::run(&run, option_env!("MASU_COMMIT")).map(ExitCode::from),
         Command::Serve(serve) => daemon::run(&serve).map(|()| ExitCode::SUCCESS),
         Command::Check(check) => check::run(&check),
         Command::Compare(compare) => compare::run(&compare),

@@ -118,7 +118,8 @@ impl Plan {
 }
 
 impl Job {
-    fn check(&self, verify: bool) -> Result<(), JobError> {
+    /// Whether it can be run; to `verify` content, everything is whole blocks.
+    pub(crate) fn check(&self, verify: bool) -> Result<(), JobError> {
         let name = || self.name.clone();
         if !(1..=OUTSTANDING_MAX).contains(&self.outstanding) {
             return Err(JobError::Outstanding(name()));

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use world::World;
+use world::{Buf, Rng, World};
 
 use super::access::{ALIGN_MIN, Walk};
 use super::job::{Job, Pace, Plan};
 use super::live::Live;
 use super::target::{Facts, Place, Target};
 use super::window::Window;
+use super::workers::Own;
 use super::{reads, workers};
+use crate::datastore::Content;
 use crate::hosts::thread_cpu;
 
 /// One worker of a load.
@@ -60,9 +62,18 @@ impl Lane {
                 let to = reads::To { login, lun, block_bytes: facts.block_bytes as u32 };
                 reads::run(&world, &to, walk, job.outstanding, window).await?
             }
-            _ => workers::run(&world, &target, &self.plan, job, (walk, window)).await?,
+            _ => workers::run(&world, &target, job, self.own(&world), (walk, window)).await?,
         };
         Ok(LaneOutcome { job: self.job, window, cpu: thread_cpu() - before })
+    }
+
+    /// It writes what tells its place where that is compared, else noise.
+    fn own(&self, world: &World) -> Own {
+        let mut noise = Buf::new(self.job().mix.size_max() as usize);
+        Rng::with_seed(self.plan.seed).fill(&mut noise);
+        let verify =
+            self.plan.verify.then_some(Content::Pattern { key: self.plan.seed, used_bytes: u64::MAX });
+        Own { arrivals: world.random("arrivals"), verify, data: noise.freeze() }
     }
 
     /// Reads in a closed loop that nobody looks at.
@@ -77,7 +88,7 @@ impl Lane {
 }
 
 /// The bytes that it goes over.
-fn room(job: &Job, facts: &Facts) -> Result<u64> {
+pub(crate) fn room(job: &Job, facts: &Facts) -> Result<u64> {
     let block = facts.block_bytes.max(ALIGN_MIN);
     for kind in job.mix.kinds() {
         let (size, align) = (kind.size, kind.align);

@@ -14,10 +14,12 @@ mod lane;
 mod live;
 mod outcome;
 mod reads;
-mod target;
+pub(crate) mod target;
 mod window;
-mod workers;
+pub(crate) mod workers;
 mod written;
+
+pub(crate) use lane::room;
 
 pub use access::{Access, AccessError, Burst, Mix};
 pub use job::{Arrivals, Job, JobError, Pace, Plan};

@@ -10,6 +10,7 @@ use world::World;
 
 use super::access::{Op, Walk};
 use super::window::Window;
+use super::workers::Counts;
 
 /// The LU of one worker.
 pub(super) struct To {

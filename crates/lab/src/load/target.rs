@@ -1,21 +1,24 @@
 //! What a load runs against: a LU behind a session, a file or a device.
 
+use std::cell::Cell;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
+use array::LocalSession;
 use block::Pieces;
 use iscsi::initiator::{Options, Session, Url};
-use scsi::Lun;
+use scsi::{Lun, Request, Status};
 use world::{Buf, Data, Drive, DriveSpec, World};
 
 use super::access::Op;
 use crate::hosts::Disk;
+use crate::modelled;
 
 /// Where it is.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A LU, and how to log in.
     Lu { lun: Lun, login: Box<Options> },
     /// A file or a device.
@@ -24,7 +27,7 @@ pub(super) enum Place {
 
 impl Place {
     /// What somebody wrote: `iscsi://host:port/target/lun`, or the path of a file or a device that is there.
-    pub(super) fn find(text: &str) -> Result<Place> {
+    pub(crate) fn find(text: &str) -> Result<Place> {
         if text.starts_with("iscsi:") {
             let url = Url::parse(text)?;
             let login = Box::new(crate::hosts::login_of(&url)?);
@@ -39,7 +42,7 @@ impl Place {
     }
 
     /// How the worker of this number logs in: an initiator port of its own for each.
-    pub(super) fn login(&self, number: usize, depth: u16) -> Option<(Options, Lun)> {
+    pub(crate) fn login(&self, number: usize, depth: u16) -> Option<(Options, Lun)> {
         let Place::Lu { lun, login } = self else { return None };
         let number = (number as u32 + 1).to_be_bytes();
         let isid = [0x80, 1, number[2], number[3], 0, 0];
@@ -57,23 +60,66 @@ fn is_device(path: &Path) -> Result<bool> {
 
 /// It, opened by one worker.
 #[derive(Clone)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Lu(Disk, Rc<Session>),
+    /// A LU of an array in the same world.
+    Local(Rc<LocalLu>),
     Drive(Drive),
 }
 
+/// A session with an array in the same world, for one worker.
+pub(crate) struct LocalLu {
+    session: LocalSession,
+    lun: Lun,
+    /// Tags of one nexus differ.
+    next_tag: Cell<u64>,
+}
+
+/// A command that ends with a unit attention is sent again, as disk drivers do; an array has no more to say at once.
+const TRIES_MAX: usize = 8;
+
+impl LocalLu {
+    /// Executes a command. `None`: it was refused.
+    async fn execute(&self, request: impl Fn(u64) -> Request) -> Option<Pieces> {
+        for _ in 0..TRIES_MAX {
+            let tag = self.next_tag.replace(self.next_tag.get() + 1);
+            let response = self.session.execute(self.lun, request(tag)).await;
+            if response.status == Status::Good {
+                return Some(response.data_in);
+            }
+            // SPC-5 4.4: the sense key of both formats.
+            let key = match response.sense[..] {
+                [0x72 | 0x73, key, ..] | [0x70 | 0x71, _, key, ..] => key & 0xf,
+                _ => 0,
+            };
+            if key != UNIT_ATTENTION {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+const UNIT_ATTENTION: u8 = 0x6;
+
 /// What it takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
-    pub(super) len_bytes: u64,
-    pub(super) block_bytes: u64,
+pub(crate) struct Facts {
+    pub(crate) len_bytes: u64,
+    pub(crate) block_bytes: u64,
     /// The longest I/O.
-    pub(super) transfer_bytes_max: u64,
+    pub(crate) transfer_bytes_max: u64,
 }
 
 impl Target {
+    /// A LU of an array in the same world, behind a session of one worker's own.
+    pub(crate) fn local(session: LocalSession, lun: Lun, len_bytes: u64) -> (Target, Facts) {
+        let facts = Facts { len_bytes, block_bytes: 512, transfer_bytes_max: world::BUF_LEN_MAX as u64 };
+        (Target::Local(Rc::new(LocalLu { session, lun, next_tag: Cell::new(1) })), facts)
+    }
+
     /// Opens it for the worker of this number.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         world: &World,
         place: &Place,
         number: usize,
@@ -102,16 +148,17 @@ impl Target {
     }
 
     /// Ends the session, if there is one.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         if let Target::Lu(_, session) = self {
             session.close();
         }
     }
 
     /// Reads. The outer error: the target is lost; the inner: it did not do it.
-    pub(super) async fn read(&self, op: Op) -> Result<Option<Pieces>> {
+    pub(crate) async fn read(&self, op: Op) -> Result<Option<Pieces>> {
         match self {
             Target::Lu(disk, _) => good(disk.read(op.at, op.len).await),
+            Target::Local(lu) => Ok(lu.execute(|tag| modelled::read(op.at, op.len, tag)).await),
             Target::Drive(drive) => {
                 let filled = drive.read(op.at, Buf::new(op.len as usize)).await;
                 Ok(served(filled.result)?.map(|()| filled.buf.freeze().into()))
@@ -120,9 +167,13 @@ impl Target {
     }
 
     /// Writes. `None`: it was refused.
-    pub(super) async fn write(&self, op: Op, data: Data) -> Result<Option<()>> {
+    pub(crate) async fn write(&self, op: Op, data: Data) -> Result<Option<()>> {
         match self {
             Target::Lu(disk, _) => good(disk.write(op.at, data.into()).await),
+            Target::Local(lu) => {
+                let request = |tag| modelled::write(op.at, data.clone().into(), tag);
+                Ok(lu.execute(request).await.map(drop))
+            }
             Target::Drive(drive) => served(drive.write(op.at, data).await),
         }
     }

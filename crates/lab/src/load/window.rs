@@ -8,6 +8,7 @@ use world::Instant;
 
 use super::access::Op;
 use super::live::Live;
+use super::workers::Counts;
 
 /// The longest latency that is told apart: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -58,19 +59,18 @@ impl Window {
     pub(super) fn is_going(&self) -> bool {
         self.is_open(self.now)
     }
+}
 
-    /// Whether more is to be sent.
-    pub(super) fn is_open(&self, now: Instant) -> bool {
+impl Counts for Window {
+    fn is_open(&self, now: Instant) -> bool {
         now < self.to && !self.live.is_stopped()
     }
 
-    /// When it closes.
-    pub(super) fn end(&self) -> Instant {
+    fn end(&self) -> Instant {
         self.to
     }
 
-    /// A command ended. Its latency counts from `due` on: when it was sent or, in an open loop, was to be.
-    pub(super) fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
+    fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool) {
         self.now = completed;
         self.live.count(self.number, op.len);
         if completed < self.from || completed >= self.to {
@@ -83,13 +83,11 @@ impl Window {
         self.latency.saturating_record(ns.max(1));
     }
 
-    /// Blocks that were not as written.
-    pub(super) fn mismatched(&mut self, blocks: u64) {
+    fn mismatched(&mut self, blocks: u64) {
         self.mismatches += blocks;
     }
 
-    /// So many were due and never sent.
-    pub(super) fn left_behind(&mut self, unsent: u64) {
+    fn left_behind(&mut self, unsent: u64) {
         self.unsent = unsent;
     }
 }

@@ -7,31 +7,56 @@ use anyhow::Result;
 use block::Pieces;
 use futures::future::try_join_all;
 use world::sync::Signal;
-use world::{Buf, Data, Instant, Rng, World};
+use world::{Data, Instant, Rng, World};
 
 use super::access::{Op, Walk};
-use super::job::{Arrivals, Job, Pace, Plan};
+use super::job::{Arrivals, Job, Pace};
 use super::target::Target;
-use super::window::Window;
 use crate::datastore::Content;
 
-/// Keeps the job going until the window closes.
-pub(super) async fn run(
+/// Who counts the I/Os of a worker, and says how long it goes on.
+pub(crate) trait Counts {
+    /// Whether more is to be sent.
+    fn is_open(&self, now: Instant) -> bool;
+
+    /// When nothing more is to be sent.
+    fn end(&self) -> Instant;
+
+    /// An I/O ended. Its latency counts from `due` on: when it was sent or, in an open loop, was to be.
+    fn completed(&mut self, due: Instant, completed: Instant, op: Op, good: bool);
+
+    /// Blocks that were not as written.
+    fn mismatched(&mut self, blocks: u64);
+
+    /// So many were due and never sent.
+    fn left_behind(&mut self, unsent: u64);
+}
+
+/// What a worker has of its own.
+pub(crate) struct Own {
+    /// When the I/Os of an open loop come.
+    pub(crate) arrivals: Rng,
+    /// Content that tells its place, and that reads are compared with.
+    pub(crate) verify: Option<Content>,
+    /// Where nobody compares: as much as the largest I/O.
+    pub(crate) data: Data,
+}
+
+/// Keeps the job going until who counts says that it ends.
+pub(crate) async fn run<C: Counts>(
     world: &World,
     target: &Target,
-    plan: &Plan,
     job: &Job,
-    (walk, window): (Walk, Window),
-) -> Result<Window> {
-    let mut noise = Buf::new(job.mix.size_max() as usize);
-    Rng::with_seed(plan.seed).fill(&mut noise);
+    Own { arrivals: rng, verify, data }: Own,
+    (walk, counts): (Walk, C),
+) -> Result<C> {
     let worker = Worker {
         world,
         target,
-        verify: plan.verify.then_some(Content::Pattern { key: plan.seed, used_bytes: u64::MAX }),
-        noise: noise.freeze(),
+        verify,
+        data,
         walk: RefCell::new(walk),
-        window: RefCell::new(window),
+        counts: RefCell::new(counts),
         in_flight: Cell::new(0),
         held: Cell::new(false),
         changed: Signal::default(),
@@ -46,33 +71,32 @@ pub(super) async fn run(
                 gap_ns: 1e9 * job.workers as f64 / ios_per_s,
                 arrivals,
                 rest_ns: 0.0,
-                rng: world.random("arrivals"),
+                rng,
             });
             try_join_all((0..job.outstanding).map(|_| worker.open(&schedule))).await?;
-            let unsent = schedule.borrow_mut().due_before(worker.window.borrow().end());
-            worker.window.borrow_mut().left_behind(unsent);
+            let unsent = schedule.borrow_mut().due_before(worker.counts.borrow().end());
+            worker.counts.borrow_mut().left_behind(unsent);
         }
     }
-    Ok(worker.window.into_inner())
+    Ok(worker.counts.into_inner())
 }
 
-struct Worker<'a> {
+struct Worker<'a, C> {
     world: &'a World,
     target: &'a Target,
     verify: Option<Content>,
-    /// What is written when nobody compares it.
-    noise: Data,
+    data: Data,
     walk: RefCell<Walk>,
-    window: RefCell<Window>,
+    counts: RefCell<C>,
     in_flight: Cell<u32>,
     /// A burst is over and its pause is not: nothing is sent.
     held: Cell<bool>,
     changed: Signal,
 }
 
-impl Worker<'_> {
+impl<C: Counts> Worker<'_, C> {
     async fn closed(&self) -> Result<()> {
-        while self.window.borrow().is_open(self.world.now()) {
+        while self.counts.borrow().is_open(self.world.now()) {
             if self.held.get() {
                 self.changed.wait_for(|| (!self.held.get()).then_some(())).await;
                 continue;
@@ -96,9 +120,9 @@ impl Worker<'_> {
 
     async fn open(&self, schedule: &RefCell<Schedule>) -> Result<()> {
         loop {
-            let end = self.window.borrow().end();
+            let end = self.counts.borrow().end();
             let due = schedule.borrow().next;
-            if due >= end || !self.window.borrow().is_open(self.world.now()) {
+            if due >= end || !self.counts.borrow().is_open(self.world.now()) {
                 return Ok(());
             }
             schedule.borrow_mut().step();
@@ -119,16 +143,16 @@ impl Worker<'_> {
         } else {
             let data = match self.verify {
                 Some(content) => content.bytes(op.at, op.len).joined(),
-                None => self.noise.slice(..op.len as usize),
+                None => self.data.slice(..op.len as usize),
             };
             self.target.write(op, data).await?.is_some()
         };
-        self.window.borrow_mut().completed(due, self.world.now(), op, good);
+        self.counts.borrow_mut().completed(due, self.world.now(), op, good);
         Ok(())
     }
 
     fn compare(&self, content: Content, op: Op, found: &Pieces) {
-        self.window.borrow_mut().mismatched(content.differences(op.at, &found.joined()));
+        self.counts.borrow_mut().mismatched(content.differences(op.at, &found.joined()));
     }
 }
 

@@ -2,27 +2,22 @@
 //!
 //! It is made once on disks that cost no time, and its content is moved to modelled drives for every run: all runs begin with the same array.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use array::config::{
     ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig,
     PoolConfig, Provisioning, QosSettings, Sharing, VolumeConfig,
 };
 use array::{Config, DriveSpec, LocalSession, Lun};
-use world::World;
-use world_model::{DiskSpec, DisksImage, Loss, Model};
+use world_model::DiskSpec;
 
 use super::scenario::Qos;
 use crate::drives;
-use crate::modelled::{Started, start};
+use crate::modelled::{Made, Started};
 
 /// Its target.
 pub(super) const TARGET: &str = "iqn.2026-11.model:qos";
 /// Group and pool.
 pub(super) const POOL: &str = "pool";
-/// Disks that only hold content while an array is made.
-const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 
 /// What is on the array.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +42,6 @@ impl Shape {
             has_spare: false,
         }
     }
-}
-
-/// An array that was made, on no drives in particular.
-pub(super) struct Bed {
-    pub(super) config: Config,
-    image: DisksImage,
-    spec: DiskSpec,
 }
 
 pub(super) fn drive_name(number: u32) -> String {
@@ -89,38 +77,20 @@ pub(super) fn lun(vm: usize) -> Lun {
     Lun((vm % LUS_PER_HOST) as u16)
 }
 
-impl Bed {
-    /// Makes it.
-    pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Bed> {
-        let spec = DiskSpec::drive(&drives::load(&qos.published.drive)?)?;
-        let config = declaration(qos, shape);
-        config.check()?;
-        let model = Model::new(seed);
-        for drive in &config.drives {
-            let quick = DiskSpec::new(spec.len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0);
-            model.disk(&drive.name, quick);
+/// An array that was made.
+pub(super) type Bed = Made;
+
+/// Makes it.
+pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Made> {
+    let spec = DiskSpec::drive(&drives::load(&qos.published.drive)?)?;
+    let config = declaration(qos, shape);
+    let specs = config.drives.iter().map(|drive| (drive.name.clone(), spec.clone())).collect();
+    Made::make(grown(&config, 1), specs, seed, async |started| {
+        for piece in 2..=PIECES {
+            started.array.apply(grown(&config, piece)).await?;
         }
-        model.run(async |world| {
-            let mut started = start(&world, &grown(&config, 1)).await?;
-            for piece in 2..=PIECES {
-                started.array.apply(grown(&config, piece)).await?;
-            }
-            started.array.stop().await?;
-            anyhow::Ok(())
-        })?;
-        let image = model.disks().image();
-        Ok(Bed { config, image, spec })
-    }
-
-    /// A model with its drives, as they were when it was made.
-    pub(super) fn model(&self, seed: u64) -> Model {
-        Model::from_image(seed, self.image.clone().moved_to(|_| self.spec.clone()), Loss::Process)
-    }
-
-    /// Starts the array.
-    pub(super) async fn start(&self, world: &World) -> Result<Started> {
-        start(world, &self.config).await
-    }
+        Ok(())
+    })
 }
 
 /// A session of a VM's host, for this VM alone.

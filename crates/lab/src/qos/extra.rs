@@ -7,7 +7,7 @@ use ::qos::Policy;
 use anyhow::Result;
 use world::Rng;
 
-use super::bed::{Bed, Shape};
+use super::bed::{self, Bed, Shape};
 use super::judge::{self, Capacity};
 use super::play::{self, Course, Load, Script, Step};
 use super::scenario::{Form, Qos};
@@ -238,7 +238,7 @@ impl Stand<'_> {
     /// rest can give.
     fn rebuild(&self) -> Result<Found> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
-        let mut bed = Bed::make(self.qos, shape, self.seed)?;
+        let mut bed = bed::make(self.qos, shape, self.seed)?;
         bed.config.qos.background = minimum(self.capacity.all() as u64 / 2 / self.qos.published.unit.0);
         let vms = self.qos.published.vms;
         let policies: Vec<Policy> =
@@ -285,7 +285,7 @@ impl Stand<'_> {
     /// A thousand LUs with one random read of 4 KiB each, a hundred of them promised three times an even part.
     fn thousand(&self) -> Result<Found> {
         let shape = Shape { volumes: LUS, volume_bytes: 64 << 20, others_bytes: 0, has_spare: false };
-        let bed = Bed::make(self.qos, shape, self.seed)?;
+        let bed = bed::make(self.qos, shape, self.seed)?;
         let policies = |lu: usize| if lu < LUS / 10 { minimum(LU_IOPS) } else { FREE };
         let steps = vec![step("all", (0..LUS).map(policies).collect(), PHASE)];
         let loads = vec![load(4 * KIB, 100, 100, 1); LUS];

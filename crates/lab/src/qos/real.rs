@@ -16,7 +16,7 @@ use iscsi::initiator::{Options, Session};
 use world::World;
 use world_model::drives::Prepared;
 
-use super::bed::{self, Bed, Shape};
+use super::bed::{self, Shape};
 use super::judge::Capacity;
 use super::play::{self, Course, Nodes, Script, Stage};
 use super::run::{CAPACITY_TIME, Run};
@@ -59,11 +59,8 @@ impl Standing {
     fn start(qos: &Qos, seed: u64) -> Result<(Standing, Array)> {
         let config = declaration(qos);
         let takes_time = Arc::new(AtomicBool::new(false));
-        let drives = Drives {
-            names: config.drives.iter().map(|drive| drive.name.clone()).collect(),
-            prepared: Prepared::new(&drives::load(&qos.published.drive)?)?,
-            takes_time: takes_time.clone(),
-        };
+        let prepared = Prepared::new(&drives::load(&qos.published.drive)?)?;
+        let drives = Drives::alike(&config, &prepared, takes_time.clone());
         let (handle, mailbox) = ControllerHandle::new(0);
         let handles = vec![handle];
         let all = handles.clone();
@@ -105,7 +102,7 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
         .collect();
     let progress = Progress::new(scripts.len() as u64 + 1);
     progress.step("what the array can do, in the model");
-    let bed = Bed::make(qos, Shape::published(qos), seed)?;
+    let bed = bed::make(qos, Shape::published(qos), seed)?;
     let capacity = play::capacity(qos, &bed, CAPACITY_TIME, seed)?;
     let mut courses = Vec::new();
     for script in &scripts {

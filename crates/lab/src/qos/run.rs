@@ -7,7 +7,7 @@ use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;
 
-use super::bed::{Bed, Shape};
+use super::bed::{self, Shape};
 use super::claims;
 use super::extra::{Extra, Extras, Found, Stand};
 use super::judge::Capacity;
@@ -60,7 +60,7 @@ pub(super) fn model(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
     let pieces = Piece::all(qos);
     let progress = Progress::new(pieces.len() as u64 + 1);
     progress.step("what the array can do");
-    let bed = Bed::make(qos, Shape::published(qos), seed)?;
+    let bed = bed::make(qos, Shape::published(qos), seed)?;
     let capacity = play::capacity(qos, &bed, CAPACITY_TIME, seed)?;
     let stand = Stand { qos, bed: &bed, capacity: &capacity, seed };
     let work = |index: usize, begins: &dyn Fn(String)| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bed::{Bed, Shape};
+use super::bed::{self, Bed, Shape};
 use super::judge::{Capacity, view};
 use super::play::{self, Course, Script};
 use super::scenario::{Form, Qos};
@@ -12,7 +12,7 @@ fn short() -> (Qos, Bed, Script) {
     let (mut qos, _) = Qos::load(None).expect("built in");
     qos.run.phase.0 = Duration::from_secs(30);
     qos.run.warm_up.0 = Duration::from_secs(2);
-    let bed = Bed::make(&qos, Shape { others_bytes: 0, ..Shape::published(&qos) }, 1).expect("a bed");
+    let bed = bed::make(&qos, Shape { others_bytes: 0, ..Shape::published(&qos) }, 1).expect("a bed");
     let mut script = Script::of(&qos, &qos.experiments[1]);
     script.steps.truncate(2);
     // 22 MB/s is an even part of this array.

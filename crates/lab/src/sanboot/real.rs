@@ -113,9 +113,7 @@ impl Place {
     fn point(&self, sanboot: &Sanboot, which: &Which, seed: u64) -> Result<Point> {
         let seed = seed_of(seed, which);
         let array = match self {
-            Place::Array(config, drives) => {
-                Some(TimedArray::start((**config).clone(), drives.clone(), seed)?)
-            }
+            Place::Array(config, drives) => Some(TimedArray::start((**config).clone(), drives, seed)?),
             Place::Internal(_) | Place::Given(_) => None,
         };
         let listen = array.as_ref().map(TimedArray::listen);
@@ -131,7 +129,8 @@ impl Place {
             let (world, meter) = match internal {
                 Some(prepared) => {
                     let takes_time = Arc::new(AtomicBool::new(true));
-                    let drives = Drives { names: vec![INTERNAL.to_owned()], prepared, takes_time };
+                    let prepared = [(INTERNAL.to_owned(), prepared)].into();
+                    let drives = Drives { prepared, takes_time };
                     let (world, meter) = metered_world_with(world, drives);
                     (world, Some(meter))
                 }

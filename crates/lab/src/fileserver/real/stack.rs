@@ -84,7 +84,7 @@ fn declaration(scenario: &Fileserver, kinds: &[Kind], lu_bytes: u64) -> Config {
 /// The array under all servers. Its drives take no time yet.
 pub(super) fn array(scenario: &Fileserver, kinds: &[Kind], sizes: &Sizes, seed: u64) -> Result<TimedArray> {
     let drives = Prepared::new(&drives::load(&scenario.array.drive)?)?;
-    let array = TimedArray::start(declaration(scenario, kinds, sizes.lu_bytes), drives, seed)?;
+    let array = TimedArray::start(declaration(scenario, kinds, sizes.lu_bytes), &drives, seed)?;
     array.take_time(false);
     Ok(array)
 }

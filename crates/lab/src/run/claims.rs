@@ -1,0 +1,129 @@
+//! What was measured for the claims of the scenario.
+
+use lab_core::claim::{Measure, Outcome};
+use lab_core::stats::{Estimate, mean, mean_of_windows, quotient, ratio_of_windows};
+
+use super::asked::{Asked, At};
+use super::course::Course;
+use super::plan::Plan;
+use super::recording::{Ran, Recording};
+use super::scenario::Quantity;
+
+/// Of all claims, in the order of the scenario.
+pub(super) fn measures(plan: &Plan, recording: &Recording) -> Vec<Measure> {
+    plan.asked.iter().flat_map(|asked| of_claim(plan, recording, asked)).collect()
+}
+
+/// Of one: on its array, or on each.
+fn of_claim(plan: &Plan, recording: &Recording, asked: &Asked) -> Vec<Measure> {
+    let on: Vec<&Ran> = match asked.at.array {
+        // `--target` stands for whichever array a claim names.
+        Some(array) if !recording.is_target() => {
+            let name = &plan.arrays[array].name;
+            recording.ran.iter().filter(|ran| ran.array == *name).collect()
+        }
+        _ => recording.ran.iter().collect(),
+    };
+    let several = on.len() > 1;
+    let measure = |ran: &Ran| {
+        let outcome = outcome(plan, recording, ran, asked);
+        let measure = Measure::new(&asked.id, outcome).figure(figure(asked));
+        if several { measure.at(&ran.array) } else { measure }
+    };
+    on.into_iter().map(measure).collect()
+}
+
+/// The figure that shows a quantity at its places.
+pub(super) fn figure(asked: &Asked) -> String {
+    match asked.quantity {
+        Quantity::LargestCount => "search".into(),
+        Quantity::RebuildTime => "time_rate".into(),
+        other => format!("phases_{}", other.name()),
+    }
+}
+
+fn outcome(plan: &Plan, recording: &Recording, ran: &Ran, asked: &Asked) -> Outcome {
+    let none = |why: &str| Outcome::NotMeasured(why.into());
+    if asked.quantity == Quantity::LargestCount {
+        return match &ran.found {
+            Some(found) => found.estimate().into(),
+            None => none("the search was stopped"),
+        };
+    }
+    if asked.quantity == Quantity::RebuildTime {
+        return rebuild(&ran.courses);
+    }
+    if recording.is_target() && asked.quantity == Quantity::ReadHits {
+        return none("nobody asks the array behind --target");
+    }
+    let estimate = match asked.compared_with {
+        None => level(ran, asked.quantity, asked.at),
+        Some(other) => {
+            let there = match other.array.filter(|_| !recording.is_target()) {
+                Some(array) => recording.ran.iter().find(|other| other.array == plan.arrays[array].name),
+                None => Some(ran),
+            };
+            there.and_then(|there| compared(ran, there, asked.quantity, (asked.at, other)))
+        }
+    };
+    match estimate {
+        Some(estimate) => estimate.into(),
+        None => none("no I/O ended in a window that counts, or the run was stopped before it"),
+    }
+}
+
+/// A quantity at a place: where a run was repeated, its runs are the samples, else its windows.
+pub(super) fn level(ran: &Ran, quantity: Quantity, at: At) -> Option<Estimate> {
+    let samples = samples(ran, quantity, at);
+    if samples.is_empty() {
+        return None;
+    }
+    Some(match (quantity, ran.courses.len()) {
+        (Quantity::ResponseMax, _) => Estimate::exact(samples.iter().copied().fold(0.0, f64::max)),
+        (Quantity::Failed, _) => Estimate::exact(samples.iter().sum()),
+        (_, 1) => mean_of_windows(&samples),
+        (_, _) => mean(&samples),
+    })
+}
+
+/// The windows of a single run; of several runs their means.
+pub(super) fn samples(ran: &Ran, quantity: Quantity, at: At) -> Vec<f64> {
+    let of = |course: &Course| {
+        let played = course.phases.get(at.phase);
+        played.map_or(vec![], |played| played.samples(quantity, at.load, course.window_s))
+    };
+    let whole = |windows: Vec<f64>| match quantity {
+        _ if windows.is_empty() => None,
+        Quantity::ResponseMax => Some(windows.into_iter().fold(0.0, f64::max)),
+        Quantity::Failed => Some(windows.into_iter().sum()),
+        _ => Some(windows.iter().sum::<f64>() / windows.len() as f64),
+    };
+    match &ran.courses[..] {
+        [one] => of(one),
+        several => several.iter().filter_map(|course| whole(of(course))).collect(),
+    }
+}
+
+/// How many times a quantity is what it is at another place. A quotient of maxima or counts has no interval.
+fn compared(here: &Ran, there: &Ran, quantity: Quantity, (at, other): (At, At)) -> Option<Estimate> {
+    if matches!(quantity, Quantity::ResponseMax | Quantity::Failed) {
+        let (a, b) = (level(here, quantity, at)?, level(there, quantity, other)?);
+        return (b.mean > 0.0).then(|| Estimate::exact(a.mean / b.mean));
+    }
+    let (a, b) = (samples(here, quantity, at), samples(there, quantity, other));
+    match (here.courses.len(), there.courses.len()) {
+        (1, 1) => ratio_of_windows(&a, &b),
+        _ => quotient(&a, &b),
+    }
+}
+
+fn rebuild(courses: &[Course]) -> Outcome {
+    let times: Vec<f64> = courses.iter().filter_map(|course| course.rebuild_s).collect();
+    match &times[..] {
+        [] => Outcome::NotMeasured("the run was stopped before a drive was pulled".into()),
+        times if times.iter().any(|time| time.is_nan()) => {
+            Outcome::Never("a group was not optimal again when the run ended".into())
+        }
+        times => mean(times).into(),
+    }
+}

@@ -1,0 +1,220 @@
+//! What one run recorded: every window of every phase, load by load.
+
+use std::cell::{Cell, RefCell};
+
+use world::Instant;
+
+use super::scenario::Quantity;
+
+/// Response times of a window, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Response {
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+}
+
+/// What a load did in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Window {
+    pub(super) ios: u64,
+    pub(super) bytes: u64,
+    pub(super) failed: u64,
+    /// None: nothing ended in it.
+    pub(super) response: Option<Response>,
+}
+
+/// A phase as it was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Played {
+    /// Since the first phase began; before it is the warm-up.
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
+    /// The first window that counts.
+    pub(super) first: usize,
+    /// By load; empty where it does not run.
+    pub(super) loads: Vec<Vec<Window>>,
+    /// All loads together.
+    pub(super) all: Vec<Window>,
+    /// Of the bytes read, those that the cache had, in percent; not a number where nothing was read or there is no array to ask.
+    pub(super) read_hits: Vec<f64>,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Course {
+    /// The array's name.
+    pub(super) array: String,
+    /// How many volumes the searched load had.
+    pub(super) count: Option<usize>,
+    /// Of a window.
+    pub(super) window_s: f64,
+    pub(super) warm_up: Played,
+    pub(super) phases: Vec<Played>,
+    /// From the pulling of drives until all groups were optimal; not a number where that did not come.
+    pub(super) rebuild_s: Option<f64>,
+}
+
+impl Window {
+    /// The quantity, over a window of so many seconds; none where there is nothing to say.
+    pub(super) fn value(&self, quantity: Quantity, window_s: f64) -> Option<f64> {
+        match quantity {
+            Quantity::Rate => Some(self.ios as f64 / window_s),
+            Quantity::Throughput => Some(self.bytes as f64 / window_s / 1e6),
+            Quantity::Failed => Some(self.failed as f64),
+            Quantity::ResponseMean => self.response.map(|r| r.mean),
+            Quantity::ResponseP50 => self.response.map(|r| r.p50),
+            Quantity::ResponseP99 => self.response.map(|r| r.p99),
+            Quantity::ResponseMax => self.response.map(|r| r.max),
+            Quantity::ReadHits | Quantity::RebuildTime | Quantity::LargestCount => None,
+        }
+    }
+
+    /// Of the response times of all that ended in it; sorts them.
+    fn of(cell: &Counting, took_ns: &mut [u64]) -> Window {
+        took_ns.sort_unstable();
+        let ms = |ns: u64| ns as f64 / 1e6;
+        // The nearest rank.
+        let at = |percent: usize| ms(took_ns[(took_ns.len() * percent).div_ceil(100).max(1) - 1]);
+        let response = took_ns.last().map(|max| Response {
+            mean: took_ns.iter().map(|ns| ms(*ns)).sum::<f64>() / took_ns.len() as f64,
+            p50: at(50),
+            p99: at(99),
+            max: ms(*max),
+        });
+        Window { ios: cell.ios, bytes: cell.bytes, failed: cell.failed, response }
+    }
+}
+
+impl Played {
+    /// The windows of a load, or of all.
+    pub(super) fn windows(&self, load: Option<usize>) -> &[Window] {
+        match load {
+            Some(load) => self.loads.get(load).map_or(&[], Vec::as_slice),
+            None => &self.all,
+        }
+    }
+
+    /// The quantity in each window that counts.
+    pub(super) fn samples(&self, quantity: Quantity, load: Option<usize>, window_s: f64) -> Vec<f64> {
+        if quantity == Quantity::ReadHits {
+            let counted = self.read_hits.iter().skip(self.first);
+            return counted.copied().filter(|percent| percent.is_finite()).collect();
+        }
+        let windows = self.windows(load).iter().skip(self.first);
+        windows.filter_map(|window| window.value(quantity, window_s)).collect()
+    }
+}
+
+/// A window of a load while I/Os end in it.
+#[derive(Clone, Debug, Default)]
+struct Counting {
+    ios: u64,
+    bytes: u64,
+    failed: u64,
+    took_ns: Vec<u64>,
+}
+
+/// What the clients of a run write to.
+pub(super) struct Recorder {
+    loads: usize,
+    window_ns: u64,
+    /// When the phase began.
+    from: Cell<Instant>,
+    /// By load and window of the phase.
+    cells: RefCell<Vec<Vec<Counting>>>,
+    pub(super) stopped: Cell<bool>,
+    /// Clients that have not ended.
+    pub(super) running: Cell<usize>,
+    pub(super) failure: RefCell<Option<String>>,
+}
+
+impl Recorder {
+    pub(super) fn new(loads: usize, window_ns: u64) -> Recorder {
+        Recorder {
+            loads,
+            window_ns,
+            from: Cell::new(Instant(0)),
+            cells: RefCell::default(),
+            stopped: Cell::new(false),
+            running: Cell::new(0),
+            failure: RefCell::default(),
+        }
+    }
+
+    /// A phase of so many windows begins.
+    pub(super) fn begin(&self, from: Instant, windows: usize) {
+        self.from.set(from);
+        *self.cells.borrow_mut() = vec![vec![Counting::default(); windows]; self.loads];
+    }
+
+    /// An I/O of a load ended; it was due then.
+    pub(super) fn completed(&self, load: usize, (due, now): (Instant, Instant), bytes: u64, good: bool) {
+        let index = now.since(self.from.get()).as_nanos() as u64 / self.window_ns;
+        let mut cells = self.cells.borrow_mut();
+        let Some(cell) = cells.get_mut(load).and_then(|of| of.get_mut(index as usize)) else { return };
+        cell.ios += 1;
+        cell.bytes += if good { bytes } else { 0 };
+        cell.failed += u64::from(!good);
+        cell.took_ns.push(now.since(due).as_nanos() as u64);
+    }
+
+    /// What the loads that ran did since [`Recorder::begin`]: each, and all together.
+    pub(super) fn end(&self, ran: &[usize]) -> (Vec<Vec<Window>>, Vec<Window>) {
+        let cells = std::mem::take(&mut *self.cells.borrow_mut());
+        let windows = cells.first().map_or(0, Vec::len);
+        let together = |index: usize| {
+            let mut sum = Counting::default();
+            for cell in ran.iter().map(|load| &cells[*load][index]) {
+                sum.ios += cell.ios;
+                sum.bytes += cell.bytes;
+                sum.failed += cell.failed;
+                sum.took_ns.extend(&cell.took_ns);
+            }
+            let mut took_ns = std::mem::take(&mut sum.took_ns);
+            Window::of(&sum, &mut took_ns)
+        };
+        let all = (0..windows).map(together).collect();
+        let each = cells.into_iter().enumerate().map(|(load, of)| {
+            let one = |mut cell: Counting| {
+                let mut took_ns = std::mem::take(&mut cell.took_ns);
+                Window::of(&cell, &mut took_ns)
+            };
+            if ran.contains(&load) { of.into_iter().map(one).collect() } else { vec![] }
+        });
+        (each.collect(), all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ios_count_in_the_window_in_which_they_end() {
+        let recorder = Recorder::new(2, 1_000_000_000);
+        recorder.begin(Instant(5_000_000_000), 2);
+        for (ms, took_ms, good) in
+            [(5_100, 10, true), (5_900, 30, true), (6_000, 20, false), (7_000, 5, true)]
+        {
+            let now = Instant(ms * 1_000_000);
+            let due = Instant((ms - took_ms) * 1_000_000);
+            recorder.completed(1, (due, now), 4096, good);
+        }
+        let (each, all) = recorder.end(&[1]);
+        assert!(each[0].is_empty(), "it did not run");
+        assert_eq!(each[1], all);
+        let first = all[0].response.expect("two ended");
+        assert_eq!((all[0].ios, first.mean, first.p50, first.max), (2, 20.0, 10.0, 30.0));
+        assert_eq!((all[1].ios, all[1].failed, all[1].bytes), (1, 1, 0), "what ends later is not counted");
+    }
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let cell = Counting { ios: 200, ..Counting::default() };
+        let mut took: Vec<u64> = (1..=200).rev().map(|ms| ms * 1_000_000).collect();
+        let response = Window::of(&cell, &mut took).response.expect("some");
+        assert_eq!((response.p50, response.p99, response.max), (100.0, 198.0, 200.0));
+    }
+}

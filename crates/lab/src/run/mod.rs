@@ -1,0 +1,33 @@
+//! `masu run`: a scenario of a user's own. What is compared, what the hosts do, when what changes, and what is claimed are all said in one file.
+//!
+//! ```text
+//!   scenario (keys) ──> read (names, lines, loads, asked) ──> plan ──> runs: each array, each repeat, each count of a search
+//!                                                                             │
+//!   testbed: modelled drives, real ones, or --target ─────────────────────────┴──> play ──> course ──> recording
+//!   recording ──> claims (measures), figures ──> report
+//! ```
+
+mod asked;
+mod claims;
+pub mod cli;
+mod course;
+mod figures;
+mod lines;
+mod loads;
+mod names;
+pub mod plan;
+mod play;
+mod read;
+mod recording;
+mod report;
+mod runs;
+pub mod scenario;
+mod search;
+mod testbed;
+mod words;
+
+/// The verification.
+pub struct Run;
+
+#[cfg(test)]
+mod tests;

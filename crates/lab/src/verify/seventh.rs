@@ -1,0 +1,111 @@
+//! A seventh verification, which the tests add: a type and a row are enough for command line, terminal, page and index.
+
+use std::path::Path;
+
+use anyhow::Result;
+use lab_core::claim::{Claims, JudgedClaim, Measure};
+use lab_core::interrupt::Stop;
+use lab_core::presentation::{self, Presentation};
+use lab_core::record::{Metric, RunRecord};
+use lab_core::stats::Estimate;
+use lab_core::verification::{Course, Request, Setup, Verification};
+use lab_core::{index, scenario, terminal};
+use serde::Deserialize;
+
+use super::{Asked, Row};
+
+/// How long a coin of the scenario falls: nothing is measured that could disturb a test.
+struct Seventh;
+
+const SCENARIO: &str = r#"
+height_m = 5.0
+gravity = 10.0
+
+[[claim]]
+id = "time"
+name = "Time to the ground"
+about = "promise"
+kind = "emerges"
+unit = "s"
+at_most = 1
+source = "a test"
+
+[[claim]]
+id = "speed"
+name = "Speed at the ground"
+about = "published"
+kind = "emerges"
+unit = "m/s"
+at_least = 20
+source = "a test"
+"#;
+
+#[derive(Deserialize)]
+struct Coin {
+    height_m: f64,
+    gravity: f64,
+    claim: Claims,
+}
+
+impl Verification for Seventh {
+    const NAME: &'static str = "seventh";
+    const QUESTION: &'static str = "How long does a coin fall?";
+    type Options = ();
+    type Scenario = Coin;
+    type Recording = f64;
+
+    fn load(request: &Request, (): &()) -> Result<(Coin, String)> {
+        let (text, path) = scenario::text_of(request.scenario.as_deref(), (SCENARIO, "seventh.toml"))?;
+        Ok((scenario::parse(&text, &path)?, text))
+    }
+
+    fn play(setup: &Setup<'_, Self>, _: &Stop) -> Result<f64> {
+        Ok((2.0 * setup.scenario.height_m / setup.scenario.gravity).sqrt())
+    }
+
+    fn course(_: &Setup<'_, Self>, _: &f64) -> Course {
+        Course { repeats: 1, ..Course::default() }
+    }
+
+    fn stated(coin: &Coin) -> &Claims {
+        &coin.claim
+    }
+
+    fn claims(setup: &Setup<'_, Self>, time_s: &f64) -> Vec<Measure> {
+        vec![
+            Measure::new("time", Estimate::exact(*time_s)),
+            Measure::new("speed", Estimate::exact(time_s * setup.scenario.gravity)),
+        ]
+    }
+
+    fn metrics(_: &Setup<'_, Self>, time_s: &f64) -> Vec<Metric> {
+        vec![Metric::new("time", "s", &[], vec![*time_s])]
+    }
+
+    fn present(_: &Setup<'_, Self>, time_s: &f64, _: &[JudgedClaim]) -> Result<Presentation> {
+        Ok(Presentation { answer: format!("{time_s} s."), ..Presentation::default() })
+    }
+}
+
+const ROW: Row = Row::of::<Seventh>(|_, _| ());
+
+#[test]
+fn one_row_is_enough_for_terminal_page_and_index() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let request =
+        Request { out: dir.path().to_owned(), command: "masu verify all".into(), ..Request::default() };
+    let (request, asked) = ROW.in_all(&request, &Asked::default());
+    // A build without the viewer writes everything but the page.
+    let ran = (ROW.run)(&request, &asked);
+    assert!(ran.as_ref().err().is_none_or(|error| error.to_string().contains("no report viewer")), "{ran:?}");
+    let record = RunRecord::read(&dir.path().join(ROW.name).join("results.json")).expect("a record");
+
+    let counts = "promises: 1 of 1 held; published: 0 reproduced, 1 not";
+    assert_eq!(record.verdict.tally.words(), counts);
+    assert!(terminal::answer(&record, Path::new("out")).contains(counts));
+    assert_eq!(presentation::page(&record, &serde_json::Value::Null)["counts"], counts);
+    let entries = index::read_all(dir.path(), &[(ROW.name, ROW.question)], &[]);
+    assert_eq!(index::tally(&entries).words(), counts);
+    assert_eq!((entries[0].words(), index::exit_status(&entries)), ("not reproduced", 0));
+    assert!((ROW.claims)(None).is_ok(), "its scenario is built in");
+}
