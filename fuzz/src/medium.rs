@@ -1,11 +1,11 @@
-//! A medium in memory: pages that are there or not, RODs as copies. It checks that its caller keeps to whole blocks.
+//! A disk in memory: pages that are there or not, RODs as copies. It checks that its caller keeps to whole blocks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use block::{BlockError, Geometry, Pieces};
-use scsi::{Copied, Extent, Medium, Space};
+use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 use world::Data;
 
 /// The unit in which space is taken and given back.
@@ -86,15 +86,16 @@ impl Memory {
     }
 }
 
-impl Medium for Memory {
+impl LogicalDisk for Memory {
     type Rod = Vec<u8>;
 
     fn geometry(&self) -> Geometry {
         Geometry { len_bytes: self.0.len_bytes, block_bytes: self.0.block_bytes }
     }
 
-    fn page_bytes(&self) -> Option<u64> {
-        self.0.is_thin.then_some(PAGE)
+    fn capabilities(&self) -> Capabilities {
+        let page_bytes = self.0.is_thin.then_some(PAGE);
+        Capabilities { page_bytes, volatile_cache: true, keeps_records: true }
     }
 
     fn space(&self) -> Space {
@@ -112,7 +113,13 @@ impl Medium for Memory {
         Extent { len_bytes: end - at, mapped }
     }
 
-    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+    async fn read(
+        &self,
+        _: CommandContext<'_>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
         if len > 0 {
             out.push(Data::copy_of(&self.bytes(at, len as u64)));
@@ -120,7 +127,13 @@ impl Medium for Memory {
         Ok(())
     }
 
-    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    async fn write(
+        &self,
+        _: CommandContext<'_>,
+        at: u64,
+        data: &Pieces,
+        _: Durability,
+    ) -> Result<(), BlockError> {
         self.check(at, data.len() as u64)?;
         let mut at = at;
         for piece in data.iter() {
@@ -130,13 +143,13 @@ impl Medium for Memory {
         Ok(())
     }
 
-    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
+    async fn zero(&self, _: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {
         self.check(at, len)?;
         self.clear(at, len);
         Ok(())
     }
 
-    async fn unmap(&self, at: u64, len: u64) -> Result<u64, BlockError> {
+    async fn unmap(&self, _: CommandContext<'_>, at: u64, len: u64) -> Result<u64, BlockError> {
         self.check(at, len)?;
         Ok(self.clear(at, len))
     }
@@ -145,26 +158,40 @@ impl Medium for Memory {
         Ok(())
     }
 
-    async fn copy_from(&self, source: &Memory, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+    async fn sync(&self, _: u64, _: u64) -> Result<(), BlockError> {
+        Ok(())
+    }
+
+    async fn copy_from(
+        &self,
+        _: CommandContext<'_>,
+        source: &Memory,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
         source.check(from, len)?;
         self.check(at, len)?;
         self.set(at, &source.bytes(from, len));
         Ok(Copied { shared_bytes: 0, moved_bytes: len })
     }
 
-    async fn take_rod(&self, at: u64, len: u64) -> Result<Vec<u8>, BlockError> {
+    async fn take_rod(&self, _: CommandContext<'_>, at: u64, len: u64) -> Result<Vec<u8>, BlockError> {
         self.check(at, len)?;
         Ok(self.bytes(at, len))
     }
 
-    async fn copy_from_rod(&self, rod: &Vec<u8>, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+    async fn copy_from_rod(
+        &self,
+        _: CommandContext<'_>,
+        rod: &Vec<u8>,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
         self.check(at, len)?;
         self.set(at, &rod[from as usize..(from + len) as usize]);
         Ok(Copied { shared_bytes: len, moved_bytes: 0 })
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
     }
 
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {

@@ -1,10 +1,11 @@
-//! A volume, or an image, as SCSI sees it.
+//! A volume, or an image, as a logical unit sees it.
 
 use std::rc::Rc;
 
 use block::{BlockError, Device, Geometry, Pieces};
+use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 use pool::{Rod, Volume};
-use scsi::{Copied, Extent, Medium, Space};
+
 use vdisk::Image;
 
 use crate::backing::CachedVolume;
@@ -68,10 +69,14 @@ impl Disk {
     }
 
     /// Waits for the turn of an operation that is charged so many bytes.
-    async fn enter(&self, bytes: impl FnOnce(&Gate) -> u64) -> Result<Option<Permit<'_>>, BlockError> {
+    async fn enter(
+        &self,
+        command: CommandContext<'_>,
+        bytes: impl FnOnce(&Gate) -> u64,
+    ) -> Result<Option<Permit<'_>>, BlockError> {
         match self.closed_gate() {
             None => Ok(None),
-            Some(gate) => gate.enter(bytes(gate)).await.map(Some),
+            Some(gate) => gate.enter(command, bytes(gate)).await.map(Some),
         }
     }
 
@@ -118,15 +123,22 @@ impl Disk {
     }
 
     /// Copies by reading and writing: where one of the two is an image.
-    async fn move_from(&self, source: &Disk, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+    async fn move_from(
+        &self,
+        command: CommandContext<'_>,
+        source: &Disk,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
         let mut done = 0;
         while done < len {
             let n = COPY_BYTES.min(len - done);
             // A range that moves over itself is read before it is overwritten: to higher addresses from the end.
             let offset = if at > from { len - done - n } else { done };
             let mut bytes = Pieces::new();
-            source.read(from + offset, n as usize, &mut bytes).await?;
-            self.write(at + offset, &bytes).await?;
+            source.read(command, from + offset, n as usize, &mut bytes).await?;
+            self.write(command, at + offset, &bytes, Durability::Volatile).await?;
             done += n;
         }
         Ok(Copied { shared_bytes: 0, moved_bytes: len })
@@ -149,14 +161,14 @@ impl Disk {
 
     /// Where every command is durable when it ends, a copy is, too.
     async fn copied(&self, copied: pool::Copied) -> Result<Copied, BlockError> {
-        if !self.volatile_cache() {
+        if !self.capabilities().volatile_cache {
             self.flush().await?;
         }
         Ok(Copied { shared_bytes: copied.shared_bytes, moved_bytes: copied.moved_bytes })
     }
 }
 
-impl Medium for Disk {
+impl LogicalDisk for Disk {
     type Rod = Rod;
 
     fn geometry(&self) -> Geometry {
@@ -167,10 +179,17 @@ impl Medium for Disk {
         Geometry { block_bytes: self.block_bytes, ..geometry }
     }
 
-    fn page_bytes(&self) -> Option<u64> {
+    fn capabilities(&self) -> Capabilities {
         match &self.content {
-            Content::Volume { volume, .. } => volume.page_bytes(),
-            Content::Image(image) => image.block_bytes(),
+            Content::Volume { volume, cached } => Capabilities {
+                page_bytes: volume.page_bytes(),
+                volatile_cache: cached.as_ref().is_none_or(|unit| !unit.has_journal()),
+                keeps_records: true,
+            },
+            // An image has no place for records that others would leave alone.
+            Content::Image(image) => {
+                Capabilities { page_bytes: image.block_bytes(), volatile_cache: true, keeps_records: false }
+            }
         }
     }
 
@@ -208,10 +227,16 @@ impl Medium for Disk {
         }
     }
 
-    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+    async fn read(
+        &self,
+        command: CommandContext<'_>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         let _permit = match self.closed_gate() {
             None => None,
-            Some(gate) => Some(gate.enter(len as u64).await?),
+            Some(gate) => Some(gate.enter(command, len as u64).await?),
         };
         match &self.content {
             Content::Volume { cached: Some(unit), .. } => unit.read(at, len, out).await,
@@ -221,28 +246,40 @@ impl Medium for Disk {
         }
     }
 
-    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
-        let _permit = match self.closed_gate() {
+    async fn write(
+        &self,
+        command: CommandContext<'_>,
+        at: u64,
+        data: &Pieces,
+        durability: Durability,
+    ) -> Result<(), BlockError> {
+        let permit = match self.closed_gate() {
             None => None,
-            Some(gate) => Some(gate.enter(data.len() as u64).await?),
+            Some(gate) => Some(gate.enter(command, data.len() as u64).await?),
         };
         match &self.content {
-            Content::Volume { cached: Some(unit), .. } => unit.write(at, data).await,
-            Content::Volume { volume, .. } => volume.write(at, data).await,
-            Content::Image(image) => Box::pin(Device::write(image, at, data)).await,
+            Content::Volume { cached: Some(unit), .. } => unit.write(at, data).await?,
+            Content::Volume { volume, .. } => volume.write(at, data).await?,
+            Content::Image(image) => Box::pin(Device::write(image, at, data)).await?,
+        }
+        // What a flush makes durable is everybody's: it takes nobody's turn.
+        drop(permit);
+        match durability {
+            Durability::Volatile => Ok(()),
+            Durability::Durable => self.sync(at, data.len() as u64).await,
         }
     }
 
-    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        let _permit = self.enter(|gate| self.zeroing_bytes(at, len, gate.unit_bytes())).await?;
+    async fn zero(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {
+        let _permit = self.enter(command, |gate| self.zeroing_bytes(at, len, gate.unit_bytes())).await?;
         match &self.content {
             Content::Volume { volume, .. } => self.change(at, len, volume.zero(at, len)).await,
             Content::Image(image) => Box::pin(Device::zero(image, at, len)).await,
         }
     }
 
-    async fn unmap(&self, at: u64, len: u64) -> Result<u64, BlockError> {
-        let _permit = self.enter(|gate| self.zeroing_bytes(at, len, gate.unit_bytes())).await?;
+    async fn unmap(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<u64, BlockError> {
+        let _permit = self.enter(command, |gate| self.zeroing_bytes(at, len, gate.unit_bytes())).await?;
         match &self.content {
             Content::Volume { volume, .. } => self.change(at, len, volume.unmap(at, len)).await,
             Content::Image(image) => {
@@ -269,16 +306,19 @@ impl Medium for Disk {
         }
     }
 
-    fn volatile_cache(&self) -> bool {
-        self.cached().is_none_or(|unit| !unit.has_journal())
-    }
-
-    async fn copy_from(&self, source: &Disk, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
-        let _permit = self.enter(Gate::unit_bytes).await?;
+    async fn copy_from(
+        &self,
+        command: CommandContext<'_>,
+        source: &Disk,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
+        let _permit = self.enter(command, Gate::unit_bytes).await?;
         let (Some(volume), Some(other)) = (self.volume(), source.volume()) else {
             // The permit of the copy would hold up its own reads and writes.
             drop(_permit);
-            return Box::pin(self.move_from(source, from, at, len)).await;
+            return Box::pin(self.move_from(command, source, from, at, len)).await;
         };
         let copy = Box::pin(volume.share_or_copy(other, from, at, len));
         let copied = match (self.cached(), source.cached()) {
@@ -292,8 +332,8 @@ impl Medium for Disk {
         self.copied(copied).await
     }
 
-    async fn take_rod(&self, at: u64, len: u64) -> Result<Rod, BlockError> {
-        let _permit = self.enter(Gate::unit_bytes).await?;
+    async fn take_rod(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<Rod, BlockError> {
+        let _permit = self.enter(command, Gate::unit_bytes).await?;
         let Some(volume) = self.volume() else { return refuse_tokens() };
         let _settled = match self.cached() {
             Some(unit) => Some(unit.settle(at..at + len).await?),
@@ -302,29 +342,19 @@ impl Medium for Disk {
         volume.hold(at, len).await
     }
 
-    async fn copy_from_rod(&self, rod: &Rod, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
-        let _permit = self.enter(Gate::unit_bytes).await?;
+    async fn copy_from_rod(
+        &self,
+        command: CommandContext<'_>,
+        rod: &Rod,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
+        let _permit = self.enter(command, Gate::unit_bytes).await?;
         let Some(volume) = self.volume() else { return refuse_tokens() };
         let copied = self.change(at, len, volume.copy_from_rod(rod, from, at, len)).await?;
         self.charge_copy(None, copied, self.gate.as_deref().map_or(0, Gate::unit_bytes));
         self.copied(copied).await
-    }
-
-    fn look_again(&self) {
-        if let Some(gate) = self.closed_gate() {
-            gate.look_again();
-        }
-    }
-
-    fn polled_for(&self, aborted: bool) {
-        if let Some(gate) = &self.gate {
-            gate.polled_for(aborted);
-        }
-    }
-
-    fn keeps_records(&self) -> bool {
-        // An image has no place that others would leave alone.
-        self.volume().is_some()
     }
 
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {

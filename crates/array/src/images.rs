@@ -170,12 +170,12 @@ fn lu_number(name: &str, disk_id: &[u8; 16]) -> u64 {
 /// The open images of these names.
 pub(crate) fn images_of(controller: &Controller, names: &[String]) -> Vec<Image> {
     let state = controller.state();
-    names.iter().filter_map(|name| state.lus.get(name)?.medium().image().cloned()).collect()
+    names.iter().filter_map(|name| state.lus.get(name)?.disk().image().cloned()).collect()
 }
 
 /// All open images.
 pub(crate) fn all_images(controller: &Controller) -> Vec<Image> {
-    controller.state().lus.values().filter_map(|lu| lu.medium().image().cloned()).collect()
+    controller.state().lus.values().filter_map(|lu| lu.disk().image().cloned()).collect()
 }
 
 /// Makes images durable and leaves them as nobody's. What fails does not keep the rest from it.

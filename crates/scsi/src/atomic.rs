@@ -16,12 +16,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use block::{BlockError, Pieces, RangeLocks};
+use lu::{CommandContext, Durability, LogicalDisk};
 use world::sync::Signal;
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::ATOMIC_BYTES_MAX;
-use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 
 /// Bytes in one record, below the 64 KiB that a medium stores.
@@ -49,8 +49,8 @@ pub(crate) struct Atomics {
 
 impl Atomics {
     /// The state after power on; [`undo_task`] is to run when it is not ready.
-    pub(crate) fn load<M: Medium>(medium: &M) -> Atomics {
-        let state = if load(medium).is_some() { State::Undoing } else { State::Ready };
+    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Atomics {
+        let state = if load(disk).is_some() { State::Undoing } else { State::Ready };
         Atomics { state: Cell::new(state), one_at_a_time: RangeLocks::default() }
     }
 
@@ -74,38 +74,39 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 /// The atomic write that was begun and not ended: where, and the old blocks.
-fn load<M: Medium>(medium: &M) -> Option<(u64, Vec<u8>)> {
-    let head = medium.load_record(HEAD).filter(|h| h.len() == HEAD_LEN)?;
+fn load<D: LogicalDisk>(disk: &D) -> Option<(u64, Vec<u8>)> {
+    let head = disk.load_record(HEAD).filter(|h| h.len() == HEAD_LEN)?;
     let field = |at: usize| head[at..at + 8].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
     let (at, len, sum) = (field(0), field(8), field(16));
     if len > ATOMIC_BYTES_MAX {
         return None;
     }
     let parts = (len as usize).div_ceil(PART_BYTES);
-    let old: Vec<u8> = (0..parts).filter_map(|i| medium.load_record(&part_name(i))).flatten().collect();
+    let old: Vec<u8> = (0..parts).filter_map(|i| disk.load_record(&part_name(i))).flatten().collect();
     (old.len() as u64 == len && checksum(&old) == sum).then_some((at, old))
 }
 
-async fn save<M: Medium>(medium: &M, at: u64, old: &[u8]) -> Result<(), BlockError> {
+async fn save<D: LogicalDisk>(disk: &D, at: u64, old: &[u8]) -> Result<(), BlockError> {
     for (i, part) in old.chunks(PART_BYTES).enumerate() {
-        medium.save_record(&part_name(i), part).await?;
+        disk.save_record(&part_name(i), part).await?;
     }
     let head = [at, old.len() as u64, checksum(old)].map(u64::to_be_bytes).concat();
-    medium.save_record(HEAD, &head).await
+    disk.save_record(HEAD, &head).await
 }
 
 /// Removes the head first: from then on the write has happened.
-async fn forget<M: Medium>(medium: &M, len: usize) -> Result<(), BlockError> {
-    medium.save_record(HEAD, &[]).await?;
+async fn forget<D: LogicalDisk>(disk: &D, len: usize) -> Result<(), BlockError> {
+    disk.save_record(HEAD, &[]).await?;
     for i in 0..len.div_ceil(PART_BYTES) {
-        medium.save_record(&part_name(i), &[]).await?;
+        disk.save_record(&part_name(i), &[]).await?;
     }
     Ok(())
 }
 
 /// Writes the old blocks back. Blocks of zeros need no page, which matters when the pool is full.
-async fn undo<M: Medium>(medium: &M, at: u64, old: &[u8]) -> Result<(), BlockError> {
-    let block = medium.geometry().block_bytes as usize;
+async fn undo<D: LogicalDisk>(disk: &D, at: u64, old: &[u8]) -> Result<(), BlockError> {
+    let command = CommandContext::DETACHED;
+    let block = disk.geometry().block_bytes as usize;
     let is_zero = |block: &[u8]| block.iter().all(|&b| b == 0);
     let mut done = 0;
     while done < old.len() {
@@ -113,19 +114,22 @@ async fn undo<M: Medium>(medium: &M, at: u64, old: &[u8]) -> Result<(), BlockErr
         let run =
             old[done..].chunks(block).take_while(|b| is_zero(b) == zeros).map(<[u8]>::len).sum::<usize>();
         match zeros {
-            true => medium.zero(at + done as u64, run as u64).await?,
-            false => medium.write(at + done as u64, &Pieces::copy_of(&old[done..done + run])).await?,
+            true => disk.zero(command, at + done as u64, run as u64).await?,
+            false => {
+                let old = Pieces::copy_of(&old[done..done + run]);
+                disk.write(command, at + done as u64, &old, Durability::Volatile).await?
+            }
         }
         done += run;
     }
-    medium.flush().await?;
-    forget(medium, old.len()).await
+    disk.flush().await?;
+    forget(disk, old.len()).await
 }
 
-/// After power on: ends what a power loss interrupted, before the first command gets to the medium.
-pub(crate) async fn undo_task<M: Medium>(lu: Rc<LogicalUnit<M>>) {
-    let result = match load(&lu.medium) {
-        Some((at, old)) => undo(&lu.medium, at, &old).await,
+/// After power on: ends what a power loss interrupted, before the first command gets to the disk.
+pub(crate) async fn undo_task<D: LogicalDisk>(lu: Rc<LogicalUnit<D>>) {
+    let result = match load(&lu.disk) {
+        Some((at, old)) => undo(&lu.disk, at, &old).await,
         None => Ok(()),
     };
     lu.atomics.state.set(if result.is_ok() { State::Ready } else { State::Failed });
@@ -139,7 +143,7 @@ struct Outcome {
 }
 
 /// WRITE ATOMIC(16).
-pub(crate) async fn write_atomic<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn write_atomic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = ctx.span(ctx.cdb.u64(2), ctx.cdb.uint(12, 2))?;
     if span.len > ATOMIC_BYTES_MAX {
         return Err(CommandError::field(12));
@@ -158,29 +162,25 @@ pub(crate) async fn write_atomic<M: Medium>(ctx: &Context<'_, M>) -> Result<Piec
     Ok(Pieces::new())
 }
 
-async fn write_task<M: Medium>(lu: Rc<LogicalUnit<M>>, span: Span, data: Pieces, outcome: Rc<Outcome>) {
+async fn write_task<D: LogicalDisk>(lu: Rc<LogicalUnit<D>>, span: Span, data: Pieces, outcome: Rc<Outcome>) {
     let _turn = lu.atomics.one_at_a_time.exclusive(0..1).await;
     let _guard = lu.locks.exclusive(span.range()).await;
     *outcome.result.borrow_mut() = Some(write(&lu, span, &data).await);
     outcome.ended.wake_all();
 }
 
-async fn write<M: Medium>(lu: &LogicalUnit<M>, span: Span, data: &Pieces) -> Result<(), BlockError> {
-    let medium = &lu.medium;
+async fn write<D: LogicalDisk>(lu: &LogicalUnit<D>, span: Span, data: &Pieces) -> Result<(), BlockError> {
+    let (disk, command) = (&lu.disk, CommandContext::DETACHED);
     let mut old = Pieces::new();
-    medium.read(span.at, span.len as usize, &mut old).await?;
+    disk.read(command, span.at, span.len as usize, &mut old).await?;
     let old = old.joined();
-    save(medium, span.at, &old).await?;
-    let written = match medium.write(span.at, data).await {
-        Ok(()) => medium.flush().await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = written {
+    save(disk, span.at, &old).await?;
+    if let Err(error) = disk.write(command, span.at, data, Durability::Durable).await {
         // Nothing has happened: the old blocks go back. Where that fails, too, nobody may see what is there.
-        if undo(medium, span.at, &old).await.is_err() {
+        if undo(disk, span.at, &old).await.is_err() {
             lu.atomics.state.set(State::Failed);
         }
         return Err(error);
     }
-    forget(medium, old.len()).await
+    forget(disk, old.len()).await
 }

@@ -1,13 +1,13 @@
 //! READ CAPACITY(10) and (16), GET LBA STATUS, READ DEFECT DATA: what the medium is, without its data.
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 
 /// READ CAPACITY(10), SBC-4 5.20.
-pub(crate) fn read_capacity_10<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+pub(crate) fn read_capacity_10<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let lu = ctx.lu();
     let last = u32::try_from(lu.blocks().saturating_sub(1)).unwrap_or(u32::MAX);
     let mut out = [0; 8];
@@ -17,13 +17,13 @@ pub(crate) fn read_capacity_10<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
 }
 
 /// READ CAPACITY(16), SBC-4 5.21.
-pub(crate) fn read_capacity_16<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+pub(crate) fn read_capacity_16<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let lu = ctx.lu();
     let mut out = [0; 32];
     out[..8].copy_from_slice(&lu.blocks().saturating_sub(1).to_be_bytes());
     out[8..12].copy_from_slice(&lu.block_bytes().to_be_bytes());
     out[13] = lu.identity.physical_block_exponent & 0x0f;
-    if lu.medium.page_bytes().is_some() {
+    if lu.capabilities.page_bytes.is_some() {
         // LBPME, LBPRZ.
         out[14] = 0xc0;
     }
@@ -36,7 +36,7 @@ const DESCRIPTORS_MAX: u64 = 4095;
 const EXTENTS_MAX: usize = 65_536;
 
 /// GET LBA STATUS, SBC-4 5.6: runs of equal state from the asked LBA on.
-pub(crate) fn get_lba_status<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     let (start, allocation_len) = (ctx.cdb.u64(2), ctx.cdb.uint(10, 4));
     if start >= lu.blocks() {
@@ -51,7 +51,7 @@ pub(crate) fn get_lba_status<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, 
         if lba >= lu.blocks() {
             break;
         }
-        let extent = lu.medium.extent(lba * block);
+        let extent = lu.disk.extent(lba * block);
         let blocks = (extent.len_bytes / block).clamp(1, lu.blocks() - lba);
         let full = runs.len() == room;
         match runs.last_mut() {
@@ -74,7 +74,7 @@ pub(crate) fn get_lba_status<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, 
 }
 
 /// READ DEFECT DATA(10) and (12), SBC-4 5.22: the array hides the defects of its drives; both lists are valid and empty.
-pub(crate) fn read_defect_data<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+pub(crate) fn read_defect_data<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let cdb = &ctx.cdb;
     if cdb.opcode() == 0x37 {
         cut(&[0, cdb.u8(2) & 0x1f, 0, 0], cdb.uint(7, 2))

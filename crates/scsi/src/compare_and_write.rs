@@ -1,31 +1,34 @@
 //! COMPARE AND WRITE and ORWRITE: what must see its blocks alone (SBC-4 5.2, 5.15).
 
 use block::{Buf, LockMode, Pieces};
+use lu::{Durability, LogicalDisk};
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
-use crate::medium::Medium;
-use crate::read_write::{STEP_BYTES, flush_if_asked, transfer};
+use crate::read_write::{STEP_BYTES, durability, flush_if_asked, transfer};
 use crate::write_same::steps;
 
 /// FUA of the commands here.
-fn force_unit_access<M: Medium>(ctx: &Context<'_, M>) -> bool {
+fn force_unit_access<D: LogicalDisk>(ctx: &Context<'_, D>) -> bool {
     ctx.cdb.bit(1, 0x08)
 }
 
 /// Reads a range step by step.
-pub(crate) async fn read_span<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<Pieces, CommandError> {
+pub(crate) async fn read_span<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+    span: Span,
+) -> Result<Pieces, CommandError> {
     let mut out = Pieces::new();
     for step in steps(span, STEP_BYTES) {
-        ctx.lu().medium.read(step.at, step.len as usize, &mut out).await?;
+        ctx.lu().disk.read(ctx.task.context(), step.at, step.len as usize, &mut out).await?;
     }
     Ok(out)
 }
 
 /// COMPARE AND WRITE. The range is exclusive from before the comparison until after the write (and its flush), against every
 /// other command that reads or writes one of its blocks, and against none that does not.
-pub(crate) async fn compare_and_write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn compare_and_write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = (ctx.cdb.u64(2), u64::from(ctx.cdb.u8(13)));
     let data = &ctx.request.data_out;
     if blocks > COMPARE_AND_WRITE_BLOCKS_MAX || blocks == 0 && !data.is_empty() {
@@ -45,14 +48,13 @@ pub(crate) async fn compare_and_write<M: Medium>(ctx: &Context<'_, M>) -> Result
         return Err(CommandError::Miscompare { offset: offset as u64 });
     }
     let new = data.slice(half, half);
-    ctx.lu().medium.write(span.at, &new).await?;
-    flush_if_asked(ctx, force_unit_access(ctx)).await?;
+    ctx.lu().disk.write(ctx.task.context(), span.at, &new, durability(ctx, force_unit_access(ctx))).await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }
 
 /// ORWRITE(16): the bits that are set in either.
-pub(crate) async fn or_write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn or_write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let data = &ctx.request.data_out;
     if (data.len() as u64) < span.len {
@@ -62,7 +64,8 @@ pub(crate) async fn or_write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, 
     for step in steps(span, STEP_BYTES) {
         let stored = read_span(ctx, step).await?;
         let given = data.slice((step.at - span.at) as usize, step.len as usize);
-        ctx.lu().medium.write(step.at, &or(&stored, &given)).await?;
+        let both = or(&stored, &given);
+        ctx.lu().disk.write(ctx.task.context(), step.at, &both, Durability::Volatile).await?;
     }
     flush_if_asked(ctx, force_unit_access(ctx)).await?;
     ctx.lu().counting.written_bytes.add(span.len);

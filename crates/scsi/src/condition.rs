@@ -1,14 +1,14 @@
 //! The condition of the logical unit: REQUEST SENSE, START STOP UNIT, PREVENT ALLOW MEDIUM REMOVAL, diagnostics.
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::sense::{Format, Key, Sense, failure_of};
 
 /// REQUEST SENSE, SPC-5 6.43: a unit attention (which it clears), else what keeps the LU from being ready, else nothing.
-pub(crate) fn request_sense<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+pub(crate) fn request_sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let lu = ctx.lu();
     let pending =
         ctx.seat.nexus.attentions.take().map(CommandError::Attention).or_else(|| lu.check_ready().err());
@@ -27,7 +27,7 @@ pub(crate) fn request_sense_without_unit(cdb: &crate::cdb::Cdb) -> Pieces {
 
 /// START STOP UNIT, SBC-4 5.31. A logical unit that several hosts share is not stopped by one of them: a stop makes the
 /// data durable and leaves the LU ready. There is nothing to load or eject, and there are no other power conditions.
-pub(crate) async fn start_stop<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn start_stop<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let flags = ctx.cdb.u8(4);
     if flags & 0xf0 != 0 {
         return Err(CommandError::field_bit(4, 7));
@@ -37,7 +37,7 @@ pub(crate) async fn start_stop<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces
     }
     let (stop, no_flush) = (flags & 0x01 == 0, flags & 0x04 != 0);
     if stop && !no_flush {
-        ctx.lu().medium.flush().await?;
+        ctx.lu().disk.flush().await?;
     }
     Ok(Pieces::new())
 }
@@ -49,7 +49,7 @@ pub(crate) fn prevent_allow() -> Pieces {
 
 /// SEND DIAGNOSTIC, SPC-5 6.44: the default and the two foreground self-tests read the first and the last block. There are no
 /// background self-tests and no diagnostic pages to send.
-pub(crate) async fn send_diagnostic<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn send_diagnostic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (flags, list_len) = (ctx.cdb.u8(1), ctx.cdb.uint(3, 2));
     let (code, self_test) = (flags >> 5, flags & 0x04 != 0);
     if list_len != 0 {
@@ -64,13 +64,13 @@ pub(crate) async fn send_diagnostic<M: Medium>(ctx: &Context<'_, M>) -> Result<P
     let block = u64::from(lu.block_bytes());
     for lba in [0, lu.blocks().saturating_sub(1)] {
         let mut out = Pieces::new();
-        lu.medium.read(lba * block, block as usize, &mut out).await?;
+        lu.disk.read(ctx.task.context(), lba * block, block as usize, &mut out).await?;
     }
     Ok(Pieces::new())
 }
 
 /// RECEIVE DIAGNOSTIC RESULTS, SPC-5 6.31: the list of supported pages, which has only itself.
-pub(crate) fn receive_diagnostic<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn receive_diagnostic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     if ctx.cdb.bit(1, 0x01) && ctx.cdb.u8(2) != 0 {
         return Err(CommandError::field(2));
     }

@@ -1,17 +1,14 @@
 //! From a request to its handler: what is checked before every command, and what is counted after it.
 
-use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::pin;
 
 use block::{Data, LockMode, Pieces, RangeGuard};
+use lu::{LogicalDisk, Task};
 
 use crate::cdb::Cdb;
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::opcode::{self, Access, Command, Handler, Needs};
 use crate::request::{Request, Response, Status, TaskAttribute};
-use crate::task::Task;
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View, respond_failed};
 use crate::{
@@ -27,11 +24,11 @@ pub(crate) const DATA_OUT_BYTES_MAX: u64 = TRANSFER_BYTES_MAX;
 pub(crate) const LIST_BYTES_MAX: usize = 0xffff;
 
 /// What a handler works with.
-pub(crate) struct Context<'a, M: Medium> {
+pub(crate) struct Context<'a, D: LogicalDisk> {
     /// What the asking host sees.
-    pub view: &'a View<M>,
+    pub view: &'a View<D>,
     /// The logical unit in its place, and the nexus.
-    pub seat: &'a Seat<M>,
+    pub seat: &'a Seat<D>,
     /// The table's entry.
     pub command: &'static Command,
     /// The CDB.
@@ -42,7 +39,7 @@ pub(crate) struct Context<'a, M: Medium> {
     pub task: Task<'a>,
 }
 
-/// A range of a medium, in bytes.
+/// A range of a disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     /// First byte.
@@ -52,7 +49,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The addresses of every medium.
+    /// The addresses of every disk.
     pub(crate) const EVERYTHING: Range<u64> = 0..u64::MAX;
 
     /// Its addresses.
@@ -61,9 +58,9 @@ impl Span {
     }
 }
 
-impl<'a, M: Medium> Context<'a, M> {
+impl<'a, D: LogicalDisk> Context<'a, D> {
     /// The logical unit.
-    pub(crate) fn lu(&self) -> &'a LogicalUnit<M> {
+    pub(crate) fn lu(&self) -> &'a LogicalUnit<D> {
         &self.seat.lu
     }
 
@@ -101,7 +98,7 @@ impl<'a, M: Medium> Context<'a, M> {
 }
 
 /// The bytes of `blocks` blocks at `lba` of a logical unit, or LBA OUT OF RANGE.
-pub(crate) fn span<M: Medium>(lu: &LogicalUnit<M>, lba: u64, blocks: u64) -> Result<Span, CommandError> {
+pub(crate) fn span<D: LogicalDisk>(lu: &LogicalUnit<D>, lba: u64, blocks: u64) -> Result<Span, CommandError> {
     match lba.checked_add(blocks) {
         Some(end) if end <= lu.blocks() => {
             let block = u64::from(lu.block_bytes());
@@ -117,7 +114,7 @@ pub(crate) fn cut(bytes: &[u8], allocation_len: u64) -> Pieces {
 }
 
 /// Executes a command on a logical unit.
-pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: &Request) -> Response {
+pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, request: &Request) -> Response {
     let lu = &*seat.lu;
     let cdb = Cdb(request.cdb);
     let began = lu.world.now();
@@ -130,7 +127,7 @@ pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: 
         Err(error) => (Err(error), false, false),
         Ok(command) => {
             let ctx = Context { view, seat, command, cdb, request, task };
-            let result = run_unless_aborted(&ctx).await;
+            let result = run(&ctx).await;
             let told = ctx.task.is_aborted_by_other() && lu.modes.task_aborted_status();
             (result, ctx.task.is_aborted(), told)
         }
@@ -155,8 +152,8 @@ pub(crate) async fn execute<M: Medium>(view: &View<M>, seat: &Seat<M>, request: 
 }
 
 /// What stands before every command: unit attention, the table, reservations, reserved bits, readiness, write protection.
-fn admit<M: Medium>(
-    seat: &Seat<M>,
+fn admit<D: LogicalDisk>(
+    seat: &Seat<D>,
     found: Option<&'static Command>,
     cdb: &Cdb,
 ) -> Result<&'static Command, CommandError> {
@@ -191,7 +188,7 @@ fn unknown(cdb: &Cdb, found: Option<&Command>) -> CommandError {
     }
 }
 
-fn count<M: Medium>(lu: &LogicalUnit<M>, command: &Command, result: &Result<Pieces, CommandError>) {
+fn count<D: LogicalDisk>(lu: &LogicalUnit<D>, command: &Command, result: &Result<Pieces, CommandError>) {
     let counting = &lu.counting;
     match result {
         Ok(_) => counting.commands[command.class as usize].add(1),
@@ -210,23 +207,8 @@ fn count<M: Medium>(lu: &LogicalUnit<M>, command: &Command, result: &Result<Piec
     }
 }
 
-/// Runs a command. What it still waits for below ends when it is aborted: the medium is told for whom it is polled.
-async fn run_unless_aborted<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    let mut run = pin!(run(ctx));
-    poll_fn(|cx| {
-        if !ctx.task.is_aborted() {
-            return run.as_mut().poll(cx);
-        }
-        ctx.lu().medium.polled_for(true);
-        let polled = run.as_mut().poll(cx);
-        ctx.lu().medium.polled_for(false);
-        polled
-    })
-    .await
-}
-
 /// The two commands of the hot path are part of the command's future; the others are boxed, to keep it small.
-async fn run<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+async fn run<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     match ctx.command.handler {
         Handler::Read => read_write::read(ctx).await,
         Handler::Write => read_write::write(ctx).await,
@@ -234,7 +216,7 @@ async fn run<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
     }
 }
 
-async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     match ctx.command.handler {
         Handler::Read => read_write::read(ctx).await,
         Handler::Write => read_write::write(ctx).await,
@@ -282,7 +264,7 @@ async fn run_rare<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandErro
 }
 
 /// Where no logical unit is (SPC-5 4.2, SAM-5 4.7.4): the three commands that every host may ask of any number.
-pub(crate) fn without_unit<M: Medium>(view: &View<M>, cdb: &Cdb) -> Result<Pieces, CommandError> {
+pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<Pieces, CommandError> {
     let command =
         opcode::find(cdb).filter(|c| c.access == Access::Free).ok_or(CommandError::LunNotSupported)?;
     if let Some((byte, bit)) = command.reserved_set(cdb) {

@@ -57,7 +57,7 @@ pub enum CommandError {
     /// RELEASE with another scope or type than the reservation's.
     #[error("invalid release of persistent reservation")]
     InvalidRelease,
-    /// The blocks are not on the medium.
+    /// The blocks are not on the disk.
     #[error("logical block address out of range")]
     LbaOutOfRange,
     /// The data-out has not the length that the CDB asks for.

@@ -1,10 +1,10 @@
 //! INQUIRY: standard data (SPC-5 6.7); the VPD pages are in [`crate::vpd`].
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::unit::Identity;
 use crate::vpd;
 
@@ -49,7 +49,7 @@ fn standard(first: u8, identity: Option<&Identity>) -> [u8; STANDARD_LEN] {
 }
 
 /// INQUIRY on a logical unit.
-pub(crate) fn inquiry<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn inquiry<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (vital, page, allocation_len) = (ctx.cdb.bit(1, 0x01), ctx.cdb.u8(2), ctx.cdb.uint(3, 2));
     if vital {
         return Ok(cut(&vpd::page(ctx, page)?, allocation_len));

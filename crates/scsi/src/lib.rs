@@ -1,11 +1,11 @@
 //! SCSI as a disk speaks it: commands, sense, VPD and mode pages, reservations, offloads (SAM-5, SPC-5, SBC-4).
 //!
 //! ```text
-//!   transport (iscsi) ── Request ──> View (what one host sees) ──> LogicalUnit ── Medium ──> the array's volume
+//!   transport (iscsi) ── Request ──> View (what one host sees) ──> LogicalUnit ── lu::LogicalDisk ──> the array's volume
 //!                     <── Response ──
 //! ```
 //!
-//! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`Medium`]; what it gives to a
+//! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`lu::LogicalDisk`]; what it gives to a
 //! transport is [`View::execute`] and [`View::manage`]. A command goes through `dispatch`, which looks it up in the one
 //! table ([`opcode`]), checks what stands before every command, and calls its handler; an error becomes sense data in one place
 //! ([`sense::failure_of`]).
@@ -25,7 +25,6 @@ mod extended_copy;
 mod inquiry;
 pub mod limits;
 mod log;
-mod medium;
 mod mode;
 mod nexus;
 mod odx;
@@ -36,7 +35,6 @@ mod request;
 mod reservation;
 mod sanitize;
 pub mod sense;
-mod task;
 mod unit;
 mod unmap;
 mod verify;
@@ -46,14 +44,12 @@ mod write_same;
 
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
-pub use medium::{Copied, Extent, Medium, Space};
+pub use lu::NexusId;
 pub use nexus::{InitiatorPort, TargetPort};
 pub use odx::Tokens;
-pub use request::{Lun, NexusId, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
+pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
 pub use unit::{Identity, LogicalUnit};
 pub use view::{View, ViewSpec, data_out_len};
 
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 #[cfg(test)]
 mod tests;

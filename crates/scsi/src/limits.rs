@@ -6,7 +6,7 @@ use crate::dispatch::TRANSFER_BYTES_MAX;
 /// metadata and still bound the time that the range is held.
 pub const COMPARE_AND_WRITE_BLOCKS_MAX: u64 = 128;
 
-/// The most that one WRITE SAME may cover. 4 GiB is 8,388,608 blocks of 512 bytes: metadata work on a thin medium, and more
+/// The most that one WRITE SAME may cover. 4 GiB is 8,388,608 blocks of 512 bytes: metadata work on a thin disk, and more
 /// than Linux (8,388,607 blocks) and hypervisors put into one command.
 pub const WRITE_SAME_BYTES_MAX: u64 = 4 << 30;
 
@@ -20,7 +20,7 @@ pub const UNMAP_GRANULARITY_BYTES_MAX: u64 = 16 << 20;
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
 pub const UNMAP_DESCRIPTORS_MAX: u64 = 256;
 
-/// The most that one WRITE ATOMIC(16) may write: 256 blocks of 512 bytes, whose old content fits three records of the medium.
+/// The most that one WRITE ATOMIC(16) may write: 256 blocks of 512 bytes, whose old content fits three records of the disk.
 pub const ATOMIC_BYTES_MAX: u64 = 128 << 10;
 
 /// OPTIMAL TRANSFER LENGTH: one step of the data path.

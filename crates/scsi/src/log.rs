@@ -1,12 +1,12 @@
 //! Log pages: LOG SENSE and LOG SELECT (SPC-5 6.10, 6.11, 7.3; SBC-4 6.4).
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use crate::attention::Attention;
 use crate::counters::OpClass;
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 use crate::vpd::threshold_exponent;
 
@@ -19,7 +19,7 @@ const ALL_SUBPAGES: u8 = 0xff;
 type Parameters = Vec<(u16, Vec<u8>)>;
 
 /// LOG SENSE. Only cumulative values are kept (PC = 01b).
-pub(crate) fn sense<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     let (control, code, subpage, pointer) = (cdb.u8(2) >> 6, cdb.u8(2) & 0x3f, cdb.u8(3), cdb.u16(5));
     if control != 1 {
@@ -42,8 +42,8 @@ pub(crate) fn sense<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandEr
     Ok(cut(&out, cdb.uint(7, 2)))
 }
 
-fn supported<M: Medium>(lu: &LogicalUnit<M>) -> impl Iterator<Item = u8> {
-    let thin = lu.medium.page_bytes().is_some();
+fn supported<D: LogicalDisk>(lu: &LogicalUnit<D>) -> impl Iterator<Item = u8> {
+    let thin = lu.capabilities.page_bytes.is_some();
     PAGES.into_iter().filter(move |&p| p != 0x0c || thin)
 }
 
@@ -62,7 +62,7 @@ fn encode(parameters: Parameters, pointer: u16) -> Result<Vec<u8>, CommandError>
     Ok(out)
 }
 
-fn parameters<M: Medium>(lu: &LogicalUnit<M>, code: u8) -> Option<Parameters> {
+fn parameters<D: LogicalDisk>(lu: &LogicalUnit<D>, code: u8) -> Option<Parameters> {
     let counting = &lu.counting;
     let page = match code {
         0x02 => errors(counting.written_bytes.get(), counting.write_errors.get()),
@@ -87,9 +87,9 @@ fn errors(bytes: u64, uncorrected: u64) -> Parameters {
 
 /// 0Ch (SBC-4 6.4.5): available and used LBA mapping resources, in threshold sets. Free space is the pool's (scope 10b: shared
 /// with other LUs), used space is this LU's own (scope 01b).
-fn provisioning<M: Medium>(lu: &LogicalUnit<M>) -> Option<Parameters> {
-    lu.medium.page_bytes()?;
-    let (space, set_bytes) = (lu.medium.space(), u64::from(lu.block_bytes()) << threshold_exponent(lu));
+fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Option<Parameters> {
+    lu.capabilities.page_bytes?;
+    let (space, set_bytes) = (lu.disk.space(), u64::from(lu.block_bytes()) << threshold_exponent(lu));
     let resource = |bytes: u64, scope: u8| {
         let mut value = u32::try_from(bytes / set_bytes).unwrap_or(u32::MAX).to_be_bytes().to_vec();
         value.extend([scope, 0, 0, 0]);
@@ -99,7 +99,7 @@ fn provisioning<M: Medium>(lu: &LogicalUnit<M>) -> Option<Parameters> {
 }
 
 /// 19h (SPC-5 7.3.12): general access statistics: commands and blocks each way; intervals are not kept.
-fn performance<M: Medium>(lu: &LogicalUnit<M>) -> Vec<u8> {
+fn performance<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
     let (counting, block) = (&lu.counting, u64::from(lu.block_bytes()));
     let commands = |class: OpClass| counting.commands[class as usize].get();
     let fields = [
@@ -116,7 +116,7 @@ fn performance<M: Medium>(lu: &LogicalUnit<M>) -> Vec<u8> {
 }
 
 /// LOG SELECT: only the reset of all parameters to their defaults (PCR = 1), which empties the error counters.
-pub(crate) fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn select<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     if cdb.bit(1, 0x01) {
         return Err(CommandError::field_bit(1, 0));

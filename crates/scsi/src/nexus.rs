@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use lu::NexusId;
+
 use crate::attention::Attentions;
-use crate::request::NexusId;
 
 /// An iSCSI initiator port: its name and the ISID (RFC 7143 4.4.3).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,11 @@
 //! READ and WRITE: the hot path.
 
 use block::{LockMode, Pieces};
+use lu::{Durability, LogicalDisk};
 
 use crate::cdb::Cdb;
 use crate::dispatch::{Context, Span, TRANSFER_BYTES_MAX};
 use crate::error::CommandError;
-use crate::medium::Medium;
 
 /// The longest piece of a transfer that is asked of the medium at once: a buffer is at most 8 MiB, and shorter pieces keep the
 /// memory of one command in small, common size classes.
@@ -34,8 +34,8 @@ pub(crate) fn length_field(cdb: &Cdb) -> u16 {
     }
 }
 
-/// The blocks of a transfer: on the medium, and not more than one command may transfer.
-pub(crate) fn transfer<M: Medium>(ctx: &Context<'_, M>) -> Result<Span, CommandError> {
+/// The blocks of a transfer: on the disk, and not more than one command may transfer.
+pub(crate) fn transfer<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     let span = ctx.span(lba, blocks)?;
     if span.len > TRANSFER_BYTES_MAX {
@@ -51,18 +51,18 @@ fn force_unit_access(cdb: &Cdb) -> bool {
 
 /// READ(6), (10), (12), (16): SBC-4 5.17 and following. With FUA nothing is given that could be lost later: what is volatile of the blocks
 /// is made durable first. DPO is a hint, and not heeded.
-pub(crate) async fn read<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn read<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let lu = ctx.lu();
     let _guard = ctx.lock(span, LockMode::Shared).await?;
     if force_unit_access(&ctx.cdb) {
-        lu.medium.sync(span.at, span.len).await?;
+        lu.disk.sync(span.at, span.len).await?;
     }
     let mut out = Pieces::new();
     let mut done = 0;
     while done < span.len {
         let len = (span.len - done).min(STEP_BYTES);
-        lu.medium.read(span.at + done, len as usize, &mut out).await?;
+        lu.disk.read(ctx.task.context(), span.at + done, len as usize, &mut out).await?;
         done += len;
     }
     lu.counting.read_bytes.add(span.len);
@@ -70,19 +70,18 @@ pub(crate) async fn read<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Comm
 }
 
 /// WRITE(6), (10), (12), (16): SBC-4 5.43 and following.
-pub(crate) async fn write<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let span = cut_to_data(ctx, span)?;
     let _guard = ctx.lock(span, LockMode::Shared).await?;
-    write_blocks(ctx, span).await?;
-    sync_if_asked(ctx, span, force_unit_access(&ctx.cdb)).await?;
+    write_blocks(ctx, span, durability(ctx, force_unit_access(&ctx.cdb))).await?;
     ctx.lu().counting.written_bytes.add(span.len);
     Ok(Pieces::new())
 }
 
 /// When the host sends less than the CDB asks for, the whole blocks that came are written (the transport reports the
 /// residual); a part of a block is refused.
-pub(crate) fn cut_to_data<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<Span, CommandError> {
+pub(crate) fn cut_to_data<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> Result<Span, CommandError> {
     let len = span.len.min(ctx.request.data_out.len() as u64);
     if !len.is_multiple_of(u64::from(ctx.lu().block_bytes())) {
         return Err(CommandError::DataOutLength);
@@ -91,11 +90,15 @@ pub(crate) fn cut_to_data<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result
 }
 
 /// Writes the front of the data-out to `span`.
-pub(crate) async fn write_blocks<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), CommandError> {
-    let data = &ctx.request.data_out;
+pub(crate) async fn write_blocks<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+    span: Span,
+    durability: Durability,
+) -> Result<(), CommandError> {
+    let (disk, command, data) = (&ctx.lu().disk, ctx.task.context(), &ctx.request.data_out);
     if span.len == data.len() as u64 && span.len <= STEP_BYTES {
         if span.len > 0 {
-            ctx.lu().medium.write(span.at, data).await?;
+            disk.write(command, span.at, data, durability).await?;
         }
         return Ok(());
     }
@@ -103,28 +106,27 @@ pub(crate) async fn write_blocks<M: Medium>(ctx: &Context<'_, M>, span: Span) ->
     while done < span.len {
         let len = (span.len - done).min(STEP_BYTES);
         let part = data.slice(done as usize, len as usize);
-        ctx.lu().medium.write(span.at + done, &part).await?;
+        disk.write(command, span.at + done, &part, Durability::Volatile).await?;
         done += len;
+    }
+    if durability == Durability::Durable {
+        disk.sync(span.at, span.len).await?;
     }
     Ok(())
 }
 
-/// Makes what was written durable before the command ends: FUA, or no write cache.
-pub(crate) async fn sync_if_asked<M: Medium>(
-    ctx: &Context<'_, M>,
-    span: Span,
-    asked: bool,
-) -> Result<(), CommandError> {
-    if asked || ctx.lu().modes.write_through() {
-        ctx.lu().medium.sync(span.at, span.len).await?;
-    }
-    Ok(())
+/// How a command writes: durable before it ends where it asks for that (FUA), or where there is no write cache (WCE = 0).
+pub(crate) fn durability<D: LogicalDisk>(ctx: &Context<'_, D>, asked: bool) -> Durability {
+    if asked || ctx.lu().modes.write_through() { Durability::Durable } else { Durability::Volatile }
 }
 
 /// Makes everything durable before the command ends: asked for, or no write cache.
-pub(crate) async fn flush_if_asked<M: Medium>(ctx: &Context<'_, M>, asked: bool) -> Result<(), CommandError> {
+pub(crate) async fn flush_if_asked<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+    asked: bool,
+) -> Result<(), CommandError> {
     if asked || ctx.lu().modes.write_through() {
-        ctx.lu().medium.flush().await?;
+        ctx.lu().disk.flush().await?;
     }
     Ok(())
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use crate::cdb::Cdb;
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::opcode::{Command, Handler, TABLE, entries};
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
@@ -21,7 +21,7 @@ fn lun_bytes(lun: Lun) -> [u8; 8] {
 }
 
 /// REPORT LUNS, SPC-5 6.36: what is mapped, and nothing else. There are no well known logical units.
-pub(crate) fn report_luns<M: Medium>(view: &View<M>, cdb: &Cdb) -> Result<Pieces, CommandError> {
+pub(crate) fn report_luns<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<Pieces, CommandError> {
     let luns = match cdb.u8(2) {
         0 | 2 => view.luns(),
         1 => Vec::new(),
@@ -36,12 +36,12 @@ pub(crate) fn report_luns<M: Medium>(view: &View<M>, cdb: &Cdb) -> Result<Pieces
 }
 
 /// Whether this logical unit has the command: one that is not thin has no UNMAP, and one that keeps no records has none that need them.
-pub(crate) fn is_supported<M: Medium>(lu: &LogicalUnit<M>, command: &Command) -> bool {
+pub(crate) fn is_supported<D: LogicalDisk>(lu: &LogicalUnit<D>, command: &Command) -> bool {
     use Handler::*;
     match command.handler {
-        Unmap => lu.medium.page_bytes().is_some(),
+        Unmap => lu.capabilities.page_bytes.is_some(),
         Sanitize | WriteAtomic | PopulateToken | WriteUsingToken | ReceiveRodTokenInformation => {
-            lu.medium.keeps_records()
+            lu.capabilities.keeps_records
         }
         _ => true,
     }
@@ -55,7 +55,7 @@ fn timeouts(out: &mut Vec<u8>, command: &Command) {
 }
 
 /// REPORT SUPPORTED OPERATION CODES, SPC-5 6.37, from the table that dispatches.
-pub(crate) fn report_opcodes<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn report_opcodes<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (with_timeouts, options) = (ctx.cdb.bit(2, 0x80), ctx.cdb.u8(2) & 0x07);
     let (opcode, action) = (ctx.cdb.u8(3), ctx.cdb.u16(4));
     let supported = |c: &&Command| is_supported(ctx.lu(), c);
@@ -74,7 +74,7 @@ pub(crate) fn report_opcodes<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, 
     Ok(cut(&one_command(found.filter(supported), with_timeouts), ctx.cdb.uint(6, 4)))
 }
 
-fn all_commands<M: Medium>(lu: &LogicalUnit<M>, with_timeouts: bool) -> Vec<u8> {
+fn all_commands<D: LogicalDisk>(lu: &LogicalUnit<D>, with_timeouts: bool) -> Vec<u8> {
     let mut out = vec![0; 4];
     for command in TABLE.iter().filter(|c| is_supported(lu, c)) {
         let flags = u8::from(with_timeouts) << 1 | u8::from(command.service_action.is_some());
@@ -100,7 +100,7 @@ fn one_command(found: Option<&Command>, with_timeouts: bool) -> Vec<u8> {
 }
 
 /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS, SPC-5 6.38.
-pub(crate) fn report_task_functions<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+pub(crate) fn report_task_functions<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let mut out = [0; 16];
     // ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, target reset.
     out[0] = 0x80 | 0x40 | 0x10 | 0x08 | 0x02;
@@ -111,7 +111,9 @@ pub(crate) fn report_task_functions<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
 }
 
 /// REPORT TARGET PORT GROUPS, SPC-5 6.39: every port of a pool's controller is active/optimized.
-pub(crate) fn report_target_port_groups<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn report_target_port_groups<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+) -> Result<Pieces, CommandError> {
     let extended = match ctx.cdb.u8(1) >> 5 {
         0 => false,
         1 => true,
@@ -141,8 +143,8 @@ pub(crate) fn report_target_port_groups<M: Medium>(ctx: &Context<'_, M>) -> Resu
 }
 
 /// REPORT IDENTIFYING INFORMATION, SPC-5 6.34: nobody has set any.
-pub(crate) fn report_identifying_information<M: Medium>(
-    ctx: &Context<'_, M>,
+pub(crate) fn report_identifying_information<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {
     match ctx.cdb.u8(10) >> 1 {
         // Peripheral device identifying information, and its text form.
@@ -152,7 +154,7 @@ pub(crate) fn report_identifying_information<M: Medium>(
 }
 
 /// REPORT TIMESTAMP, SPC-5 6.40: milliseconds since power on (origin 000b).
-pub(crate) fn report_timestamp<M: Medium>(ctx: &Context<'_, M>) -> Pieces {
+pub(crate) fn report_timestamp<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let milliseconds = ctx.lu().world.now().0 / 1_000_000;
     let mut out = [0; 12];
     out[1] = 10;

@@ -6,10 +6,6 @@ use block::Pieces;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lun(pub u16);
 
-/// One I_T nexus (one session) within the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NexusId(pub u64);
-
 /// SAM-5 8.7: task attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskAttribute {

@@ -9,12 +9,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockError, Data, Pieces};
+use lu::{CommandContext, Durability, LogicalDisk};
 use world::sync::Signal;
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::METADATA_STEP_BYTES;
-use crate::medium::Medium;
 use crate::read_write::STEP_BYTES;
 use crate::unit::LogicalUnit;
 use crate::write_same::{repeat, steps};
@@ -51,8 +51,8 @@ pub(crate) struct Sanitizing {
 
 impl Sanitizing {
     /// The state after power on.
-    pub(crate) fn load<M: Medium>(medium: &M) -> Sanitizing {
-        let state = match medium.load_record(RECORD).as_deref() {
+    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Sanitizing {
+        let state = match disk.load_record(RECORD).as_deref() {
             Some([]) | None => State::Idle,
             Some(record) => State::Failed { restricted: record != RECORD_UNRESTRICTED },
         };
@@ -74,7 +74,7 @@ impl Sanitizing {
     }
 }
 
-/// What is written over the medium.
+/// What is written over the disk.
 #[derive(Clone)]
 enum Method {
     /// Every page released.
@@ -87,7 +87,7 @@ enum Method {
 }
 
 /// SANITIZE.
-pub(crate) async fn sanitize<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn sanitize<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = &ctx.seat.lu;
     if let State::Running { done } = lu.sanitizing.state.get() {
         return Err(CommandError::SanitizeInProgress { done });
@@ -100,7 +100,7 @@ pub(crate) async fn sanitize<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, 
         EXIT_FAILURE_MODE => return exit_failure_mode(ctx).await,
         _ => Method::Erase,
     };
-    // From here on nobody else gets to the medium; those who are on it end first, for the operation locks all of it.
+    // From here on nobody else gets to the disk; those who are on it end first, for the operation locks all of it.
     lu.sanitizing.set(State::Running { done: 0 });
     lu.world.spawn(sanitize_task(lu.clone(), method, unrestricted));
     if immediate {
@@ -135,12 +135,12 @@ fn parse_overwrite(list: &[u8], list_len: u64, block: usize) -> Result<Method, C
 }
 
 /// SANITIZE with EXIT FAILURE MODE (SBC-4 5.30.2.5): only after an operation that allowed an unrestricted exit.
-async fn exit_failure_mode<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+async fn exit_failure_mode<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     match lu.sanitizing.state.get() {
         State::Failed { restricted: true } => return Err(CommandError::SanitizeFailed),
         State::Failed { restricted: false } => {
-            lu.medium.save_record(RECORD, &[]).await?;
+            lu.disk.save_record(RECORD, &[]).await?;
             lu.sanitizing.set(State::Idle);
         }
         State::Idle | State::Running { .. } => {}
@@ -148,7 +148,7 @@ async fn exit_failure_mode<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
     Ok(Pieces::new())
 }
 
-async fn sanitize_task<M: Medium>(lu: Rc<LogicalUnit<M>>, method: Method, unrestricted: bool) {
+async fn sanitize_task<D: LogicalDisk>(lu: Rc<LogicalUnit<D>>, method: Method, unrestricted: bool) {
     let result = run(&lu, method, unrestricted).await;
     lu.sanitizing.set(match result {
         Ok(()) => State::Idle,
@@ -156,9 +156,13 @@ async fn sanitize_task<M: Medium>(lu: Rc<LogicalUnit<M>>, method: Method, unrest
     });
 }
 
-async fn run<M: Medium>(lu: &LogicalUnit<M>, method: Method, unrestricted: bool) -> Result<(), BlockError> {
+async fn run<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
+    method: Method,
+    unrestricted: bool,
+) -> Result<(), BlockError> {
     let record = if unrestricted { RECORD_UNRESTRICTED } else { RECORD_RESTRICTED };
-    lu.medium.save_record(RECORD, record).await?;
+    lu.disk.save_record(RECORD, record).await?;
     let _guard = lu.locks.exclusive(Span::EVERYTHING).await;
     let whole = Span { at: 0, len: lu.blocks() * u64::from(lu.block_bytes()) };
     match method {
@@ -171,20 +175,20 @@ async fn run<M: Medium>(lu: &LogicalUnit<M>, method: Method, unrestricted: bool)
             }
         }
     }
-    lu.medium.flush().await?;
-    lu.medium.save_record(RECORD, &[]).await
+    lu.disk.flush().await?;
+    lu.disk.save_record(RECORD, &[]).await
 }
 
-async fn erase<M: Medium>(lu: &LogicalUnit<M>, whole: Span) -> Result<(), BlockError> {
+async fn erase<D: LogicalDisk>(lu: &LogicalUnit<D>, whole: Span) -> Result<(), BlockError> {
     for step in steps(whole, METADATA_STEP_BYTES) {
-        lu.medium.unmap(step.at, step.len).await?;
+        lu.disk.unmap(CommandContext::DETACHED, step.at, step.len).await?;
         progress(lu, step.at + step.len, whole.len);
     }
     Ok(())
 }
 
-async fn overwrite<M: Medium>(
-    lu: &LogicalUnit<M>,
+async fn overwrite<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
     whole: Span,
     pattern: &[u8],
     inverted: bool,
@@ -197,14 +201,15 @@ async fn overwrite<M: Medium>(
     let data = Pieces::from(buf.freeze());
     for step in steps(whole, STEP_BYTES) {
         let next = lu.world.now() + Duration::from_nanos(step.len * 1_000_000_000 / OVERWRITE_BYTES_PER_S);
-        lu.medium.write(step.at, &data.slice(0, step.len as usize)).await?;
+        let data = data.slice(0, step.len as usize);
+        lu.disk.write(CommandContext::DETACHED, step.at, &data, Durability::Volatile).await?;
         progress(lu, u64::from(pass) * whole.len + step.at + step.len, u64::from(passes) * whole.len);
         lu.world.sleep_until(next).await;
     }
     Ok(())
 }
 
-fn progress<M: Medium>(lu: &LogicalUnit<M>, done: u64, total: u64) {
+fn progress<D: LogicalDisk>(lu: &LogicalUnit<D>, done: u64, total: u64) {
     let done = u128::from(done) * 65_536 / u128::from(total.max(1));
     lu.sanitizing.state.set(State::Running { done: u16::try_from(done).unwrap_or(u16::MAX) });
 }

@@ -1,23 +1,21 @@
-//! A logical unit: its identity, its medium, and all the state that its nexuses share.
+//! A logical unit: its identity, its disk, and all the state that its nexuses share.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use block::{Geometry, RangeLocks};
+use lu::{Capabilities, LogicalDisk, NexusId, Task, TaskSet};
 use world::World;
 
 use crate::atomic::{Atomics, undo_task};
 use crate::attention::Attention;
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::mode::Modes;
 use crate::nexus::Nexus;
-use crate::request::NexusId;
 use crate::reservation::Reservations;
 use crate::sanitize::Sanitizing;
 use crate::sense::Format;
-use crate::task::{Task, TaskSet};
 
 /// What a logical unit is, for its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +55,11 @@ impl Identity {
 }
 
 /// A logical unit on the controller that owns it.
-pub struct LogicalUnit<M: Medium> {
+pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) world: World,
     pub(crate) identity: Identity,
-    pub(crate) medium: M,
+    pub(crate) disk: D,
+    pub(crate) capabilities: Capabilities,
     pub(crate) locks: RangeLocks,
     pub(crate) tasks: TaskSet,
     pub(crate) counting: Counting,
@@ -72,22 +71,23 @@ pub struct LogicalUnit<M: Medium> {
     nexuses: RefCell<Vec<Rc<Nexus>>>,
 }
 
-impl<M: Medium> LogicalUnit<M> {
-    /// A logical unit on `medium`. Its reservations are those that were saved with the medium.
-    pub fn new(world: World, identity: Identity, medium: M) -> Rc<LogicalUnit<M>> {
+impl<D: LogicalDisk> LogicalUnit<D> {
+    /// A logical unit on `medium`. Its reservations are those that were saved with the disk.
+    pub fn new(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
         let lu = Rc::new(LogicalUnit {
             world,
             identity,
             locks: RangeLocks::default(),
             tasks: TaskSet::default(),
             counting: Counting::default(),
-            modes: Modes::load(&medium),
-            reservations: Reservations::load(&medium),
-            sanitizing: Sanitizing::load(&medium),
-            atomics: Atomics::load(&medium),
-            geometry: Cell::new(medium.geometry()),
+            modes: Modes::load(&disk),
+            reservations: Reservations::load(&disk),
+            sanitizing: Sanitizing::load(&disk),
+            atomics: Atomics::load(&disk),
+            capabilities: disk.capabilities(),
+            geometry: Cell::new(disk.geometry()),
             nexuses: RefCell::default(),
-            medium,
+            disk,
         });
         if lu.atomics.check().is_err() {
             lu.world.spawn(undo_task(lu.clone()));
@@ -101,8 +101,8 @@ impl<M: Medium> LogicalUnit<M> {
     }
 
     /// What it stores its blocks on.
-    pub fn medium(&self) -> &M {
-        &self.medium
+    pub fn disk(&self) -> &D {
+        &self.disk
     }
 
     /// What it has done.
@@ -133,7 +133,7 @@ impl<M: Medium> LogicalUnit<M> {
 
     /// The medium has another size now: every host is told (2Ah/09h).
     pub fn capacity_changed(&self) {
-        self.geometry.set(self.medium.geometry());
+        self.geometry.set(self.disk.geometry());
         self.raise_for_all(Attention::CapacityChanged);
     }
 
@@ -186,15 +186,12 @@ impl<M: Medium> LogicalUnit<M> {
         except: Option<&Task<'_>>,
         of: impl Fn(NexusId) -> bool,
     ) -> usize {
-        let aborted = self.tasks.abort(by, except, of);
-        self.medium.look_again();
-        aborted
+        self.tasks.abort(by, except, of)
     }
 
     /// Marks the commands of a nexus that have this tag.
     pub(crate) fn abort_one(&self, nexus: NexusId, tag: u64) {
         self.tasks.abort_one(nexus, tag);
-        self.medium.look_again();
     }
 
     /// LOGICAL UNIT RESET (SAM-5 7.7), or what a target reset does to one LU: commands end, RESERVE and mode parameters go
@@ -229,7 +226,7 @@ impl<M: Medium> LogicalUnit<M> {
         Ok(())
     }
 
-    /// Whether the LU is ready for commands that need its medium.
+    /// Whether the LU is ready for commands that need its disk.
     pub(crate) fn check_ready(&self) -> Result<(), CommandError> {
         self.atomics.check()?;
         self.sanitizing.check()

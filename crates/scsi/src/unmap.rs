@@ -1,11 +1,11 @@
 //! UNMAP: the host gives blocks back (SBC-4 5.34).
 
 use block::{LockMode, Pieces};
+use lu::LogicalDisk;
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
-use crate::medium::Medium;
 use crate::read_write::flush_if_asked;
 use crate::write_same::steps;
 
@@ -14,7 +14,7 @@ const HEADER_LEN: usize = 8;
 const DESCRIPTOR_LEN: usize = 16;
 
 /// UNMAP. The whole list is checked before the first block is given back.
-pub(crate) async fn unmap<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn unmap<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     let list = ctx.list()?;
     if ctx.cdb.uint(7, 2) == 0 {
@@ -23,7 +23,7 @@ pub(crate) async fn unmap<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Com
     let spans = parse(ctx, &list)?;
     for step in spans.into_iter().flat_map(|s| steps(s, METADATA_STEP_BYTES)) {
         let _guard = ctx.lock(step, LockMode::Shared).await?;
-        lu.counting.reclaimed_bytes.add(lu.medium.unmap(step.at, step.len).await?);
+        lu.counting.reclaimed_bytes.add(lu.disk.unmap(ctx.task.context(), step.at, step.len).await?);
     }
     flush_if_asked(ctx, false).await?;
     Ok(Pieces::new())
@@ -31,7 +31,7 @@ pub(crate) async fn unmap<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Com
 
 /// The ranges of the list. Descriptors of no blocks are dropped once their LBA was checked; an incomplete last descriptor is
 /// no descriptor (SBC-4 5.34.2).
-fn parse<M: Medium>(ctx: &Context<'_, M>, list: &[u8]) -> Result<Vec<Span>, CommandError> {
+fn parse<D: LogicalDisk>(ctx: &Context<'_, D>, list: &[u8]) -> Result<Vec<Span>, CommandError> {
     let header = list.get(..HEADER_LEN).ok_or(CommandError::ParameterListLength)?;
     let said = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let descriptors = &list[HEADER_LEN..];

@@ -1,11 +1,11 @@
 //! VERIFY, WRITE AND VERIFY, PRE-FETCH, SYNCHRONIZE CACHE (SBC-4 5.36, 5.56, 5.16, 5.33).
 
 use block::{LockMode, Pieces};
+use lu::{Durability, LogicalDisk};
 
 use crate::compare_and_write::read_span;
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
 use crate::write_same::{repeat, steps};
 
@@ -20,7 +20,7 @@ enum Check {
     OneBlock,
 }
 
-fn check_of<M: Medium>(ctx: &Context<'_, M>) -> Result<Check, CommandError> {
+fn check_of<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Check, CommandError> {
     match ctx.cdb.u8(1) >> 1 & 3 {
         0 => Ok(Check::Medium),
         1 => Ok(Check::Data),
@@ -30,7 +30,7 @@ fn check_of<M: Medium>(ctx: &Context<'_, M>) -> Result<Check, CommandError> {
 }
 
 /// VERIFY(10), (12), (16). Without data it is bounded by the medium only, so it reads step by step and keeps nothing.
-pub(crate) async fn verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let check = check_of(ctx)?;
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     match check {
@@ -54,7 +54,7 @@ pub(crate) async fn verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
     Ok(Pieces::new())
 }
 
-async fn verify_one_block<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), CommandError> {
+async fn verify_one_block<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> Result<(), CommandError> {
     let block = ctx.lu().block_bytes() as usize;
     if span.len == 0 {
         return Ok(());
@@ -74,7 +74,7 @@ async fn verify_one_block<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result
 }
 
 /// Compares a range with the front of the data-out.
-async fn compare<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), CommandError> {
+async fn compare<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> Result<(), CommandError> {
     for step in steps(span, STEP_BYTES) {
         let from = (step.at - span.at) as usize;
         let given = ctx.request.data_out.slice(from, step.len as usize);
@@ -87,15 +87,15 @@ async fn compare<M: Medium>(ctx: &Context<'_, M>, span: Span) -> Result<(), Comm
 
 /// WRITE AND VERIFY(10), (12), (16): durable, then read back. Shared like a write: another write to the same blocks at the same
 /// time may show as a miscompare, as on any disk, so the range is exclusive here.
-pub(crate) async fn write_and_verify<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn write_and_verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let check = check_of(ctx)?;
     if check == Check::OneBlock {
         return Err(CommandError::field_bit(1, 2));
     }
     let span = cut_to_data(ctx, transfer(ctx)?)?;
     let _guard = ctx.lock(span, LockMode::Exclusive).await?;
-    write_blocks(ctx, span).await?;
-    ctx.lu().medium.flush().await?;
+    write_blocks(ctx, span, Durability::Volatile).await?;
+    ctx.lu().disk.flush().await?;
     match check {
         Check::Data => compare(ctx, span).await?,
         _ => {
@@ -109,15 +109,15 @@ pub(crate) async fn write_and_verify<M: Medium>(ctx: &Context<'_, M>) -> Result<
 }
 
 /// PRE-FETCH(10) and (16): the blocks must be on the medium; there is no cache to fill, so GOOD rather than CONDITION MET.
-pub(crate) fn pre_fetch<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn pre_fetch<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     ctx.span(lba, blocks).map(|_| Pieces::new())
 }
 
 /// SYNCHRONIZE CACHE(10) and (16): the whole cache is written, whatever the range, and IMMED does not make it return earlier.
-pub(crate) async fn synchronize_cache<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn synchronize_cache<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     ctx.span(lba, blocks)?;
-    ctx.lu().medium.flush().await?;
+    ctx.lu().disk.flush().await?;
     Ok(Pieces::new())
 }

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use block::Pieces;
+use lu::{LogicalDisk, NexusId};
 
 use crate::attention::{Attention, Attentions};
 use crate::cdb::Cdb;
 use crate::dispatch;
 use crate::error::CommandError;
 use crate::extended_copy::CopyLists;
-use crate::medium::Medium;
 use crate::nexus::{InitiatorPort, Nexus, TargetPort};
 use crate::odx::{TokenLists, Tokens};
 use crate::opcode;
-use crate::request::{Lun, NexusId, Request, Response, Status, TaskFunction, TaskOutcome};
+use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use crate::sense::{Format, failure_of};
 use crate::unit::LogicalUnit;
 
 /// What a view is made from.
-pub struct ViewSpec<M: Medium> {
+pub struct ViewSpec<D: LogicalDisk> {
     /// The nexus.
     pub nexus: NexusId,
     /// The host's end.
@@ -30,7 +30,7 @@ pub struct ViewSpec<M: Medium> {
     /// All target ports through which the same LUs are reached (REPORT TARGET PORT GROUPS).
     pub ports: Rc<[TargetPort]>,
     /// The tokens of the controller.
-    pub tokens: Rc<Tokens<M>>,
+    pub tokens: Rc<Tokens<D>>,
 }
 
 /// How much data-out a CDB asks for on a logical unit with this block length, as [`View::data_out_len`] tells it for one
@@ -43,31 +43,31 @@ pub fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
 }
 
 /// A logical unit in its place within a view.
-pub(crate) struct Seat<M: Medium> {
+pub(crate) struct Seat<D: LogicalDisk> {
     /// Its number here.
     pub lun: Lun,
     /// The logical unit.
-    pub lu: Rc<LogicalUnit<M>>,
+    pub lu: Rc<LogicalUnit<D>>,
     /// This nexus, as the logical unit knows it.
     pub nexus: Rc<Nexus>,
 }
 
 /// The view of one nexus. Dropping it ends the nexus.
-pub struct View<M: Medium> {
+pub struct View<D: LogicalDisk> {
     pub(crate) nexus: NexusId,
     pub(crate) initiator: Rc<InitiatorPort>,
     pub(crate) port: Rc<TargetPort>,
     pub(crate) ports: Rc<[TargetPort]>,
-    pub(crate) tokens: Rc<Tokens<M>>,
+    pub(crate) tokens: Rc<Tokens<D>>,
     pub(crate) copy_lists: CopyLists,
     pub(crate) token_lists: TokenLists,
-    seats: RefCell<BTreeMap<Lun, Rc<Seat<M>>>>,
+    seats: RefCell<BTreeMap<Lun, Rc<Seat<D>>>>,
     elsewhere: RefCell<Vec<Lun>>,
 }
 
-impl<M: Medium> View<M> {
+impl<D: LogicalDisk> View<D> {
     /// A view without logical units.
-    pub fn new(spec: ViewSpec<M>) -> View<M> {
+    pub fn new(spec: ViewSpec<D>) -> View<D> {
         View {
             nexus: spec.nexus,
             initiator: Rc::new(spec.initiator),
@@ -82,12 +82,12 @@ impl<M: Medium> View<M> {
     }
 
     /// Maps a logical unit. The host hears of it on every logical unit that it sees already (3Fh/0Eh).
-    pub fn map(&self, lun: Lun, lu: Rc<LogicalUnit<M>>) {
+    pub fn map(&self, lun: Lun, lu: Rc<LogicalUnit<D>>) {
         self.change(&[lun], BTreeMap::from([(lun, lu)]));
     }
 
     /// Takes logical units from the view, and maps others. The host hears of it once on each that it saw and still sees.
-    pub fn change(&self, gone: &[Lun], fresh: BTreeMap<Lun, Rc<LogicalUnit<M>>>) {
+    pub fn change(&self, gone: &[Lun], fresh: BTreeMap<Lun, Rc<LogicalUnit<D>>>) {
         if gone.is_empty() && fresh.is_empty() {
             return;
         }
@@ -101,7 +101,7 @@ impl<M: Medium> View<M> {
         fresh.into_iter().for_each(|(lun, lu)| self.seat_unit(lun, lu));
     }
 
-    fn seat_unit(&self, lun: Lun, lu: Rc<LogicalUnit<M>>) {
+    fn seat_unit(&self, lun: Lun, lu: Rc<LogicalUnit<D>>) {
         let nexus = Rc::new(Nexus {
             id: self.nexus,
             initiator: self.initiator.clone(),
@@ -133,7 +133,7 @@ impl<M: Medium> View<M> {
     }
 
     /// The logical units here, by number.
-    pub fn mapped(&self) -> Vec<(Lun, Rc<LogicalUnit<M>>)> {
+    pub fn mapped(&self) -> Vec<(Lun, Rc<LogicalUnit<D>>)> {
         self.seats.borrow().values().map(|s| (s.lun, s.lu.clone())).collect()
     }
 
@@ -159,13 +159,13 @@ impl<M: Medium> View<M> {
     }
 
     /// The seat of a number.
-    pub(crate) fn seat(&self, lun: Lun) -> Option<Rc<Seat<M>>> {
+    pub(crate) fn seat(&self, lun: Lun) -> Option<Rc<Seat<D>>> {
         self.seats.borrow().get(&lun).cloned()
     }
 
     /// The first seat whose logical unit `is` selects: how third-party copies find what a descriptor names, and nothing
     /// that is not mapped to the asking host.
-    pub(crate) fn find(&self, is: impl Fn(&LogicalUnit<M>) -> bool) -> Option<Rc<Seat<M>>> {
+    pub(crate) fn find(&self, is: impl Fn(&LogicalUnit<D>) -> bool) -> Option<Rc<Seat<D>>> {
         self.seats.borrow().values().find(|s| is(&s.lu)).cloned()
     }
 
@@ -240,7 +240,7 @@ impl<M: Medium> View<M> {
     }
 }
 
-impl<M: Medium> Drop for View<M> {
+impl<D: LogicalDisk> Drop for View<D> {
     fn drop(&mut self) {
         self.end();
     }

@@ -1,11 +1,12 @@
 //! Vital product data pages (SPC-5 7.7, SBC-4 6.6).
 
+use lu::LogicalDisk;
+
 use crate::dispatch::{Context, TRANSFER_BYTES_MAX};
 use crate::error::CommandError;
 use crate::extended_copy;
 use crate::inquiry::text;
 use crate::limits;
-use crate::medium::Medium;
 use crate::nexus::PROTOCOL_ISCSI;
 use crate::unit::LogicalUnit;
 
@@ -13,7 +14,7 @@ use crate::unit::LogicalUnit;
 const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2];
 
 /// A VPD page, whole.
-pub(crate) fn page<M: Medium>(ctx: &Context<'_, M>, code: u8) -> Result<Vec<u8>, CommandError> {
+pub(crate) fn page<D: LogicalDisk>(ctx: &Context<'_, D>, code: u8) -> Result<Vec<u8>, CommandError> {
     let lu = ctx.lu();
     if !has(lu, code) {
         return Err(CommandError::field(2));
@@ -36,12 +37,12 @@ pub(crate) fn page<M: Medium>(ctx: &Context<'_, M>, code: u8) -> Result<Vec<u8>,
 }
 
 /// Tokens need what a medium without records does not keep.
-fn has<M: Medium>(lu: &LogicalUnit<M>, page: u8) -> bool {
-    page != 0x8f || lu.medium.keeps_records()
+fn has<D: LogicalDisk>(lu: &LogicalUnit<D>, page: u8) -> bool {
+    page != 0x8f || lu.capabilities.keeps_records
 }
 
 /// 80h: unit serial number.
-fn serial<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 32] {
+fn serial<D: LogicalDisk>(lu: &LogicalUnit<D>) -> [u8; 32] {
     let mut out = [0; 32];
     text(&mut out, &lu.identity.serial);
     out
@@ -76,7 +77,7 @@ fn name_string(name: &str) -> Vec<u8> {
 }
 
 /// 83h: device identification. The logical unit first, so that a host with a short buffer finds what it needs.
-fn identification<M: Medium>(ctx: &Context<'_, M>) -> Vec<u8> {
+fn identification<D: LogicalDisk>(ctx: &Context<'_, D>) -> Vec<u8> {
     let (identity, port) = (&ctx.lu().identity, &ctx.seat.nexus.port);
     let mut out = Vec::with_capacity(256);
     designator(&mut out, Association::Unit, 3, 1, &identity.naa);
@@ -108,7 +109,7 @@ fn extended_inquiry() -> Vec<u8> {
 }
 
 /// B0h: block limits (SBC-4 6.6.4).
-fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
+fn block_limits<D: LogicalDisk>(lu: &LogicalUnit<D>) -> [u8; 60] {
     let block = u64::from(lu.block_bytes());
     let blocks = |bytes: u64| (bytes / block) as u32;
     let mut out = [0; 60];
@@ -119,7 +120,7 @@ fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
     put(8, blocks(TRANSFER_BYTES_MAX));
     put(12, blocks(limits::OPTIMAL_TRANSFER_BYTES));
     put(16, blocks(TRANSFER_BYTES_MAX));
-    if let Some(page) = lu.medium.page_bytes() {
+    if let Some(page) = lu.capabilities.page_bytes {
         put(20, limits::UNMAP_BLOCKS_MAX as u32);
         put(24, limits::UNMAP_DESCRIPTORS_MAX as u32);
         put(28, blocks(page.min(limits::UNMAP_GRANULARITY_BYTES_MAX)).max(1));
@@ -127,28 +128,28 @@ fn block_limits<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 60] {
         put(32, 0x8000_0000);
     }
     put(40, blocks(limits::WRITE_SAME_BYTES_MAX));
-    put(44, if lu.medium.keeps_records() { blocks(limits::ATOMIC_BYTES_MAX) } else { 0 });
+    put(44, if lu.capabilities.keeps_records { blocks(limits::ATOMIC_BYTES_MAX) } else { 0 });
     out
 }
 
 /// B1h: block device characteristics (SBC-4 6.6.2).
-fn characteristics<M: Medium>(lu: &LogicalUnit<M>) -> Vec<u8> {
+fn characteristics<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
     let mut out = vec![0; 60];
-    // Non-rotating medium.
+    // Non-rotating disk.
     out[1] = 0x01;
     // WABEREQ = 01b: after a block erase every block can be read (as zeros). 00b: there is none.
-    out[3] = if lu.medium.keeps_records() { 0x40 } else { 0 };
+    out[3] = if lu.capabilities.keeps_records { 0x40 } else { 0 };
     // VBULS: VERIFY compares unmapped blocks, too.
     out[4] = 0x01;
     out
 }
 
 /// The threshold exponent: one threshold set is one page (SBC-4 6.6.6), or more where a pool has more than 2^32 pages.
-pub(crate) fn threshold_exponent<M: Medium>(lu: &LogicalUnit<M>) -> u8 {
-    let Some(page) = lu.medium.page_bytes() else { return 0 };
+pub(crate) fn threshold_exponent<D: LogicalDisk>(lu: &LogicalUnit<D>) -> u8 {
+    let Some(page) = lu.capabilities.page_bytes else { return 0 };
     let blocks = (page / u64::from(lu.block_bytes())).max(1);
     let mut exponent = blocks.ilog2().max(1);
-    let pool_blocks = lu.medium.space().pool_bytes / u64::from(lu.block_bytes());
+    let pool_blocks = lu.disk.space().pool_bytes / u64::from(lu.block_bytes());
     while pool_blocks >> exponent > u64::from(u32::MAX) {
         exponent += 1;
     }
@@ -156,8 +157,8 @@ pub(crate) fn threshold_exponent<M: Medium>(lu: &LogicalUnit<M>) -> u8 {
 }
 
 /// B2h: logical block provisioning (SBC-4 6.6.6).
-fn provisioning<M: Medium>(lu: &LogicalUnit<M>) -> [u8; 4] {
-    if lu.medium.page_bytes().is_none() {
+fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>) -> [u8; 4] {
+    if lu.capabilities.page_bytes.is_none() {
         return [0; 4];
     }
     // LBPU, LBPWS, LBPWS10, LBPRZ = 001b (unmapped blocks read as zeros); no anchoring; thin.

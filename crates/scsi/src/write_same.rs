@@ -1,19 +1,19 @@
 //! WRITE SAME(10) and (16): one block many times, or nothing at all (SBC-4 5.50, 5.51).
 
 use block::{Buf, LockMode, Pieces};
+use lu::{Durability, LogicalDisk};
 
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
-use crate::medium::Medium;
 use crate::read_write::{STEP_BYTES, flush_if_asked, lba_and_blocks, length_field};
 
 /// WRITE SAME. Zeros are metadata work: the medium forgets the range. Anything else is written, also under UNMAP = 1, for
 /// unmapped blocks would not read as what the host gave (LBPRZ).
-pub(crate) async fn write_same<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn write_same<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     let (unmap, no_data) = (cdb.bit(1, 0x08), cdb.opcode() == 0x93 && cdb.bit(1, 0x01));
-    let thin = lu.medium.page_bytes().is_some();
+    let thin = lu.capabilities.page_bytes.is_some();
     if unmap && !thin {
         return Err(CommandError::field_bit(1, 3));
     }
@@ -33,7 +33,7 @@ pub(crate) async fn write_same<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces
 }
 
 /// The blocks of the command: 0 means to the end of the medium (WSNZ = 0), and no more than the block limits page says.
-fn blocks<M: Medium>(ctx: &Context<'_, M>) -> Result<Span, CommandError> {
+fn blocks<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     let mut span = ctx.span(lba, blocks)?;
     if blocks == 0 {
@@ -46,14 +46,14 @@ fn blocks<M: Medium>(ctx: &Context<'_, M>) -> Result<Span, CommandError> {
 }
 
 /// Zeros, step by step: each step locks its own range, so that a command on another part waits for one step at most.
-async fn zero<M: Medium>(ctx: &Context<'_, M>, span: Span, unmap: bool) -> Result<(), CommandError> {
+async fn zero<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, unmap: bool) -> Result<(), CommandError> {
     let lu = ctx.lu();
     for step in steps(span, METADATA_STEP_BYTES) {
         let _guard = ctx.lock(step, LockMode::Shared).await?;
         if unmap {
-            lu.counting.reclaimed_bytes.add(lu.medium.unmap(step.at, step.len).await?);
+            lu.counting.reclaimed_bytes.add(lu.disk.unmap(ctx.task.context(), step.at, step.len).await?);
         } else {
-            lu.medium.zero(step.at, step.len).await?;
+            lu.disk.zero(ctx.task.context(), step.at, step.len).await?;
         }
         lu.counting.zeroed_bytes.add(step.len);
     }
@@ -61,15 +61,13 @@ async fn zero<M: Medium>(ctx: &Context<'_, M>, span: Span, unmap: bool) -> Resul
 }
 
 /// The pattern, from one buffer that is written again and again.
-async fn fill<M: Medium>(ctx: &Context<'_, M>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
+async fn fill<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
     let repeated = Pieces::from(repeat(pattern, span.len.min(STEP_BYTES) as usize).freeze());
     for step in steps(span, STEP_BYTES) {
         let _guard = ctx.lock(step, LockMode::Shared).await?;
-        if step.len == repeated.len() as u64 {
-            ctx.lu().medium.write(step.at, &repeated).await?;
-        } else {
-            ctx.lu().medium.write(step.at, &repeated.slice(0, step.len as usize)).await?;
-        }
+        let all = step.len == repeated.len() as u64;
+        let data = if all { repeated.clone() } else { repeated.slice(0, step.len as usize) };
+        ctx.lu().disk.write(ctx.task.context(), step.at, &data, Durability::Volatile).await?;
         ctx.lu().counting.patterned_bytes.add(step.len);
     }
     Ok(())

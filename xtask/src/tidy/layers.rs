@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 22] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -15,9 +15,10 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("qos", &[]),
     ("vdisk", &["world", "block"]),
     ("attach", &["world", "block"]),
-    ("scsi", &["world", "block"]),
+    ("lu", &["world", "block"]),
+    ("scsi", &["world", "block", "lu"]),
     ("iscsi", &["world", "block", "scsi"]),
-    ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "scsi", "iscsi"]),
+    ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "lu", "scsi", "iscsi"]),
     ("diskstress", &[]),
     ("lab_core", &[]),
     (
@@ -58,6 +59,7 @@ const ALL: &[&str] = &[
     "qos",
     "vdisk",
     "attach",
+    "lu",
     "scsi",
     "iscsi",
     "array",

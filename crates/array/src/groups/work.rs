@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use lu::CommandContext;
 use raid::{Go, Throttle};
 
 use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
@@ -26,7 +27,7 @@ pub(super) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
         let gate = background_of_group(&this, &name)?;
         Some(Box::pin(async move {
             // Its I/O is not a part of the turn: it comes after it, and the next turn is later for it.
-            let _ = gate.enter(bytes).await;
+            let _ = gate.enter(CommandContext::DETACHED, bytes).await;
         }))
     }));
     let (this, name) = (controller.clone(), group.to_owned());

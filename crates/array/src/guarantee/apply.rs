@@ -153,7 +153,7 @@ impl Service {
             let policy = one.is.and_then(|name| config.policy(name));
             any |= policy.is_some();
             done.extend(one.news(config));
-            let Some(gate) = lu.medium().gate() else { continue };
+            let Some(gate) = lu.disk().gate() else { continue };
             match policy {
                 Some(PolicyConfig { name, policy, sharing: Sharing::Aggregated }) => {
                     self.set(gate, Some(name), *policy);

@@ -1,11 +1,11 @@
 //! The gate of one LU, or of background work: operations pass it when it is their turn.
 
-use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use block::BlockError;
+use lu::CommandContext;
 use qos::{ClientId, RequestId};
 
 use super::service::Service;
@@ -14,13 +14,12 @@ use super::service::Service;
 pub(crate) struct Gate {
     pub(super) service: Rc<Service>,
     pub(super) client: ClientId,
-    /// What is polled now is part of a command that was aborted.
-    aborted: Cell<bool>,
 }
 
 /// An operation that waits for its turn. Dropping it takes it back.
-pub(crate) struct Enter<'a> {
+pub(crate) struct Enter<'a, 'c> {
     gate: &'a Gate,
+    command: CommandContext<'c>,
     bytes: u64,
     place: Option<usize>,
 }
@@ -33,7 +32,7 @@ pub(crate) struct Permit<'a> {
 
 impl Gate {
     pub(super) fn new(service: Rc<Service>, client: ClientId) -> Gate {
-        Gate { service, client, aborted: Cell::new(false) }
+        Gate { service, client }
     }
 
     /// Whether nothing is promised to anybody in the pool: operations need no permit.
@@ -41,9 +40,9 @@ impl Gate {
         !self.service.on.get()
     }
 
-    /// Waits for the turn of an operation of so many bytes.
-    pub(crate) fn enter(&self, bytes: u64) -> Enter<'_> {
-        Enter { gate: self, bytes, place: None }
+    /// Waits for the turn of an operation of so many bytes; an error when its command is aborted before.
+    pub(crate) fn enter<'c>(&self, command: CommandContext<'c>, bytes: u64) -> Enter<'_, 'c> {
+        Enter { gate: self, command, bytes, place: None }
     }
 
     /// What was done was more than it entered with.
@@ -68,16 +67,6 @@ impl Gate {
     pub(crate) fn is_beside(&self, other: &Gate) -> bool {
         Rc::ptr_eq(&self.service, &other.service)
     }
-
-    /// What waits looks whether it was aborted.
-    pub(crate) fn look_again(&self) {
-        self.service.look_again(self.client);
-    }
-
-    /// For whom it is polled from now on.
-    pub(crate) fn polled_for(&self, aborted: bool) {
-        self.aborted.set(aborted);
-    }
 }
 
 impl Drop for Gate {
@@ -86,12 +75,12 @@ impl Drop for Gate {
     }
 }
 
-impl<'a> Future for Enter<'a> {
+impl<'a> Future for Enter<'a, '_> {
     type Output = Result<Permit<'a>, BlockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let gate = self.gate;
-        if gate.aborted.get() {
+        if self.command.poll_aborted(cx).is_ready() {
             return Poll::Ready(Err(BlockError::Failed { cause: "the command was aborted".into() }));
         }
         let bytes = self.bytes;
@@ -102,7 +91,7 @@ impl<'a> Future for Enter<'a> {
     }
 }
 
-impl Drop for Enter<'_> {
+impl Drop for Enter<'_, '_> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             self.gate.service.cancel(place);

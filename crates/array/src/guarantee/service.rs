@@ -17,7 +17,6 @@ use crate::controller::Watch;
 
 /// An operation that waits, or may begin. A place is used again.
 struct Place {
-    client: ClientId,
     request: Option<RequestId>,
     begins: bool,
     waker: Option<Waker>,
@@ -117,7 +116,7 @@ impl Service {
     /// An operation begins to wait; its place.
     pub(super) fn submit(&self, client: ClientId, bytes: u64) -> usize {
         let mut places = self.places.borrow_mut();
-        let place = Place { client, request: None, begins: false, waker: None };
+        let place = Place { request: None, begins: false, waker: None };
         let index = match places.free.pop() {
             Some(index) => {
                 places.all[index] = place;
@@ -173,13 +172,6 @@ impl Service {
     pub(super) fn complete(&self, request: RequestId) {
         self.scheduler.borrow_mut().complete(self.now(), request);
         self.pump();
-    }
-
-    /// Polls what a client has waiting.
-    pub(super) fn look_again(&self, client: ClientId) {
-        let mut places = self.places.borrow_mut();
-        let waiting = places.all.iter_mut().filter(|p| p.client == client && p.request.is_some());
-        waiting.filter_map(|p| p.waker.take()).for_each(Waker::wake);
     }
 
     /// Lets all begin whose turn it is.

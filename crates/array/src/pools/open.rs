@@ -155,7 +155,7 @@ async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
         if let PoolEvent::ThresholdCrossed { .. } = event {
             let state = controller.state();
             let on_pool =
-                |lu: &LogicalUnit<Disk>| lu.medium().volume().is_some_and(|v| v.pool().name() == name);
+                |lu: &LogicalUnit<Disk>| lu.disk().volume().is_some_and(|v| v.pool().name() == name);
             state.lus.values().filter(|lu| on_pool(lu)).for_each(|lu| lu.threshold_reached());
         }
     }

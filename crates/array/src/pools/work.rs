@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use lu::CommandContext;
 use pool::Pool;
 use raid::Throttle;
 
@@ -29,7 +30,7 @@ pub(super) fn pace(
         let gate = controller.state().services.get(&pool).and_then(PoolService::background_if_closed);
         match gate {
             // What moves is read and written.
-            Some(gate) => drop(gate.enter(2 * bytes).await),
+            Some(gate) => drop(gate.enter(CommandContext::DETACHED, 2 * bytes).await),
             None => drop(paced(bytes).await),
         }
         match job.is_stopped() {
@@ -82,8 +83,7 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
     let place = || ControlError::at(format!("volume {volume:?}"));
     let lu = controller.state().lus.get(volume).cloned();
     let lu = lu.ok_or_else(|| place()(&"there is no such volume here"))?;
-    let on_pool =
-        lu.medium().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
+    let on_pool = lu.disk().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
     let (pool, used_bytes) = (on_pool.pool(), on_pool.used_bytes());
     let unit = controller.state().units.get(volume).cloned();
     let (this, name) = (controller.clone(), volume.to_owned());

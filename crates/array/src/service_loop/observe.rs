@@ -151,7 +151,7 @@ fn volume_status(
     lu: &LogicalUnit<Disk>,
 ) -> Option<VolumeStatus> {
     let declared = index.volume(name)?;
-    let space = lu.medium().volume()?.space();
+    let space = lu.disk().volume()?.space();
     Some(VolumeStatus {
         pool: declared.pool.clone(),
         snapshot_of: declared.snapshot_of.clone(),
@@ -163,7 +163,7 @@ fn volume_status(
         block_bytes: declared.block_bytes,
         naa: naa(lu),
         mapped_to: index.mapped_to(name),
-        qos: qos_of(state, declared.policy.as_ref(), lu.medium().gate()?),
+        qos: qos_of(state, declared.policy.as_ref(), lu.disk().gate()?),
         counters: lu.counters(),
         name: name.into(),
     })
@@ -189,7 +189,7 @@ async fn below_minimum(
         let Some(name) = &last else { break };
         let kind = if index.volume(name).is_some() { "volume" } else { "image" };
         let policy = index.policy_of(kind, name);
-        let Some(gate) = state.lus.get(name).and_then(|lu| lu.medium().gate()) else { continue };
+        let Some(gate) = state.lus.get(name).and_then(|lu| lu.disk().gate()) else { continue };
         if let QosState::BelowMinimum { minimum_iops, served_iops } = qos_of(&state, policy, gate).state {
             all.push((format!("{kind} {name}"), format!("{served_iops} of {minimum_iops} IOPS")));
         }
@@ -217,7 +217,7 @@ async fn images_status(
             file: declared.file().display().to_string(),
             read_only: declared.read_only,
             mapped_to: index.mapped_to(&declared.name),
-            state: match lu.map(|lu| (lu, lu.medium().image(), lu.medium().gate())) {
+            state: match lu.map(|lu| (lu, lu.disk().image(), lu.disk().gate())) {
                 Some((lu, Some(image), Some(gate))) => {
                     Ok(served(lu, image, qos_of(&state, declared.policy.as_ref(), gate)))
                 }

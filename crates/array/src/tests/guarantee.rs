@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use block::{Buf, Data, Pieces};
+use lu::{CommandContext, Durability, LogicalDisk};
 use pool::Provisioning;
 use qos::Policy;
 use raid::Level;
-use scsi::{Medium, Request, Response, Status, TaskAttribute};
+use scsi::{Request, Response, Status, TaskAttribute};
 use vdisk::vhdx::{Guid, NewVhdx, create};
 use world::{DriveSpec, Instant, World};
 use world_model::drives::catalogue::CHEETAH_15K5;
@@ -19,6 +20,7 @@ use crate::config::{HostConfig, ImageConfig, PolicyConfig, QosSettings, Sharing,
 use crate::status::QosState;
 use crate::{Array, Config, ControllerHandle, Event, LocalPort, LocalSession, Lun, run_with_local_port};
 
+const NOBODY: CommandContext<'static> = CommandContext::DETACHED;
 const DRIVES: usize = 10;
 const HOSTS: usize = 10;
 const WRITE_BYTES: u64 = 512 << 10;
@@ -378,20 +380,20 @@ fn copies_are_charged_by_what_moves() {
         }
         (0..3).for_each(|i| bench.config.hosts[i].luns = [(Lun(0), format!("thin-v{i}"))].into());
         bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..3)])).await.expect("applied");
-        let disk = |name: &str| bench.port.0.state().lus[name].medium().clone();
+        let disk = |name: &str| bench.port.0.state().lus[name].disk().clone();
         let (from, to) = (disk("thin-v0"), disk("thin-v1"));
         let charged = || to.gate().expect("it has one").charged_bytes();
         let mib = Pieces::from(Buf::zeroed(1 << 20).freeze());
         for at in (0..64 << 20).step_by(1 << 20) {
-            from.write(at, &mib).await.expect("written");
+            from.write(NOBODY, at, &mib, Durability::Volatile).await.expect("written");
         }
         let before = charged();
-        let copied = to.copy_from(&from, 0, 0, 64 << 20).await.expect("copied");
+        let copied = to.copy_from(NOBODY, &from, 0, 0, 64 << 20).await.expect("copied");
         assert_eq!((copied.shared_bytes, copied.moved_bytes), (64 << 20, 0));
         // Four pages of 16 MiB.
         assert_eq!(charged() - before, 4 * UNIT_BYTES);
         let before = charged();
-        let copied = to.copy_from(&from, 0, 1 << 20, 8 << 20).await.expect("copied");
+        let copied = to.copy_from(NOBODY, &from, 0, 1 << 20, 8 << 20).await.expect("copied");
         assert_eq!((copied.shared_bytes, copied.moved_bytes), (0, 8 << 20));
         assert_eq!(charged() - before, 2 * (8 << 20));
         drop((from, to));
@@ -404,12 +406,12 @@ fn an_operation_that_passes_a_gate_allocates_nothing() {
     run(async |mut bench| {
         let own = Sharing::Dedicated;
         bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..1)])).await.expect("applied");
-        let disk = bench.port.0.state().lus["v0"].medium().clone();
+        let disk = bench.port.0.state().lus["v0"].disk().clone();
         let gate = disk.gate().expect("it has one").clone();
         assert!(!gate.is_open());
         let pass = || {
             for _ in 0..1000 {
-                drop(futures::executor::block_on(gate.enter(4096)).expect("it passes"));
+                drop(futures::executor::block_on(gate.enter(NOBODY, 4096)).expect("it passes"));
             }
         };
         pass();

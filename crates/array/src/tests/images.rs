@@ -1,7 +1,7 @@
 //! An image as an LU: a host writes to it over iSCSI, the array stops or loses its power, and what was written is there; UNMAP gives blocks back.
 
 use block::Pieces;
-use scsi::Medium;
+use lu::{CommandContext, Durability, LogicalDisk};
 use vdisk::vhd::{self, Kind, NewVhd};
 use vdisk::vhdx::{Guid, NewVhdx, create};
 use vdisk::{Access, Image};
@@ -13,6 +13,7 @@ use crate::config::{FileFormat, ImageConfig};
 use crate::{Config, Disk};
 
 const BLOCK_BYTES: u64 = 1 << 20;
+const NOBODY: CommandContext<'static> = CommandContext::DETACHED;
 
 fn spec() -> DriveSpec {
     DriveSpec::Modelled { name: "image".into() }
@@ -114,20 +115,23 @@ fn unmapped_blocks_of_an_image_are_holes_and_zeros() {
         let disk = Disk::of_image(image);
         let read = async |at| {
             let mut out = Pieces::new();
-            disk.read(at, 4096, &mut out).await.expect("read");
+            disk.read(NOBODY, at, 4096, &mut out).await.expect("read");
             out.joined()
         };
-        disk.write(0, &Pieces::copy_of(&[7; 4096])).await.expect("written");
+        disk.write(NOBODY, 0, &Pieces::copy_of(&[7; 4096]), Durability::Volatile).await.expect("written");
         assert!(disk.extent(0).mapped && !disk.extent(BLOCK_BYTES).mapped);
-        assert_eq!((disk.page_bytes(), disk.space().used_bytes > 0), (Some(BLOCK_BYTES), true));
-        disk.unmap(0, BLOCK_BYTES).await.expect("unmapped");
+        assert_eq!((disk.capabilities().page_bytes, disk.space().used_bytes > 0), (Some(BLOCK_BYTES), true));
+        disk.unmap(NOBODY, 0, BLOCK_BYTES).await.expect("unmapped");
         assert!(!disk.extent(0).mapped);
         assert!(read(0).await.iter().all(|byte| *byte == 0));
-        disk.write(2 * BLOCK_BYTES, &Pieces::copy_of(&[8; 4096])).await.expect("written");
-        let copied = disk.copy_from(&disk, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES, 4096).await.expect("copied");
+        disk.write(NOBODY, 2 * BLOCK_BYTES, &Pieces::copy_of(&[8; 4096]), Durability::Volatile)
+            .await
+            .expect("written");
+        let copied =
+            disk.copy_from(NOBODY, &disk, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES, 4096).await.expect("copied");
         assert_eq!((copied.moved_bytes, copied.shared_bytes), (4096, 0));
         assert!(read(3 * BLOCK_BYTES).await.iter().all(|byte| *byte == 8));
-        assert!(!disk.keeps_records());
+        assert!(!disk.capabilities().keeps_records);
     });
 }
 

@@ -3,22 +3,23 @@
 use std::rc::Rc;
 
 use block::{Pieces, RangeGuard};
+use lu::{CommandContext, Copied, Durability, LogicalDisk};
 
 use super::limits::{OVERLAP_PIECE_BYTES_MAX, PIECE_BYTES_MAX};
 use crate::error::CommandError;
-use crate::medium::{Copied, Medium};
 use crate::unit::LogicalUnit;
 
 /// A range to copy, in bytes, within both logical units.
-pub(crate) struct Copy<'a, M: Medium> {
-    pub(crate) source: &'a Rc<LogicalUnit<M>>,
+pub(crate) struct Copy<'a, D: LogicalDisk> {
+    pub(crate) command: CommandContext<'a>,
+    pub(crate) source: &'a Rc<LogicalUnit<D>>,
     pub(crate) from: u64,
-    pub(crate) destination: &'a Rc<LogicalUnit<M>>,
+    pub(crate) destination: &'a Rc<LogicalUnit<D>>,
     pub(crate) at: u64,
     pub(crate) len: u64,
 }
 
-impl<M: Medium> Copy<'_, M> {
+impl<D: LogicalDisk> Copy<'_, D> {
     /// Copies. `go_on` is asked before every piece, `done` is told the bytes of every piece.
     pub(crate) async fn run(
         &self,
@@ -59,12 +60,16 @@ impl<M: Medium> Copy<'_, M> {
     async fn copy_piece(&self, offset: u64, len: u64, overlaps: bool) -> Result<Copied, CommandError> {
         let (from, at) = (self.from + offset, self.at + offset);
         if !overlaps {
-            return Ok(self.destination.medium.copy_from(&self.source.medium, from, at, len).await?);
+            return Ok(self
+                .destination
+                .disk
+                .copy_from(self.command, &self.source.disk, from, at, len)
+                .await?);
         }
         // The whole piece is read before any of it is overwritten.
         let mut data = Pieces::new();
-        self.source.medium.read(from, len as usize, &mut data).await?;
-        self.destination.medium.write(at, &data).await?;
+        self.source.disk.read(self.command, from, len as usize, &mut data).await?;
+        self.destination.disk.write(self.command, at, &data, Durability::Volatile).await?;
         Ok(Copied { shared_bytes: 0, moved_bytes: len })
     }
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use super::copy::Copy;
 use super::list::{List, Results};
@@ -12,7 +13,6 @@ use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
 use crate::dispatch::{Context, Span, cut, span};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::opcode::Access;
 use crate::request::TaskAttribute;
 use crate::sense::{Asc, failure_of};
@@ -33,7 +33,7 @@ const INCORRECT_DEVICE_TYPE: Asc = Asc(0x0D03);
 const INEXACT_SEGMENT: Asc = Asc(0x260A);
 
 /// EXTENDED COPY(LID1).
-pub(crate) async fn extended_copy<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let bytes = ctx.list()?;
     // No list is no copy, and no error (SPC-4 6.4.1).
     if ctx.cdb.u32(10) == 0 {
@@ -57,12 +57,12 @@ pub(crate) async fn extended_copy<M: Medium>(ctx: &Context<'_, M>) -> Result<Pie
 }
 
 /// The sense data that the host gets for an error, to keep it with the copy.
-pub(crate) fn sense_of<M: Medium>(lu: &LogicalUnit<M>, error: &CommandError) -> Vec<u8> {
+pub(crate) fn sense_of<D: LogicalDisk>(lu: &LogicalUnit<D>, error: &CommandError) -> Vec<u8> {
     failure_of(error, lu.block_bytes()).sense.map_or_else(Vec::new, |sense| sense.encode(lu.sense_format()))
 }
 
-async fn copy_all<M: Medium>(
-    ctx: &Context<'_, M>,
+async fn copy_all<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
     list: &List,
     running: &Running,
 ) -> Result<(), CommandError> {
@@ -94,8 +94,8 @@ fn aborted(asc: Asc) -> CommandError {
     CommandError::CopyAborted { asc, segment: 0 }
 }
 
-async fn copy_segment<M: Medium>(
-    ctx: &Context<'_, M>,
+async fn copy_segment<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
     list: &List,
     segment: &Segment,
     running: &Running,
@@ -104,7 +104,7 @@ async fn copy_segment<M: Medium>(
     let destination = seat_of(ctx, list, segment.destination)?;
     let counted = if segment.counts_destination { &destination } else { &source };
     let len = u64::from(segment.blocks) * u64::from(counted.lu.block_bytes());
-    let blocks = |lu: &LogicalUnit<M>| {
+    let blocks = |lu: &LogicalUnit<D>| {
         let block = u64::from(lu.block_bytes());
         if len % block == 0 { Ok(len / block) } else { Err(aborted(INEXACT_SEGMENT)) }
     };
@@ -112,7 +112,9 @@ async fn copy_segment<M: Medium>(
     let from = span(&source.lu, segment.source_lba, blocks(&source.lu)?).map_err(out_of_range)?;
     let to =
         span(&destination.lu, segment.destination_lba, blocks(&destination.lu)?).map_err(out_of_range)?;
-    let copy = Copy { source: &source.lu, from: from.at, destination: &destination.lu, at: to.at, len };
+    let command = ctx.task.context();
+    let copy =
+        Copy { command, source: &source.lu, from: from.at, destination: &destination.lu, at: to.at, len };
     // Asked before every piece: a reservation that is made meanwhile holds for what is still to be copied.
     let go_on = || {
         check_access(&source, Access::Read)?;
@@ -123,7 +125,11 @@ async fn copy_segment<M: Medium>(
 }
 
 /// The logical unit that a segment names. It is looked for in the view of the asking host and nowhere else.
-fn seat_of<M: Medium>(ctx: &Context<'_, M>, list: &List, index: u16) -> Result<Rc<Seat<M>>, CommandError> {
+fn seat_of<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+    list: &List,
+    index: u16,
+) -> Result<Rc<Seat<D>>, CommandError> {
     if index == TARGET_ITSELF {
         return ctx.view.seat(ctx.seat.lun).ok_or(aborted(COPY_TARGET_NOT_REACHABLE));
     }
@@ -138,12 +144,12 @@ fn seat_of<M: Medium>(ctx: &Context<'_, M>, list: &List, index: u16) -> Result<R
     Ok(seat)
 }
 
-fn is_named<M: Medium>(lu: &LogicalUnit<M>, target: &Target) -> bool {
+fn is_named<D: LogicalDisk>(lu: &LogicalUnit<D>, target: &Target) -> bool {
     target.is_naa(&lu.identity.naa)
 }
 
 /// What the host could not do by itself it cannot do through a copy.
-fn check_access<M: Medium>(seat: &Seat<M>, access: Access) -> Result<(), CommandError> {
+fn check_access<D: LogicalDisk>(seat: &Seat<D>, access: Access) -> Result<(), CommandError> {
     let lu = &seat.lu;
     let ready = lu.check_ready().and_then(|()| lu.reservations.check(&seat.nexus, access));
     let all = if access == Access::Write { ready.and_then(|()| lu.check_writable()) } else { ready };
@@ -151,7 +157,9 @@ fn check_access<M: Medium>(seat: &Seat<M>, access: Access) -> Result<(), Command
 }
 
 /// RECEIVE COPY RESULTS. There is no held data, so RECEIVE DATA (01h) is not in the table.
-pub(crate) async fn receive_copy_results<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn receive_copy_results<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+) -> Result<Pieces, CommandError> {
     let unknown = || CommandError::field(2);
     let operation = ctx.view.copy_lists.find((ctx.seat.lun, u32::from(ctx.cdb.u8(2))));
     let data = match ctx.cdb.u8(1) & 0x1F {

@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use block::Pieces;
+use lu::testing::ThinMemory;
+use lu::{CommandContext, Durability, LogicalDisk, NexusId};
 use world::World;
 use world_model::Model;
 
-use crate::medium::Medium;
 use crate::nexus::{InitiatorPort, TargetPort};
 use crate::odx::Tokens;
-use crate::request::{Lun, NexusId, Request, Response, Status, TaskAttribute};
-use crate::testing::ThinMemory;
+use crate::request::{Lun, Request, Response, Status, TaskAttribute};
 use crate::unit::{Identity, LogicalUnit};
 use crate::view::{View, ViewSpec};
 
@@ -18,7 +18,7 @@ use crate::view::{View, ViewSpec};
 pub(crate) const BLOCK: u64 = 512;
 /// Blocks of every logical unit: 32 MiB.
 pub(crate) const BLOCKS: u64 = 65_536;
-/// Page of every medium.
+/// Page of every disk.
 pub(crate) const PAGE: u64 = 64 << 10;
 
 /// Some logical units and the controller's tokens.
@@ -41,8 +41,8 @@ impl Rig {
     pub(crate) fn run<F: Future<Output = ()>>(count: u64, test: impl FnOnce(Rig) -> F) {
         Model::new(1).run(|world| {
             let unit = |n| {
-                let medium = ThinMemory::new(BLOCKS * BLOCK, BLOCK as u32, PAGE);
-                LogicalUnit::new(world.clone(), Identity::of(0xA, n), medium)
+                let disk = ThinMemory::new(BLOCKS * BLOCK, BLOCK as u32, PAGE);
+                LogicalUnit::new(world.clone(), Identity::of(0xA, n), disk)
             };
             let units = (0..count).map(unit).collect();
             test(Rig { world: world.clone(), units, tokens: Rc::new(Tokens::new(world)) })
@@ -73,8 +73,8 @@ impl Rig {
     pub(crate) async fn fill(&self, unit: usize, lba: u64, blocks: u64, byte: u8) {
         let data = vec![byte; (blocks * BLOCK) as usize];
         self.units[unit]
-            .medium()
-            .write(lba * BLOCK, &Pieces::copy_of(&data))
+            .disk()
+            .write(CommandContext::DETACHED, lba * BLOCK, &Pieces::copy_of(&data), Durability::Volatile)
             .await
             .expect("writing succeeds");
     }
@@ -83,7 +83,11 @@ impl Rig {
     pub(crate) async fn holds(&self, unit: usize, lba: u64, blocks: u64, byte: u8) -> bool {
         let mut data = Pieces::new();
         let len = (blocks * BLOCK) as usize;
-        self.units[unit].medium().read(lba * BLOCK, len, &mut data).await.expect("reading succeeds");
+        self.units[unit]
+            .disk()
+            .read(CommandContext::DETACHED, lba * BLOCK, len, &mut data)
+            .await
+            .expect("reading succeeds");
         data.joined().iter().all(|&b| b == byte)
     }
 }

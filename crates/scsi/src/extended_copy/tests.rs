@@ -1,10 +1,12 @@
 //! EXTENDED COPY as hypervisors send it, and as they should not.
 
+use lu::CommandContext;
+use lu::testing::ThinMemory;
+
 use super::limits::*;
 use super::list::List;
 use super::rig::{Answer, BLOCK, BLOCKS, Dice, Rig, respond, send};
 use crate::request::Status;
-use crate::testing::ThinMemory;
 use crate::view::View;
 
 /// A list under construction.
@@ -220,13 +222,13 @@ fn a_full_pool_and_a_bad_sector_abort_the_copy_with_their_cause() {
         let host = rig.host(1, &[0, 1]).await;
         rig.fill(0, 0, 8, 1).await;
         let draft = Draft::of(1).target(&rig, 0).target(&rig, 1).segment(0, 1, 7, 0, 1);
-        let pool = rig.units[1].medium().pool();
+        let pool = rig.units[1].disk().pool();
         pool.pages.set(0);
         assert_eq!(draft.send(&host).await.failed(), (0x0A, 0x2707));
         pool.pages.set(1 << 20);
-        rig.units[0].medium().fail_with(Some(block::BlockError::Unreadable { at: 0, cause: "test".into() }));
+        rig.units[0].disk().fail_with(Some(block::BlockError::Unreadable { at: 0, cause: "test".into() }));
         assert_eq!(draft.send(&host).await.failed(), (0x0A, 0x1100));
-        rig.units[0].medium().fail_with(None);
+        rig.units[0].disk().fail_with(None);
         draft.send(&host).await.good();
     });
 }
@@ -239,14 +241,28 @@ fn a_range_moves_over_itself_as_if_it_were_read_first() {
             rig.fill(0, block, 1, (block / 24) as u8).await;
         }
         for (from, to) in [(0, 24), (48, 0)] {
-            let before = rig.units[0].medium().clone();
+            let before = rig.units[0].disk().clone();
             let mut expected = block::Pieces::new();
-            crate::Medium::read(&before, from * BLOCK, 5000 * BLOCK as usize, &mut expected)
-                .await
-                .expect("reads");
+            lu::LogicalDisk::read(
+                &before,
+                CommandContext::DETACHED,
+                from * BLOCK,
+                5000 * BLOCK as usize,
+                &mut expected,
+            )
+            .await
+            .expect("reads");
             Draft::of(1).target(&rig, 0).segment(0, 0, 5000, from, to).send(&host).await.good();
             let mut found = block::Pieces::new();
-            crate::Medium::read(&before, to * BLOCK, 5000 * BLOCK as usize, &mut found).await.expect("reads");
+            lu::LogicalDisk::read(
+                &before,
+                CommandContext::DETACHED,
+                to * BLOCK,
+                5000 * BLOCK as usize,
+                &mut found,
+            )
+            .await
+            .expect("reads");
             assert_eq!(found.first_difference(&expected), None, "{from} to {to}");
         }
     });

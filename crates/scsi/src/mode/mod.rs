@@ -6,11 +6,11 @@ mod select;
 use std::cell::Cell;
 
 use block::{BlockError, Pieces};
+use lu::LogicalDisk;
 pub(crate) use select::select;
 
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 use page::Which;
 
@@ -35,10 +35,11 @@ struct Changeable {
 }
 
 impl Modes {
-    /// After power on: what was saved with the medium.
-    pub(crate) fn load<M: Medium>(medium: &M) -> Modes {
-        let default = Changeable { write_through: !medium.volatile_cache(), ..Changeable::default() };
-        let write_through = match medium.load_record(RECORD).as_deref() {
+    /// After power on: what was saved with the disk.
+    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Modes {
+        let default =
+            Changeable { write_through: !disk.capabilities().volatile_cache, ..Changeable::default() };
+        let write_through = match disk.load_record(RECORD).as_deref() {
             Some([wce]) => *wce == 0,
             _ => default.write_through,
         };
@@ -47,9 +48,9 @@ impl Modes {
     }
 
     /// Saves what can be saved of the present values.
-    async fn save<M: Medium>(&self, medium: &M) -> Result<(), BlockError> {
+    async fn save<D: LogicalDisk>(&self, disk: &D) -> Result<(), BlockError> {
         let saved = Changeable { write_through: self.now.get().write_through, ..self.default };
-        medium.save_record(RECORD, &[u8::from(!saved.write_through)]).await?;
+        disk.save_record(RECORD, &[u8::from(!saved.write_through)]).await?;
         self.saved.set(saved);
         Ok(())
     }
@@ -81,12 +82,12 @@ impl Modes {
 }
 
 /// DEVICE-SPECIFIC PARAMETER (SBC-4 6.5.1): WP and DPOFUA.
-fn device_specific<M: Medium>(lu: &LogicalUnit<M>) -> u8 {
+fn device_specific<D: LogicalDisk>(lu: &LogicalUnit<D>) -> u8 {
     u8::from(lu.check_writable().is_err()) << 7 | 0x10
 }
 
 /// The mode parameter block descriptor (SBC-4 6.5.2), short or long.
-fn block_descriptor<M: Medium>(lu: &LogicalUnit<M>, long: bool) -> Vec<u8> {
+fn block_descriptor<D: LogicalDisk>(lu: &LogicalUnit<D>, long: bool) -> Vec<u8> {
     let block = lu.block_bytes().to_be_bytes();
     let mut out = Vec::with_capacity(16);
     if long {
@@ -101,7 +102,7 @@ fn block_descriptor<M: Medium>(lu: &LogicalUnit<M>, long: bool) -> Vec<u8> {
 }
 
 /// MODE SENSE(6) and (10).
-pub(crate) fn sense<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) fn sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     let ten = cdb.opcode() == 0x5a;
     let which = match cdb.u8(2) >> 6 {

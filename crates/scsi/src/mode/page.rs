@@ -1,8 +1,9 @@
 //! The mode pages, byte by byte.
 
+use lu::LogicalDisk;
+
 use super::Changeable;
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 use crate::vpd::threshold_exponent;
 
@@ -27,8 +28,8 @@ const ALL: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 
 /// The pages that a page code and a subpage code ask for.
-pub(super) fn pages<M: Medium>(
-    lu: &LogicalUnit<M>,
+pub(super) fn pages<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
     code: u8,
     subpage: u8,
     which: Which,
@@ -50,7 +51,12 @@ pub(super) fn pages<M: Medium>(
 }
 
 /// One page, header included; `None` when this LU has none such.
-pub(super) fn page<M: Medium>(lu: &LogicalUnit<M>, code: u8, subpage: u8, which: Which) -> Option<Vec<u8>> {
+pub(super) fn page<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
+    code: u8,
+    subpage: u8,
+    which: Which,
+) -> Option<Vec<u8>> {
     let values = match which {
         Which::Current => lu.modes.now.get(),
         Which::Default => lu.modes.default,
@@ -114,11 +120,11 @@ fn control_extension(fixed: impl Fn(u8) -> u8) -> Vec<u8> {
 }
 
 /// 1Ch/02h (SBC-4 6.5.9): the pool's soft threshold as one enabled descriptor: armed while the used resources grow.
-fn provisioning<M: Medium>(lu: &LogicalUnit<M>, which: Which) -> Option<Vec<u8>> {
-    lu.medium.page_bytes()?;
+fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>, which: Which) -> Option<Vec<u8>> {
+    lu.capabilities.page_bytes?;
     let mut body = vec![0; 20];
     if which != Which::Changeable {
-        let space = lu.medium.space();
+        let space = lu.disk.space();
         let set_bytes = u64::from(lu.block_bytes()) << threshold_exponent(lu);
         let used = u128::from(space.pool_bytes) * u128::from(space.soft_threshold_percent) / 100;
         let count = u32::try_from(used / u128::from(set_bytes)).unwrap_or(u32::MAX);

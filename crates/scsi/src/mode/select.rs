@@ -1,23 +1,23 @@
 //! MODE SELECT(6) and (10): the whole list is checked before anything changes.
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use super::Changeable;
 use super::page::{Which, page};
 use crate::attention::Attention;
 use crate::dispatch::Context;
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 
 /// MODE SELECT(6) and (10), SPC-5 6.13 and 6.14.
-pub(crate) async fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn select<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lu, ten) = (ctx.lu(), ctx.cdb.opcode() == 0x55);
     // PF = 0 is vendor specific.
     if !ctx.cdb.bit(1, 0x10) {
         return Err(CommandError::field_bit(1, 4));
     }
-    if ctx.cdb.bit(1, 0x01) && !lu.medium.keeps_records() {
+    if ctx.cdb.bit(1, 0x01) && !lu.capabilities.keeps_records {
         return Err(CommandError::SavingNotSupported);
     }
     let list = ctx.list()?;
@@ -29,18 +29,18 @@ pub(crate) async fn select<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, Co
     }
     // Data that was written under WCE = 1 is still volatile.
     if after.write_through && !before.write_through {
-        lu.medium.flush().await?;
+        lu.disk.flush().await?;
     }
     // SP.
     if ctx.cdb.bit(1, 0x01) {
-        lu.modes.save(&lu.medium).await?;
+        lu.modes.save(&lu.disk).await?;
     }
     Ok(Pieces::new())
 }
 
 /// The parameters after the list.
-fn parse<M: Medium>(
-    lu: &LogicalUnit<M>,
+fn parse<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
     list: &[u8],
     ten: bool,
     before: Changeable,
@@ -68,8 +68,8 @@ fn parse<M: Medium>(
 
 /// None, or the one that MODE SENSE gives: block length and capacity cannot be changed. A number of blocks of 0 or all ones
 /// stands for the present one (SBC-4 6.5.2).
-fn check_block_descriptor<M: Medium>(
-    lu: &LogicalUnit<M>,
+fn check_block_descriptor<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
     bytes: &[u8],
     long: bool,
     at: usize,
@@ -97,8 +97,8 @@ fn check_block_descriptor<M: Medium>(
 }
 
 /// Checks the page at `at`, applies it to `after`, and gives where the next one begins.
-fn apply_page<M: Medium>(
-    lu: &LogicalUnit<M>,
+fn apply_page<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
     list: &[u8],
     at: usize,
     after: &mut Changeable,

@@ -1,11 +1,11 @@
 //! RECEIVE ROD TOKEN INFORMATION (SPC-5 6.31): what became of a token command, and the token.
 
 use block::Pieces;
+use lu::LogicalDisk;
 
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::extended_copy::{Operation, Stage};
-use crate::medium::Medium;
 
 /// TRANSFER COUNT UNITS: logical blocks (SPC-5 table of transfer count units).
 const UNITS_BLOCKS: u8 = 0xF1;
@@ -16,8 +16,8 @@ const NO_MORE_UPDATES: u32 = 0xFFFF_FFFE;
 
 /// RECEIVE ROD TOKEN INFORMATION. The information stays until another copy needs the room, so that a host may ask again with a
 /// larger allocation length.
-pub(crate) async fn receive_rod_token_information<M: Medium>(
-    ctx: &Context<'_, M>,
+pub(crate) async fn receive_rod_token_information<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {
     let operation =
         ctx.view.token_lists.find((ctx.seat.lun, ctx.cdb.u32(2))).ok_or(CommandError::field(2))?;

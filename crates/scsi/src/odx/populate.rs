@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use block::{LockMode, Pieces};
+use lu::LogicalDisk;
 
 use super::limits::{INACTIVITY_S_DEFAULT, INACTIVITY_S_MAX, TOKEN_BYTES_MAX};
 use super::ranges::{self, Range};
@@ -11,7 +12,6 @@ use super::token::{Facts, RodType, Token};
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::sense_of;
-use crate::medium::Medium;
 
 /// The parameter list in front of the range descriptors.
 pub(super) const FIXED_LEN: usize = 16;
@@ -43,7 +43,7 @@ impl List {
 }
 
 /// POPULATE TOKEN.
-pub(crate) async fn populate_token<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn populate_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     if ctx.cdb.u32(10) == 0 {
         return Ok(Pieces::new());
     }
@@ -61,28 +61,29 @@ pub(crate) async fn populate_token<M: Medium>(ctx: &Context<'_, M>) -> Result<Pi
 }
 
 /// All ranges at one point in time: everything between the first and the last waits meanwhile, and what was under way is over.
-async fn freeze<M: Medium>(ctx: &Context<'_, M>, spans: &[Span]) -> Result<Rods<M>, CommandError> {
+async fn freeze<D: LogicalDisk>(ctx: &Context<'_, D>, spans: &[Span]) -> Result<Rods<D>, CommandError> {
     let used = || spans.iter().filter(|s| s.len > 0);
     let from = used().map(|s| s.at).min().unwrap_or(0);
     let to = used().map(|s| s.at + s.len).max().unwrap_or(0);
     let _locked = ctx.lock(Span { at: from, len: to - from }, LockMode::Exclusive).await?;
     let mut rods = Rods { list: Vec::with_capacity(spans.len()), bytes: 0 };
     for span in used() {
-        rods.list.push((ctx.lu().medium.take_rod(span.at, span.len).await?, span.len));
+        let rod = ctx.lu().disk.take_rod(ctx.task.context(), span.at, span.len).await?;
+        rods.list.push((rod, span.len));
         rods.bytes += span.len;
         ctx.go_on()?;
     }
     Ok(rods)
 }
 
-fn make<M: Medium>(ctx: &Context<'_, M>, idle_max: Duration, rods: Rods<M>) -> Token {
+fn make<D: LogicalDisk>(ctx: &Context<'_, D>, idle_max: Duration, rods: Rods<D>) -> Token {
     let lu = ctx.lu();
     let facts = Facts {
         naa: lu.identity.naa,
         bytes: rods.bytes,
         block_bytes: lu.block_bytes(),
         physical_block_exponent: lu.identity.physical_block_exponent,
-        thin: lu.medium.page_bytes().is_some(),
+        thin: lu.capabilities.page_bytes.is_some(),
     };
     ctx.view.tokens.make(&facts, &ctx.seat.nexus.initiator.name, idle_max, rods)
 }

@@ -1,9 +1,10 @@
 //! Block device range descriptors (SBC-4 5.10.3) and the list header that both token commands have in common.
 
+use lu::LogicalDisk;
+
 use super::limits::RANGES_MAX;
 use crate::dispatch::{Span, span};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::unit::LogicalUnit;
 
 /// Length of a range descriptor.
@@ -48,8 +49,8 @@ fn range(bytes: &[u8; RANGE_LEN]) -> Range {
 
 /// The ranges in bytes on a logical unit: within it, not overlapping, together one block to `bytes_max`. `at` is where they stand
 /// in the parameter list.
-pub(super) fn spans<M: Medium>(
-    lu: &LogicalUnit<M>,
+pub(super) fn spans<D: LogicalDisk>(
+    lu: &LogicalUnit<D>,
     ranges: &[Range],
     bytes_max: u64,
     at: usize,

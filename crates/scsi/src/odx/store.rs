@@ -5,35 +5,35 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use lu::LogicalDisk;
 use world::{Instant, World};
 
 use super::limits::{TOKENS_MAX, TOKENS_PER_HOST_MAX};
 use super::token::{CHECK_LEN, Facts, Key, Token};
 use crate::error::TokenFault;
-use crate::medium::Medium;
 
 /// The tokens of all logical units of a controller: a token made on one LU is used on another.
-pub struct Tokens<M: Medium>(Rc<Shared<M>>);
+pub struct Tokens<D: LogicalDisk>(Rc<Shared<D>>);
 
-struct Shared<M: Medium> {
+struct Shared<D: LogicalDisk> {
     world: World,
     key: Key,
     made: Cell<u64>,
-    alive: RefCell<BTreeMap<[u8; CHECK_LEN], Entry<M>>>,
+    alive: RefCell<BTreeMap<[u8; CHECK_LEN], Entry<D>>>,
     /// A task waits for tokens to expire.
     reaping: Cell<bool>,
 }
 
 /// What a token stands for.
-pub(super) struct Rods<M: Medium> {
+pub(super) struct Rods<D: LogicalDisk> {
     /// The ranges in order: data and length in bytes.
-    pub(super) list: Vec<(M::Rod, u64)>,
+    pub(super) list: Vec<(D::Rod, u64)>,
     /// Bytes in all ranges.
     pub(super) bytes: u64,
 }
 
-struct Entry<M: Medium> {
-    rods: Rc<Rods<M>>,
+struct Entry<D: LogicalDisk> {
+    rods: Rc<Rods<D>>,
     /// The logical unit that the data are of.
     naa: [u8; 16],
     /// The iSCSI name of the host that asked for the token.
@@ -43,7 +43,7 @@ struct Entry<M: Medium> {
     users: usize,
 }
 
-impl<M: Medium> Entry<M> {
+impl<D: LogicalDisk> Entry<D> {
     /// When it dies if nobody uses it; never while somebody does.
     fn expires(&self) -> Option<Instant> {
         (self.users == 0).then(|| self.last_used + self.idle_max)
@@ -51,15 +51,15 @@ impl<M: Medium> Entry<M> {
 }
 
 /// A token in use: it does not expire, and its data stay.
-pub(super) struct InUse<M: Medium> {
-    store: Rc<Shared<M>>,
+pub(super) struct InUse<D: LogicalDisk> {
+    store: Rc<Shared<D>>,
     check: [u8; CHECK_LEN],
-    pub(super) rods: Rc<Rods<M>>,
+    pub(super) rods: Rc<Rods<D>>,
 }
 
-impl<M: Medium> Tokens<M> {
+impl<D: LogicalDisk> Tokens<D> {
     /// No tokens. The key comes from the world's randomness; tokens of an earlier run are unknown.
-    pub fn new(world: World) -> Tokens<M> {
+    pub fn new(world: World) -> Tokens<D> {
         let mut key = [0; 32];
         world.random("rod tokens").fill(&mut key);
         Tokens(Rc::new(Shared {
@@ -77,7 +77,7 @@ impl<M: Medium> Tokens<M> {
     }
 
     /// Makes a token. The one that was used least recently makes room for it: of the same host when that has its share.
-    pub(super) fn make(&self, facts: &Facts, host: &str, idle_max: Duration, rods: Rods<M>) -> Token {
+    pub(super) fn make(&self, facts: &Facts, host: &str, idle_max: Duration, rods: Rods<D>) -> Token {
         let store = &self.0;
         store.made.set(store.made.get() + 1);
         let token = store.key.mint(store.made.get(), facts);
@@ -99,7 +99,7 @@ impl<M: Medium> Tokens<M> {
         &self,
         token: &Token,
         is_mapped: impl Fn(&[u8; 16]) -> bool,
-    ) -> Result<InUse<M>, TokenFault> {
+    ) -> Result<InUse<D>, TokenFault> {
         let store = &self.0;
         let check = store.key.verify(token)?;
         let now = store.world.now();
@@ -131,7 +131,7 @@ impl<M: Medium> Tokens<M> {
     }
 }
 
-impl<M: Medium> Shared<M> {
+impl<D: LogicalDisk> Shared<D> {
     /// Removes what has expired and gives when to look again; `None` and an end of reaping when none are left.
     fn remove_expired(&self) -> Option<Instant> {
         let now = self.world.now();
@@ -146,7 +146,7 @@ impl<M: Medium> Shared<M> {
     }
 }
 
-impl<M: Medium> InUse<M> {
+impl<D: LogicalDisk> InUse<D> {
     /// DEL_TKN: the host needs the token no more. Others that use it right now go on.
     pub(super) fn delete(&self) {
         let entry = self.store.alive.borrow_mut().remove(&self.check);
@@ -154,7 +154,7 @@ impl<M: Medium> InUse<M> {
     }
 }
 
-impl<M: Medium> Drop for InUse<M> {
+impl<D: LogicalDisk> Drop for InUse<D> {
     fn drop(&mut self) {
         if let Some(entry) = self.store.alive.borrow_mut().get_mut(&self.check) {
             entry.users -= 1;
@@ -164,7 +164,10 @@ impl<M: Medium> Drop for InUse<M> {
 }
 
 /// Removes a token when there is no room for another one of this host.
-fn make_room<M: Medium>(alive: &mut BTreeMap<[u8; CHECK_LEN], Entry<M>>, host: &str) -> Option<Entry<M>> {
+fn make_room<D: LogicalDisk>(
+    alive: &mut BTreeMap<[u8; CHECK_LEN], Entry<D>>,
+    host: &str,
+) -> Option<Entry<D>> {
     let own = alive.values().filter(|e| e.host == host).count();
     let any = alive.len() >= TOKENS_MAX;
     if own < TOKENS_PER_HOST_MAX && !any {

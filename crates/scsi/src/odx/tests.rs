@@ -1,5 +1,7 @@
 //! Offloaded data transfer as a host does it: populate, ask for the token, write with it; and what it must not get away with.
 
+use lu::testing::ThinMemory;
+
 use std::time::Duration;
 
 use super::limits::*;
@@ -7,7 +9,6 @@ use super::token::{RodType, TOKEN_LEN, Token};
 use super::{populate, write};
 use crate::extended_copy::rig::{Answer, BLOCK, BLOCKS, Dice, Rig, send};
 use crate::request::Status;
-use crate::testing::ThinMemory;
 use crate::view::View;
 
 type Host = View<ThinMemory>;

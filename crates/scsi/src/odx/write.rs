@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use block::Pieces;
+use lu::{CommandContext, LogicalDisk};
 
 use super::limits::{PIECE_BYTES_MAX, ZERO_PIECE_BYTES_MAX};
 use super::ranges::{self, Range};
@@ -11,7 +12,6 @@ use super::token::{RodType, Token};
 use crate::dispatch::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::{Running, Stage, sense_of};
-use crate::medium::Medium;
 use crate::opcode::Access;
 use crate::sense::Asc;
 use crate::unit::LogicalUnit;
@@ -52,26 +52,26 @@ impl List {
 }
 
 /// Where the data come from.
-enum Source<M: Medium> {
+enum Source<D: LogicalDisk> {
     Zeros,
     /// A token's data, from this byte on.
     Rods {
-        token: InUse<M>,
+        token: InUse<D>,
         from: u64,
         delete: bool,
     },
 }
 
 /// A copy that was checked and may begin.
-struct Job<M: Medium> {
-    seat: Rc<Seat<M>>,
-    source: Source<M>,
+struct Job<D: LogicalDisk> {
+    seat: Rc<Seat<D>>,
+    source: Source<D>,
     spans: Vec<Span>,
     running: Running,
 }
 
 /// WRITE USING TOKEN.
-pub(crate) async fn write_using_token<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     if ctx.cdb.u32(10) == 0 {
         return Ok(Pieces::new());
     }
@@ -86,13 +86,13 @@ pub(crate) async fn write_using_token<M: Medium>(ctx: &Context<'_, M>) -> Result
         ctx.lu().world.spawn(in_background(job));
         return Ok(Pieces::new());
     }
-    let result = job.write(|| ctx.go_on()).await;
+    let result = job.write(ctx.task.context(), || ctx.go_on()).await;
     job.end(&result);
     result.map(|()| Pieces::new())
 }
 
 /// IMMED: the copy goes on as a task of its own, which a reset or the end of the nexus aborts like any other.
-async fn in_background<M: Medium>(job: Job<M>) {
+async fn in_background<D: LogicalDisk>(job: Job<D>) {
     let seat = job.seat.clone();
     let Some(task) = seat.lu.tasks.enter(seat.nexus.id, u64::MAX) else {
         return job.end(&Err(CommandError::TaskSetFull));
@@ -106,11 +106,15 @@ async fn in_background<M: Medium>(job: Job<M>) {
         seat.lu.check_ready()?;
         seat.lu.check_writable()
     };
-    let result = job.write(go_on).await;
+    let result = job.write(task.context(), go_on).await;
     job.end(&result);
 }
 
-fn source_of<M: Medium>(ctx: &Context<'_, M>, list: &List, wanted: u64) -> Result<Source<M>, CommandError> {
+fn source_of<D: LogicalDisk>(
+    ctx: &Context<'_, D>,
+    list: &List,
+    wanted: u64,
+) -> Result<Source<D>, CommandError> {
     if RodType::of(&list.token) == RodType::BLOCK_ZERO {
         return Ok(Source::Zeros);
     }
@@ -124,8 +128,12 @@ fn source_of<M: Medium>(ctx: &Context<'_, M>, list: &List, wanted: u64) -> Resul
     Ok(Source::Rods { token, from, delete: list.delete })
 }
 
-impl<M: Medium> Job<M> {
-    async fn write(&self, go_on: impl Fn() -> Result<(), CommandError>) -> Result<(), CommandError> {
+impl<D: LogicalDisk> Job<D> {
+    async fn write(
+        &self,
+        command: CommandContext<'_>,
+        go_on: impl Fn() -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
         let mut from = match &self.source {
             Source::Zeros => 0,
             Source::Rods { from, .. } => *from,
@@ -135,9 +143,9 @@ impl<M: Medium> Job<M> {
             while done < span.len {
                 let (at, left) = (span.at + done, span.len - done);
                 let len = match &self.source {
-                    Source::Zeros => zero(&self.seat.lu, at, left, &go_on).await?,
+                    Source::Zeros => zero(command, &self.seat.lu, at, left, &go_on).await?,
                     Source::Rods { token, .. } => {
-                        copy(&self.seat.lu, &token.rods, from, at, left, &go_on).await?
+                        copy(command, &self.seat.lu, &token.rods, from, at, left, &go_on).await?
                     }
                 };
                 from += len;
@@ -158,8 +166,9 @@ impl<M: Medium> Job<M> {
 }
 
 /// Zeros some of `left` bytes at `at`; gives how many.
-async fn zero<M: Medium>(
-    lu: &LogicalUnit<M>,
+async fn zero<D: LogicalDisk>(
+    command: CommandContext<'_>,
+    lu: &LogicalUnit<D>,
     at: u64,
     left: u64,
     go_on: &impl Fn() -> Result<(), CommandError>,
@@ -167,15 +176,16 @@ async fn zero<M: Medium>(
     let len = left.min(ZERO_PIECE_BYTES_MAX);
     let _locked = lu.locks.shared(at..at + len).await;
     go_on()?;
-    lu.medium.zero(at, len).await?;
+    lu.disk.zero(command, at, len).await?;
     lu.counting.zeroed_bytes.add(len);
     Ok(len)
 }
 
 /// Copies some of `left` bytes to `at` from offset `from` of a token's data, as far as one ROD and one step reach; gives how many.
-async fn copy<M: Medium>(
-    lu: &LogicalUnit<M>,
-    rods: &Rods<M>,
+async fn copy<D: LogicalDisk>(
+    command: CommandContext<'_>,
+    lu: &LogicalUnit<D>,
+    rods: &Rods<D>,
     from: u64,
     at: u64,
     left: u64,
@@ -191,7 +201,7 @@ async fn copy<M: Medium>(
         let len = left.min(rod_len - inside).min(PIECE_BYTES_MAX);
         let _locked = lu.locks.shared(at..at + len).await;
         go_on()?;
-        let copied = lu.medium.copy_from_rod(rod, inside, at, len).await?;
+        let copied = lu.disk.copy_from_rod(command, rod, inside, at, len).await?;
         lu.counting.moved_bytes.add(copied.moved_bytes);
         lu.counting.shared_bytes.add(copied.shared_bytes);
         return Ok(len);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use block::Pieces;
+use lu::LogicalDisk;
 use world::sync::{Permits, Signal};
 
 use super::it_nexus::ItNexus;
@@ -11,7 +12,6 @@ use super::record::RECORD_NAME;
 use super::state::State;
 use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
-use crate::medium::Medium;
 use crate::nexus::Nexus;
 use crate::opcode::Access;
 
@@ -28,11 +28,9 @@ pub(crate) struct Reservations {
 impl Reservations {
     /// The state as it was last saved with the medium (APTPL). A record that cannot be understood is no reservation: nobody
     /// could name its holder, and a logical unit that refuses everybody for ever helps nobody.
-    pub(crate) fn load<M: Medium>(medium: &M) -> Reservations {
-        let state = medium
-            .load_record(RECORD_NAME)
-            .and_then(|record| State::restore(&record).ok())
-            .unwrap_or_default();
+    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Reservations {
+        let state =
+            disk.load_record(RECORD_NAME).and_then(|record| State::restore(&record).ok()).unwrap_or_default();
         Reservations { state: RefCell::new(state), turn: Permits::new(1) }
     }
 
@@ -57,14 +55,14 @@ impl Reservations {
 }
 
 /// PERSISTENT RESERVE IN (SPC-5 6.16).
-pub(crate) async fn persistent_in<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
-    let durable = ctx.lu().medium.keeps_records();
+pub(crate) async fn persistent_in<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
+    let durable = ctx.lu().capabilities.keeps_records;
     let data = ctx.lu().reservations.state.borrow().persistent_in(&ctx.cdb.0, durable)?;
     Ok(cut(&data, u64::from(ctx.cdb.u16(7))))
 }
 
 /// PERSISTENT RESERVE OUT (SPC-5 6.17).
-pub(crate) async fn persistent_out<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn persistent_out<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     let list = ctx.list()?;
     let turn = lu.reservations.turn.take(1).await;
@@ -76,10 +74,10 @@ pub(crate) async fn persistent_out<M: Medium>(ctx: &Context<'_, M>) -> Result<Pi
     let around = Surroundings { ports: &ports, initiators: &initiators };
     let verdict = next.persistent_out(&ItNexus::of(&ctx.seat.nexus), &ctx.cdb.0, &list, around)?;
     if let Some(record) = &verdict.save {
-        if !lu.medium.keeps_records() {
+        if !lu.capabilities.keeps_records {
             return Err(CommandError::parameter_bit(APTPL_AT, 0));
         }
-        lu.medium.save_record(RECORD_NAME, record).await?;
+        lu.disk.save_record(RECORD_NAME, record).await?;
     }
     *lu.reservations.state.borrow_mut() = next;
     drop(turn);
@@ -88,7 +86,7 @@ pub(crate) async fn persistent_out<M: Medium>(ctx: &Context<'_, M>) -> Result<Pi
 }
 
 /// Tells and aborts whom the verdict names, of those who are logged in.
-async fn carry_out<M: Medium>(ctx: &Context<'_, M>, verdict: &Verdict) {
+async fn carry_out<D: LogicalDisk>(ctx: &Context<'_, D>, verdict: &Verdict) {
     let lu = ctx.lu();
     for (whom, attention) in &verdict.attentions {
         lu.raise_for(*attention, |nexus| ItNexus::of(nexus) == *whom);
@@ -116,7 +114,7 @@ async fn carry_out<M: Medium>(ctx: &Context<'_, M>, verdict: &Verdict) {
 }
 
 /// RESERVE(6), RESERVE(10).
-pub(crate) async fn reserve<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn reserve<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let reservations = &ctx.lu().reservations;
     let _turn = reservations.turn.take(1).await;
     ctx.go_on()?;
@@ -125,7 +123,7 @@ pub(crate) async fn reserve<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, C
 }
 
 /// RELEASE(6), RELEASE(10).
-pub(crate) async fn release<M: Medium>(ctx: &Context<'_, M>) -> Result<Pieces, CommandError> {
+pub(crate) async fn release<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let reservations = &ctx.lu().reservations;
     let _turn = reservations.turn.take(1).await;
     ctx.go_on()?;

@@ -12,7 +12,7 @@
 //!
 //! A state that does not survive a power loss is the record without entries. The generation is not in it: it starts at
 //! zero with the power (SPC-5 6.16.2). The checksum finds damage, it does not keep out forgers: who can write the record can write the
-//! volume. The record goes through the medium, whose own metadata is checksummed as well.
+//! volume. The record goes through the disk, whose own metadata is checksummed as well.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use super::state::{Held, REGISTRANTS_MAX, State};
 use super::transport_id::{self, ISCSI_NAME_LEN_MAX};
 use crate::nexus::InitiatorPort;
 
-/// Under which name the record is saved with the medium.
+/// Under which name the record is saved with the disk.
 pub(crate) const RECORD_NAME: &str = "reservations";
 
 const MAGIC: [u8; 8] = *b"masu-pr\x01";

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use block::Pieces;
+use lu::NexusId;
+use lu::testing::ThinMemory;
 
 use crate::extended_copy::rig::{Answer, Rig, send};
-use crate::request::{NexusId, Status};
-use crate::testing::ThinMemory;
+use crate::request::Status;
 use crate::unit::LogicalUnit;
 use crate::view::View;
 
@@ -102,16 +103,16 @@ fn reservations_with_aptpl_are_there_after_power_on() {
         let a = rig.host(1, &[0]).await;
         register(&a, KEY, 1).await;
         out(&a, 1, 3, KEY, 0, 0).await.good();
-        // The power goes: of the logical unit nothing is left but its medium.
-        let (identity, medium) = (rig.units[0].identity().clone(), rig.units[0].medium().clone());
+        // The power goes: of the logical unit nothing is left but its disk.
+        let (identity, disk) = (rig.units[0].identity().clone(), rig.units[0].disk().clone());
         drop(a);
-        rig.units[0] = LogicalUnit::new(rig.world.clone(), identity, medium);
+        rig.units[0] = LogicalUnit::new(rig.world.clone(), identity, disk);
         let (a, b) = (rig.host(1, &[0]).await, rig.host(2, &[0]).await);
         assert_eq!((read(&a).await, read(&b).await), (Status::Good, Status::ReservationConflict));
         // A registration without APTPL ends that.
         register(&a, KEY, 0).await;
-        let (identity, medium) = (rig.units[0].identity().clone(), rig.units[0].medium().clone());
-        rig.units[0] = LogicalUnit::new(rig.world.clone(), identity, medium);
+        let (identity, disk) = (rig.units[0].identity().clone(), rig.units[0].disk().clone());
+        rig.units[0] = LogicalUnit::new(rig.world.clone(), identity, disk);
         let b = rig.host(2, &[0]).await;
         assert_eq!(read(&b).await, Status::Good);
     });

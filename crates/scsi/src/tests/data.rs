@@ -1,11 +1,11 @@
 //! Commands that move, compare, zero and give back blocks.
 
 use block::BlockError;
+use lu::LogicalDisk;
 use world_model::Model;
 
 use super::*;
 use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
-use crate::medium::Medium;
 
 #[test]
 fn every_form_of_read_and_write_addresses_the_same_blocks() {
@@ -123,9 +123,9 @@ fn compare_and_write_writes_all_or_tells_where_it_differs() {
         almost[700] ^= 0x80;
         check(&host, cdb, &[&almost[..], &two].concat(), "e/1d00 info 700").await;
         assert_eq!(check(&host, "28 00 00000005 00 0002 00", &[], "good").await, one);
-        let flushes = b.medium.flushes();
+        let flushes = b.disk.flushes();
         check(&host, "89 08 0000000000000005 000000 02 00 00", &[&one[..], &two].concat(), "good").await;
-        assert_eq!(b.medium.flushes(), flushes + 1, "FUA");
+        assert_eq!(b.disk.flushes(), flushes + 1, "FUA");
         let counters = b.lu.counters();
         assert_eq!((counters.compare_misses, counters.commands[crate::OpClass::Compare as usize]), (2, 2));
 
@@ -190,11 +190,11 @@ fn write_same_zeroes_for_nothing_and_writes_patterns() {
     bench(async |b| {
         let host = b.host(1).await;
         check(&host, "2a 00 00000000 00 0100 00", &pattern(1, 256), "good").await;
-        assert_eq!(b.medium.pages_used(), 2);
+        assert_eq!(b.disk.pages_used(), 2);
         check(&host, "41 00 00000000 00 0080 00", &[0; BLOCK], "good").await;
-        assert_eq!(b.medium.pages_used(), 1, "zeros release the page");
+        assert_eq!(b.disk.pages_used(), 1, "zeros release the page");
         check(&host, "93 09 0000000000000080 00000080 00 00", &[], "good").await;
-        assert_eq!(b.medium.pages_used(), 0, "UNMAP with NDOB");
+        assert_eq!(b.disk.pages_used(), 0, "UNMAP with NDOB");
         let counters = b.lu.counters();
         assert_eq!((counters.zeroed_bytes, counters.reclaimed_bytes), (2 * PAGE, PAGE));
         check(&host, "93 08 0000000000000007 00001001 00 00", &pattern(9, 1), "good").await;
@@ -204,9 +204,9 @@ fn write_same_zeroes_for_nothing_and_writes_patterns() {
             (nines, read[0], read[BLOCK], read[0x1001 * BLOCK], read[0x1002 * BLOCK]),
             (0, 0, 9, 9, 0)
         );
-        // To the end of the medium; not more and not less than one block of data; no anchor.
+        // To the end of the disk; not more and not less than one block of data; no anchor.
         check(&host, "93 01 0000000000000001 00000000 00 00", &[], "good").await;
-        assert_eq!(b.medium.pages_used(), 1, "the page of block 0 stays");
+        assert_eq!(b.disk.pages_used(), 1, "the page of block 0 stays");
         check(&host, "93 00 0000000000000000 00000001 00 00", &[0; 1024], "5/0e03").await;
         check(&host, "93 00 0000000000000000 00000001 00 00", &[0; 256], "5/0e03").await;
         check(&host, "93 18 0000000000000000 00000001 00 00", &[0; BLOCK], "5/2400 cdb 1.4").await;
@@ -238,11 +238,11 @@ fn unmap_checks_the_whole_list_first() {
         let host = b.host(1).await;
         check(&host, "2a 00 00000000 00 0100 00", &pattern(1, 256), "good").await;
         check(&host, "42 00 0000000000 0028 00", &unmap_list(&[(0, 128), (BLOCKS, 1)]), "5/2100").await;
-        assert_eq!(b.medium.pages_used(), 2, "nothing happened");
+        assert_eq!(b.disk.pages_used(), 2, "nothing happened");
         check(&host, "42 00 0000000000 0028 00", &unmap_list(&[(0, 1), (BLOCKS, 0)]), "good").await;
         assert_eq!(check(&host, "28 00 00000000 00 0002 00", &[], "good").await[..BLOCK], [0; BLOCK]);
         check(&host, "42 00 0000000000 0028 00", &unmap_list(&[(0, 256), (0, 256)]), "good").await;
-        assert_eq!(b.medium.pages_used(), 0);
+        assert_eq!(b.disk.pages_used(), 0);
         assert_eq!(b.lu.counters().reclaimed_bytes, 2 * PAGE);
         check(&host, "42 00 0000000000 0000 00", &[], "good").await;
         check(&host, "42 00 0000000000 0008 00", &unmap_list(&[]), "good").await;
@@ -301,14 +301,14 @@ fn faults_of_the_medium_have_their_sense() {
             (BlockError::Poisoned { component: "x".into(), cause: "y".into() }, "4/4400"),
             (BlockError::NoSpace { pool: "x".into() }, "7/2707"),
         ] {
-            b.medium.fail_with(Some(fault));
+            b.disk.fail_with(Some(fault));
             check(&host, "28 00 00000000 00 0010 00", &[], want).await;
         }
-        b.medium.fail_with(None);
-        b.medium.pool().pages.set(1);
+        b.disk.fail_with(None);
+        b.disk.pool().pages.set(1);
         check(&host, "2a 00 00000000 00 0080 00", &pattern(1, 128), "good").await;
         check(&host, "2a 00 00000080 00 0001 00", &pattern(1, 1), "7/2707").await;
-        b.medium.pool().pages.set(2);
+        b.disk.pool().pages.set(2);
         check(&host, "2a 00 00000080 00 0001 00", &pattern(1, 1), "good").await;
     });
 }
@@ -318,18 +318,18 @@ fn data_is_durable_when_the_host_asks() {
     bench(async |b| {
         let host = b.host(1).await;
         check(&host, "2a 00 00000000 00 0001 00", &pattern(1, 1), "good").await;
-        assert_eq!(b.medium.flushes(), 0, "WCE");
+        assert_eq!(b.disk.flushes(), 0, "WCE");
         check(&host, "2a 08 00000000 00 0001 00", &pattern(1, 1), "good").await;
         check(&host, "35 00 00000000 00 0000 00", &[], "good").await;
         check(&host, "91 02 0000000000000000 00000001 00 00", &[], "good").await;
         check(&host, "1b 00 00 00 00 00", &[], "good").await;
-        assert_eq!(b.medium.flushes(), 4);
+        assert_eq!(b.disk.flushes(), 4);
         let off = hex("00000000 0812 00 00 0000 0000 0000 0000 00 00 00 000000 0000");
         check(&host, "15 10 00 00 18 00", &off, "good").await;
-        let flushes = b.medium.flushes();
+        let flushes = b.disk.flushes();
         check(&host, "2a 00 00000000 00 0001 00", &pattern(1, 1), "good").await;
         check(&host, "41 00 00000000 00 0001 00", &[0; BLOCK], "good").await;
-        assert_eq!(b.medium.flushes(), flushes + 2, "no write cache");
+        assert_eq!(b.disk.flushes(), flushes + 2, "no write cache");
     });
 }
 
@@ -340,36 +340,36 @@ fn fua_makes_its_own_blocks_durable_in_both_directions() {
         let host = b.host(1).await;
         check(&host, "2a 10 00000010 00 0001 00", &pattern(1, 1), "good").await;
         check(&host, "28 10 00000010 00 0001 00", &[], "good").await;
-        assert_eq!((b.medium.flushes(), b.medium.synced()), (0, None), "DPO is a hint");
+        assert_eq!((b.disk.flushes(), b.disk.synced()), (0, None), "DPO is a hint");
         check(&host, "28 08 00000010 00 0002 00", &[], "good").await;
-        assert_eq!(b.medium.synced(), Some((0x10 * 512, 2 * 512)), "READ");
+        assert_eq!(b.disk.synced(), Some((0x10 * 512, 2 * 512)), "READ");
         check(&host, "8a 08 0000000000000020 00000001 00 00", &pattern(1, 1), "good").await;
-        assert_eq!(b.medium.synced(), Some((0x20 * 512, 512)), "WRITE");
+        assert_eq!(b.disk.synced(), Some((0x20 * 512, 512)), "WRITE");
     });
 }
 
 #[test]
 fn a_medium_with_a_journal_has_no_volatile_cache_unless_a_host_wants_one() {
     Model::new(1).run(async |world| {
-        let medium = ThinMemory::new(1 << 20, BLOCK as u32, PAGE);
-        medium.gets_journal();
-        let b = Bench::on(world, medium);
+        let disk = ThinMemory::new(1 << 20, BLOCK as u32, PAGE);
+        disk.gets_journal();
+        let b = Bench::on(world, disk);
         let (host, other) = (b.host(1).await, b.host(2).await);
         let write = "2a 00 00000000 00 0001 00";
         let wce = async |page: &str| check(&host, page, &[], "good").await[6] & 0x04 != 0;
         let (current, changeable, default) = ("1a 08 08 00 ff 00", "1a 08 48 00 ff 00", "1a 08 88 00 ff 00");
         assert!(!wce(current).await && wce(changeable).await && !wce(default).await);
         check(&host, write, &pattern(1, 1), "good").await;
-        assert_eq!(b.medium.flushes(), 1, "each write is durable");
+        assert_eq!(b.disk.flushes(), 1, "each write is durable");
         let on = hex("00000000 0812 04 00 0000 0000 0000 0000 00 00 00 000000 0000");
         check(&host, "15 10 00 00 18 00", &on, "good").await;
         check(&other, "00", &[], "6/2a01").await;
         assert!(wce(current).await && !wce(default).await);
         check(&host, write, &pattern(1, 1), "good").await;
-        assert_eq!(b.medium.flushes(), 1, "a host asked for it");
+        assert_eq!(b.disk.flushes(), 1, "a host asked for it");
         let off = hex("00000000 0812 00 00 0000 0000 0000 0000 00 00 00 000000 0000");
         check(&host, "15 10 00 00 18 00", &off, "good").await;
-        assert_eq!(b.medium.flushes(), 2, "what was volatile is durable with the change");
+        assert_eq!(b.disk.flushes(), 2, "what was volatile is durable with the change");
     });
 }
 
@@ -377,13 +377,13 @@ fn a_medium_with_a_journal_has_no_volatile_cache_unless_a_host_wants_one() {
 fn growth_is_told_and_usable() {
     bench(async |b| {
         let host = b.host(1).await;
-        b.medium.grow(2 * BLOCKS * BLOCK as u64);
+        b.disk.grow(2 * BLOCKS * BLOCK as u64);
         check(&host, "28 00 00010000 00 0001 00", &[], "5/2100").await;
         b.lu.capacity_changed();
         check(&host, "28 00 00010000 00 0001 00", &[], "6/2a09").await;
         check(&host, "28 00 00010000 00 0001 00", &[], "good").await;
         assert_eq!(check(&host, "25", &[], "good").await, hex("0001ffff 00000200"));
-        assert_eq!(b.lu.geometry(), b.medium.geometry());
+        assert_eq!(b.lu.geometry(), b.disk.geometry());
     });
 }
 
@@ -399,24 +399,24 @@ fn an_atomic_write_happens_or_does_not() {
         check(&host, CDB, &new[512..], "5/0e03").await;
 
         // The pool is full before the second page: the first one is written back.
-        b.medium.pool().pages.set(4);
+        b.disk.pool().pages.set(4);
         check(&host, "2a 00 00000280 00 0001 00", &pattern(1, 1), "good").await;
         check(&host, "9c 00 0000000000000104 0000 0100 00 00", &new, "7/2707").await;
         let read = check(&host, "28 00 00000004 00 0200 00", &[], "good").await;
         assert!(read[..old.len()] == old && read[old.len()..] == [0; 256 * BLOCK]);
-        assert_eq!(b.medium.load_record("atomic"), Some(vec![]));
+        assert_eq!(b.disk.load_record("atomic"), Some(vec![]));
 
         // The power fails at every record and in the middle of the write: what is there afterwards is all old or all new.
         for records in 0..12 {
-            let medium = b.medium.with_power_cut_after(records);
-            let again = Bench::on(b.world.clone(), medium.clone());
+            let disk = b.disk.with_power_cut_after(records);
+            let again = Bench::on(b.world.clone(), disk.clone());
             let host = again.host(2).await;
             let answer = Rc::new(std::cell::RefCell::new(String::new()));
             let (to, data) = (answer.clone(), new.clone());
             b.world.spawn(async move { *to.borrow_mut() = send(&host, 0, request(CDB, &data)).await.0 });
             b.world.sleep(std::time::Duration::from_millis(1)).await;
             let done = *answer.borrow() == "good";
-            let after = Bench::on(b.world.clone(), medium.after_power_on());
+            let after = Bench::on(b.world.clone(), disk.after_power_on());
             let host = after.fresh_host(3);
             send(&host, 0, request("00", &[])).await;
             let early = send(&host, 0, request("28 00 00000004 00 0100 00", &[])).await;

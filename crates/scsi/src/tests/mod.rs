@@ -10,13 +10,14 @@ mod tasks;
 use std::rc::Rc;
 
 use block::Pieces;
+use lu::NexusId;
+use lu::testing::ThinMemory;
 use world::World;
 use world_model::Model;
 
 use crate::nexus::{InitiatorPort, TargetPort};
 use crate::odx::Tokens;
-use crate::request::{Lun, NexusId, Request, Status, TaskAttribute};
-use crate::testing::ThinMemory;
+use crate::request::{Lun, Request, Status, TaskAttribute};
 use crate::unit::{Identity, LogicalUnit};
 use crate::view::{View, ViewSpec};
 
@@ -28,16 +29,16 @@ pub(crate) const PAGE: u64 = 64 << 10;
 /// One LU, and the hosts that see it as LUN 0.
 pub(crate) struct Bench {
     pub(crate) world: World,
-    pub(crate) medium: ThinMemory,
+    pub(crate) disk: ThinMemory,
     pub(crate) lu: Rc<LogicalUnit<ThinMemory>>,
     pub(crate) tokens: Rc<Tokens<ThinMemory>>,
 }
 
 impl Bench {
-    pub(crate) fn on(world: World, medium: ThinMemory) -> Bench {
+    pub(crate) fn on(world: World, disk: ThinMemory) -> Bench {
         let tokens = Rc::new(Tokens::new(world.clone()));
-        let lu = LogicalUnit::new(world.clone(), Identity::of(0x1234_5678_9abc, 7), medium.clone());
-        Bench { world, medium, lu, tokens }
+        let lu = LogicalUnit::new(world.clone(), Identity::of(0x1234_5678_9abc, 7), disk.clone());
+        Bench { world, disk, lu, tokens }
     }
 
     /// A host's view with the LU as LUN 0, its first unit attention taken.

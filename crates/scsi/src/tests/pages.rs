@@ -51,7 +51,7 @@ fn vpd_pages_are_listed_and_well_formed() {
         );
         assert_eq!((field(36, 8), field(44, 4), field(48, 8), field(56, 8)), (8 << 20, 256, 0, 0));
         assert_eq!(check(&host, "12 01 b1 0008 00", &[], "good").await, hex("00b1003c 0001 0040"));
-        b.medium.pool().pages.set(1000);
+        b.disk.pool().pages.set(1000);
         assert_eq!(check(&host, "12 01 b2 00ff 00", &[], "good").await, hex("00b20004 07e40200"));
         let id = check(&host, "12 01 83 00ff 00", &[], "good").await;
         assert_eq!(id[4..24], hex("01030010 60000123456789ab c000000000000007")[..]);
@@ -155,11 +155,11 @@ fn what_a_host_saves_of_the_write_cache_is_there_after_a_reset_and_a_restart() {
         assert_eq!(wce(&host).await, (false, true, false), "a reset");
         check(&host, "15 10 00 00 18 00", &caching(true), "good").await;
 
-        let b = Bench::on(world, b.medium.after_power_on());
+        let b = Bench::on(world, b.disk.after_power_on());
         let host = b.host(1).await;
         assert_eq!(wce(&host).await, (false, true, false), "a restart");
         check(&host, "2a 00 00000000 00 0001 00", &pattern(1, 1), "good").await;
-        assert_eq!(b.medium.flushes(), 1, "each write is durable");
+        assert_eq!(b.disk.flushes(), 1, "each write is durable");
         check(&host, "15 10 00 00 18 00", &caching(true), "good").await;
         check(&host, "15 11 00 00 00 00", &[], "good").await;
         assert_eq!(wce(&host).await, (true, true, true), "an empty list saves what is");
@@ -179,7 +179,7 @@ fn log_pages() {
         );
         let both = check(&host, "4d 00 40 ff 00 0000 0100 00", &[], "good").await;
         assert_eq!(both[..8], hex("40ff 000e 0000 00ff")[..]);
-        b.medium.pool().pages.set(100);
+        b.disk.pool().pages.set(100);
         let provisioning = check(&host, "4d 00 4c 00 00 0000 0100 00", &[], "good").await;
         assert_eq!(provisioning, hex("0c00 0018 0001 0308 00000062 02000000 0002 0308 00000002 01000000"));
         let from = check(&host, "4d 00 4c 00 00 0002 0100 00", &[], "good").await;
@@ -230,7 +230,7 @@ fn a_new_nexus_hears_one_unit_attention_however_many_luns_it_sees() {
     bench(async |b| {
         let host = b.fresh_host(1);
         for number in 1..4u16 {
-            let lu = LogicalUnit::new(b.world.clone(), Identity::of(1, number.into()), b.medium.clone());
+            let lu = LogicalUnit::new(b.world.clone(), Identity::of(1, number.into()), b.disk.clone());
             host.map(Lun(number), lu);
         }
         for number in 0..4u16 {
@@ -244,7 +244,7 @@ fn a_new_nexus_hears_one_unit_attention_however_many_luns_it_sees() {
 fn hosts_hear_of_mappings_and_see_no_others() {
     bench(async |b| {
         let host = b.host(1).await;
-        let second = LogicalUnit::new(b.world.clone(), Identity::of(1, 2), b.medium.clone());
+        let second = LogicalUnit::new(b.world.clone(), Identity::of(1, 2), b.disk.clone());
         assert_eq!(
             check(&host, "a0 00 00 000000 00000100 00 00", &[], "good").await,
             hex("00000008 00000000 0000000000000000")
@@ -278,7 +278,7 @@ fn a_read_only_unit_says_so_before_anything_else() {
     Model::new(1).run(async |world| {
         let mut b = Bench::on(world, ThinMemory::new(1 << 20, BLOCK as u32, PAGE));
         let identity = Identity { read_only: true, physical_block_exponent: 3, ..Identity::of(1, 1) };
-        b.lu = LogicalUnit::new(b.world.clone(), identity, b.medium.clone());
+        b.lu = LogicalUnit::new(b.world.clone(), identity, b.disk.clone());
         let host = b.host(1).await;
         for cdb in [
             "0a 000000 01 00",

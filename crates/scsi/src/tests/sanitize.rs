@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use block::BlockError;
+use lu::LogicalDisk;
 
 use super::*;
-use crate::medium::Medium;
 use crate::request::{TaskFunction, TaskOutcome};
 
 const ERASE: &str = "48 02 00 00 00 00 00 0000 00";
@@ -18,7 +18,7 @@ fn block_erase_unmaps_everything() {
         let host = b.host(1).await;
         check(&host, "2a 00 00000000 00 0100 00", &pattern(1, 256), "good").await;
         check(&host, ERASE, &[], "good").await;
-        assert_eq!(b.medium.pages_used(), 0);
+        assert_eq!(b.disk.pages_used(), 0);
         check(&host, "48 42", &[], "5/2400 cdb 1.6").await;
         check(&host, "48 02 00 01", &[], "5/2400 cdb 3.0").await;
         check(&host, "48 02 00 00 00 00 00 0008 00", &[0; 8], "5/2400 cdb 7").await;
@@ -113,23 +113,23 @@ fn overwrite_parameters_are_checked() {
 fn a_sanitize_that_fails_or_loses_power_keeps_the_medium_closed() {
     bench(async |b| {
         let host = b.host(1).await;
-        b.medium.fail_with(Some(BlockError::Failed { cause: "x".into() }));
+        b.disk.fail_with(Some(BlockError::Failed { cause: "x".into() }));
         check(&host, "48 22", &[], "3/3103").await;
-        b.medium.fail_with(None);
+        b.disk.fail_with(None);
         check(&host, "28 00 00000000 00 0001 00", &[], "3/3103").await;
         check(&host, "48 1f", &[], "good").await;
         check(&host, "28 00 00000000 00 0001 00", &[], "good").await;
-        b.medium.fail_with(Some(BlockError::Failed { cause: "x".into() }));
+        b.disk.fail_with(Some(BlockError::Failed { cause: "x".into() }));
         check(&host, ERASE, &[], "3/3103").await;
-        b.medium.fail_with(None);
+        b.disk.fail_with(None);
         check(&host, "48 1f", &[], "3/3103").await;
-        assert!(b.medium.load_record("sanitize").is_some_and(|r| !r.is_empty()));
-        let again = Bench::on(b.world.clone(), b.medium.clone());
+        assert!(b.disk.load_record("sanitize").is_some_and(|r| !r.is_empty()));
+        let again = Bench::on(b.world.clone(), b.disk.clone());
         let host = again.host(2).await;
         check(&host, "00", &[], "3/3103").await;
         check(&host, ERASE, &[], "good").await;
         check(&host, "00", &[], "good").await;
-        let again = Bench::on(b.world.clone(), b.medium.clone());
+        let again = Bench::on(b.world.clone(), b.disk.clone());
         check(&again.host(3).await, "00", &[], "good").await;
     });
 }

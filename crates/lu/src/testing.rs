@@ -1,4 +1,4 @@
-//! A thin medium in memory, for tests of this crate and fuzzing: pages in a map, a pool that can be full, faults on demand.
+//! A thin disk in memory, for tests of protocols: pages in a map, a pool that can be full, faults on demand.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use block::{BlockError, Buf, Geometry, Pieces};
 
-use crate::medium::{Copied, Extent, Medium, Space};
+use crate::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 
 /// A page's bytes, shared by clones and ROD.
 type Page = Rc<Vec<u8>>;
 
-/// A thin medium in memory: a handle.
+/// A thin disk in memory: a handle.
 #[derive(Clone)]
 pub struct ThinMemory(Rc<Inner>);
 
@@ -34,7 +34,7 @@ struct Inner {
     records_left: Cell<Option<u64>>,
 }
 
-/// The pool behind one or several media: how many pages it has, and how many are in use.
+/// The pool behind one or several disks: how many pages it has, and how many are in use.
 #[derive(Debug)]
 pub struct Pool {
     /// Pages in all.
@@ -50,7 +50,7 @@ pub struct MemoryRod {
 }
 
 impl ThinMemory {
-    /// A medium of `len_bytes` without a page in use.
+    /// A disk of `len_bytes` without a page in use.
     pub fn new(len_bytes: u64, block_bytes: u32, page_bytes: u64) -> ThinMemory {
         let pool = Rc::new(Pool { pages: Cell::new(1 << 40), used: Cell::new(0) });
         ThinMemory::in_pool(pool, len_bytes, block_bytes, page_bytes, true)
@@ -62,7 +62,7 @@ impl ThinMemory {
         ThinMemory::in_pool(pool, len_bytes, block_bytes, 1 << 16, false)
     }
 
-    /// A medium in a pool.
+    /// A disk in a pool.
     pub fn in_pool(
         pool: Rc<Pool>,
         len_bytes: u64,
@@ -86,7 +86,7 @@ impl ThinMemory {
         }))
     }
 
-    /// A copy of the medium whose power fails once it has stored `records` more records: from then on nothing is stored, and the
+    /// A copy of the disk whose power fails once it has stored `records` more records: from then on nothing is stored, and the
     /// write that is under way stores its first half.
     pub fn with_power_cut_after(&self, records: u64) -> ThinMemory {
         let copy = self.after_power_on();
@@ -94,7 +94,7 @@ impl ThinMemory {
         copy
     }
 
-    /// The medium as the next start finds it.
+    /// The disk as the next start finds it.
     pub fn after_power_on(&self) -> ThinMemory {
         let inner = &self.0;
         let copy = ThinMemory::new(inner.len_bytes.get(), inner.block_bytes, inner.page_bytes);
@@ -113,7 +113,7 @@ impl ThinMemory {
         &self.0.pool
     }
 
-    /// Makes the medium larger.
+    /// Makes the disk larger.
     pub fn grow(&self, len_bytes: u64) {
         self.0.len_bytes.set(len_bytes);
     }
@@ -128,7 +128,7 @@ impl ThinMemory {
         self.0.synced.get()
     }
 
-    /// From now on it is a medium whose flushes are cheap: WCE = 0 for LUs that are made of it.
+    /// From now on it is a disk whose flushes are cheap: WCE = 0 for LUs that are made of it.
     pub fn gets_journal(&self) {
         self.0.has_journal.set(true);
     }
@@ -138,7 +138,7 @@ impl ThinMemory {
         *self.0.fault.borrow_mut() = fault;
     }
 
-    /// Pages in use by this medium.
+    /// Pages in use by this disk.
     pub fn pages_used(&self) -> usize {
         self.0.pages.borrow().len()
     }
@@ -227,15 +227,19 @@ impl ThinMemory {
     }
 }
 
-impl Medium for ThinMemory {
+impl LogicalDisk for ThinMemory {
     type Rod = MemoryRod;
 
     fn geometry(&self) -> Geometry {
         Geometry { len_bytes: self.0.len_bytes.get(), block_bytes: self.0.block_bytes }
     }
 
-    fn page_bytes(&self) -> Option<u64> {
-        self.0.thin.then_some(self.0.page_bytes)
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            page_bytes: self.0.thin.then_some(self.0.page_bytes),
+            volatile_cache: !self.0.has_journal.get(),
+            keeps_records: true,
+        }
     }
 
     fn space(&self) -> Space {
@@ -254,14 +258,26 @@ impl Medium for ThinMemory {
         Extent { len_bytes: (page - at % page).min(self.0.len_bytes.get() - at), mapped }
     }
 
-    async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
+    async fn read(
+        &self,
+        _: CommandContext<'_>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
         self.check(at, len as u64)?;
         world::yield_now().await;
         out.push(self.bytes(at, len).freeze());
         Ok(())
     }
 
-    async fn write(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+    async fn write(
+        &self,
+        _: CommandContext<'_>,
+        at: u64,
+        data: &Pieces,
+        durability: Durability,
+    ) -> Result<(), BlockError> {
         self.check(at, data.len() as u64)?;
         if !self.has_power() {
             self.put(at, &data.slice(0, data.len() / 2).joined())?;
@@ -274,14 +290,17 @@ impl Medium for ThinMemory {
             self.put(at + done, piece)?;
             done += piece.len() as u64;
         }
+        if durability == Durability::Durable {
+            self.sync(at, done).await?;
+        }
         Ok(())
     }
 
-    async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
-        self.unmap(at, len).await.map(|_| ())
+    async fn zero(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {
+        self.unmap(command, at, len).await.map(|_| ())
     }
 
-    async fn unmap(&self, at: u64, len: u64) -> Result<u64, BlockError> {
+    async fn unmap(&self, _: CommandContext<'_>, at: u64, len: u64) -> Result<u64, BlockError> {
         self.check(at, len)?;
         world::yield_now().await;
         self.clear(at, len)
@@ -298,17 +317,20 @@ impl Medium for ThinMemory {
         self.flush().await
     }
 
-    fn volatile_cache(&self) -> bool {
-        !self.0.has_journal.get()
-    }
-
-    async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<Copied, BlockError> {
+    async fn copy_from(
+        &self,
+        command: CommandContext<'_>,
+        source: &Self,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
         source.check(from, len)?;
-        let rod = source.take_rod(from, len).await?;
-        self.copy_from_rod(&rod, 0, at, len).await
+        let rod = source.take_rod(command, from, len).await?;
+        self.copy_from_rod(command, &rod, 0, at, len).await
     }
 
-    async fn take_rod(&self, at: u64, len: u64) -> Result<MemoryRod, BlockError> {
+    async fn take_rod(&self, _: CommandContext<'_>, at: u64, len: u64) -> Result<MemoryRod, BlockError> {
         self.check(at, len)?;
         let pages = self.0.pages.borrow();
         let here = self.parts(at, len).filter_map(|(p, ..)| pages.get(&p).map(|bytes| (p, bytes.clone())));
@@ -317,6 +339,7 @@ impl Medium for ThinMemory {
 
     async fn copy_from_rod(
         &self,
+        _: CommandContext<'_>,
         rod: &MemoryRod,
         from: u64,
         at: u64,
@@ -342,10 +365,6 @@ impl Medium for ThinMemory {
             done += n as u64;
         }
         Ok(copied)
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
     }
 
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {

@@ -1,0 +1,45 @@
+//! What travels with an operation: whose command it is part of.
+
+use std::task::{Context, Poll};
+
+use crate::task_set::TaskSet;
+
+/// The command that an operation is part of, passed by value with each operation of a disk.
+///
+/// It says whether the command was aborted. An operation that waits for its turn waits for that, too ([`CommandContext::poll_aborted`]), and ends
+/// with an error; one that has begun goes on to its end. There is no deadline: no command of iSCSI carries one, hosts give up by
+/// aborting, and drives have deadlines of their own (`world`).
+#[derive(Clone, Copy)]
+pub struct CommandContext<'a>(Option<Running<'a>>);
+
+#[derive(Clone, Copy)]
+struct Running<'a> {
+    set: &'a TaskSet,
+    slot: usize,
+}
+
+impl<'a> CommandContext<'a> {
+    /// Work that is no command's, and that nobody aborts: the undo of an atomic write, a sanitize operation in the background.
+    pub const DETACHED: CommandContext<'static> = CommandContext(None);
+
+    pub(crate) fn of(set: &'a TaskSet, slot: usize) -> CommandContext<'a> {
+        CommandContext(Some(Running { set, slot }))
+    }
+
+    /// Whether the command was aborted: it should end soon, and what it answers goes nowhere.
+    pub fn is_aborted(self) -> bool {
+        self.0.is_some_and(|r| r.set.is_aborted(r.slot))
+    }
+
+    /// Ready once the command is aborted; the abort wakes the task. A command waits in one place at a time.
+    pub fn poll_aborted(self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.0 {
+            Some(r) if r.set.is_aborted(r.slot) => Poll::Ready(()),
+            Some(r) => {
+                r.set.wake_at_abort(r.slot, cx.waker());
+                Poll::Pending
+            }
+            None => Poll::Pending,
+        }
+    }
+}
