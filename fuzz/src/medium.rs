@@ -95,7 +95,7 @@ impl LogicalDisk for Memory {
 
     fn capabilities(&self) -> Capabilities {
         let page_bytes = self.0.is_thin.then_some(PAGE);
-        Capabilities { page_bytes, volatile_cache: true, keeps_records: true }
+        Capabilities { page_bytes, volatile_cache: true, keeps_records: true, offloads: true }
     }
 
     fn space(&self) -> Space {

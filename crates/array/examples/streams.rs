@@ -8,8 +8,8 @@
 //! reader at a time, at some of the places where the 64 read, so that both meet the same zones. What the 64 together do not reach of
 //! that is what the arms travel between the streams: their read-ahead must take enough at each visit.
 
-use block::{BlockError, Device, Geometry, Pieces};
-use cache::{Cache, CacheConfig, PartitionId, Store, Unit, UnitSpec, WritePolicy};
+use block::{BackingStore, BlockError, Device, Geometry, Pieces};
+use cache::{Cache, CacheConfig, PartitionId, Unit, UnitSpec, WritePolicy};
 use futures::future::join_all;
 use raid::{ArrayId, Group, GroupSpec, Level};
 use world::{DriveSpec, World};
@@ -50,7 +50,7 @@ impl Device for OnGroup {
     }
 }
 
-impl Store for OnGroup {
+impl BackingStore for OnGroup {
     fn takes_in_place(&self, _at: u64, _len: u64) -> bool {
         true
     }

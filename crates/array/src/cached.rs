@@ -6,8 +6,8 @@ use block::BlockError;
 use cache::{Cache, CacheConfig, Journal, JournalError, UnitSpec, WritePolicy};
 use pool::{Pool, Volume};
 use raid::{Group, OnDrive, Overwrite, examine};
+use stack::{CachedVolume, PoolJournal, VolumeCache};
 
-use crate::backing::{Backing, CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Index, Partitions, Slices};
@@ -187,7 +187,7 @@ async fn take_over(
     for volume in pool.volumes() {
         note_journal(&volume, Some(journal.id())).await?;
         let spec = spec(&volume);
-        units.push((volume.name().to_owned(), cache.attach(Backing(volume), spec, Some(journal.clone()))));
+        units.push((volume.name().to_owned(), cache.attach(volume, spec, Some(journal.clone()))));
     }
     if let Some(replay) = replay {
         let own: Vec<CachedVolume> = units.iter().map(|(_, unit)| unit.clone()).collect();
@@ -240,7 +240,7 @@ pub(crate) async fn cached(
     }
     let Some(cache) = cache else { return Ok(None) };
     note_journal(volume, journal.as_ref().map(Journal::id)).await?;
-    let unit = cache.attach(Backing(volume.clone()), spec, journal);
+    let unit = cache.attach(volume.clone(), spec, journal);
     controller.state.borrow_mut().units.insert(volume.name().to_owned(), unit.clone());
     Ok(Some(unit))
 }
@@ -256,7 +256,7 @@ pub(crate) async fn let_go(controller: &Controller, ends: impl Fn(&str) -> bool)
         };
         let cache = cache.expect("a unit is under a cache");
         cache.detach(&unit).await.map_err(|e| place()(&e))?;
-        note_journal(&unit.store().0, None).await.map_err(|e| place()(&e))?;
+        note_journal(unit.store(), None).await.map_err(|e| place()(&e))?;
         controller.state.borrow_mut().units.remove(&name);
     }
     Ok(())

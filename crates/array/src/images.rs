@@ -8,13 +8,13 @@ use scsi::{Identity, LogicalUnit};
 use vdisk::{Access, Chain, FileFormat, Image, Probed, VdiskError, WeakImage, open_chain, probe};
 use world::{Drive, DriveSpec, ImageAccess};
 
-use crate::Disk;
 use crate::config::{Config, ImageConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, SECTOR_BYTES};
 use crate::event::Event;
 use crate::event::Severity;
-use crate::guarantee::image_gate;
+use crate::policies::image_gate;
+use stack::{Disk, ImageDisk, Storage};
 
 /// What hosts are told to align to: pages of the file system below.
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
@@ -61,7 +61,11 @@ fn serve(
     done.push(format!("image {}: {}, {} bytes", declared.name, image.format().name(), image.len_bytes()));
     let gate = image_gate(controller, config, &declared.name);
     controller.world.spawn(watch_task(controller.clone(), declared.name.clone(), image.downgrade()));
-    let lu = LogicalUnit::new(controller.world.clone(), identity, Disk::of_image(image).behind(gate));
+    let lu = LogicalUnit::new(
+        controller.world.clone(),
+        identity,
+        Disk::new(gate, Storage::Image(ImageDisk::new(image))),
+    );
     let mut state = controller.state.borrow_mut();
     state.unopened.remove(&declared.name);
     state.lus.insert(declared.name.clone(), lu);
@@ -170,12 +174,12 @@ fn lu_number(name: &str, disk_id: &[u8; 16]) -> u64 {
 /// The open images of these names.
 pub(crate) fn images_of(controller: &Controller, names: &[String]) -> Vec<Image> {
     let state = controller.state();
-    names.iter().filter_map(|name| state.lus.get(name)?.disk().image().cloned()).collect()
+    names.iter().filter_map(|name| state.lus.get(name)?.disk().below().image().cloned()).collect()
 }
 
 /// All open images.
 pub(crate) fn all_images(controller: &Controller) -> Vec<Image> {
-    controller.state().lus.values().filter_map(|lu| lu.disk().image().cloned()).collect()
+    controller.state().lus.values().filter_map(|lu| lu.disk().below().image().cloned()).collect()
 }
 
 /// Makes images durable and leaves them as nobody's. What fails does not keep the rest from it.

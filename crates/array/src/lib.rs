@@ -9,23 +9,21 @@
 //!
 //! * [`Array`] is what administration holds: the declaration, and handles to the controllers.
 //! * A controller ([`run_controller`]) is one thread with a `World`: it owns ports, drives, groups, pools and the LUs on them.
-//! * [`Disk`] is a volume as SCSI sees it ([`scsi::Medium`]); `port` is the array as iSCSI sees it.
+//! * What a LU stands on is a [`stack::Disk`]; `port` is the array as iSCSI sees it.
 
 mod array;
-mod backing;
 mod cached;
 pub mod check;
 pub mod config;
 mod control;
 mod controller;
-mod disk;
 mod event;
 mod groups;
-mod guarantee;
 mod hosts;
 mod images;
 mod local;
 mod nexus;
+mod policies;
 mod pools;
 mod port;
 mod service_loop;
@@ -37,7 +35,6 @@ mod tests;
 pub use array::Array;
 pub use config::Config;
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
-pub use disk::Disk;
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
 pub use local::{LocalPort, LocalSession};
 pub use scsi::{Lun, OpClass};

@@ -1,7 +1,7 @@
 //! The seam between the layers of the data path: addresses, data, errors, and what every layer promises.
 //!
 //! ```text
-//!   scsi ──> array's LU ──> pool's volume ──> RAID group ──> world's drive
+//!   LU's disk ──> pool's volume ──> RAID group ──> world's drive
 //!                 each arrow is this seam: read, write, zero, flush
 //! ```
 //!
@@ -10,12 +10,14 @@
 //! every layer runs, the shadow model of the simulation, and the layers that stack on either of two. [`RangeLocks`] say who
 //! works on which addresses of a layer.
 
+mod backing_store;
 pub mod conformance;
 mod device;
 mod error;
 mod pieces;
 mod range_locks;
 
+pub use backing_store::BackingStore;
 pub use device::{Device, Geometry};
 pub use error::{BlockError, persistently};
 pub use pieces::Pieces;

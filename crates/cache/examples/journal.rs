@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use block::{BlockError, Buf, Device, Geometry, Pieces};
-use cache::{Cache, CacheConfig, Journal, PartitionId, Store, Unit, UnitSpec, WritePolicy};
+use block::{BackingStore, BlockError, Buf, Device, Geometry, Pieces};
+use cache::{Cache, CacheConfig, Journal, PartitionId, Unit, UnitSpec, WritePolicy};
 use futures::future::join_all;
 use world::{Data, Drive, DriveSpec, World};
 use world_real::{Options, run};
@@ -57,7 +57,7 @@ impl Device for OnDrive {
     }
 }
 
-impl Store for OnDrive {
+impl BackingStore for OnDrive {
     fn takes_in_place(&self, _at: u64, _len: u64) -> bool {
         true
     }

@@ -6,11 +6,10 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{Device, RangeLocks};
+use block::{BackingStore, Device, RangeLocks};
 use world::sync::Signal;
 use world::{Drive, World};
 
-use crate::Store;
 use crate::frames::{FRAME_BYTES, FrameCounts, Frames, PartitionCounts, PartitionId, UnitId};
 use crate::journal::Journal;
 use crate::second::{CHUNK_BLOCKS, SecondCounts, SecondLevel};
@@ -101,9 +100,9 @@ pub struct PartitionStatus {
 }
 
 /// The cache of one controller: a handle, cheap to clone.
-pub struct Cache<D: Store, J: Device + Clone + 'static>(pub(crate) Rc<Inner<D, J>>);
+pub struct Cache<D: BackingStore, J: Device + Clone + 'static>(pub(crate) Rc<Inner<D, J>>);
 
-pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
+pub(crate) struct Inner<D: BackingStore, J: Device + Clone + 'static> {
     pub(crate) world: World,
     pub(crate) config: CacheConfig,
     pub(crate) frames: RefCell<Frames>,
@@ -125,13 +124,13 @@ pub(crate) struct Inner<D: Store, J: Device + Clone + 'static> {
     turns: RangeLocks,
 }
 
-impl<D: Store, J: Device + Clone + 'static> Clone for Cache<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Clone for Cache<D, J> {
     fn clone(&self) -> Self {
         Cache(self.0.clone())
     }
 }
 
-impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
     /// An empty cache.
     pub fn new(world: World, config: CacheConfig) -> Cache<D, J> {
         Cache(Rc::new(Inner {
@@ -214,7 +213,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
     }
 }
 
-impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
     /// Moves a unit to another partition. Its frames move as they are used.
     pub(crate) fn move_unit(&self, unit: &State<D, J>, to: PartitionId) {
         let from = unit.partition.replace(to);

@@ -5,13 +5,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{BlockError, Data, Device, Pieces, RangeGuard};
+use block::{BackingStore, BlockError, Data, Device, Pieces, RangeGuard};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
 
-use crate::Store;
 use crate::cache::Inner;
 use crate::frames::{ALL_SECTORS, FRAME_BYTES, Key, Picked, SECTOR_BYTES, UnitId};
 use crate::plan::{Run, run_at};
@@ -71,7 +70,7 @@ impl<F: Future<Output = (Run, Result<(), BlockError>)>> UnderWay<F> {
 }
 
 /// A run in progress, with its blocks.
-struct Begun<'a, D: Store, J: Device + Clone + 'static> {
+struct Begun<'a, D: BackingStore, J: Device + Clone + 'static> {
     state: &'a Rc<State<D, J>>,
     run: Run,
     picked: SmallVec<[PickedBlock; 16]>,
@@ -80,7 +79,7 @@ struct Begun<'a, D: Store, J: Device + Clone + 'static> {
     row: Option<RangeGuard<'a>>,
 }
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Destages the blocks that are dirty now; later writes may or may not be included. Returns the first
     /// error. The caller has locked the blocks, shared or exclusively, so that no direct operation works on
     /// them.
@@ -120,7 +119,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     }
 }
 
-impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Inner<D, J> {
     /// Takes the first run of the range. Blocks outside may be locked exclusively.
     fn begin_from<'a>(&self, state: &'a Rc<State<D, J>>, blocks: Range<u64>) -> Option<Begun<'a, D, J>> {
         let mut frames = self.frames.borrow_mut();
@@ -196,13 +195,13 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
             for sectors in runs_of(one.sectors) {
                 let bytes = sectors.start * SECTOR_BYTES..sectors.end * SECTOR_BYTES;
                 let data: Data = one.data.slice(bytes.clone());
-                state.store.write(at + bytes.start as u64, &Pieces::from(data)).await?;
+                state.write_below(at + bytes.start as u64, &Pieces::from(data)).await?;
             }
             return Ok(());
         }
         let mut pieces = Pieces::new();
         picked.iter().for_each(|(_, p)| pieces.push(p.data.clone()));
-        state.store.write(at, &pieces).await
+        state.write_below(at, &pieces).await
     }
 
     /// Reads the data between the picked blocks from the store, and writes everything as one. Unreadable data
@@ -216,7 +215,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
         let bytes = bytes_of(&(run.first..run.end().1));
         let mut below = Pieces::new();
         if state.store.read(bytes.start, (bytes.end - bytes.start) as usize, &mut below).await.is_ok() {
-            return state.store.write(bytes.start, &laid_over(&below, run.first, picked)).await;
+            return state.write_below(bytes.start, &laid_over(&below, run.first, picked)).await;
         }
         for one in picked {
             let run = Run { first: one.0, blocks: 1, ..run };
@@ -374,7 +373,7 @@ impl<D: Store, J: Device + Clone + 'static> Inner<D, J> {
 }
 
 /// Destages until nothing is dirty: at once under pressure, otherwise after the delay.
-async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<D, J>>) {
+async fn background_task<D: BackingStore, J: Device + Clone + 'static>(cache: Rc<Inner<D, J>>) {
     loop {
         if !cache.is_pressed() {
             wait_or_pressed(&cache, cache.config.destage_delay).await;
@@ -392,7 +391,7 @@ async fn background_task<D: Store, J: Device + Clone + 'static>(cache: Rc<Inner<
     cache.destaging.set(false);
 }
 
-async fn wait_or_pressed<D: Store, J: Device + Clone + 'static>(cache: &Inner<D, J>, delay: Duration) {
+async fn wait_or_pressed<D: BackingStore, J: Device + Clone + 'static>(cache: &Inner<D, J>, delay: Duration) {
     let pressed = std::pin::pin!(cache.pressed.wait_for(|| cache.is_pressed().then_some(())));
     match select(cache.world.sleep(delay), pressed).await {
         Either::Left(_) | Either::Right(_) => {}

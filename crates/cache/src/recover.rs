@@ -1,8 +1,7 @@
 //! Recovery after a crash: records of a journal become dirty frames. And detaching a unit.
 
-use block::{BlockError, Device, Pieces};
+use block::{BackingStore, BlockError, Device, Pieces};
 
-use crate::Store;
 use crate::cache::Cache;
 use crate::journal::{Replay, ReplayRecord};
 use crate::unit::{Unit, WritePolicy, blocks_of};
@@ -18,7 +17,7 @@ pub struct Replayed {
     pub orphans: u64,
 }
 
-impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Cache<D, J> {
     /// Applies the records of a journal, before anything else uses the units that share it. Service can begin
     /// afterwards, while dirty frames are destaged in the background. Can be interrupted and repeated.
     ///
@@ -71,7 +70,7 @@ impl<D: Store, J: Device + Clone + 'static> Cache<D, J> {
     }
 }
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     async fn take_over(&self, record: &ReplayRecord) -> Result<(), BlockError> {
         // A record is checked like any other input.
         let geometry = self.geometry();
@@ -83,7 +82,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             return Err(BlockError::Corrupt { place, cause });
         }
         if !self.state.store.takes_in_place(record.at, record.len) {
-            self.state.store.write(record.at, &record.data).await?;
+            self.state.write_below(record.at, &record.data).await?;
         }
         self.put_again(record.at, &record.data, record.sequence).await
     }

@@ -46,6 +46,8 @@ pub struct Capabilities {
     /// Whether records and frozen ranges are kept. Where not, [`LogicalDisk::save_record`], [`LogicalDisk::take_rod`] and
     /// [`LogicalDisk::copy_from_rod`] are errors, nothing is loaded, and commands that need them are not offered.
     pub keeps_records: bool,
+    /// Whether releasing, zeroing and copying whole pages is work on metadata. Where not, these are reads and writes.
+    pub offloads: bool,
 }
 
 /// When a write counts as done.

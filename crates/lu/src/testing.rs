@@ -239,6 +239,7 @@ impl LogicalDisk for ThinMemory {
             page_bytes: self.0.thin.then_some(self.0.page_bytes),
             volatile_cache: !self.0.has_journal.get(),
             keeps_records: true,
+            offloads: true,
         }
     }
 

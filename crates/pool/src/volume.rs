@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry, Pieces};
+use block::{BackingStore, BlockError, Device, Geometry, Pieces};
 
 use crate::area::Content;
 use crate::inner::Inner;
@@ -104,27 +104,6 @@ impl Volume {
         Extent { len_bytes: (u64::from(index) * page).min(len) - at, mapped }
     }
 
-    /// Whether a write of the range takes no page: all its pages are mapped, and are this volume's alone.
-    pub fn takes_in_place(&self, at: u64, len: u64) -> bool {
-        let page = self.pool.page_bytes;
-        let (first, end) = ((at / page) as u32, (at + len).div_ceil(page) as u32);
-        let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
-        (first..end).all(|index| map.get(index).is_some_and(|page| space.refs(page) == 1))
-    }
-
-    /// Bytes of data in the longest row of the groups below (see [`raid::Group::row_bytes`]): writes of whole rows are the cheapest.
-    pub fn row_bytes(&self) -> u64 {
-        let areas = self.pool.areas();
-        areas.iter().map(|area| area.group.row_bytes()).max().unwrap_or(u64::from(BLOCK_BYTES))
-    }
-
-    /// Data drives of that row (see [`raid::Group::row_drives`]).
-    pub fn row_drives(&self) -> u32 {
-        let areas = self.pool.areas();
-        let longest = areas.iter().max_by_key(|area| area.group.row_bytes());
-        longest.map_or(1, |area| area.group.row_drives())
-    }
-
     /// An error when the volume cannot be used any more.
     pub(crate) fn alive(&self) -> Result<(), BlockError> {
         if self.state.deleted.get() {
@@ -198,5 +177,26 @@ impl Device for Volume {
     async fn flush(&self) -> Result<(), BlockError> {
         self.alive()?;
         self.pool.flush().await
+    }
+}
+
+impl BackingStore for Volume {
+    /// All pages of the range are mapped, and are this volume's alone.
+    fn takes_in_place(&self, at: u64, len: u64) -> bool {
+        let page = self.pool.page_bytes;
+        let (first, end) = ((at / page) as u32, (at + len).div_ceil(page) as u32);
+        let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
+        (first..end).all(|index| map.get(index).is_some_and(|page| space.refs(page) == 1))
+    }
+
+    fn row_bytes(&self) -> u64 {
+        let areas = self.pool.areas();
+        areas.iter().map(|area| area.group.row_bytes()).max().unwrap_or(u64::from(BLOCK_BYTES))
+    }
+
+    fn row_drives(&self) -> u32 {
+        let areas = self.pool.areas();
+        let longest = areas.iter().max_by_key(|area| area.group.row_bytes());
+        longest.map_or(1, |area| area.group.row_drives())
     }
 }

@@ -3,7 +3,7 @@
 use super::{Finding, Package};
 
 /// A crate and the crates of this workspace that it may use. A new edge is a row here and one in ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 22] = [
+const LAYERS: [(&str, &[&str]); 23] = [
     ("world", &[]),
     ("world_real", &["world"]),
     ("world_model", &["world"]),
@@ -16,9 +16,10 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("vdisk", &["world", "block"]),
     ("attach", &["world", "block"]),
     ("lu", &["world", "block"]),
+    ("stack", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "lu"]),
     ("scsi", &["world", "block", "lu"]),
     ("iscsi", &["world", "block", "scsi"]),
-    ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "lu", "scsi", "iscsi"]),
+    ("array", &["world", "block", "raid", "pool", "cache", "qos", "vdisk", "lu", "stack", "scsi", "iscsi"]),
     ("diskstress", &[]),
     ("lab_core", &[]),
     (
@@ -43,7 +44,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ),
     ("admin", &["world", "array"]),
     ("masu", ALL),
-    ("sim", &["world", "world_model", "block", "raid", "pool", "scsi", "iscsi", "array"]),
+    ("sim", &["world", "world_model", "block", "raid", "pool", "stack", "scsi", "iscsi", "array"]),
     ("xtask", &[]),
 ];
 
@@ -60,6 +61,7 @@ const ALL: &[&str] = &[
     "vdisk",
     "attach",
     "lu",
+    "stack",
     "scsi",
     "iscsi",
     "array",

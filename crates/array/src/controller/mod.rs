@@ -7,6 +7,7 @@ mod made;
 mod nexuses;
 mod often;
 mod partitions;
+mod pool_service;
 mod ports;
 mod refusals;
 mod slices;
@@ -19,9 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scsi::Tokens;
+use stack::Disk;
 use world::{Instant, World};
 
-use crate::Disk;
 use crate::config::Config;
 use crate::control::ControllerHandle;
 
@@ -31,6 +32,7 @@ pub(crate) use jobs::{Job, Jobs};
 pub(crate) use made::{Fresh, Kind};
 pub(crate) use nexuses::Seen;
 pub(crate) use partitions::Partitions;
+pub(crate) use pool_service::PoolService;
 pub(crate) use ports::{OpenPort, PortCounts};
 pub(crate) use slices::{Slices, name_after};
 pub(crate) use state::State;

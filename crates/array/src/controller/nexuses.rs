@@ -7,9 +7,9 @@ use std::rc::Rc;
 use scsi::{LogicalUnit, Lun, NexusId, View};
 
 use super::index::Index;
-use crate::Disk;
 use crate::config::{ChapConfig, HostConfig};
 use crate::nexus::RemoteNexus;
+use stack::Disk;
 
 /// What one nexus sees from this controller, whether the session is at one of its own ports or at another controller's.
 pub(crate) struct Seen {

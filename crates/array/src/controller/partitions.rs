@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use cache::{FRAME_BYTES, PARTITIONS_MAX, PartitionId};
 
-use crate::backing::VolumeCache;
 use crate::config::{CacheSettings, PARTITION_DEFAULT, PartitionConfig};
 use crate::status::PartitionStatus;
+use stack::VolumeCache;
 
 /// Whose frames a volume takes that is in no partition.
 const DEFAULT: PartitionId = PartitionId(0);

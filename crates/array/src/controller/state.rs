@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pool::Pool;
 use raid::Group;
 use scsi::{LogicalUnit, Lun};
+use stack::{CachedVolume, Disk, PoolJournal, Service, VolumeCache};
 use world::Drive;
 use world::sync::{Permits, Signal};
 
@@ -14,13 +15,11 @@ use super::index::Whereabouts;
 use super::made::{Fresh, Kind};
 use super::nexuses::Nexuses;
 use super::partitions::Partitions;
+use super::pool_service::PoolService;
 use super::ports::OpenPort;
 use super::refusals::Refusals;
 use super::watch::Watch;
-use crate::Disk;
-use crate::backing::{CachedVolume, PoolJournal, VolumeCache};
 use crate::config::{Config, HostConfig, Made};
-use crate::guarantee::{PoolService, Service};
 
 /// What a controller owns.
 pub(crate) struct State {

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use lu::CommandContext;
 use raid::{Go, Throttle};
+use stack::Gate;
 
 use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::{ControlError, Steer};
 use crate::controller::{Controller, Job};
-use crate::guarantee::Gate;
 use crate::status::JobKind;
 
 /// What hosts keep of the time while a group is worked on.

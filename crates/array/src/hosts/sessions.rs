@@ -6,10 +6,10 @@ use std::rc::Rc;
 use iscsi::target::LoginRefusal;
 use scsi::{TargetPort, View, ViewSpec};
 
-use crate::Disk;
 use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
+use stack::Disk;
 
 /// Opens the nexus of a session at one of this controller's ports.
 pub(crate) fn open_nexus(

@@ -9,11 +9,11 @@ use scsi::LogicalUnit;
 
 use super::placement::placement_task;
 use super::work::begin_leaving;
-use crate::Disk;
 use crate::config::{Config, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Watch};
-use crate::guarantee::open_service;
+use crate::policies::open_service;
+use stack::Disk;
 
 pub(crate) async fn open_pool(
     controller: &Rc<Controller>,
@@ -155,7 +155,7 @@ async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
         if let PoolEvent::ThresholdCrossed { .. } = event {
             let state = controller.state();
             let on_pool =
-                |lu: &LogicalUnit<Disk>| lu.disk().volume().is_some_and(|v| v.pool().name() == name);
+                |lu: &LogicalUnit<Disk>| lu.disk().below().volume().is_some_and(|v| v.pool().name() == name);
             state.lus.values().filter(|lu| on_pool(lu)).for_each(|lu| lu.threshold_reached());
         }
     }

@@ -3,12 +3,12 @@
 use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
 
-use crate::Disk;
 use crate::cached::{cached, let_go};
 use crate::config::{Config, VolumeConfig};
 use crate::control::{ControlError, NO_SUCH_VOLUME};
 use crate::controller::Controller;
 use crate::event::Severity;
+use stack::{Cached, Disk, PlainVolume, Storage};
 
 /// Opens a declared volume: `known` is what the pool has of that name.
 pub(crate) async fn open_volume(
@@ -69,7 +69,11 @@ pub(crate) async fn open_volume(
             let cached = cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
             let gate =
                 controller.state().services[pool.name()].service.gate(&format!("volume {}", declared.name));
-            let disk = Disk::new(volume, cached, declared.block_bytes).behind(gate);
+            let storage = match cached {
+                Some(unit) => Storage::Cached(Cached::new(unit, declared.block_bytes)),
+                None => Storage::Plain(PlainVolume::new(volume, declared.block_bytes)),
+            };
+            let disk = Disk::new(gate, storage);
             let lu = LogicalUnit::new(controller.world.clone(), identity, disk);
             controller.state.borrow_mut().lus.insert(declared.name.clone(), lu);
         }

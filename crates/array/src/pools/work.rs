@@ -9,9 +9,8 @@ use raid::Throttle;
 
 use crate::config::FOREGROUND_SHARE_PERCENT_DEFAULT;
 use crate::control::ControlError;
-use crate::controller::{Controller, Job};
+use crate::controller::{Controller, Job, PoolService};
 use crate::groups::foreground_share_percent;
-use crate::guarantee::PoolService;
 use crate::status::JobKind;
 
 /// A pause between two steps of work on a pool: each step waits for its turn where volumes are promised something, and elsewhere hosts keep
@@ -83,7 +82,8 @@ pub(crate) fn reclaim(controller: &Rc<Controller>, volume: &str) -> Result<Vec<S
     let place = || ControlError::at(format!("volume {volume:?}"));
     let lu = controller.state().lus.get(volume).cloned();
     let lu = lu.ok_or_else(|| place()(&"there is no such volume here"))?;
-    let on_pool = lu.disk().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
+    let on_pool =
+        lu.disk().below().volume().ok_or_else(|| place()(&"it is an image: masu vdisk compact does it"))?;
     let (pool, used_bytes) = (on_pool.pool(), on_pool.used_bytes());
     let unit = controller.state().units.get(volume).cloned();
     let (this, name) = (controller.clone(), volume.to_owned());

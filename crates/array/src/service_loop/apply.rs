@@ -19,9 +19,9 @@ use crate::groups::{
     begin_spare_watch, check_members, check_spares, close_drives, free_spares, open_group, release_spares,
     take_back, take_back_spares,
 };
-use crate::guarantee::set_policies;
 use crate::hosts::{close_ports, end_sessions, open_port, update_views};
 use crate::images::{close_images, images_of, open_images};
+use crate::policies::set_policies;
 use crate::pools::{drop_pool, open_pool, open_volume, set_classes};
 
 /// Opens and creates what is declared.

@@ -8,14 +8,14 @@ use scsi::LogicalUnit;
 use vdisk::Image;
 use world::Drive;
 
-use crate::Disk;
 use crate::config::{CachePolicy, Config};
 use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, name_after};
-use crate::guarantee::{qos_of, schedulers_status};
+use crate::policies::{qos_of, schedulers_status};
 use crate::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, MissingStatus,
     PoolStatus, PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
 };
+use stack::Disk;
 
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
 const VOLUME_UNITS: u32 = 4;
@@ -151,7 +151,7 @@ fn volume_status(
     lu: &LogicalUnit<Disk>,
 ) -> Option<VolumeStatus> {
     let declared = index.volume(name)?;
-    let space = lu.disk().volume()?.space();
+    let space = lu.disk().below().volume()?.space();
     Some(VolumeStatus {
         pool: declared.pool.clone(),
         snapshot_of: declared.snapshot_of.clone(),
@@ -163,7 +163,7 @@ fn volume_status(
         block_bytes: declared.block_bytes,
         naa: naa(lu),
         mapped_to: index.mapped_to(name),
-        qos: qos_of(state, declared.policy.as_ref(), lu.disk().gate()?),
+        qos: qos_of(state, declared.policy.as_ref(), lu.disk().gate()),
         counters: lu.counters(),
         name: name.into(),
     })
@@ -189,7 +189,7 @@ async fn below_minimum(
         let Some(name) = &last else { break };
         let kind = if index.volume(name).is_some() { "volume" } else { "image" };
         let policy = index.policy_of(kind, name);
-        let Some(gate) = state.lus.get(name).and_then(|lu| lu.disk().gate()) else { continue };
+        let Some(gate) = state.lus.get(name).map(|lu| lu.disk().gate()) else { continue };
         if let QosState::BelowMinimum { minimum_iops, served_iops } = qos_of(&state, policy, gate).state {
             all.push((format!("{kind} {name}"), format!("{served_iops} of {minimum_iops} IOPS")));
         }
@@ -217,8 +217,8 @@ async fn images_status(
             file: declared.file().display().to_string(),
             read_only: declared.read_only,
             mapped_to: index.mapped_to(&declared.name),
-            state: match lu.map(|lu| (lu, lu.disk().image(), lu.disk().gate())) {
-                Some((lu, Some(image), Some(gate))) => {
+            state: match lu.map(|lu| (lu, lu.disk().below().image(), lu.disk().gate())) {
+                Some((lu, Some(image), gate)) => {
                     Ok(served(lu, image, qos_of(&state, declared.policy.as_ref(), gate)))
                 }
                 _ => Err(state.unopened.get(&declared.name).cloned().unwrap_or_else(|| "is not open".into())),

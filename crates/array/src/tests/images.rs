@@ -2,6 +2,7 @@
 
 use block::Pieces;
 use lu::{CommandContext, Durability, LogicalDisk};
+use stack::ImageDisk;
 use vdisk::vhd::{self, Kind, NewVhd};
 use vdisk::vhdx::{Guid, NewVhdx, create};
 use vdisk::{Access, Image};
@@ -9,8 +10,8 @@ use world::{Drive, DriveSpec, World};
 use world_model::{DiskSpec, Model, Outcome};
 
 use super::rig::{Host, VOLUME_BYTES, declaration, host, model, start};
+use crate::Config;
 use crate::config::{FileFormat, ImageConfig};
-use crate::{Config, Disk};
 
 const BLOCK_BYTES: u64 = 1 << 20;
 const NOBODY: CommandContext<'static> = CommandContext::DETACHED;
@@ -112,7 +113,7 @@ fn what_a_host_flushed_to_an_image_is_there_after_a_power_cut() {
 fn unmapped_blocks_of_an_image_are_holes_and_zeros() {
     with_image(6).run(async |world| {
         let image = Image::open(&world, drive(&world), Access::Write).await.expect("opens");
-        let disk = Disk::of_image(image);
+        let disk = ImageDisk::new(image);
         let read = async |at| {
             let mut out = Pieces::new();
             disk.read(NOBODY, at, 4096, &mut out).await.expect("read");

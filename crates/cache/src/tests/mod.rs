@@ -7,11 +7,11 @@ mod partitions;
 mod second;
 mod units;
 
-use block::{BlockError, Device, Geometry, Pieces};
+use block::{BackingStore, BlockError, Device, Geometry, Pieces};
 use world::{Buf, Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model};
 
-use crate::{Cache, CacheConfig, PartitionId, Store, Unit, UnitSpec, WritePolicy};
+use crate::{Cache, CacheConfig, PartitionId, Unit, UnitSpec, WritePolicy};
 
 /// A drive as a store, of which every second 64 KiB never take a write in place.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Device for OnDrive {
     }
 }
 
-impl Store for OnDrive {
+impl BackingStore for OnDrive {
     fn takes_in_place(&self, at: u64, _len: u64) -> bool {
         (at >> 16) % 2 == 1
     }

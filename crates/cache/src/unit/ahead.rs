@@ -2,17 +2,16 @@
 
 use std::ops::Range;
 
-use block::{Device, Pieces};
+use block::{BackingStore, Device, Pieces};
 
 use super::state::{State, Unit, WritePolicy, blocks_of};
-use crate::Store;
 use crate::segments::Ticket;
 use crate::streams::AheadLimits;
 
 /// Length of one read-ahead of the store: a transfer that keeps the drives of a row busy.
 const STEP_BYTES: u64 = 1 << 20;
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Records a read, and begins to read what will be requested next.
     pub(super) fn read_ahead(&self, range: &Range<u64>) {
         let (state, config) = (&self.state, &self.cache.config);
@@ -47,7 +46,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     }
 }
 
-async fn read_step_task<D: Store, J: Device + Clone + 'static>(
+async fn read_step_task<D: BackingStore, J: Device + Clone + 'static>(
     state: std::rc::Rc<State<D, J>>,
     ticket: Ticket,
 ) {

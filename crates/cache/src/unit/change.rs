@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use block::{BlockError, Device, Pieces, RangeGuard};
+use block::{BackingStore, BlockError, Device, Pieces, RangeGuard};
 
 use super::state::{Unit, blocks_of, bytes_of};
-use crate::Store;
 use crate::frames::{FrameState, Key};
 
 /// A range whose content is on the store, and that cannot be written until this is dropped.
@@ -13,7 +12,7 @@ pub struct Settled<'a> {
     _held: RangeGuard<'a>,
 }
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Runs `operation`, which changes the range on the store and nothing else of this unit. Writes to the
     /// range wait. If it fails, the range may be changed in part.
     ///

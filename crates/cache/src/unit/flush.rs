@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use block::{BlockError, Device};
+use block::{BackingStore, BlockError, Device};
 
 use super::state::{Unit, blocks_of, bytes_of};
-use crate::Store;
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Makes everything durable that completed before this call: with a journal by a commit, without one by
     /// destaging.
     ///

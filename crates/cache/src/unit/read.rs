@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use block::{BlockError, Buf, Data, Device, Pieces};
+use block::{BackingStore, BlockError, Buf, Data, Device, Pieces};
 use smallvec::SmallVec;
 
 use super::state::{Unit, WritePolicy, blocks_of, bytes_of};
-use crate::Store;
 use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
 use crate::generations::Generation;
 use crate::segments::Part;
@@ -35,7 +34,7 @@ struct Lookup {
     hit_bytes: u64,
 }
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Reads `len` bytes at `at`, appended to `out`.
     pub async fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), BlockError> {
         let range = at..at.saturating_add(len as u64);

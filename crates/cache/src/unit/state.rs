@@ -2,12 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::pin::Pin;
 use std::rc::Rc;
 
-use block::{BlockError, Device, Geometry, RangeLocks};
+use block::{BackingStore, BlockError, Device, Geometry, Pieces, RangeLocks};
 use world::sync::Signal;
 
-use crate::Store;
 use crate::cache::{CacheConfig, Inner};
 use crate::frames::{FRAME_BYTES, PartitionId, UnitFrames, UnitId};
 use crate::generations::Generations;
@@ -68,7 +68,7 @@ pub struct UnitCounts {
     pub frames: UnitFrames,
 }
 
-pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
+pub(crate) struct State<D: BackingStore, J: Device + Clone + 'static> {
     pub(crate) id: UnitId,
     pub(crate) stable_id: u64,
     pub(crate) store: D,
@@ -93,12 +93,12 @@ pub(crate) struct State<D: Store, J: Device + Clone + 'static> {
 }
 
 /// A cached store: a handle, cheap to clone.
-pub struct Unit<D: Store, J: Device + Clone + 'static> {
+pub struct Unit<D: BackingStore, J: Device + Clone + 'static> {
     pub(crate) cache: Rc<Inner<D, J>>,
     pub(crate) state: Rc<State<D, J>>,
 }
 
-impl<D: Store, J: Device + Clone + 'static> Clone for Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Clone for Unit<D, J> {
     fn clone(&self) -> Self {
         Unit { cache: self.cache.clone(), state: self.state.clone() }
     }
@@ -114,7 +114,16 @@ pub(crate) fn bytes_of(blocks: &Range<u64>) -> Range<u64> {
     blocks.start * FRAME_BYTES as u64..blocks.end * FRAME_BYTES as u64
 }
 
-impl<D: Store, J: Device + Clone + 'static> State<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> State<D, J> {
+    /// A write to the store. Boxed: a unit names it in many places, and the future of each command would be as many times as large.
+    pub(crate) fn write_below<'a>(
+        &'a self,
+        at: u64,
+        data: &'a Pieces,
+    ) -> Pin<Box<impl Future<Output = Result<(), BlockError>>>> {
+        Box::pin(self.store.write(at, data))
+    }
+
     pub(crate) fn new(
         id: UnitId,
         store: D,
@@ -173,7 +182,7 @@ impl<D: Store, J: Device + Clone + 'static> State<D, J> {
     }
 }
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Invalidates a changed range in all caches.
     pub(crate) fn changed(&self, range: &Range<u64>) {
         self.state.changed(range);
@@ -228,7 +237,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
     }
 }
 
-impl<D: Store, J: Device + Clone + 'static> Device for Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Device for Unit<D, J> {
     fn geometry(&self) -> Geometry {
         Unit::geometry(self)
     }
@@ -243,7 +252,7 @@ impl<D: Store, J: Device + Clone + 'static> Device for Unit<D, J> {
 
     async fn zero(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.geometry().check(at, len)?;
-        self.change(at..at + len, self.state.store.zero(at, len)).await
+        self.change(at..at + len, Box::pin(self.state.store.zero(at, len))).await
     }
 
     async fn flush(&self) -> Result<(), BlockError> {

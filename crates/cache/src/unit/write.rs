@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use block::{BlockError, Buf, Data, Device, Pieces};
+use block::{BackingStore, BlockError, Buf, Data, Device, Pieces};
 
 use super::state::{Unit, WritePolicy, blocks_of, bytes_of};
-use crate::Store;
 use crate::frames::{FRAME_BYTES, Key, SECTOR_BYTES};
 
 /// One block of a write: its sectors in a buffer of the block's length, and which of them count.
@@ -37,7 +36,7 @@ pub(super) fn sectors_of(within: &Range<usize>) -> u8 {
     ((1_u16 << end) - (1_u16 << first)) as u8
 }
 
-impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
+impl<D: BackingStore, J: Device + Clone + 'static> Unit<D, J> {
     /// Writes `data` at `at`. Durable after a [`Unit::flush`] that begins later.
     ///
     /// # Errors
@@ -57,10 +56,16 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
             WritePolicy::Back if len < self.cache.config.direct_bytes => self.write_back(at, data).await,
             WritePolicy::Through if len < self.cache.config.direct_bytes => {
                 let range = at..at + len;
-                self.change_and_keep(range, self.state.store.write(at, data), Some(data)).await
+                self.change_and_keep(range, self.state.write_below(at, data), Some(data)).await
             }
-            _ => self.change(at..at + len, self.state.store.write(at, data)).await,
+            _ => self.change(at..at + len, self.state.write_below(at, data)).await,
         }
+    }
+
+    /// Writes `data` at `at`, and returns when that range is durable.
+    pub async fn write_durable(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
+        self.write(at, data).await?;
+        self.sync(at, data.len() as u64).await
     }
 
     async fn write_back(&self, at: u64, data: &Pieces) -> Result<(), BlockError> {
@@ -81,7 +86,7 @@ impl<D: Store, J: Device + Clone + 'static> Unit<D, J> {
         if !state.store.takes_in_place(at, len) {
             // Allocates the page, or fails here. Destaging it once more keeps a single order of all writes:
             // that of the frames.
-            state.store.write(at, data).await?;
+            state.write_below(at, data).await?;
         }
         state.count(|c| c.write_hit_bytes += len);
         let mut done = 0;

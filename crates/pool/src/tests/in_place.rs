@@ -1,6 +1,6 @@
 //! What a cache asks of a volume: whether a write of a range would need a page.
 
-use block::{Device, Pieces};
+use block::{BackingStore, Device, Pieces};
 
 use super::rig::{PAGE, Rig, Setup, create};
 use super::shadow::encode;

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use array::Disk;
 use block::{BlockError, Buf, Device, Geometry, Pieces};
 use iscsi::initiator::Done;
 use pool::{Provisioning, Volume};
@@ -13,6 +12,7 @@ use scsi::{
     Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, TargetPort, TaskAttribute, Tokens, View,
     ViewSpec,
 };
+use stack::PlainVolume;
 use world::World;
 
 use crate::actors::sessions::Sessions;
@@ -33,7 +33,7 @@ const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 /// How commands reach the logical units.
 #[derive(Clone)]
 enum Path {
-    View(Rc<View<Disk>>),
+    View(Rc<View<PlainVolume>>),
     Sessions(Rc<Sessions>),
 }
 
@@ -64,7 +64,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
     }));
     let copies = Rc::new(Cell::new(0));
     let map = |(number, (name, volume)): (u16, (&String, &Volume))| {
-        let disk = Disk::new(volume.clone(), None, BLOCK_BYTES);
+        let disk = PlainVolume::new(volume.clone(), BLOCK_BYTES);
         let unit = LogicalUnit::new(world.clone(), Identity::of(1, u64::from(number) + 1), disk);
         let (geometry, naa) = (unit.geometry(), unit.identity().naa);
         let thin = volume.provisioning() == Provisioning::Thin;

@@ -3,9 +3,8 @@
 use std::rc::Rc;
 
 use qos::Health;
+use stack::{Gate, Service};
 
-use super::gate::Gate;
-use super::service::Service;
 use crate::controller::State;
 use crate::status::{QosState, SchedulerStatus, VolumeQos};
 
@@ -13,9 +12,9 @@ use crate::status::{QosState, SchedulerStatus, VolumeQos};
 pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
     let pools = state.services.iter().map(|(pool, of)| (Some(pool), &of.service, Some(&of.background)));
     let images = state.image_service.iter().map(|service| (None, service, None));
-    let on = pools.chain(images).filter(|(_, service, _)| service.on.get());
+    let on = pools.chain(images).filter(|(_, service, _)| service.is_on());
     let status = |(pool, service, background): (Option<&String>, &Rc<Service>, Option<&Rc<Gate>>)| {
-        let scheduler = service.scheduler.borrow();
+        let scheduler = service.scheduler();
         SchedulerStatus {
             pool: pool.cloned(),
             unit_bytes: scheduler.settings().unit_bytes,
@@ -25,7 +24,7 @@ pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
             capacity: scheduler.capacity(),
             minimums_iops: scheduler.minimums(),
             scale_permille: scheduler.scale_permille(),
-            background: background.map(|gate| scheduler.counts(gate.client)).unwrap_or_default(),
+            background: background.map(|gate| gate.counts()).unwrap_or_default(),
         }
     };
     on.map(status).collect()
@@ -33,15 +32,13 @@ pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
 
 /// How the promise to a volume or an image stands, for which `policy` is declared.
 pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> VolumeQos {
-    let scheduler = gate.service.scheduler.borrow();
     let known = policy.map(|name| state.config.policy(name).is_some());
-    let health = scheduler.health(scheduler.flow_of(gate.client));
-    let state = match (known, health) {
+    let state = match (known, gate.health()) {
         (Some(false), _) => QosState::UnknownPolicy,
         (Some(true), Health::BelowMinimum { minimum_iops, served_iops }) => {
             QosState::BelowMinimum { minimum_iops, served_iops }
         }
         _ => QosState::Ok,
     };
-    VolumeQos { policy: policy.cloned(), state, counts: scheduler.counts(gate.client) }
+    VolumeQos { policy: policy.cloned(), state, counts: gate.counts() }
 }

@@ -3,12 +3,11 @@
 use std::rc::Rc;
 
 use qos::{Policy, Scheduler, Settings, admit};
+use stack::{Gate, Service};
 
-use super::gate::Gate;
 use super::judge::judge_task;
-use super::service::{PoolService, Service};
 use crate::config::{Config, PolicyConfig, Sharing};
-use crate::controller::{Controller, Index, Slices, Watch};
+use crate::controller::{Controller, Index, PoolService, Slices, Watch};
 
 /// What work in the background is called among the clients of a pool.
 const BACKGROUND: &str = "background work";
@@ -41,8 +40,16 @@ fn images_of(controller: &Controller) -> String {
 }
 
 fn begin(controller: &Rc<Controller>, place: String, config: &Config, watch: &Watch) -> Rc<Service> {
-    let service = Service::new(controller.world.clone(), settings_of(config), watch.clone());
-    controller.world.spawn(judge_task(controller.events.clone(), place, service.clone(), watch.clone()));
+    let service = Service::new(controller.world.clone(), settings_of(config), {
+        let watch = watch.clone();
+        async move { watch.ended().await }
+    });
+    controller.world.spawn(judge_task(
+        (controller.world.clone(), controller.events.clone()),
+        place,
+        service.clone(),
+        watch.clone(),
+    ));
     service
 }
 
@@ -61,19 +68,19 @@ pub(crate) async fn set_policies(
         all.map(|(pool, of)| (pool.clone(), of.service.clone(), of.background.clone())).collect()
     };
     for (pool, service, background) in pools {
-        service.set_settings(config);
-        service.set(&background, None, config.qos.background);
+        service.set_settings(settings_of(config));
+        service.set_policy(&background, None, config.qos.background);
         let volumes = config.volumes.iter().filter(|v| v.pool == pool).map(|v| ("volume", v.name.as_str()));
         let setting = Setting { controller, config, was, is };
-        service.set_all(&setting, (&format!("pool {pool}"), volumes), slices, done).await;
+        set_all(&service, &setting, (&format!("pool {pool}"), volumes), slices, done).await;
     }
     let images = controller.state().image_service.clone();
     if let Some(service) = images {
-        service.set_settings(config);
+        service.set_settings(settings_of(config));
         let own = config.images.iter().filter(|i| i.controller == controller.index);
         let setting = Setting { controller, config, was, is };
         let own = own.map(|i| ("image", i.name.as_str()));
-        service.set_all(&setting, (&images_of(controller), own), slices, done).await;
+        set_all(&service, &setting, (&images_of(controller), own), slices, done).await;
     }
 }
 
@@ -129,66 +136,34 @@ fn overcommitted(scheduler: &Scheduler) -> Option<String> {
     }
 }
 
-impl Service {
-    fn set_settings(&self, config: &Config) {
-        if self.scheduler.borrow().settings() != settings_of(config) {
-            self.scheduler.borrow_mut().set_settings(self.now(), settings_of(config));
+/// Gives all clients of a scheduler the policies that are declared for them. `place` is what they share, in words.
+async fn set_all<'a>(
+    service: &Service,
+    setting: &Setting<'a>,
+    (place, declared): (&str, impl Iterator<Item = (&'static str, &'a str)>),
+    slices: &mut Slices,
+    done: &mut Vec<String>,
+) {
+    let mut any = false;
+    let config = setting.config;
+    for one in declared {
+        slices.step(2).await;
+        let Some(lu) = setting.controller.state().lus.get(one.1).cloned() else { continue };
+        let one = Declared::of(setting, one);
+        let policy = one.is.and_then(|name| config.policy(name));
+        any |= policy.is_some();
+        done.extend(one.news(config));
+        let gate = lu.disk().gate();
+        match policy {
+            Some(PolicyConfig { name, policy, sharing: Sharing::Aggregated }) => {
+                service.set_policy(gate, Some(name), *policy);
+            }
+            Some(PolicyConfig { policy, .. }) => service.set_policy(gate, None, *policy),
+            None => service.set_policy(gate, None, Policy::none()),
         }
     }
-
-    /// Gives all clients the policies that are declared for them. `place` is what they share, in words.
-    async fn set_all<'a>(
-        &self,
-        setting: &Setting<'a>,
-        (place, declared): (&str, impl Iterator<Item = (&'static str, &'a str)>),
-        slices: &mut Slices,
-        done: &mut Vec<String>,
-    ) {
-        let mut any = false;
-        let config = setting.config;
-        for one in declared {
-            slices.step(2).await;
-            let Some(lu) = setting.controller.state().lus.get(one.1).cloned() else { continue };
-            let one = Declared::of(setting, one);
-            let policy = one.is.and_then(|name| config.policy(name));
-            any |= policy.is_some();
-            done.extend(one.news(config));
-            let Some(gate) = lu.disk().gate() else { continue };
-            match policy {
-                Some(PolicyConfig { name, policy, sharing: Sharing::Aggregated }) => {
-                    self.set(gate, Some(name), *policy);
-                }
-                Some(PolicyConfig { policy, .. }) => self.set(gate, None, *policy),
-                None => self.set(gate, None, Policy::none()),
-            }
-        }
-        self.on.set(any);
-        self.pump();
-        if let Some(warning) = overcommitted(&self.scheduler.borrow()).filter(|_| any) {
-            done.push(format!("warning: {place}: {warning}"));
-        }
-    }
-
-    /// Gives a client a policy: one of its own, or one that it shares with all that name it.
-    fn set(&self, gate: &Gate, shared: Option<&String>, policy: Policy) {
-        let now = self.now();
-        let mut scheduler = self.scheduler.borrow_mut();
-        let current = scheduler.flow_of(gate.client);
-        let is_shared = self.shared.borrow().values().any(|flow| *flow == current);
-        let wanted = match shared {
-            None if !is_shared => current,
-            None => scheduler.add_flow(now, policy),
-            Some(name) => {
-                let known = self.shared.borrow().get(name).copied();
-                let flow = known.unwrap_or_else(|| scheduler.add_flow(now, policy));
-                self.shared.borrow_mut().insert(name.clone(), flow);
-                flow
-            }
-        };
-        scheduler.set_policy(now, wanted, policy);
-        if wanted != current {
-            scheduler.move_client(now, gate.client, wanted);
-            self.forget_flow(&mut scheduler, current);
-        }
+    service.set_on(any);
+    if let Some(warning) = overcommitted(&service.scheduler()).filter(|_| any) {
+        done.push(format!("warning: {place}: {warning}"));
     }
 }

@@ -1,6 +1,6 @@
 //! The scheduler of a pool, and the operations that wait for it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::pin::pin;
@@ -8,12 +8,11 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use futures::future::{Either, select};
-use qos::{ClientId, FlowId, Next, Policy, RequestId, Scheduler, Settings};
+use qos::{ClientId, FlowId, Health, Next, Policy, RequestId, Scheduler, Settings};
 use world::sync::Signal;
 use world::{Instant, World};
 
-use super::gate::Gate;
-use crate::controller::Watch;
+use crate::gate::Gate;
 
 /// An operation that waits, or may begin. A place is used again.
 struct Place {
@@ -29,59 +28,43 @@ struct Places {
 }
 
 /// What operations of a pool wait for.
-pub(crate) struct Service {
-    pub(crate) world: World,
-    pub(super) on: Cell<bool>,
-    pub(super) scheduler: RefCell<Scheduler>,
+pub struct Service {
+    world: World,
+    on: Cell<bool>,
+    pub(crate) scheduler: RefCell<Scheduler>,
     /// Flows of aggregated policies, by their names.
-    pub(super) shared: RefCell<BTreeMap<String, FlowId>>,
+    shared: RefCell<BTreeMap<String, FlowId>>,
     /// Who asks, by name.
-    pub(super) names: RefCell<BTreeMap<ClientId, String>>,
-    pub(super) scaled: Cell<bool>,
+    names: RefCell<BTreeMap<ClientId, String>>,
     places: RefCell<Places>,
     /// When the scheduler is to be asked again, if nothing happens before.
     wake_at: Cell<Option<u64>>,
     rearmed: Signal,
 }
 
-/// What a pool has for its promises.
-pub(crate) struct PoolService {
-    pub(crate) service: Rc<Service>,
-    /// Of rebuilds, evacuations and their like.
-    pub(crate) background: Rc<Gate>,
-}
-
-impl PoolService {
-    /// The gate of work in the background, while somebody is promised something.
-    pub(crate) fn background_if_closed(&self) -> Option<Rc<Gate>> {
-        Some(self.background.clone()).filter(|gate| !gate.is_open())
-    }
-}
-
 impl Service {
-    /// One in which nothing is promised. Its clock runs until `watch` ends.
-    pub(super) fn new(world: World, settings: Settings, watch: Watch) -> Rc<Service> {
+    /// One in which no policy is in force. Its clock runs until `ended` is ready.
+    pub fn new(world: World, settings: Settings, ended: impl Future<Output = ()> + 'static) -> Rc<Service> {
         let service = Rc::new(Service {
             world: world.clone(),
             on: Cell::new(false),
             scheduler: RefCell::new(Scheduler::new(settings)),
             shared: RefCell::default(),
             names: RefCell::default(),
-            scaled: Cell::new(false),
             places: RefCell::default(),
             wake_at: Cell::new(None),
             rearmed: Signal::default(),
         });
-        world.spawn(clock_task(service.clone(), watch));
+        world.spawn(clock_task(service.clone(), ended));
         service
     }
 
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.world.now().0
     }
 
     /// A new client with nothing promised.
-    pub(crate) fn gate(self: &Rc<Service>, name: &str) -> Rc<Gate> {
+    pub fn gate(self: &Rc<Service>, name: &str) -> Rc<Gate> {
         let now = self.now();
         let mut scheduler = self.scheduler.borrow_mut();
         let flow = scheduler.add_flow(now, Policy::none());
@@ -92,12 +75,70 @@ impl Service {
     }
 
     /// Whether a policy is in force.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.on.get()
     }
 
+    /// The scheduler, to look at.
+    pub fn scheduler(&self) -> Ref<'_, Scheduler> {
+        self.scheduler.borrow()
+    }
+
+    /// Gives the scheduler other settings.
+    pub fn set_settings(&self, settings: Settings) {
+        if self.scheduler.borrow().settings() != settings {
+            self.scheduler.borrow_mut().set_settings(self.now(), settings);
+        }
+    }
+
+    /// Opens or closes the gates.
+    pub fn set_on(&self, on: bool) {
+        self.on.set(on);
+        self.pump();
+    }
+
+    /// Gives a client a policy: one of its own, or one that it shares with all that name it.
+    pub fn set_policy(&self, gate: &Gate, shared: Option<&String>, policy: Policy) {
+        let now = self.now();
+        let mut scheduler = self.scheduler.borrow_mut();
+        let current = scheduler.flow_of(gate.client);
+        let is_shared = self.shared.borrow().values().any(|flow| *flow == current);
+        let wanted = match shared {
+            None if !is_shared => current,
+            None => scheduler.add_flow(now, policy),
+            Some(name) => {
+                let known = self.shared.borrow().get(name).copied();
+                let flow = known.unwrap_or_else(|| scheduler.add_flow(now, policy));
+                self.shared.borrow_mut().insert(name.clone(), flow);
+                flow
+            }
+        };
+        scheduler.set_policy(now, wanted, policy);
+        if wanted != current {
+            scheduler.move_client(now, gate.client, wanted);
+            self.forget_flow(&mut scheduler, current);
+        }
+    }
+
+    /// Ends the scheduler's window if it is over: the flows whose health changed in it.
+    pub fn close_window(&self, news: &mut Vec<(FlowId, Health)>) {
+        self.scheduler.borrow_mut().close_window(self.now(), news);
+    }
+
+    /// The name of the policy that the clients of a flow share, if they share one.
+    pub fn shared_policy(&self, flow: FlowId) -> Option<String> {
+        let shared = self.shared.borrow();
+        shared.iter().find(|(_, of)| **of == flow).map(|(name, _)| name.clone())
+    }
+
+    /// The name of a client of a flow.
+    pub fn client_of(&self, flow: FlowId) -> Option<String> {
+        let (names, scheduler) = (self.names.borrow(), self.scheduler.borrow());
+        names.iter().find(|(client, _)| scheduler.flow_of(**client) == flow).map(|(_, name)| name.clone())
+    }
+
     /// Forgets a client, of which nothing waits or runs, and its flow unless others have it.
-    pub(super) fn forget(&self, client: ClientId) {
+    pub(crate) fn forget(&self, client: ClientId) {
         self.names.borrow_mut().remove(&client);
         let mut scheduler = self.scheduler.borrow_mut();
         let flow = scheduler.flow_of(client);
@@ -106,7 +147,7 @@ impl Service {
         }
     }
 
-    pub(super) fn forget_flow(&self, scheduler: &mut Scheduler, flow: FlowId) {
+    pub(crate) fn forget_flow(&self, scheduler: &mut Scheduler, flow: FlowId) {
         if scheduler.clients_of(flow) == 0 {
             scheduler.remove_flow(flow);
             self.shared.borrow_mut().retain(|_, shared| *shared != flow);
@@ -114,7 +155,7 @@ impl Service {
     }
 
     /// An operation begins to wait; its place.
-    pub(super) fn submit(&self, client: ClientId, bytes: u64) -> usize {
+    pub(crate) fn submit(&self, client: ClientId, bytes: u64) -> usize {
         let mut places = self.places.borrow_mut();
         let place = Place { request: None, begins: false, waker: None };
         let index = match places.free.pop() {
@@ -137,7 +178,7 @@ impl Service {
     }
 
     /// Whether the operation may begin: its request, and the place is free again.
-    pub(super) fn poll(&self, index: usize, waker: &Waker) -> Poll<RequestId> {
+    pub(crate) fn poll(&self, index: usize, waker: &Waker) -> Poll<RequestId> {
         let mut places = self.places.borrow_mut();
         let place = &mut places.all[index];
         if !place.begins {
@@ -153,7 +194,7 @@ impl Service {
     }
 
     /// The operation in this place is not wanted any more.
-    pub(super) fn cancel(&self, index: usize) {
+    pub(crate) fn cancel(&self, index: usize) {
         let mut places = self.places.borrow_mut();
         let place = &mut places.all[index];
         let request = place.request.take().expect("a place has its request until it is freed");
@@ -169,13 +210,13 @@ impl Service {
     }
 
     /// An operation has ended.
-    pub(super) fn complete(&self, request: RequestId) {
+    pub(crate) fn complete(&self, request: RequestId) {
         self.scheduler.borrow_mut().complete(self.now(), request);
         self.pump();
     }
 
     /// Lets all begin whose turn it is.
-    pub(super) fn pump(&self) {
+    pub(crate) fn pump(&self) {
         let mut scheduler = self.scheduler.borrow_mut();
         loop {
             match scheduler.next(self.now()) {
@@ -201,8 +242,8 @@ impl Service {
 }
 
 /// Asks the scheduler when it is time, until the pool is let go.
-async fn clock_task(service: Rc<Service>, watch: Watch) {
-    let mut ended = pin!(watch.ended());
+async fn clock_task(service: Rc<Service>, ended: impl Future<Output = ()>) {
+    let mut ended = pin!(ended);
     loop {
         let armed = service.wake_at.get();
         let due = async {

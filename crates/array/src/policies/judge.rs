@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use qos::{FlowId, Health};
+use stack::Service;
+use world::World;
 
-use super::service::Service;
 use crate::controller::{Events, Watch};
 
 /// The scheduler is asked this often whether its window of 5 s has ended.
@@ -18,27 +19,32 @@ const SCALED_PERMILLE: u32 = 980;
 const WHOLE_PERMILLE: u32 = 990;
 
 /// Judges until the pool is let go. `place` says whose scheduler it is.
-pub(super) async fn judge_task(events: Rc<Events>, place: String, service: Rc<Service>, watch: Watch) {
+pub(super) async fn judge_task(
+    (world, events): (World, Rc<Events>),
+    place: String,
+    service: Rc<Service>,
+    watch: Watch,
+) {
     let mut ended = pin!(watch.ended());
-    let mut news = Vec::new();
+    let (mut news, mut scaled) = (Vec::new(), false);
     loop {
-        let slept = service.world.sleep(LOOK_INTERVAL);
+        let slept = world.sleep(LOOK_INTERVAL);
         let Either::Right(_) = select(ended.as_mut(), pin!(slept)).await else { return };
-        service.scheduler.borrow_mut().close_window(service.now(), &mut news);
+        service.close_window(&mut news);
         for (flow, health) in news.drain(..) {
             let is_kept = health == Health::Ok;
             if let Some(text) = tell(&service, &place, flow, health) {
                 if is_kept { events.note(text) } else { events.warn(text) }
             }
         }
-        if let Some(text) = tell_scale(&service, &place) {
-            if service.scaled.get() { events.warn(text) } else { events.note(text) }
+        if let Some(text) = tell_scale(&service, &place, &mut scaled) {
+            if scaled { events.warn(text) } else { events.note(text) }
         }
     }
 }
 
 fn tell(service: &Service, place: &str, flow: FlowId, health: Health) -> Option<String> {
-    let who = service.who(place, flow)?;
+    let who = who(service, place, flow)?;
     Some(match health {
         Health::Ok => format!("{who}: its minimum is kept again"),
         Health::BelowMinimum { minimum_iops, served_iops } => {
@@ -47,36 +53,31 @@ fn tell(service: &Service, place: &str, flow: FlowId, health: Health) -> Option<
     })
 }
 
-fn tell_scale(service: &Service, place: &str) -> Option<String> {
+fn tell_scale(service: &Service, place: &str, scaled: &mut bool) -> Option<String> {
     let (scale, promised) = {
-        let scheduler = service.scheduler.borrow();
+        let scheduler = service.scheduler();
         (scheduler.scale_permille(), scheduler.minimums())
     };
-    match service.scaled.get() {
+    match *scaled {
         false if scale < SCALED_PERMILLE => {
-            service.scaled.set(true);
+            *scaled = true;
             let (percent, tenth) = (scale / 10, scale % 10);
             Some(format!(
                 "{place}: its minimums do not fit: of {promised} IOPS all are scaled to {percent}.{tenth} %"
             ))
         }
         true if scale >= WHOLE_PERMILLE => {
-            service.scaled.set(false);
+            *scaled = false;
             Some(format!("{place}: its minimums fit again"))
         }
         _ => None,
     }
 }
 
-impl Service {
-    /// Whose flow it is.
-    fn who(&self, place: &str, flow: FlowId) -> Option<String> {
-        let shared = self.shared.borrow();
-        if let Some((name, _)) = shared.iter().find(|(_, shared)| **shared == flow) {
-            return Some(format!("policy {name} in {place}"));
-        }
-        let (names, scheduler) = (self.names.borrow(), self.scheduler.borrow());
-        let (_, name) = names.iter().find(|(client, _)| scheduler.flow_of(**client) == flow)?;
-        Some(name.clone())
+/// Whose flow it is.
+fn who(service: &Service, place: &str, flow: FlowId) -> Option<String> {
+    match service.shared_policy(flow) {
+        Some(policy) => Some(format!("policy {policy} in {place}")),
+        None => service.client_of(flow),
     }
 }

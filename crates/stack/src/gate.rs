@@ -6,18 +6,18 @@ use std::task::{Context, Poll};
 
 use block::BlockError;
 use lu::CommandContext;
-use qos::{ClientId, RequestId};
+use qos::{ClientCounts, ClientId, Health, RequestId};
 
-use super::service::Service;
+use crate::service::Service;
 
 /// A client of a pool's scheduler.
-pub(crate) struct Gate {
-    pub(super) service: Rc<Service>,
-    pub(super) client: ClientId,
+pub struct Gate {
+    pub(crate) service: Rc<Service>,
+    pub(crate) client: ClientId,
 }
 
 /// An operation that waits for its turn. Dropping it takes it back.
-pub(crate) struct Enter<'a, 'c> {
+pub struct Enter<'a, 'c> {
     gate: &'a Gate,
     command: CommandContext<'c>,
     bytes: u64,
@@ -25,46 +25,51 @@ pub(crate) struct Enter<'a, 'c> {
 }
 
 /// An operation that runs, until this is dropped.
-pub(crate) struct Permit<'a> {
+pub struct Permit<'a> {
     service: &'a Service,
     request: RequestId,
 }
 
 impl Gate {
-    pub(super) fn new(service: Rc<Service>, client: ClientId) -> Gate {
+    pub(crate) fn new(service: Rc<Service>, client: ClientId) -> Gate {
         Gate { service, client }
     }
 
     /// Whether nothing is promised to anybody in the pool: operations need no permit.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.service.on.get()
+    pub fn is_open(&self) -> bool {
+        !self.service.is_on()
     }
 
     /// Waits for the turn of an operation of so many bytes; an error when its command is aborted before.
-    pub(crate) fn enter<'c>(&self, command: CommandContext<'c>, bytes: u64) -> Enter<'_, 'c> {
+    pub fn enter<'c>(&self, command: CommandContext<'c>, bytes: u64) -> Enter<'_, 'c> {
         Enter { gate: self, command, bytes, place: None }
     }
 
     /// What was done was more than it entered with.
-    pub(crate) fn charge(&self, bytes: u64) {
+    pub fn charge(&self, bytes: u64) {
         if bytes > 0 && !self.is_open() {
             self.service.scheduler.borrow_mut().charge(self.service.now(), self.client, bytes);
         }
     }
 
     /// A unit of work.
-    pub(crate) fn unit_bytes(&self) -> u64 {
+    pub fn unit_bytes(&self) -> u64 {
         self.service.scheduler.borrow().settings().unit_bytes
     }
 
-    /// What was charged here so far.
-    #[cfg(test)]
-    pub(crate) fn charged_bytes(&self) -> u64 {
-        self.service.scheduler.borrow().counts(self.client).charged_bytes
+    /// What was served and charged here so far.
+    pub fn counts(&self) -> ClientCounts {
+        self.service.scheduler().counts(self.client)
+    }
+
+    /// Whether what is promised here is kept.
+    pub fn health(&self) -> Health {
+        let scheduler = self.service.scheduler();
+        scheduler.health(scheduler.flow_of(self.client))
     }
 
     /// Whether both ask the same scheduler.
-    pub(crate) fn is_beside(&self, other: &Gate) -> bool {
+    pub fn is_beside(&self, other: &Gate) -> bool {
         Rc::ptr_eq(&self.service, &other.service)
     }
 }

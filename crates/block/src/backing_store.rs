@@ -1,9 +1,9 @@
-//! The seam to the storage below a unit.
+//! The seam to the storage below a cache.
 
-use block::Device;
+use crate::device::Device;
 
 /// A device below a cache: a handle, cheap to clone.
-pub trait Store: Device + Clone + 'static {
+pub trait BackingStore: Device + Clone + 'static {
     /// Whether a write of the range needs no allocation, which could fail. Other writes go to the store at
     /// once, so that the host gets the store's result.
     fn takes_in_place(&self, at: u64, len: u64) -> bool;

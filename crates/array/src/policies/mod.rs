@@ -9,12 +9,8 @@
 //! until it has ended; dropping one that waits takes it back. `qos` decides; here are the tasks that wait, and the clock.
 
 mod apply;
-mod gate;
 mod judge;
-mod service;
 mod standing;
 
 pub(crate) use apply::{image_gate, open_service, set_policies};
-pub(crate) use gate::{Gate, Permit};
-pub(crate) use service::{PoolService, Service};
 pub(crate) use standing::{qos_of, schedulers_status};

@@ -1,0 +1,145 @@
+//! A volume under the controller's cache.
+
+use block::{BlockError, Geometry, Pieces};
+use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
+use pool::Rod;
+
+use crate::CachedVolume;
+use crate::volume::{PlainVolume, counted};
+
+/// A volume under a cache: reads and writes go to the frames; what changes the volume itself evicts them first.
+#[derive(Clone)]
+pub struct Cached {
+    unit: CachedVolume,
+    below: PlainVolume,
+}
+
+impl Cached {
+    /// The volume of the unit, in blocks of so many bytes.
+    pub fn new(unit: CachedVolume, block_bytes: u32) -> Cached {
+        let below = PlainVolume::new(unit.store().clone(), block_bytes);
+        Cached { unit, below }
+    }
+
+    /// The volume below the cache.
+    pub fn below(&self) -> &PlainVolume {
+        &self.below
+    }
+
+    /// Changes a range of the volume itself.
+    async fn change<T>(
+        &self,
+        at: u64,
+        len: u64,
+        operation: impl Future<Output = Result<T, BlockError>>,
+    ) -> Result<T, BlockError> {
+        // Boxed: the unit's future holds it several times over.
+        self.unit.change(at..at + len, Box::pin(operation)).await
+    }
+
+    /// Where every command is durable when it ends, a copy is, too.
+    async fn durable(&self, copied: Copied) -> Result<Copied, BlockError> {
+        if self.unit.has_journal() {
+            self.unit.flush().await?;
+        }
+        Ok(copied)
+    }
+}
+
+impl LogicalDisk for Cached {
+    type Rod = Rod;
+
+    fn geometry(&self) -> Geometry {
+        self.below.geometry()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { volatile_cache: !self.unit.has_journal(), ..self.below.capabilities() }
+    }
+
+    fn space(&self) -> Space {
+        self.below.space()
+    }
+
+    // A write to a page that is not mapped goes to the volume before it is acknowledged, so that this is true under a cache, too.
+    fn extent(&self, at: u64) -> Extent {
+        self.below.extent(at)
+    }
+
+    async fn read(
+        &self,
+        _: CommandContext<'_>,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+    ) -> Result<(), BlockError> {
+        self.unit.read(at, len, out).await
+    }
+
+    async fn write(
+        &self,
+        _: CommandContext<'_>,
+        at: u64,
+        data: &Pieces,
+        durability: Durability,
+    ) -> Result<(), BlockError> {
+        match durability {
+            Durability::Volatile => self.unit.write(at, data).await,
+            Durability::Durable => self.unit.write_durable(at, data).await,
+        }
+    }
+
+    async fn zero(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<(), BlockError> {
+        self.change(at, len, self.below.zero(command, at, len)).await
+    }
+
+    async fn unmap(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<u64, BlockError> {
+        self.change(at, len, self.below.unmap(command, at, len)).await
+    }
+
+    async fn flush(&self) -> Result<(), BlockError> {
+        self.unit.flush().await
+    }
+
+    async fn sync(&self, at: u64, len: u64) -> Result<(), BlockError> {
+        self.unit.sync(at, len).await
+    }
+
+    async fn copy_from(
+        &self,
+        _: CommandContext<'_>,
+        source: &Cached,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
+        let copy = Box::pin(self.below.volume().share_or_copy(source.below.volume(), from, at, len));
+        let copied = self.unit.change_from(at..at + len, &source.unit, from..from + len, copy).await?;
+        self.durable(counted(copied)).await
+    }
+
+    async fn take_rod(&self, command: CommandContext<'_>, at: u64, len: u64) -> Result<Rod, BlockError> {
+        let _settled = self.unit.settle(at..at + len).await?;
+        self.below.take_rod(command, at, len).await
+    }
+
+    async fn copy_from_rod(
+        &self,
+        command: CommandContext<'_>,
+        rod: &Rod,
+        from: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Copied, BlockError> {
+        let copied = self.change(at, len, self.below.copy_from_rod(command, rod, from, at, len)).await?;
+        self.durable(copied).await
+    }
+
+    async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
+        self.below.save_record(name, bytes).await
+    }
+
+    fn load_record(&self, name: &str) -> Option<Vec<u8>> {
+        self.below.load_record(name)
+    }
+}
