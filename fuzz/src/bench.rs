@@ -6,8 +6,8 @@ use block::Pieces;
 use scsi::cdb::Cdb;
 use scsi::opcode::{self, Needs};
 use scsi::{
-    Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, Response, Status, TargetPort, TaskAttribute,
-    Tokens, View, ViewSpec,
+    HostView, Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, Response, Status, TargetPort,
+    TaskAttribute, Tokens, View, ViewSpec,
 };
 use world::World;
 use world_model::Model;
@@ -51,6 +51,7 @@ impl Bench {
                 port: Rc::new(port),
                 ports,
                 tokens: tokens.clone(),
+                port_traffic: Rc::default(),
             })
         };
         let views = [view(0), view(1)];

@@ -12,10 +12,7 @@ use std::time::Duration;
 
 use iscsi::target::{Chap, Limits, LoginRefusal, Portal, Target, serve};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
-use scsi::{
-    Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, Response, TargetPort, TaskFunction,
-    TaskOutcome, Tokens, View, ViewSpec,
-};
+use scsi::{Identity, InitiatorPort, LogicalUnit, Lun, NexusId, TargetPort, Tokens, View, ViewSpec};
 use world::{World, yield_now};
 use world_model::Model;
 
@@ -50,8 +47,18 @@ impl Units {
     }
 }
 
+/// A host's session.
+struct HostSession(View<Memory>);
+
+impl AsRef<View<Memory>> for HostSession {
+    fn as_ref(&self) -> &View<Memory> {
+        &self.0
+    }
+}
+
 impl Target for Units {
-    type Nexus = View<Memory>;
+    type View = View<Memory>;
+    type Nexus = HostSession;
 
     fn discover(&self, _initiator: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
         vec![(TARGET.into(), vec![(at, 1)])]
@@ -65,7 +72,7 @@ impl Target for Units {
         1
     }
 
-    fn open(&self, initiator: &iscsi::target::InitiatorPort, _: &str) -> Result<View<Memory>, LoginRefusal> {
+    fn open(&self, initiator: &iscsi::target::InitiatorPort, _: &str) -> Result<HostSession, LoginRefusal> {
         let number = self.sessions.get();
         self.sessions.set(number + 1);
         let port = TargetPort { target: TARGET.into(), portal_group: 1, relative_id: 1, group: 1 };
@@ -75,22 +82,11 @@ impl Target for Units {
             ports: [port.clone()].into(),
             port: Rc::new(port),
             tokens: self.tokens.clone(),
+            port_traffic: Rc::default(),
         });
         let mine = if initiator.name == QUIET { 3..4 } else { 0..3 };
         mine.clone().for_each(|i| view.map(Lun((i - mine.start) as u16), self.list[i].clone()));
-        Ok(view)
-    }
-
-    fn data_out_len(&self, view: &View<Memory>, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
-        view.data_out_len(lun, cdb)
-    }
-
-    async fn execute(&self, view: &View<Memory>, lun: Option<Lun>, request: Request) -> Response {
-        view.execute(lun, request).await
-    }
-
-    async fn manage(&self, view: &View<Memory>, function: TaskFunction) -> TaskOutcome {
-        view.manage(function).await
+        Ok(HostSession(view))
     }
 }
 

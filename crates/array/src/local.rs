@@ -4,10 +4,10 @@
 use std::rc::Rc;
 
 use iscsi::target::LoginRefusal;
-use scsi::{Lun, Request, Response};
+use scsi::{HostView, Lun, Request, Response};
 
 use crate::controller::{Controller, Seen};
-use crate::hosts::{close_nexus, open_nexus, route};
+use crate::hosts::{close_nexus, open_nexus};
 
 /// The place of a port at a controller, for hosts on its thread.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl LocalPort {
     pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, LoginRefusal> {
         let controller = self.0.clone();
         let portal_group = controller.index as u16 + 1;
-        let seen = open_nexus(&controller, initiator, isid, portal_group)?;
+        let seen = open_nexus(&controller, initiator, isid, portal_group, Rc::default())?;
         Ok(LocalSession { controller, seen })
     }
 }
@@ -32,7 +32,7 @@ impl LocalPort {
 impl LocalSession {
     /// Executes a command, here or at the controller that owns the LU.
     pub async fn execute(&self, lun: Lun, request: Request) -> Response {
-        route(&self.controller, &self.seen, Some(lun), request).await
+        self.seen.view.execute(Some(lun), request).await
     }
 }
 

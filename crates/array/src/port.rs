@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use iscsi::target::{self, Chap, InitiatorPort, LoginRefusal, Secret, Target};
-use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
+use scsi::View;
+use stack::Disk;
 
 use crate::config::{ChapConfig, PortalConfig};
 use crate::controller::{Controller, OpenPort, Seen};
 use crate::event::Event;
-use crate::hosts::{close_nexus, manage, open_nexus, route};
+use crate::hosts::{close_nexus, open_nexus};
 
 /// An open port with its controller.
 pub(crate) struct Port {
@@ -75,6 +76,12 @@ pub(crate) struct HostSession {
     seen: Rc<Seen>,
 }
 
+impl AsRef<View<Disk>> for HostSession {
+    fn as_ref(&self) -> &View<Disk> {
+        &self.seen.view
+    }
+}
+
 impl Drop for HostSession {
     fn drop(&mut self) {
         close_nexus(&self.port.controller, &self.seen.nexus);
@@ -90,6 +97,7 @@ fn secret(chap: &ChapConfig) -> Secret {
 }
 
 impl Target for PortTarget {
+    type View = View<Disk>;
     type Nexus = HostSession;
 
     fn discover(&self, initiator: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
@@ -133,59 +141,8 @@ impl Target for PortTarget {
             return Err(LoginRefusal::NotFound);
         }
         let controller = &self.0.controller;
-        let seen = open_nexus(controller, &initiator.name, initiator.isid, self.0.open.portal_group)?;
+        let (port, group) = (self.0.open.traffic.clone(), self.0.open.portal_group);
+        let seen = open_nexus(controller, &initiator.name, initiator.isid, group, port)?;
         Ok(HostSession { port: self.0.clone(), seen })
-    }
-
-    fn data_out_len(&self, nexus: &HostSession, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
-        if nexus.seen.owner_elsewhere(lun).is_none() {
-            return nexus.seen.view.data_out_len(lun, cdb);
-        }
-        // The LU is with another controller; its block length is what the declaration says. Without this a host would
-        // never be asked for the data behind the first burst.
-        let config = self.0.controller.config();
-        let host = config.host_of(&nexus.seen.nexus.initiator.name);
-        let name = lun.and_then(|l| host?.luns.get(&l));
-        let state = self.0.controller.state();
-        let at = name.and_then(|name| state.whereabouts.get(name));
-        at.map_or(0, |at| scsi::data_out_len(cdb, at.block_bytes))
-    }
-
-    async fn execute(&self, nexus: &HostSession, lun: Option<Lun>, request: Request) -> Response {
-        let bytes_in = request.data_out.len() as u64;
-        let seen = &nexus.seen;
-        let response = route(&self.0.controller, seen, lun, request).await;
-        let counts = &self.0.open.counts;
-        let bytes_out = response.data_in.len() as u64;
-        counts.commands.set(counts.commands.get() + 1);
-        counts.bytes_in.set(counts.bytes_in.get() + bytes_in);
-        counts.bytes_out.set(counts.bytes_out.get() + bytes_out);
-        seen.commands.set(seen.commands.get() + 1);
-        seen.bytes.set(seen.bytes.get() + bytes_in + bytes_out);
-        response
-    }
-
-    /// What executes on this controller's LUs is aborted: a new session of the host need not wait for a long command.
-    fn end(&self, nexus: &HostSession) {
-        nexus.seen.view.end();
-    }
-
-    async fn manage(&self, nexus: &HostSession, function: TaskFunction) -> TaskOutcome {
-        let controller = &self.0.controller;
-        let (TaskFunction::AbortTask(lun, _)
-        | TaskFunction::AbortTaskSet(lun)
-        | TaskFunction::ClearTaskSet(lun)
-        | TaskFunction::LunReset(lun)) = function
-        else {
-            // A target reset reaches every controller.
-            for other in controller.others() {
-                manage(other, nexus.seen.nexus.clone(), function).await;
-            }
-            return nexus.seen.view.manage(function).await;
-        };
-        match nexus.seen.owner_elsewhere(Some(lun)) {
-            None => nexus.seen.view.manage(function).await,
-            Some(owner) => manage(controller.handle(owner), nexus.seen.nexus.clone(), function).await,
-        }
     }
 }

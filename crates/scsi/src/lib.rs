@@ -6,7 +6,7 @@
 //! ```
 //!
 //! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`lu::LogicalDisk`]; what it gives to a
-//! transport is [`View::execute`] and [`View::manage`]. A command goes through `dispatch`, which looks it up in the one
+//! transport is a [`HostView`]: [`View`]. A command goes through `dispatch`, which looks it up in the one
 //! table ([`opcode`]), checks what stands before every command, and calls its handler; an error becomes sense data in one place
 //! ([`sense::failure_of`]).
 
@@ -22,6 +22,7 @@ pub mod counters;
 mod dispatch;
 pub mod error;
 mod extended_copy;
+mod host_view;
 mod inquiry;
 pub mod limits;
 mod log;
@@ -44,12 +45,13 @@ mod write_same;
 
 pub use counters::{Counters, OpClass};
 pub use error::CommandError;
+pub use host_view::{Elsewhere, HostView, Owner, Remote, Traffic};
 pub use lu::NexusId;
 pub use nexus::{InitiatorPort, TargetPort};
 pub use odx::Tokens;
 pub use request::{Lun, Request, Response, Status, TaskAttribute, TaskFunction, TaskOutcome};
 pub use unit::{Identity, LogicalUnit};
-pub use view::{View, ViewSpec, data_out_len};
+pub use view::{View, ViewSpec};
 
 #[cfg(test)]
 mod tests;

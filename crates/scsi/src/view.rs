@@ -12,6 +12,7 @@ use crate::cdb::Cdb;
 use crate::dispatch;
 use crate::error::CommandError;
 use crate::extended_copy::CopyLists;
+use crate::host_view::{Elsewhere, HostView, Owner, Traffic};
 use crate::nexus::{InitiatorPort, Nexus, TargetPort};
 use crate::odx::{TokenLists, Tokens};
 use crate::opcode;
@@ -31,11 +32,12 @@ pub struct ViewSpec<D: LogicalDisk> {
     pub ports: Rc<[TargetPort]>,
     /// The tokens of the controller.
     pub tokens: Rc<Tokens<D>>,
+    /// What went through the port.
+    pub port_traffic: Rc<Traffic>,
 }
 
-/// How much data-out a CDB asks for on a logical unit with this block length, as [`View::data_out_len`] tells it for one
-/// that is mapped here: for a port whose controller passes the command on to the owner.
-pub fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
+/// How much data-out a CDB asks for on a logical unit with this block length.
+fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
     let cdb = Cdb(*cdb);
     let asked =
         opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
@@ -62,7 +64,10 @@ pub struct View<D: LogicalDisk> {
     pub(crate) copy_lists: CopyLists,
     pub(crate) token_lists: TokenLists,
     seats: RefCell<BTreeMap<Lun, Rc<Seat<D>>>>,
-    elsewhere: RefCell<Vec<Lun>>,
+    /// Logical units of other controllers, ordered by number.
+    elsewhere: RefCell<Vec<Elsewhere>>,
+    traffic: Traffic,
+    port_traffic: Rc<Traffic>,
 }
 
 impl<D: LogicalDisk> View<D> {
@@ -78,6 +83,8 @@ impl<D: LogicalDisk> View<D> {
             token_lists: TokenLists::default(),
             seats: RefCell::default(),
             elsewhere: RefCell::default(),
+            traffic: Traffic::default(),
+            port_traffic: spec.port_traffic,
         }
     }
 
@@ -123,13 +130,30 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// The logical units that the host sees on other controllers, for REPORT LUNS.
-    pub fn set_elsewhere(&self, luns: Vec<Lun>) {
-        let changed = *self.elsewhere.borrow() != luns;
-        *self.elsewhere.borrow_mut() = luns;
-        if changed {
+    /// The logical units that the host sees on other controllers.
+    pub fn set_elsewhere(&self, mut units: Vec<Elsewhere>) {
+        // Every command looks here: there may be thousands.
+        units.sort_unstable_by_key(|unit| unit.lun);
+        let before = self.elsewhere.replace(units);
+        if !before.iter().map(|unit| unit.lun).eq(self.elsewhere.borrow().iter().map(|unit| unit.lun)) {
             self.luns_changed();
         }
+    }
+
+    /// What went through this nexus.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    fn elsewhere(&self, lun: Option<Lun>) -> Option<Elsewhere> {
+        let units = self.elsewhere.borrow();
+        let found = units.binary_search_by_key(&lun?, |unit| unit.lun).ok()?;
+        Some(units[found].clone())
+    }
+
+    /// The controller that serves a number when it is another one.
+    fn owner(&self, lun: Option<Lun>) -> Option<Rc<dyn Owner>> {
+        self.elsewhere(lun)?.owner
     }
 
     /// The logical units here, by number.
@@ -140,7 +164,7 @@ impl<D: LogicalDisk> View<D> {
     /// Every number under which the host sees a logical unit, here or on another controller, in order.
     pub(crate) fn luns(&self) -> Vec<Lun> {
         let mut luns: Vec<Lun> = self.seats.borrow().keys().copied().collect();
-        luns.extend(self.elsewhere.borrow().iter());
+        luns.extend(self.elsewhere.borrow().iter().map(|unit| unit.lun));
         luns.sort_unstable();
         luns.dedup();
         luns
@@ -169,30 +193,7 @@ impl<D: LogicalDisk> View<D> {
         self.seats.borrow().values().find(|s| is(&s.lu)).cloned()
     }
 
-    /// How much data-out a CDB asks for, in bytes; 0 for a command that will be refused for its length. Where too much data is
-    /// an error, it is one block more, so that the transport brings what shows the error.
-    pub fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
-        let seats = self.seats.borrow();
-        let Some(seat) = lun.and_then(|l| seats.get(&l)) else { return 0 };
-        data_out_len(cdb, seat.lu.block_bytes())
-    }
-
-    /// Ends the nexus before the view is dropped, which its commands may still use: they are aborted, and a RESERVE is released.
-    pub fn end(&self) {
-        self.seats.borrow().values().for_each(|s| s.lu.leave(&s.nexus));
-    }
-
-    /// Executes a command. A command is not to be dropped in the middle, but aborted ([`View::manage`], [`View::end`]): what it
-    /// has asked of the drives goes on, and only its future knows when to unlock the blocks.
-    pub async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
-        let seat = lun.and_then(|l| self.seat(l));
-        match seat {
-            Some(seat) => dispatch::execute(self, &seat, &request).await,
-            None => self.execute_without_unit(&request),
-        }
-    }
-
-    /// SPC-5 4.3.? and SAM-5 4.7.4: what is answered where no logical unit is.
+    /// What is answered where no logical unit is (SPC-5 4.2, SAM-5 4.7.4).
     fn execute_without_unit(&self, request: &Request) -> Response {
         let cdb = Cdb(request.cdb);
         match dispatch::without_unit(self, &cdb) {
@@ -207,8 +208,8 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// Performs a task management function. It returns when the commands that it ended have ended.
-    pub async fn manage(&self, function: TaskFunction) -> TaskOutcome {
+    /// A function on the logical units of this controller. It returns when the commands that it ended have ended.
+    async fn manage_here(&self, function: TaskFunction) -> TaskOutcome {
         let on = |lun| self.seat(lun);
         match function {
             TaskFunction::AbortTask(lun, tag) => {
@@ -238,11 +239,76 @@ impl<D: LogicalDisk> View<D> {
         }
         TaskOutcome::Complete
     }
+
+    /// A target reset reaches every controller that serves this host.
+    async fn reset_elsewhere(&self) {
+        let mut owners: Vec<Rc<dyn Owner>> = Vec::new();
+        for owner in self.elsewhere.borrow().iter().filter_map(|unit| unit.owner.as_ref()) {
+            if !owners.iter().any(|known| Rc::ptr_eq(known, owner)) {
+                owners.push(owner.clone());
+            }
+        }
+        for owner in owners {
+            owner.manage(TaskFunction::TargetReset).await;
+        }
+    }
+
+    fn leave_all(&self) {
+        self.seats.borrow().values().for_each(|s| s.lu.leave(&s.nexus));
+    }
+}
+
+impl<D: LogicalDisk> HostView for View<D> {
+    /// 0 for a command that will be refused for its length. Where too much data is an error, it is one block more, so that the transport
+    /// brings what shows the error.
+    fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
+        let seats = self.seats.borrow();
+        match lun.and_then(|l| seats.get(&l)) {
+            Some(seat) => data_out_len(cdb, seat.lu.block_bytes()),
+            None => self.elsewhere(lun).map_or(0, |unit| data_out_len(cdb, unit.block_bytes)),
+        }
+    }
+
+    /// A command is not to be dropped in the middle, but aborted ([`HostView::manage`], [`HostView::end`]): what it has asked of the drives
+    /// goes on, and only its future knows when to unlock the blocks.
+    async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
+        let bytes_in = request.data_out.len() as u64;
+        let response = match (lun.and_then(|l| self.seat(l)), lun, self.owner(lun)) {
+            (Some(seat), ..) => dispatch::execute(self, &seat, &request).await,
+            (None, Some(lun), Some(owner)) => owner.execute(lun, request).await,
+            (None, ..) => self.execute_without_unit(&request),
+        };
+        let bytes_out = response.data_in.len() as u64;
+        self.traffic.add(bytes_in, bytes_out);
+        self.port_traffic.add(bytes_in, bytes_out);
+        response
+    }
+
+    /// It returns when the commands that it ended have ended.
+    async fn manage(&self, function: TaskFunction) -> TaskOutcome {
+        let (TaskFunction::AbortTask(lun, _)
+        | TaskFunction::AbortTaskSet(lun)
+        | TaskFunction::ClearTaskSet(lun)
+        | TaskFunction::LunReset(lun)) = function
+        else {
+            self.reset_elsewhere().await;
+            return self.manage_here(function).await;
+        };
+        match self.owner(Some(lun)) {
+            None => self.manage_here(function).await,
+            Some(owner) => owner.manage(function).await,
+        }
+    }
+
+    /// Its commands are aborted, and a RESERVE is released.
+    fn end(&self) {
+        self.leave_all();
+    }
 }
 
 impl<D: LogicalDisk> Drop for View<D> {
     fn drop(&mut self) {
-        self.end();
+        self.leave_all();
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use made::{Fresh, Kind};
 pub(crate) use nexuses::Seen;
 pub(crate) use partitions::Partitions;
 pub(crate) use pool_service::PoolService;
-pub(crate) use ports::{OpenPort, PortCounts};
+pub(crate) use ports::OpenPort;
 pub(crate) use slices::{Slices, name_after};
 pub(crate) use state::State;
 pub(crate) use watch::Watch;
@@ -72,8 +72,9 @@ impl Controller {
         self.state.borrow().config.clone()
     }
 
-    pub(crate) fn handle(&self, index: usize) -> &ControllerHandle {
-        &self.handles[index]
+    /// Those of all controllers, in order.
+    pub(crate) fn handles(&self) -> &[ControllerHandle] {
+        &self.handles
     }
 
     pub(crate) fn others(&self) -> impl Iterator<Item = &ControllerHandle> {

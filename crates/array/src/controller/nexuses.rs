@@ -1,12 +1,11 @@
 //! Who is logged in at a controller: sessions with what each sees.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use scsi::{LogicalUnit, Lun, NexusId, View};
+use scsi::{Elsewhere, LogicalUnit, Lun, NexusId, Owner, View};
 
-use super::index::Index;
+use super::index::{Index, Whereabouts};
 use crate::config::{ChapConfig, HostConfig};
 use crate::nexus::RemoteNexus;
 use stack::Disk;
@@ -21,23 +20,24 @@ pub(crate) struct Seen {
     proof: Proof,
     /// The LUs of this controller that the host sees, and the numbers of those of others.
     pub(crate) view: View<Disk>,
-    /// Commands executed.
-    pub(crate) commands: Cell<u64>,
-    /// Bytes of data both ways.
-    pub(crate) bytes: Cell<u64>,
     /// Whether the session is at a port of this controller.
     pub(crate) local: bool,
-    /// The LUNs that other controllers serve.
-    elsewhere: Elsewhere,
+    /// How commands cross to each controller, by number; none where they have crossed already.
+    owners: Vec<Rc<dyn Owner>>,
 }
 
 impl Seen {
-    /// A nexus that sees nothing yet.
-    pub(crate) fn new(nexus: RemoteNexus, host: Option<&HostConfig>, view: View<Disk>, local: bool) -> Seen {
-        let (commands, bytes) = (Cell::new(0), Cell::new(0));
+    /// A nexus that sees nothing yet. `owners` are those to whom its commands may cross: none where it is of another controller's port.
+    pub(crate) fn new(
+        nexus: RemoteNexus,
+        host: Option<&HostConfig>,
+        view: View<Disk>,
+        owners: Option<Vec<Rc<dyn Owner>>>,
+    ) -> Seen {
+        let (local, owners) = (owners.is_some(), owners.unwrap_or_default());
         let name = host.map(|h| h.name.clone()).unwrap_or_default();
         let proof = host.map(Proof::of).unwrap_or_default();
-        Seen { nexus, host: name, proof, view, commands, bytes, local, elsewhere: Elsewhere::default() }
+        Seen { nexus, host: name, proof, view, local, owners }
     }
 
     /// The host that the session is of, as long as it is the same one that logged in, and would have to prove the same. Otherwise the
@@ -47,13 +47,12 @@ impl Seen {
         (host.name == self.host && self.proof.is_asked_of(host)).then_some(host)
     }
 
-    /// The controller that serves a LUN when it is another one.
-    pub(crate) fn owner_elsewhere(&self, lun: Option<Lun>) -> Option<usize> {
-        self.elsewhere.owner(lun)
-    }
-
     /// Makes the view what it should be: maps what is new, unmaps what is gone, touches nothing else.
-    pub(crate) fn update(&self, here: &BTreeMap<Lun, Rc<LogicalUnit<Disk>>>, elsewhere: Vec<(Lun, usize)>) {
+    pub(crate) fn update(
+        &self,
+        here: &BTreeMap<Lun, Rc<LogicalUnit<Disk>>>,
+        elsewhere: Vec<(Lun, Whereabouts)>,
+    ) {
         let mut fresh = here.clone();
         let mut gone = Vec::new();
         for (lun, lu) in self.view.mapped() {
@@ -63,8 +62,11 @@ impl Seen {
             }
         }
         self.view.change(&gone, fresh);
-        self.view.set_elsewhere(elsewhere.iter().map(|(lun, _)| *lun).collect());
-        self.elsewhere.set(elsewhere);
+        let unit = |(lun, at): (Lun, Whereabouts)| {
+            let owner = self.owners.get(at.owner).cloned();
+            Elsewhere { lun, block_bytes: at.block_bytes, owner }
+        };
+        self.view.set_elsewhere(elsewhere.into_iter().map(unit).collect());
     }
 }
 
@@ -82,25 +84,6 @@ impl Proof {
 
     fn is_asked_of(&self, host: &HostConfig) -> bool {
         self.chap == host.chap && self.mutual == host.mutual_chap
-    }
-}
-
-/// Which LUNs of a nexus are served by other controllers; empty with one controller.
-#[derive(Default)]
-struct Elsewhere(RefCell<Vec<(Lun, usize)>>);
-
-impl Elsewhere {
-    fn set(&self, mut routes: Vec<(Lun, usize)>) {
-        // Every command looks here: there may be thousands.
-        routes.sort_unstable();
-        *self.0.borrow_mut() = routes;
-    }
-
-    fn owner(&self, lun: Option<Lun>) -> Option<usize> {
-        let routes = self.0.borrow();
-        // In the order of the LUNs, as the declaration has them.
-        let found = routes.binary_search_by_key(&lun?, |(l, _)| *l).ok()?;
-        Some(routes[found].1)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The ports that a controller has open.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use iscsi::target::Portal;
+use scsi::Traffic;
 
 use crate::config::PortalConfig;
 
@@ -16,13 +17,6 @@ pub(crate) struct OpenPort {
     pub(crate) listen: SocketAddr,
     /// iSCSI's handle on it.
     pub(crate) portal: Portal,
-    pub(crate) counts: PortCounts,
-}
-
-/// What went through a port.
-#[derive(Default)]
-pub(crate) struct PortCounts {
-    pub(crate) commands: Cell<u64>,
-    pub(crate) bytes_in: Cell<u64>,
-    pub(crate) bytes_out: Cell<u64>,
+    /// What went through it.
+    pub(crate) traffic: Rc<Traffic>,
 }

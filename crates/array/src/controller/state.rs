@@ -115,7 +115,7 @@ impl State {
     }
 
     /// The LUs of this controller that a host sees, and who serves its others.
-    pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> (Here, Vec<(Lun, usize)>) {
+    pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> (Here, Vec<(Lun, Whereabouts)>) {
         let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
         host.luns.iter().for_each(|seen| self.place(seen, index, &mut here, &mut elsewhere));
         (here, elsewhere)
@@ -127,11 +127,11 @@ impl State {
         (lun, name): (&Lun, &String),
         index: usize,
         here: &mut Here,
-        elsewhere: &mut Vec<(Lun, usize)>,
+        elsewhere: &mut Vec<(Lun, Whereabouts)>,
     ) {
         match (self.lus.get(name), self.whereabouts.get(name)) {
             (Some(lu), _) => _ = here.insert(*lun, lu.clone()),
-            (None, Some(at)) if at.owner != index => elsewhere.push((*lun, at.owner)),
+            (None, Some(at)) if at.owner != index => elsewhere.push((*lun, *at)),
             (None, _) => {}
         }
     }

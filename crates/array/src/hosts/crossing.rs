@@ -3,46 +3,50 @@
 //! The port's controller sends the request with its data; the owner executes it on a view of its own for that nexus and sends
 //! the response back. Both are plain values; buffers are shared memory and are not copied.
 
+use std::rc::Rc;
+
 use futures::channel::oneshot;
-use scsi::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
+use scsi::{Lun, Owner, Remote, Request, Response, Status, TaskFunction, TaskOutcome};
 
 use crate::control::{ControllerHandle, Message};
-use crate::controller::{Controller, Seen};
+use crate::controller::Controller;
 use crate::nexus::RemoteNexus;
 
-/// Executes a command here, or at the controller that owns the LU.
-pub(crate) async fn route(
-    controller: &Controller,
-    seen: &Seen,
-    lun: Option<Lun>,
-    request: Request,
-) -> Response {
-    match seen.owner_elsewhere(lun) {
-        None => seen.view.execute(lun, request).await,
-        Some(owner) => execute(controller.handle(owner), seen.nexus.clone(), lun, request).await,
+/// How the commands of a nexus cross to another controller.
+struct Crossing {
+    owner: ControllerHandle,
+    nexus: RemoteNexus,
+}
+
+/// How the commands of a nexus cross to each controller, by its number.
+pub(super) fn crossings(controller: &Controller, nexus: &RemoteNexus) -> Vec<Rc<dyn Owner>> {
+    let crossing = |owner: &ControllerHandle| -> Rc<dyn Owner> {
+        Rc::new(Crossing { owner: owner.clone(), nexus: nexus.clone() })
+    };
+    controller.handles().iter().map(crossing).collect()
+}
+
+impl Owner for Crossing {
+    fn execute(&self, lun: Lun, request: Request) -> Remote<Response> {
+        Box::pin(execute(self.owner.clone(), self.nexus.clone(), lun, request))
+    }
+
+    fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome> {
+        Box::pin(manage(self.owner.clone(), self.nexus.clone(), function))
     }
 }
 
 /// Executes a command at its owner. When the owner has stopped, the host is told to try again.
-async fn execute(
-    owner: &ControllerHandle,
-    nexus: RemoteNexus,
-    lun: Option<Lun>,
-    request: Request,
-) -> Response {
+async fn execute(owner: ControllerHandle, nexus: RemoteNexus, lun: Lun, request: Request) -> Response {
     let (reply, answer) = oneshot::channel();
-    if owner.send(Message::Execute { nexus, lun, request, reply }).await.is_err() {
+    if owner.send(Message::Execute { nexus, lun: Some(lun), request, reply }).await.is_err() {
         return busy();
     }
     answer.await.unwrap_or_else(|_| busy())
 }
 
 /// Performs a task management function at another controller.
-pub(crate) async fn manage(
-    owner: &ControllerHandle,
-    nexus: RemoteNexus,
-    function: TaskFunction,
-) -> TaskOutcome {
+async fn manage(owner: ControllerHandle, nexus: RemoteNexus, function: TaskFunction) -> TaskOutcome {
     let (reply, answer) = oneshot::channel();
     if owner.send(Message::Manage { nexus, function, reply }).await.is_err() {
         return TaskOutcome::NoSuchLun;

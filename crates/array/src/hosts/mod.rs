@@ -4,6 +4,5 @@ mod crossing;
 mod ports;
 mod sessions;
 
-pub(crate) use crossing::{manage, route};
 pub(crate) use ports::{close_ports, end_sessions, open_port};
 pub(crate) use sessions::{close_nexus, open_nexus, remote_nexus, update_views};

@@ -10,7 +10,7 @@ use world::{Listener, NetError, StreamOptions};
 
 use crate::config::{Config, HostConfig, PortalConfig};
 use crate::control::ControlError;
-use crate::controller::{Controller, Index, OpenPort, PortCounts};
+use crate::controller::{Controller, Index, OpenPort};
 use crate::nexus::initiator_port;
 use crate::port::{Port, PortTarget};
 
@@ -83,7 +83,7 @@ pub(crate) async fn open_port(
         portal_group,
         listen: listener.local(),
         portal: Portal::new(),
-        counts: PortCounts::default(),
+        traffic: Rc::default(),
     });
     let port = Rc::new(Port { controller: controller.clone(), open: open.clone() });
     let heeding = Rc::downgrade(&port);

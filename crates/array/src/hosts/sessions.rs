@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use iscsi::target::LoginRefusal;
-use scsi::{TargetPort, View, ViewSpec};
+use scsi::{Owner, TargetPort, Traffic, View, ViewSpec};
+use stack::Disk;
 
+use super::crossing::crossings;
 use crate::control::Message;
 use crate::controller::{Controller, Index, Seen, Slices};
 use crate::nexus::{RemoteNexus, initiator_port, target_port};
-use stack::Disk;
 
 /// Opens the nexus of a session at one of this controller's ports.
 pub(crate) fn open_nexus(
@@ -17,6 +18,7 @@ pub(crate) fn open_nexus(
     initiator: &str,
     isid: [u8; 6],
     portal_group: u16,
+    port_traffic: Rc<Traffic>,
 ) -> Result<Rc<Seen>, LoginRefusal> {
     if controller.stopping.get() {
         return Err(LoginRefusal::ServiceUnavailable);
@@ -28,7 +30,8 @@ pub(crate) fn open_nexus(
         initiator: initiator_port(initiator, isid),
         port: target_port(&target, portal_group),
     };
-    admit(controller, nexus, true).ok_or(LoginRefusal::NotAllowed)
+    let owners = crossings(controller, &nexus);
+    admit(controller, nexus, Some((owners, port_traffic))).ok_or(LoginRefusal::NotAllowed)
 }
 
 /// The nexus of a session at another controller's port, made when its first command crosses.
@@ -36,15 +39,26 @@ pub(crate) fn remote_nexus(controller: &Controller, nexus: &RemoteNexus) -> Rc<S
     let known = controller.state().nexuses.get(nexus.id);
     known.unwrap_or_else(|| {
         // A host that was removed a moment ago sees nothing.
-        let empty = || Rc::new(Seen::new(nexus.clone(), None, view_of(controller, nexus.clone()), false));
-        admit(controller, nexus.clone(), false).unwrap_or_else(empty)
+        let view = || view_of(controller, nexus.clone(), Rc::default());
+        let empty = || Rc::new(Seen::new(nexus.clone(), None, view(), None));
+        admit(controller, nexus.clone(), None).unwrap_or_else(empty)
     })
 }
 
-fn admit(controller: &Controller, nexus: RemoteNexus, local: bool) -> Option<Rc<Seen>> {
+/// What a nexus at a port of this controller has: how its commands cross to each controller, and the traffic of its port.
+type Local = (Vec<Rc<dyn Owner>>, Rc<Traffic>);
+
+/// The nexus with what its host sees. `local`: it is of a port here, whose traffic it counts, and its commands cross to these.
+fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> Option<Rc<Seen>> {
+    let (owners, port_traffic) = local.unzip();
     let config = controller.config();
     let host = config.host_of(&nexus.initiator.name)?;
-    let seen = Rc::new(Seen::new(nexus.clone(), Some(host), view_of(controller, nexus), local));
+    let seen = Rc::new(Seen::new(
+        nexus.clone(),
+        Some(host),
+        view_of(controller, nexus, port_traffic.unwrap_or_default()),
+        owners,
+    ));
     let mut state = controller.state.borrow_mut();
     let (here, elsewhere) = state.what_host_sees(host, controller.index);
     seen.update(&here, elsewhere);
@@ -52,7 +66,7 @@ fn admit(controller: &Controller, nexus: RemoteNexus, local: bool) -> Option<Rc<
     Some(seen)
 }
 
-fn view_of(controller: &Controller, nexus: RemoteNexus) -> View<Disk> {
+fn view_of(controller: &Controller, nexus: RemoteNexus, port_traffic: Rc<Traffic>) -> View<Disk> {
     let config = controller.config();
     let ports = (1..=config.portals.len().max(1) as u16).map(|g| target_port(&config.target, g));
     View::new(ViewSpec {
@@ -61,6 +75,7 @@ fn view_of(controller: &Controller, nexus: RemoteNexus) -> View<Disk> {
         port: Rc::new(nexus.port),
         ports: ports.collect::<Vec<TargetPort>>().into(),
         tokens: controller.tokens.clone(),
+        port_traffic,
     })
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use raid::{GroupId, Overwrite};
+use scsi::HostView;
 use world::World;
 
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};

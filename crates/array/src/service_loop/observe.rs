@@ -289,8 +289,8 @@ fn session_status(seen: &Seen) -> SessionStatus {
         host: seen.host.clone(),
         initiator: seen.nexus.initiator.name.clone(),
         isid: seen.nexus.initiator.isid.iter().map(|b| format!("{b:02x}")).collect(),
-        commands: seen.commands.get(),
-        bytes: seen.bytes.get(),
+        commands: seen.view.traffic().commands.get(),
+        bytes: seen.view.traffic().bytes_in.get() + seen.view.traffic().bytes_out.get(),
     }
 }
 
@@ -299,8 +299,8 @@ fn port_status(port: &OpenPort) -> PortStatus {
         listen: port.listen,
         portal_group: port.portal_group,
         sessions: port.portal.sessions().len(),
-        commands: port.counts.commands.get(),
-        bytes_in: port.counts.bytes_in.get(),
-        bytes_out: port.counts.bytes_out.get(),
+        commands: port.traffic.commands.get(),
+        bytes_in: port.traffic.bytes_in.get(),
+        bytes_out: port.traffic.bytes_out.get(),
     }
 }

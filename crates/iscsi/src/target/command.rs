@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use scsi::{Lun, Request, Response, Status, TaskAttribute};
+use scsi::{HostView, Lun, Request, Response, Status, TaskAttribute};
 
 use super::respond::Answer;
 use super::seam::Target;
@@ -89,7 +89,8 @@ impl<T: Target> Session<T> {
         let Some(nexus) = self.nexus() else { return };
         let mut state = self.state.borrow_mut();
         let (lun, expected) = (lun_of(&header.lun), header.expected_len.get());
-        let asked = self.target.data_out_len(&nexus, lun, &header.cdb);
+        let view: &T::View = (*nexus).as_ref();
+        let asked = view.data_out_len(lun, &header.cdb);
         let task = &mut state.tasks.list[usize::from(slot)];
         let wanted = u32::try_from(asked).unwrap_or(u32::MAX).min(expected);
         // Unsolicited data that the command does not need also gets buffer space.

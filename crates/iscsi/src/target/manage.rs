@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use scsi::{TaskAttribute, TaskFunction, TaskOutcome};
+use scsi::{HostView, TaskAttribute, TaskFunction, TaskOutcome};
 
 use super::command::lun_of;
 use super::seam::Target;
@@ -100,10 +100,10 @@ impl<T: Target> Session<T> {
     }
 
     /// Performs a function; returns its response.
-    pub(crate) async fn manage(&self, nexus: &T::Nexus, management: Management) -> u8 {
+    pub(crate) async fn manage(&self, view: &T::View, management: Management) -> u8 {
         let response = match management.function {
             None => outcome::COMPLETE,
-            Some(function) => match self.target.manage(nexus, function).await {
+            Some(function) => match view.manage(function).await {
                 TaskOutcome::Complete => outcome::COMPLETE,
                 TaskOutcome::NoSuchLun => outcome::NO_SUCH_LUN,
             },

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use scsi::{Lun, Request, Response, TaskFunction, TaskOutcome};
+use scsi::HostView;
 
 /// An iSCSI initiator port: its name and the ISID (RFC 7143 4.4.3).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,11 +48,13 @@ pub enum LoginRefusal {
     OutOfResources,
 }
 
-/// The array as a portal sees it. Everything runs on the portal's own thread; a command for a LU of another
-/// controller crosses to it inside `execute`.
+/// The array as a portal sees it: who may log in, and what a session sees. Commands go to the session's
+/// view, not through here. Everything runs on the portal's own thread.
 pub trait Target: 'static {
+    /// What a session sees.
+    type View: HostView;
     /// The session of one host: its view and its I_T nexus. Dropping it ends the nexus.
-    type Nexus: 'static;
+    type Nexus: AsRef<Self::View> + 'static;
 
     /// The target names that this initiator may discover, with addresses and portal group tags.
     fn discover(&self, initiator: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)>;
@@ -63,19 +65,4 @@ pub trait Target: 'static {
     fn portal_group(&self) -> u16;
     /// Opens the nexus of a normal session after authentication.
     fn open(&self, initiator: &InitiatorPort, target: &str) -> Result<Self::Nexus, LoginRefusal>;
-    /// Length of the command's data-out in bytes, so that a transport solicits no more.
-    fn data_out_len(&self, nexus: &Self::Nexus, lun: Option<Lun>, cdb: &[u8; 16]) -> u64;
-    /// Executes a command; `lun` is `None` if the wire's LUN field has an unsupported format.
-    fn execute(
-        &self,
-        nexus: &Self::Nexus,
-        lun: Option<Lun>,
-        request: Request,
-    ) -> impl Future<Output = Response>;
-    /// Performs a task management function. The session suppresses the responses of its own affected tasks.
-    fn manage(&self, nexus: &Self::Nexus, function: TaskFunction) -> impl Future<Output = TaskOutcome>;
-    /// The session has ended, and its running commands may end early. The nexus is dropped when they have.
-    fn end(&self, nexus: &Self::Nexus) {
-        let _ = nexus;
-    }
 }

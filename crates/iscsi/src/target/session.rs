@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use scsi::HostView;
 use world::sync::Signal;
 use world::{Sent, World};
 
@@ -207,7 +208,8 @@ impl<T: Target> Session<T> {
         self.drained.wake_all();
         self.abort_where(|_| true);
         if let Some(nexus) = self.nexus() {
-            self.target.end(&nexus);
+            let view: &T::View = (*nexus).as_ref();
+            view.end();
         }
         self.task_ended.wait_for(|| (self.state.borrow().tasks.executing == 0).then_some(())).await;
         for slot in self.slots.iter().filter_map(OnceCell::get) {

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use scsi::{Lun, Request, TaskFunction};
+use scsi::{HostView, Lun, Request, TaskFunction};
 
 use super::seam::Target;
 use super::session::Session;
@@ -92,12 +92,13 @@ async fn slot_task<T: Target>(session: Rc<Session<T>>, slot: Rc<Slot>, index: u1
         let Some(nexus) = session.nexus() else { return };
         match work {
             Work::Command(lun, request) => {
-                let response = session.target.execute(&nexus, lun, request).await;
+                let view: &T::View = (*nexus).as_ref();
+                let response = view.execute(lun, request).await;
                 drop(nexus);
                 session.finish(index, response);
             }
             Work::Manage(management) => {
-                let outcome = session.manage(&nexus, management).await;
+                let outcome = session.manage((*nexus).as_ref(), management).await;
                 drop(nexus);
                 session.finish_management(index, outcome);
             }

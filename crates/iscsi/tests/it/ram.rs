@@ -2,11 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use block::Pieces;
 use iscsi::target::{Chap, InitiatorPort, LoginRefusal, Target};
-use scsi::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
+use scsi::{HostView, Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use world::Buf;
 use world::sync::Signal;
 
@@ -15,8 +16,19 @@ pub(crate) const BLOCK: usize = 512;
 /// READ that waits until [`Ram::release`]: a vendor's opcode.
 pub(crate) const SLOW_READ: u8 = 0xc0;
 
+/// The target: a handle of the disk, as each session has one.
+pub(crate) struct Ram(Rc<Disk>);
+
+impl Deref for Ram {
+    type Target = Disk;
+
+    fn deref(&self) -> &Disk {
+        &self.0
+    }
+}
+
 #[derive(Default)]
-pub(crate) struct Ram {
+pub(crate) struct Disk {
     memory: RefCell<Vec<u8>>,
     pub chap: RefCell<Option<Chap>>,
     /// Whether discovery needs the proof, too.
@@ -25,7 +37,7 @@ pub(crate) struct Ram {
     pub protected: RefCell<Option<String>>,
     /// Initiators whose name ends so are refused.
     pub refused: RefCell<Option<String>>,
-    pub nexuses: Rc<Cell<u32>>,
+    pub nexuses: Cell<u32>,
     pub opened: Cell<u32>,
     pub holds: Cell<bool>,
     pub released: Signal,
@@ -36,19 +48,29 @@ pub(crate) struct Ram {
     pub more_targets: Cell<u32>,
 }
 
-pub(crate) struct Nexus(Rc<Cell<u32>>);
+/// What a session sees: all of it.
+pub(crate) struct View(Rc<Disk>);
 
-impl Drop for Nexus {
+impl Drop for View {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.0.nexuses.set(self.0.nexuses.get() - 1);
+    }
+}
+
+impl AsRef<View> for View {
+    fn as_ref(&self) -> &View {
+        self
     }
 }
 
 impl Ram {
     pub(crate) fn new(len: usize) -> Rc<Ram> {
-        Rc::new(Ram { memory: RefCell::new(vec![0; len]), ..Ram::default() })
+        let disk = Disk { memory: RefCell::new(vec![0; len]), ..Disk::default() };
+        Rc::new(Ram(Rc::new(disk)))
     }
+}
 
+impl Disk {
     pub(crate) fn release(&self) {
         self.holds.set(false);
         self.released.wake_all();
@@ -113,7 +135,8 @@ fn inquiry(cdb: &[u8; 16]) -> Response {
 }
 
 impl Target for Ram {
-    type Nexus = Nexus;
+    type View = View;
+    type Nexus = View;
 
     fn discover(&self, _: &str, at: SocketAddr) -> Vec<(String, Vec<(SocketAddr, u16)>)> {
         let one = |name: String| (name, vec![(at, 1)]);
@@ -139,55 +162,57 @@ impl Target for Ram {
         1
     }
 
-    fn open(&self, _: &InitiatorPort, _: &str) -> Result<Nexus, LoginRefusal> {
+    fn open(&self, _: &InitiatorPort, _: &str) -> Result<View, LoginRefusal> {
         self.nexuses.set(self.nexuses.get() + 1);
         self.opened.set(self.opened.get() + 1);
-        Ok(Nexus(self.nexuses.clone()))
+        Ok(View(self.0.clone()))
     }
+}
 
-    fn data_out_len(&self, _: &Nexus, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
+impl HostView for View {
+    fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
         match (lun, cdb[0]) {
-            (Some(Lun(0)), 0x0a | 0x2a | 0x8a | 0xaa) => self.range(cdb).map_or(0, |(_, len)| len as u64),
+            (Some(Lun(0)), 0x0a | 0x2a | 0x8a | 0xaa) => self.0.range(cdb).map_or(0, |(_, len)| len as u64),
             _ => 0,
         }
     }
 
-    async fn execute(&self, _: &Nexus, lun: Option<Lun>, request: Request) -> Response {
+    async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
         if lun != Some(Lun(0)) {
             return failed(0x25, 0);
         }
         let cdb = &request.cdb;
         if cdb[0] == SLOW_READ {
-            self.released.wait_for(|| (!self.holds.get()).then_some(())).await;
+            self.0.released.wait_for(|| (!self.0.holds.get()).then_some(())).await;
         }
         if request.attribute != scsi::TaskAttribute::Simple || cdb[15] != 0 {
-            self.order.borrow_mut().push((cdb[15], request.attribute));
+            self.0.order.borrow_mut().push((cdb[15], request.attribute));
         }
         match cdb[0] {
             0x00 | 0x35 | 0x91 => good(Pieces::new(), 0),
             0x12 if cdb[1] & 1 == 0 => inquiry(cdb),
             0x1a => good(Pieces::copy_of(&[3, 0, 0, 0]), 0),
             0x25 => {
-                let blocks = (self.memory.borrow().len() / BLOCK) as u32;
+                let blocks = (self.0.memory.borrow().len() / BLOCK) as u32;
                 let data = [(blocks - 1).to_be_bytes(), (BLOCK as u32).to_be_bytes()].concat();
                 good(Pieces::copy_of(&data), 0)
             }
             0x9e if cdb[1] & 0x1f == 0x10 => {
                 let mut data = [0u8; 32];
-                let blocks = (self.memory.borrow().len() / BLOCK) as u64;
+                let blocks = (self.0.memory.borrow().len() / BLOCK) as u64;
                 data[..8].copy_from_slice(&(blocks - 1).to_be_bytes());
                 data[8..12].copy_from_slice(&(BLOCK as u32).to_be_bytes());
                 good(Pieces::copy_of(&data), 0)
             }
             0xa0 => good(Pieces::copy_of(&[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), 0),
-            0x08 | 0x28 | 0x88 | 0xa8 | SLOW_READ => self.read(cdb),
-            0x0a | 0x2a | 0x8a | 0xaa => self.write(&request),
+            0x08 | 0x28 | 0x88 | 0xa8 | SLOW_READ => self.0.read(cdb),
+            0x0a | 0x2a | 0x8a | 0xaa => self.0.write(&request),
             _ => failed(0x20, 0),
         }
     }
 
-    async fn manage(&self, _: &Nexus, function: TaskFunction) -> TaskOutcome {
-        self.managed.borrow_mut().push(function);
+    async fn manage(&self, function: TaskFunction) -> TaskOutcome {
+        self.0.managed.borrow_mut().push(function);
         match function {
             TaskFunction::AbortTask(Lun(0), _)
             | TaskFunction::AbortTaskSet(Lun(0))
@@ -197,4 +222,6 @@ impl Target for Ram {
             _ => TaskOutcome::NoSuchLun,
         }
     }
+
+    fn end(&self) {}
 }

@@ -8,6 +8,7 @@ use lu::{CommandContext, Durability, LogicalDisk, NexusId};
 use world::World;
 use world_model::Model;
 
+use crate::host_view::HostView;
 use crate::nexus::{InitiatorPort, TargetPort};
 use crate::odx::Tokens;
 use crate::request::{Lun, Request, Response, Status, TaskAttribute};
@@ -59,6 +60,7 @@ impl Rig {
             port: Rc::new(port.clone()),
             ports: Rc::from([port]),
             tokens: self.tokens.clone(),
+            port_traffic: Rc::default(),
         });
         for (lun, unit) in (0u16..).zip(units) {
             view.map(Lun(lun), self.units[*unit].clone());

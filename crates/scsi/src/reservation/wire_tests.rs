@@ -7,6 +7,7 @@ use lu::NexusId;
 use lu::testing::ThinMemory;
 
 use crate::extended_copy::rig::{Answer, Rig, send};
+use crate::host_view::HostView;
 use crate::request::Status;
 use crate::unit::LogicalUnit;
 use crate::view::View;

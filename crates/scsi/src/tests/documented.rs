@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cdb::Cdb;
+use crate::host_view::HostView;
 use crate::opcode::{self, TABLE, find};
 
 const DOCUMENT: &str = include_str!("../../../../docs/scsi.md");

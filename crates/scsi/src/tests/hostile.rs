@@ -5,6 +5,7 @@ use std::time::Duration;
 use world_model::Model;
 
 use super::*;
+use crate::host_view::HostView;
 use crate::opcode::{DataOut, TABLE};
 
 /// A random request. Most begin with an operation code of the table, have few bits set elsewhere and bring the data that they ask

@@ -15,6 +15,7 @@ use lu::testing::ThinMemory;
 use world::World;
 use world_model::Model;
 
+use crate::host_view::HostView;
 use crate::nexus::{InitiatorPort, TargetPort};
 use crate::odx::Tokens;
 use crate::request::{Lun, Request, Status, TaskAttribute};
@@ -61,6 +62,7 @@ impl Bench {
             port: Rc::new(port.clone()),
             ports: Rc::new([port.clone(), TargetPort { relative_id: 2, portal_group: 2, group: 2, ..port }]),
             tokens: self.tokens.clone(),
+            port_traffic: Rc::default(),
         });
         view.map(Lun(0), self.lu.clone());
         view

@@ -6,6 +6,7 @@ use block::BlockError;
 use lu::LogicalDisk;
 
 use super::*;
+use crate::host_view::HostView;
 use crate::request::{TaskFunction, TaskOutcome};
 
 const ERASE: &str = "48 02 00 00 00 00 00 0000 00";

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use super::*;
+use crate::host_view::HostView;
 use crate::request::{TaskFunction, TaskOutcome};
 
 #[test]

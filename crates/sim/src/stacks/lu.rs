@@ -9,8 +9,8 @@ use block::{BlockError, Buf, Device, Geometry, Pieces};
 use iscsi::initiator::Done;
 use pool::{Provisioning, Volume};
 use scsi::{
-    Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, TargetPort, TaskAttribute, Tokens, View,
-    ViewSpec,
+    HostView, Identity, InitiatorPort, LogicalUnit, Lun, NexusId, Request, TargetPort, TaskAttribute, Tokens,
+    View, ViewSpec,
 };
 use stack::PlainVolume;
 use world::World;
@@ -61,6 +61,7 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
         port: Rc::new(port.clone()),
         ports: Rc::new([port]),
         tokens: Rc::new(Tokens::new(world.clone())),
+        port_traffic: Rc::default(),
     }));
     let copies = Rc::new(Cell::new(0));
     let map = |(number, (name, volume)): (u16, (&String, &Volume))| {
