@@ -4,7 +4,6 @@
 mod caching;
 mod caching_online;
 mod events;
-mod guarantee;
 mod handing_over;
 mod hanging;
 mod hosts;
@@ -12,6 +11,7 @@ mod images;
 mod keeping_whole;
 mod many_volumes;
 mod placing;
+mod qos;
 mod rig;
 mod spares;
 mod starting;
