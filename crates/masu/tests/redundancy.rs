@@ -122,13 +122,13 @@ fn a_drive_that_was_pulled_takes_its_place_back() {
     wait_for(&array, &["group", "show", "g0"], &["degraded"]);
     qemu_io(&array.url(0), &["write -P 0x11 8M 1M", "flush"]).expect("write");
     fs::rename(&away, &there).expect("plugged in");
-    wait_for(&array, &["status"], &["is back and is filled with", "All is well"]);
+    wait_for(&array, &["status"], &["is back and is filled with", "No problems"]);
     fs::copy(&there, &away).expect("a copy");
     fs::remove_file(&there).expect("pulled");
     wait_for(&array, &["group", "show", "g0"], &["degraded"]);
     // A copy has the same label, and may lack what was written since: it is filled anew.
     fs::rename(&away, &there).expect("plugged in");
-    wait_for(&array, &["status"], &["is back and is filled anew", "All is well"]);
+    wait_for(&array, &["status"], &["is back and is filled anew", "No problems"]);
     qemu_io(&array.url(0), &["read -P 0x5a 0 8M", "read -P 0x11 8M 1M", "read -P 0x5a 9M 39M"])
         .expect("read");
     let scrubbed = array.ok(&["group", "scrub", "g0"]);
