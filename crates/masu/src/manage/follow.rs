@@ -6,11 +6,13 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use admin::{Client, Progress, format_bytes};
+use admin::{Client, Progress, Status, format_bytes};
 use anyhow::Result;
 
 /// Interval of status requests.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
+/// How long the event that a job has ended is waited for.
+const END_TOLD_MAX: Duration = Duration::from_secs(3);
 /// The exit status of an interrupted command (128 + SIGINT), as shells expect it.
 const INTERRUPTED: u8 = 130;
 
@@ -71,6 +73,13 @@ impl Line {
     }
 }
 
+/// How far a job is. A rebuild is one from the moment the drive is replaced, before its job begins.
+fn progress(status: &Status, kind: &str, object: &str) -> Option<Progress> {
+    let job = status.jobs.iter().find(|job| job.kind == kind && job.object == object);
+    let group = || status.groups.iter().find(|group| kind == "rebuild" && group.name == object);
+    job.map(|job| job.progress).or_else(|| group()?.rebuild)
+}
+
 /// Follows a job until it has ended. The array does the work: an interrupt stops only the display.
 /// `events_before` is the number of events before the job began.
 pub(super) async fn follow(
@@ -80,14 +89,21 @@ pub(super) async fn follow(
 ) -> Result<ExitCode> {
     let mut line = Line::default();
     let what = format!("{object}: {kind}");
+    // Events while the job was last seen, and when it was first missed: how it ended is told a moment later.
+    let (mut told, mut missed) = (0, None);
     loop {
         let status = client.status().await?;
-        match status.jobs.iter().find(|job| job.kind == kind && job.object == object) {
-            Some(job) => line.show(&what, job.progress),
+        let about = |event: &&String| event.contains(&format!(" {object}"));
+        let said: Vec<&String> = status.events.iter().skip(events_before).filter(about).collect();
+        match progress(&status, kind, object) {
+            Some(progress) => {
+                (told, missed) = (said.len(), None);
+                line.show(&what, progress);
+            }
+            None if said.len() <= told
+                && missed.get_or_insert_with(Instant::now).elapsed() < END_TOLD_MAX => {}
             None => {
                 line.end();
-                let about = |event: &&String| event.contains(&format!(" {object}"));
-                let said: Vec<&String> = status.events.iter().skip(events_before).filter(about).collect();
                 said.iter().for_each(|event| println!("{event}"));
                 if said.is_empty() {
                     println!("{what}: done");
