@@ -3,7 +3,7 @@
 use block::Pieces;
 use lu::LogicalDisk;
 
-use crate::dispatch::{Context, cut};
+use crate::context::{Context, cut};
 use crate::error::CommandError;
 
 /// READ CAPACITY(10), SBC-4 5.20.

@@ -3,7 +3,7 @@
 use block::{Buf, LockMode, Pieces};
 use lu::{Durability, LogicalDisk};
 
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::COMPARE_AND_WRITE_BLOCKS_MAX;
 use crate::read_write::{STEP_BYTES, durability, flush_if_asked, transfer};

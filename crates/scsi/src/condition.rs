@@ -3,7 +3,7 @@
 use block::Pieces;
 use lu::LogicalDisk;
 
-use crate::dispatch::{Context, cut};
+use crate::context::{Context, cut};
 use crate::error::CommandError;
 use crate::sense::{Format, Key, Sense, failure_of};
 

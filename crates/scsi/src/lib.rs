@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
+mod atomics;
 pub mod attention;
 mod capacity;
 pub mod cdb;
 mod compare_and_write;
 mod condition;
+mod context;
 pub mod counters;
 mod dispatch;
 pub mod error;
@@ -35,7 +37,9 @@ mod report;
 mod request;
 mod reservation;
 mod sanitize;
+mod sanitizing;
 pub mod sense;
+mod serve;
 mod unit;
 mod unmap;
 mod verify;

@@ -1,7 +1,9 @@
 //! The limits of one command, as the block limits VPD page states them and the handlers keep them.
 
-use crate::dispatch::TRANSFER_BYTES_MAX;
-
+/// The longest transfer of one command (MAXIMUM TRANSFER LENGTH of VPD page B0h): 65,536 blocks of 512 bytes.
+pub(crate) const TRANSFER_BYTES_MAX: u64 = 32 << 20;
+/// The longest data-out that any command takes.
+pub(crate) const DATA_OUT_BYTES_MAX: u64 = TRANSFER_BYTES_MAX;
 /// MAXIMUM COMPARE AND WRITE LENGTH in blocks. A hypervisor's lock is one block; 128 let a host compare a whole page of
 /// metadata and still bound the time that the range is held.
 pub const COMPARE_AND_WRITE_BLOCKS_MAX: u64 = 128;

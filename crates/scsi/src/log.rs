@@ -4,8 +4,8 @@ use block::Pieces;
 use lu::LogicalDisk;
 
 use crate::attention::Attention;
+use crate::context::{Context, cut};
 use crate::counters::OpClass;
-use crate::dispatch::{Context, cut};
 use crate::error::CommandError;
 use crate::unit::LogicalUnit;
 use crate::vpd::threshold_exponent;

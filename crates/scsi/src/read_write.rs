@@ -4,8 +4,9 @@ use block::{LockMode, Pieces};
 use lu::{Durability, LogicalDisk};
 
 use crate::cdb::Cdb;
-use crate::dispatch::{Context, Span, TRANSFER_BYTES_MAX};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
+use crate::limits::TRANSFER_BYTES_MAX;
 
 /// The longest piece of a transfer that is asked of the medium at once: a buffer is at most 8 MiB, and shorter pieces keep the
 /// memory of one command in small, common size classes.

@@ -6,7 +6,7 @@ use block::Pieces;
 use lu::LogicalDisk;
 
 use crate::cdb::Cdb;
-use crate::dispatch::{Context, cut};
+use crate::context::{Context, cut};
 use crate::error::CommandError;
 use crate::opcode::{Command, Handler, TABLE, entries};
 use crate::request::Lun;

@@ -4,18 +4,17 @@
 //! commands that need the medium are refused. That it was begun is recorded with the medium first: after a power loss in the
 //! middle the LU is in the failed state, never half-sanitized and readable.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use block::{BlockError, Data, Pieces};
 use lu::{CommandContext, Durability, LogicalDisk};
-use world::sync::Signal;
 
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::METADATA_STEP_BYTES;
 use crate::read_write::STEP_BYTES;
+use crate::sanitizing::{RECORD, RECORD_RESTRICTED, RECORD_UNRESTRICTED, State};
 use crate::unit::LogicalUnit;
 use crate::write_same::{repeat, steps};
 
@@ -23,56 +22,8 @@ use crate::write_same::{repeat, steps};
 const OVERWRITE: u8 = 0x01;
 const EXIT_FAILURE_MODE: u8 = 0x1f;
 
-/// The record of a sanitize operation that was begun and not ended.
-const RECORD: &str = "sanitize";
-const RECORD_RESTRICTED: &[u8] = &[1];
-const RECORD_UNRESTRICTED: &[u8] = &[2];
-
 /// How fast one LU is overwritten: slow enough to leave the drives to the other LUs, fast enough for a terabyte in hours.
 const OVERWRITE_BYTES_PER_S: u64 = 48 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Idle,
-    Running {
-        done: u16,
-    },
-    /// `restricted`: AUSE was 0, so only another SANITIZE leads out.
-    Failed {
-        restricted: bool,
-    },
-}
-
-/// Where the LU stands.
-pub(crate) struct Sanitizing {
-    state: Cell<State>,
-    changed: Signal,
-}
-
-impl Sanitizing {
-    /// The state after power on.
-    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Sanitizing {
-        let state = match disk.load_record(RECORD).as_deref() {
-            Some([]) | None => State::Idle,
-            Some(record) => State::Failed { restricted: record != RECORD_UNRESTRICTED },
-        };
-        Sanitizing { state: Cell::new(state), changed: Signal::default() }
-    }
-
-    /// Why the medium cannot be used now.
-    pub(crate) fn check(&self) -> Result<(), CommandError> {
-        match self.state.get() {
-            State::Idle => Ok(()),
-            State::Running { done } => Err(CommandError::SanitizeInProgress { done }),
-            State::Failed { .. } => Err(CommandError::SanitizeFailed),
-        }
-    }
-
-    fn set(&self, state: State) {
-        self.state.set(state);
-        self.changed.wake_all();
-    }
-}
 
 /// What is written over the disk.
 #[derive(Clone)]

@@ -7,14 +7,14 @@ use block::{Geometry, RangeLocks};
 use lu::{Capabilities, LogicalDisk, NexusId, Task, TaskSet};
 use world::World;
 
-use crate::atomic::{Atomics, undo_task};
+use crate::atomics::{Atomics, undo_task};
 use crate::attention::Attention;
 use crate::counters::{Counters, Counting};
 use crate::error::CommandError;
 use crate::mode::Modes;
 use crate::nexus::Nexus;
 use crate::reservation::Reservations;
-use crate::sanitize::Sanitizing;
+use crate::sanitizing::Sanitizing;
 use crate::sense::Format;
 
 /// What a logical unit is, for its life.
@@ -66,7 +66,7 @@ pub struct LogicalUnit<D: LogicalDisk> {
     pub(crate) modes: Modes,
     pub(crate) reservations: Reservations,
     pub(crate) sanitizing: Sanitizing,
-    pub(crate) atomics: Atomics,
+    pub(crate) atomics: Rc<Atomics>,
     geometry: Cell<Geometry>,
     nexuses: RefCell<Vec<Rc<Nexus>>>,
 }
@@ -83,14 +83,14 @@ impl<D: LogicalDisk> LogicalUnit<D> {
             modes: Modes::load(&disk),
             reservations: Reservations::load(&disk),
             sanitizing: Sanitizing::load(&disk),
-            atomics: Atomics::load(&disk),
+            atomics: Rc::new(Atomics::load(&disk)),
             capabilities: disk.capabilities(),
             geometry: Cell::new(disk.geometry()),
             nexuses: RefCell::default(),
             disk,
         });
         if lu.atomics.check().is_err() {
-            lu.world.spawn(undo_task(lu.clone()));
+            lu.world.spawn(undo_task(lu.disk.clone(), lu.atomics.clone()));
         }
         lu
     }

@@ -3,7 +3,7 @@
 use block::{LockMode, Pieces};
 use lu::LogicalDisk;
 
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
 use crate::read_write::flush_if_asked;

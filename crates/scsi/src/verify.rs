@@ -4,7 +4,7 @@ use block::{LockMode, Pieces};
 use lu::{Durability, LogicalDisk};
 
 use crate::compare_and_write::read_span;
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
 use crate::write_same::{repeat, steps};

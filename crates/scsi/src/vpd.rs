@@ -2,11 +2,12 @@
 
 use lu::LogicalDisk;
 
-use crate::dispatch::{Context, TRANSFER_BYTES_MAX};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::extended_copy;
 use crate::inquiry::text;
 use crate::limits;
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::nexus::PROTOCOL_ISCSI;
 use crate::unit::LogicalUnit;
 

@@ -3,7 +3,7 @@
 use block::{Buf, LockMode, Pieces};
 use lu::{Durability, LogicalDisk};
 
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
 use crate::read_write::{STEP_BYTES, flush_if_asked, lba_and_blocks, length_field};

@@ -9,37 +9,11 @@ use super::imports::Import;
 /// several entangled ones.
 const FILES_MAX: usize = 3;
 
-/// Known circles by package: the number of files in circles that are too large. It may only decrease.
-const KNOWN: &[(&str, usize)] = &[
-    // Its data path moves to a crate of its own now, and the circle goes with it: nobody else changes crates/scsi meanwhile.
-    ("scsi", 27),
-];
-
 /// Checks the imports of one package.
 pub(super) fn check(package: &str, imports: &[Import], findings: &mut Vec<Finding>) {
-    let known = KNOWN.iter().find(|(name, _)| *name == package).map(|(_, files)| *files);
-    check_against(known, package, imports, findings);
-}
-
-fn check_against(known: Option<usize>, package: &str, imports: &[Import], findings: &mut Vec<Finding>) {
-    let circles = circles(imports);
-    let files: usize = circles.iter().map(Vec::len).sum();
-    let place = format!("package {package}");
-    if files > known.unwrap_or(0) {
-        for circle in &circles {
-            let text = format!("{} files form an import circle: {}", circle.len(), circle.join(", "));
-            findings.push(Finding::error(&place, 0, text));
-        }
-        if let Some(known) = known {
-            let text = format!("{files} files are in import circles, tidy/circles.rs allows {known}");
-            findings.push(Finding::error(&place, 0, text));
-        }
-    } else if let Some(known) = known.filter(|known| files < *known) {
-        let text = format!("only {files} files are in import circles: lower {known} in tidy/circles.rs");
-        findings.push(match files {
-            0 => Finding::error(&place, 0, "no import circle left: remove the package from tidy/circles.rs"),
-            _ => Finding::warning(&place, 0, text),
-        });
+    for circle in circles(imports) {
+        let text = format!("{} files form an import circle: {}", circle.len(), circle.join(", "));
+        findings.push(Finding::error(&format!("package {package}"), 0, text));
     }
 }
 
@@ -121,9 +95,9 @@ mod tests {
         pairs.split(", ").map(import).collect()
     }
 
-    fn check_circles(known: Option<usize>, pairs: &str, expected: &[&str]) {
+    fn check_circles(pairs: &str, expected: &[&str]) {
         let mut findings = Vec::new();
-        check_against(known, "p", &imports(pairs), &mut findings);
+        check("p", &imports(pairs), &mut findings);
         let found: Vec<String> = findings.iter().map(Finding::to_string).collect();
         assert_eq!(found, expected);
     }
@@ -133,10 +107,9 @@ mod tests {
 
     #[test]
     fn circles_of_more_than_three_files_are_errors() {
-        check_circles(None, "a b, b c, c a, c d, d e", &[]);
-        check_circles(None, FOUR, &["error: package p: 4 files form an import circle: a, b, c, d"]);
+        check_circles("a b, b c, c a, c d, d e", &[]);
+        check_circles(FOUR, &["error: package p: 4 files form an import circle: a, b, c, d"]);
         check_circles(
-            None,
             TWO_CIRCLES,
             &[
                 "error: package p: 4 files form an import circle: a, b, c, d",
@@ -144,29 +117,6 @@ mod tests {
             ],
         );
         assert_eq!(circles(&imports("a b, b c, c d, d a, c e, e d")), [["a", "b", "c", "d", "e"]]);
-    }
-
-    #[test]
-    fn those_that_are_known_may_only_shrink() {
-        check_circles(Some(4), FOUR, &[]);
-        check_circles(
-            Some(4),
-            "a b, b c, c d, d e, e a",
-            &[
-                "error: package p: 5 files form an import circle: a, b, c, d, e",
-                "error: package p: 5 files are in import circles, tidy/circles.rs allows 4",
-            ],
-        );
-        check_circles(
-            Some(9),
-            FOUR,
-            &["warning: package p: only 4 files are in import circles: lower 9 in tidy/circles.rs"],
-        );
-        check_circles(
-            Some(4),
-            "a b, b a",
-            &["error: package p: no import circle left: remove the package from tidy/circles.rs"],
-        );
     }
 
     #[test]

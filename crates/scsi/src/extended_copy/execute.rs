@@ -11,7 +11,7 @@ use super::operations::{Operations, Running, Stage};
 use super::results::{copy_status, failed_segment_details, operating_parameters};
 use super::segment::{Segment, TARGET_ITSELF};
 use super::target::Target;
-use crate::dispatch::{Context, Span, cut, span};
+use crate::context::{Context, Span, cut, span};
 use crate::error::CommandError;
 use crate::opcode::Access;
 use crate::request::TaskAttribute;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   parameter list ──> list: targets and segments ──> each target looked up in the asking host's view, nowhere else
-//!                                                 ──> each segment: Medium::copy_from, piece by piece
+//!                                                 ──> each segment: LogicalDisk::copy_from, piece by piece
 //!                                                 ──> operations: what RECEIVE COPY RESULTS tells, per nexus
 //! ```
 //!

@@ -2,7 +2,7 @@
 
 use lu::LogicalDisk;
 
-use super::Changeable;
+use super::modes::Changeable;
 use crate::error::CommandError;
 use crate::unit::LogicalUnit;
 use crate::vpd::threshold_exponent;

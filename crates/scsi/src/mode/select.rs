@@ -3,10 +3,10 @@
 use block::Pieces;
 use lu::LogicalDisk;
 
-use super::Changeable;
+use super::modes::Changeable;
 use super::page::{Which, page};
 use crate::attention::Attention;
-use crate::dispatch::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::unit::LogicalUnit;
 

@@ -1,9 +1,9 @@
 //! Offloaded data transfer: POPULATE TOKEN, WRITE USING TOKEN, RECEIVE ROD TOKEN INFORMATION (SBC-4 5.10, 5.53; SPC-5 6.31).
 //!
 //! ```text
-//!   POPULATE TOKEN on the source ──> Medium::take_rod ──> Tokens: 512 bytes that stand for the data as it was then
+//!   POPULATE TOKEN on the source ──> disk: take_rod  ──> Tokens: 512 bytes that stand for the data as it was then
 //!   RECEIVE ROD TOKEN INFORMATION <── the token               │
-//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> Medium::copy_from_rod
+//!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> disk: copy_from_rod
 //! ```
 //!
 //! **Who may use a token.** The standard lets any application client present a token that it has (SPC-4 5.17.6): the token

@@ -9,7 +9,7 @@ use super::limits::{INACTIVITY_S_DEFAULT, INACTIVITY_S_MAX, TOKEN_BYTES_MAX};
 use super::ranges::{self, Range};
 use super::store::Rods;
 use super::token::{Facts, RodType, Token};
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::sense_of;
 

@@ -3,7 +3,7 @@
 use lu::LogicalDisk;
 
 use super::limits::RANGES_MAX;
-use crate::dispatch::{Span, span};
+use crate::context::{Span, span};
 use crate::error::CommandError;
 use crate::unit::LogicalUnit;
 

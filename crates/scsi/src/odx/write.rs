@@ -9,7 +9,7 @@ use super::limits::{PIECE_BYTES_MAX, ZERO_PIECE_BYTES_MAX};
 use super::ranges::{self, Range};
 use super::store::{InUse, Rods};
 use super::token::{RodType, Token};
-use crate::dispatch::{Context, Span};
+use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::{Running, Stage, sense_of};
 use crate::opcode::Access;

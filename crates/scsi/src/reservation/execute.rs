@@ -1,58 +1,17 @@
 //! The reservation commands on a logical unit: the pure state in its place, saved before it takes effect.
 
-use std::cell::RefCell;
-
 use block::Pieces;
 use lu::LogicalDisk;
-use world::sync::{Permits, Signal};
+use world::sync::Signal;
 
 use super::it_nexus::ItNexus;
 use super::out::{Surroundings, Verdict};
 use super::record::RECORD_NAME;
-use super::state::State;
-use crate::dispatch::{Context, cut};
+use crate::context::{Context, cut};
 use crate::error::CommandError;
-use crate::nexus::Nexus;
-use crate::opcode::Access;
 
 /// Where APTPL is in the parameter list of PERSISTENT RESERVE OUT (SPC-5 6.17.3).
 const APTPL_AT: usize = 20;
-
-/// The reservations and registrations of one logical unit.
-pub(crate) struct Reservations {
-    state: RefCell<State>,
-    /// One permit: reservation commands change the state one after the other, for saving it takes a while.
-    turn: Permits,
-}
-
-impl Reservations {
-    /// The state as it was last saved with the medium (APTPL). A record that cannot be understood is no reservation: nobody
-    /// could name its holder, and a logical unit that refuses everybody for ever helps nobody.
-    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Reservations {
-        let state =
-            disk.load_record(RECORD_NAME).and_then(|record| State::restore(&record).ok()).unwrap_or_default();
-        Reservations { state: RefCell::new(state), turn: Permits::new(1) }
-    }
-
-    /// Whether the nexus may give a command of this class. On the hot path: no allocation, and one compare when nothing is reserved.
-    pub(crate) fn check(&self, nexus: &Nexus, access: Access) -> Result<(), CommandError> {
-        let state = self.state.borrow();
-        if state.is_reserved() && state.conflicts(&ItNexus::of(nexus), access) {
-            return Err(CommandError::ReservationConflict);
-        }
-        Ok(())
-    }
-
-    /// The nexus has ended: a RESERVE of it is released, registrations stay.
-    pub(crate) fn nexus_ended(&self, nexus: &Nexus) {
-        self.state.borrow_mut().nexus_lost(&ItNexus::of(nexus));
-    }
-
-    /// LOGICAL UNIT RESET or target reset: RESERVE is released, persistent reservations stay.
-    pub(crate) fn reset(&self) {
-        self.state.borrow_mut().reset();
-    }
-}
 
 /// PERSISTENT RESERVE IN (SPC-5 6.16).
 pub(crate) async fn persistent_in<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {

@@ -20,6 +20,7 @@ mod preempt;
 mod record;
 mod register;
 mod report;
+mod reservations;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -27,4 +28,5 @@ mod transport_id;
 #[cfg(test)]
 mod wire_tests;
 
-pub(crate) use execute::{Reservations, persistent_in, persistent_out, release, reserve};
+pub(crate) use execute::{persistent_in, persistent_out, release, reserve};
+pub(crate) use reservations::Reservations;

@@ -1,0 +1,73 @@
+//! The mode parameters of a logical unit that can change.
+
+use std::cell::Cell;
+
+use block::BlockError;
+use lu::LogicalDisk;
+
+/// The record of a medium with WCE, 0 or 1 in one byte, when a host has saved it.
+const RECORD: &str = "modes";
+
+/// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared"). WCE can be saved (PS of its
+/// page) and is then what power on and a reset bring back; of the rest that is the default.
+pub(crate) struct Modes {
+    pub(super) now: Cell<Changeable>,
+    pub(super) saved: Cell<Changeable>,
+    pub(super) default: Changeable,
+}
+
+/// What MODE SELECT can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changeable {
+    pub(super) d_sense: bool,
+    pub(super) swp: bool,
+    pub(super) tas: bool,
+    pub(super) write_through: bool,
+}
+
+impl Modes {
+    /// After power on: what was saved with the disk.
+    pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Modes {
+        let default =
+            Changeable { write_through: !disk.capabilities().volatile_cache, ..Changeable::default() };
+        let write_through = match disk.load_record(RECORD).as_deref() {
+            Some([wce]) => *wce == 0,
+            _ => default.write_through,
+        };
+        let saved = Changeable { write_through, ..default };
+        Modes { now: Cell::new(saved), saved: Cell::new(saved), default }
+    }
+
+    /// Saves what can be saved of the present values.
+    pub(super) async fn save<D: LogicalDisk>(&self, disk: &D) -> Result<(), BlockError> {
+        let saved = Changeable { write_through: self.now.get().write_through, ..self.default };
+        disk.save_record(RECORD, &[u8::from(!saved.write_through)]).await?;
+        self.saved.set(saved);
+        Ok(())
+    }
+
+    /// D_SENSE of the control mode page.
+    pub(crate) fn descriptor_sense(&self) -> bool {
+        self.now.get().d_sense
+    }
+
+    /// SWP of the control mode page.
+    pub(crate) fn software_write_protect(&self) -> bool {
+        self.now.get().swp
+    }
+
+    /// TAS of the control mode page: commands that another nexus aborted end with TASK ABORTED.
+    pub(crate) fn task_aborted_status(&self) -> bool {
+        self.now.get().tas
+    }
+
+    /// WCE = 0 in the caching mode page: every write is flushed before it ends.
+    pub(crate) fn write_through(&self) -> bool {
+        self.now.get().write_through
+    }
+
+    /// Back to what was saved, as after power on.
+    pub(crate) fn reset(&self) {
+        self.now.set(self.saved.get());
+    }
+}

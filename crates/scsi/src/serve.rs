@@ -1,0 +1,132 @@
+//! A view serves its host: commands and task management, here or at the controller that owns the logical unit.
+
+use std::rc::Rc;
+
+use lu::LogicalDisk;
+
+use crate::attention::Attention;
+use crate::cdb::Cdb;
+use crate::dispatch::{self, respond_failed};
+use crate::host_view::{HostView, Owner};
+use crate::limits::DATA_OUT_BYTES_MAX;
+use crate::opcode;
+use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
+use crate::sense::Format;
+use crate::view::View;
+
+/// How much data-out a CDB asks for on a logical unit with this block length.
+fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
+    let cdb = Cdb(*cdb);
+    let asked =
+        opcode::find(&cdb).map_or(0, |c| c.data_out_len(&cdb, block_bytes) + c.data_out_over(block_bytes));
+    if asked <= DATA_OUT_BYTES_MAX { asked } else { 0 }
+}
+
+impl<D: LogicalDisk> View<D> {
+    /// What is answered where no logical unit is (SPC-5 4.2, SAM-5 4.7.4).
+    fn execute_without_unit(&self, request: &Request) -> Response {
+        let cdb = Cdb(request.cdb);
+        match dispatch::without_unit(self, &cdb) {
+            Ok(data_in) => Response {
+                status: Status::Good,
+                sense: Vec::new(),
+                data_in,
+                data_out_wanted: 0,
+                aborted: false,
+            },
+            Err(error) => respond_failed(&error, 1, Format::Fixed, 0),
+        }
+    }
+
+    /// A function on the logical units of this controller. It returns when the commands that it ended have ended.
+    async fn manage_here(&self, function: TaskFunction) -> TaskOutcome {
+        let on = |lun| self.seat(lun);
+        match function {
+            TaskFunction::AbortTask(lun, tag) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.abort_one(self.nexus, tag);
+                seat.lu.tasks.aborted_ended().await;
+            }
+            TaskFunction::AbortTaskSet(lun) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.abort(Some(self.nexus), None, |id| id == self.nexus);
+                seat.lu.tasks.aborted_ended().await;
+            }
+            TaskFunction::ClearTaskSet(lun) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.clear_task_set(self.nexus).await;
+            }
+            TaskFunction::LunReset(lun) => {
+                let Some(seat) = on(lun) else { return TaskOutcome::NoSuchLun };
+                seat.lu.reset(self.nexus, Attention::DeviceReset).await;
+            }
+            TaskFunction::TargetReset => {
+                let seats: Vec<_> = self.seats.borrow().values().cloned().collect();
+                for seat in seats {
+                    seat.lu.reset(self.nexus, Attention::PowerOn).await;
+                }
+            }
+        }
+        TaskOutcome::Complete
+    }
+
+    /// A target reset reaches every controller that serves this host.
+    async fn reset_elsewhere(&self) {
+        let mut owners: Vec<Rc<dyn Owner>> = Vec::new();
+        for owner in self.elsewhere.borrow().iter().filter_map(|unit| unit.owner.as_ref()) {
+            if !owners.iter().any(|known| Rc::ptr_eq(known, owner)) {
+                owners.push(owner.clone());
+            }
+        }
+        for owner in owners {
+            owner.manage(TaskFunction::TargetReset).await;
+        }
+    }
+}
+
+impl<D: LogicalDisk> HostView for View<D> {
+    /// 0 for a command that will be refused for its length. Where too much data is an error, it is one block more, so that the transport
+    /// brings what shows the error.
+    fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
+        let seats = self.seats.borrow();
+        match lun.and_then(|l| seats.get(&l)) {
+            Some(seat) => data_out_len(cdb, seat.lu.block_bytes()),
+            None => self.elsewhere(lun).map_or(0, |unit| data_out_len(cdb, unit.block_bytes)),
+        }
+    }
+
+    /// A command is not to be dropped in the middle, but aborted ([`HostView::manage`], [`HostView::end`]): what it has asked of the drives
+    /// goes on, and only its future knows when to unlock the blocks.
+    async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
+        let bytes_in = request.data_out.len() as u64;
+        let response = match (lun.and_then(|l| self.seat(l)), lun, self.owner(lun)) {
+            (Some(seat), ..) => dispatch::execute(self, &seat, &request).await,
+            (None, Some(lun), Some(owner)) => owner.execute(lun, request).await,
+            (None, ..) => self.execute_without_unit(&request),
+        };
+        let bytes_out = response.data_in.len() as u64;
+        self.count(bytes_in, bytes_out);
+        response
+    }
+
+    /// It returns when the commands that it ended have ended.
+    async fn manage(&self, function: TaskFunction) -> TaskOutcome {
+        let (TaskFunction::AbortTask(lun, _)
+        | TaskFunction::AbortTaskSet(lun)
+        | TaskFunction::ClearTaskSet(lun)
+        | TaskFunction::LunReset(lun)) = function
+        else {
+            self.reset_elsewhere().await;
+            return self.manage_here(function).await;
+        };
+        match self.owner(Some(lun)) {
+            None => self.manage_here(function).await,
+            Some(owner) => owner.manage(function).await,
+        }
+    }
+
+    /// Its commands are aborted, and a RESERVE is released.
+    fn end(&self) {
+        self.leave_all();
+    }
+}
