@@ -17,6 +17,19 @@ pub struct Kind {
     pub covers: Covers,
     /// Bytes from its start that are worth changing.
     pub reach: usize,
+    /// Where else its checksum stands.
+    pub told: Option<Told>,
+}
+
+/// Structures on the same disk that refer to one by its checksum: they go on to refer to it when it is changed.
+#[derive(Clone, Copy)]
+pub struct Told {
+    /// They begin with this.
+    pub by: &'static [u8],
+    /// Where the checksum stands in them.
+    pub sum_at: usize,
+    /// 32-bit fields that are the same in both: where in the structure itself, and where in theirs.
+    pub same: (usize, usize),
 }
 
 /// What a checksum covers, itself taken as zero where it lies within.
@@ -28,6 +41,15 @@ pub enum Covers {
     Field {
         /// Bytes before those that the field counts.
         plus: usize,
+        /// Where the field lies.
+        at: usize,
+    },
+    /// A head and so many records as the 32-bit field at a place says, to whole blocks of 4,096.
+    Records {
+        /// Bytes of the head.
+        head: usize,
+        /// Bytes of a record.
+        each: usize,
         /// Where the field lies.
         at: usize,
     },
@@ -88,25 +110,51 @@ impl Media {
             for structure in &self.structures {
                 let alike = structure.at == chosen.at && (which & 1 == 0 || structure.disk == chosen.disk);
                 if alike {
-                    structure.change(&disks[structure.disk], from % chosen.kind.reach, bytes);
+                    let disk = &disks[structure.disk];
+                    let before = structure.sum(disk);
+                    structure.change(disk, from % chosen.kind.reach, bytes);
+                    self.tell(structure, before, disk);
                 }
             }
         }
         model
     }
+
+    /// Has those that referred to a structure by its checksum refer to it as it is now.
+    fn tell(&self, changed: &Structure, before: [u8; 4], disk: &Disk) {
+        let Some(told) = changed.kind.told else { return };
+        let refers = |s: &&Structure| {
+            let there = s.disk == changed.disk && s.kind.magic == told.by;
+            there && disk.peek(s.at + told.sum_at as u64, 4) == before
+        };
+        for other in self.structures.iter().filter(refers) {
+            disk.poke(other.at + told.same.1 as u64, &disk.peek(changed.at + told.same.0 as u64, 4));
+            other.change(disk, told.sum_at, &changed.sum(disk));
+        }
+    }
 }
 
 impl Structure {
+    fn sum(&self, disk: &Disk) -> [u8; 4] {
+        let at = self.at + self.kind.sum_at as u64;
+        disk.peek(at, 4).try_into().expect("four bytes")
+    }
+
     /// Puts bytes into it, and makes its checksum right.
     fn change(&self, disk: &Disk, from: usize, bytes: &[u8]) {
         let Structure { at, kind, .. } = *self;
         disk.poke(at + from as u64, bytes);
         let room = (disk.spec().len_bytes - at).min(COVERED_LEN_MAX) as usize;
+        let field = |field: usize| {
+            let field = disk.peek(at + field as u64, 4).try_into().expect("four bytes");
+            u32::from_le_bytes(field) as usize
+        };
         let covered = match kind.covers {
             Covers::Bytes(len) => len,
-            Covers::Field { plus, at: field } => {
-                let field = disk.peek(at + field as u64, 4).try_into().expect("four bytes");
-                (u32::from_le_bytes(field) as usize).saturating_add(plus).min(room)
+            Covers::Field { plus, at } => field(at).saturating_add(plus).min(room),
+            Covers::Records { head, each, at } => {
+                let records = field(at).saturating_mul(each);
+                records.saturating_add(head).min(room).next_multiple_of(4096).min(room)
             }
         };
         // A length may say less than where the checksum lies.

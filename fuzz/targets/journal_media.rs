@@ -9,8 +9,8 @@ use world_model::{DiskSpec, Model};
 
 const LEN: u64 = 9 << 20;
 const KINDS: [Kind; 2] = [
-    Kind { magic: b"MASUJRNL", sum_at: 4092, covers: Covers::Bytes(4092), reach: 100 },
-    Kind { magic: b"MASUJBAT", sum_at: 4092, covers: Covers::Bytes(4092), reach: 250 },
+    Kind { magic: b"MASUJRNL", sum_at: 4092, covers: Covers::Bytes(4092), reach: 100, told: None },
+    Kind { magic: b"MASUJBAT", sum_at: 4092, covers: Covers::Bytes(4092), reach: 250, told: None },
 ];
 
 #[derive(Clone)]

@@ -11,9 +11,15 @@ use world_model::{DiskSpec, Model};
 const LEN: u64 = 8 << 20;
 const PAGE: u64 = 64 << 10;
 const KINDS: [Kind; 3] = [
-    Kind { magic: b"MASUPOOL", sum_at: 12, covers: Covers::Bytes(4096), reach: 260 },
-    Kind { magic: b"MASUCKPT", sum_at: 8, covers: Covers::Bytes(128 << 10), reach: 600 },
-    Kind { magic: b"MASUJRNL", sum_at: 8, covers: Covers::Field { plus: 64, at: 48 }, reach: 200 },
+    Kind { magic: b"MASUPOOL", sum_at: 12, covers: Covers::Bytes(4096), reach: 260, told: None },
+    Kind { magic: b"MASUCKPT", sum_at: 8, covers: Covers::Bytes(128 << 10), reach: 600, told: None },
+    Kind {
+        magic: b"MASUJRNL",
+        sum_at: 8,
+        covers: Covers::Field { plus: 64, at: 48 },
+        reach: 200,
+        told: None,
+    },
 ];
 
 thread_local! {
