@@ -1,7 +1,6 @@
 //! What can be wrong when a group is created or opened: one line that names the drive and both identities.
 
 use block::BlockError;
-use world::DriveError;
 
 use crate::GroupId;
 
@@ -173,14 +172,6 @@ pub enum GroupError {
     LostRanges {
         /// The group.
         group: String,
-    },
-    /// Drives can be read, and refuse writes.
-    #[error("group {group}: too few of its drives accept writes, and nothing was changed on any: {cause}")]
-    Unwritable {
-        /// The group.
-        group: String,
-        /// What one of them answered.
-        cause: DriveError,
     },
     /// A drive failed.
     #[error("group {group}: {cause}")]

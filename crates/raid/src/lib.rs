@@ -38,7 +38,6 @@ mod spec;
 mod status;
 mod stripe;
 mod upkeep;
-mod writable;
 
 #[cfg(test)]
 mod tests;

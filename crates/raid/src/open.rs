@@ -9,7 +9,6 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 use crate::label::Label;
 use crate::member::{Member, MemberState};
-use crate::writable::refuse_unwritable;
 use crate::{DRIVES_MAX, GroupError, GroupSpec, Level};
 
 struct Found {
@@ -125,7 +124,6 @@ async fn assemble(
         members.push(place(&spec, &mut found, &mut label, position)?);
     }
     may_go_without(&spec, &reference, (&members, older), degraded)?;
-    refuse_unwritable(&reference, &members).await?;
     let changed = label.in_sync != reference.in_sync || label.rebuilding != reference.rebuilding;
     if changed {
         // Two, so that a change that a power cut left on a missing drive alone is older than this one.

@@ -165,39 +165,6 @@ fn an_interrupted_creation_is_taken_up_by_nobody_else() {
     assert!(unfinished > 0);
 }
 
-/// Too many drives became read-only below: the others must not say that these are out.
-#[test]
-fn a_group_with_too_many_read_only_drives_changes_no_byte_on_the_others() {
-    for (level, width, refusing) in
-        [(Level::Raid0, 2, 1), (Level::Raid10, 4, 2), (Level::Raid5, 3, 2), (Level::Raid6, 4, 3)]
-    {
-        let rack = rack(6, width);
-        rack.model.run(async |world| {
-            let all = drives(&world, 0..width);
-            let group = Group::create(world.clone(), spec_of(level, width), all).await.expect("create");
-            group.write(0, &pattern(100 * 4096, 1)).await.expect("write");
-            group.flush().await.expect("flush");
-        });
-        let set = |read_only| rack.disks[..refusing].iter().for_each(|d| d.set_read_only(read_only));
-        let before = media(&rack);
-        rack.model.run(async |world| {
-            let all = drives(&world, 0..width);
-            set(true);
-            let opened = Group::open(world.clone(), spec_of(level, width), all.clone()).await;
-            assert!(matches!(opened, Err(GroupError::Unwritable { .. })), "{level}: {:?}", opened.err());
-            assert!(media(&rack) == before, "{level}: something was written");
-            set(false);
-            let group = Group::open(world.clone(), spec_of(level, width), all).await.expect("open");
-            assert_eq!(group.status().state, GroupState::Optimal, "{level}");
-            assert_eq!(
-                read(&group, 0, 100 * 4096).await,
-                pattern(100 * 4096, 1).joined().to_vec(),
-                "{level}"
-            );
-        });
-    }
-}
-
 #[test]
 fn an_open_that_fails_changes_no_byte_on_any_drive() {
     let levels =
