@@ -227,7 +227,7 @@ case_kill_9_and_start_again_and_again() {
 
 # ---- what is declared is looked at
 
-case_a_spare_that_is_not_there() { declare_array raid1 2; start; must_refuse "sdzz" drive spare s9 /dev/sdzz; says "well"; }
+case_a_spare_that_is_not_there() { declare_array raid1 2; start; must_refuse "sdzz" drive spare s9 /dev/sdzz; says "No problems"; }
 case_a_volume_is_mapped_once() {
   declare_array raid0 1; start; must host set h "$HOST"; must host map h v0
   m host map h v0
