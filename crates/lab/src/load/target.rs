@@ -14,7 +14,7 @@ use world::{Buf, Data, Drive, DriveSpec, World};
 
 use super::access::Op;
 use crate::hosts::Disk;
-use crate::modelled;
+use crate::testbed;
 
 /// Where it is.
 #[derive(Clone)]
@@ -158,7 +158,7 @@ impl Target {
     pub(crate) async fn read(&self, op: Op) -> Result<Option<Pieces>> {
         match self {
             Target::Lu(disk, _) => good(disk.read(op.at, op.len).await),
-            Target::Local(lu) => Ok(lu.execute(|tag| modelled::read(op.at, op.len, tag)).await),
+            Target::Local(lu) => Ok(lu.execute(|tag| testbed::read(op.at, op.len, tag)).await),
             Target::Drive(drive) => {
                 let filled = drive.read(op.at, Buf::new(op.len as usize)).await;
                 Ok(served(filled.result)?.map(|()| filled.buf.freeze().into()))
@@ -171,7 +171,7 @@ impl Target {
         match self {
             Target::Lu(disk, _) => good(disk.write(op.at, data.into()).await),
             Target::Local(lu) => {
-                let request = |tag| modelled::write(op.at, data.clone().into(), tag);
+                let request = |tag| testbed::write(op.at, data.clone().into(), tag);
                 Ok(lu.execute(request).await.map(drop))
             }
             Target::Drive(drive) => served(drive.write(op.at, data).await),

@@ -4,15 +4,13 @@
 
 use anyhow::Result;
 use array::config::{
-    ArrayId, CachePolicy, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig,
-    PoolConfig, Provisioning, QosSettings, Sharing, VolumeConfig,
+    ArrayId, CachePolicy, CacheSettings, GroupConfig, HostConfig, Level, Policy, PolicyConfig, PoolConfig,
+    Provisioning, QosSettings, Sharing, VolumeConfig,
 };
-use array::{Config, DriveSpec, LocalSession, Lun};
-use world_model::DiskSpec;
+use array::{Config, LocalSession, Lun};
 
 use super::scenario::Qos;
-use crate::drives;
-use crate::modelled::{Made, Started};
+use crate::testbed::{Started, Testbed, modelled_drive};
 
 /// Its target.
 pub(super) const TARGET: &str = "iqn.2026-11.model:qos";
@@ -78,14 +76,12 @@ pub(super) fn lun(vm: usize) -> Lun {
 }
 
 /// An array that was made.
-pub(super) type Bed = Made;
+pub(super) type Bed = Testbed;
 
 /// Makes it.
-pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Made> {
-    let spec = DiskSpec::drive(&drives::load(&qos.published.drive)?)?;
+pub(super) fn make(qos: &Qos, shape: Shape, seed: u64) -> Result<Testbed> {
     let config = declaration(qos, shape);
-    let specs = config.drives.iter().map(|drive| (drive.name.clone(), spec.clone())).collect();
-    Made::make(grown(&config, 1), specs, seed, async |started| {
+    Testbed::alike(grown(&config, 1), &qos.published.drive, seed, async |started| {
         for piece in 2..=PIECES {
             started.array.apply(grown(&config, piece)).await?;
         }
@@ -116,7 +112,6 @@ pub(super) fn with_policies(config: &Config, policies: &[Policy]) -> Config {
 
 /// The array, on modelled drives.
 pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
-    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let in_group: Vec<String> = (0..qos.published.drives).map(drive_name).collect();
     let spare = shape.has_spare.then(|| drive_name(qos.published.drives));
     let has_cache = qos.array.cache.0 > 0;
@@ -137,7 +132,7 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
     Config {
         id: ArrayId([9; 16]),
         controllers: 1,
-        drives: in_group.iter().cloned().chain(spare.clone()).map(drive).collect(),
+        drives: in_group.iter().cloned().chain(spare.clone()).map(modelled_drive).collect(),
         spares: spare.into_iter().collect(),
         // A write waits in it, however long it is, until the drives have made room.
         cache: has_cache.then(|| CacheSettings {

@@ -18,7 +18,7 @@ use super::scenario::{Experiment, Form, Qos};
 use super::vm::{Done, Route, Vm};
 use crate::load::access::Walk;
 use crate::load::{Access, Mix};
-use crate::modelled::Started;
+use crate::testbed::Started;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 

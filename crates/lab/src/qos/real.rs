@@ -2,16 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
-use array::config::{HostConfig, PortalConfig};
-use array::{Array, Config, ControllerHandle, Lun};
-use futures::executor::block_on;
+use array::config::HostConfig;
+use array::{Config, Lun};
 use iscsi::initiator::{Options, Session};
 use world::World;
 use world_model::drives::Prepared;
@@ -24,17 +20,10 @@ use super::scenario::{Form, Qos};
 use super::vm::{Route, Vm};
 use crate::drives;
 use crate::hosts::Disk;
-use crate::timed_drive::{Drives, world_with};
+use crate::testbed::timed_drive::Drives;
+use crate::testbed::{TimedArray, portal};
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
-
-/// An array on modelled drives, in real time.
-struct Standing {
-    handles: Vec<ControllerHandle>,
-    config: Config,
-    thread: Option<JoinHandle<Result<(), world_real::RunError>>>,
-    listen: SocketAddr,
-}
 
 fn initiator(vm: usize) -> String {
     format!("iqn.2026-11.net.masu.lab:vm{:02}", vm + 1)
@@ -46,50 +35,19 @@ fn declaration(qos: &Qos) -> Config {
     let host = |vm: usize| {
         HostConfig::new(bed::volume_name(vm), initiator(vm), BTreeMap::from([(Lun(0), bed::volume_name(vm))]))
     };
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Config {
-        portals: vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }],
+        portals: vec![portal()],
         hosts: (0..shape.volumes).map(host).collect(),
         ..bed::declaration(qos, shape)
     }
 }
 
-impl Standing {
-    /// Starts it; whoever plays has the array, and it ends with what is standing.
-    fn start(qos: &Qos, seed: u64) -> Result<(Standing, Array)> {
-        let config = declaration(qos);
-        let takes_time = Arc::new(AtomicBool::new(false));
-        let prepared = Prepared::new(&drives::load(&qos.published.drive)?)?;
-        let drives = Drives::alike(&config, &prepared, takes_time.clone());
-        let (handle, mailbox) = ControllerHandle::new(0);
-        let handles = vec![handle];
-        let all = handles.clone();
-        let options = world_real::Options { seed, ..world_real::Options::default() };
-        let thread = world_real::start("controller-0", options, move |world| {
-            array::run_controller(world_with(world, drives), 0, mailbox, all)
-        })
-        .context("the array's controller cannot start")?;
-        let mut array = Array::new(handles.clone(), &config.target);
-        for piece in 1..=bed::PIECES {
-            block_on(array.apply(bed::grown(&config, piece))).context("the array under test")?;
-        }
-        takes_time.store(true, Ordering::Relaxed);
-        let parts = block_on(array.status())?;
-        let port = parts.iter().flat_map(|part| &part.ports).next();
-        let listen = port.ok_or_else(|| anyhow!("the array under test has no port"))?.listen;
-        let standing = Standing { handles, config, thread: Some(thread), listen };
-        Ok((standing, array))
-    }
-}
-
-impl Drop for Standing {
-    fn drop(&mut self) {
-        // Errors on the way out change nothing that was measured.
-        let _ = block_on(Array::new(self.handles.clone(), &self.config.target).stop());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// The array with all of its volumes, which grow in turn.
+fn start(qos: &Qos, seed: u64) -> Result<TimedArray> {
+    let config = declaration(qos);
+    let prepared = Prepared::new(&drives::load(&qos.published.drive)?)?;
+    let pieces: Vec<Config> = (1..=bed::PIECES).map(|piece| bed::grown(&config, piece)).collect();
+    TimedArray::start_on(&pieces, Drives::alike(&config, &prepared), seed)
 }
 
 /// Runs it. What the array can do is taken from the model: the drives are the same.
@@ -117,8 +75,9 @@ pub(super) fn run(qos: &Qos, seed: u64, stop: &Stop) -> Result<Run> {
 }
 
 fn played(qos: &Qos, script: &Script, capacity: &Capacity, seed: u64) -> Result<Course> {
-    let (standing, array) = Standing::start(qos, seed)?;
-    let (qos, script, capacity, listen) = (qos.clone(), script.clone(), capacity.clone(), standing.listen);
+    let mut standing = start(qos, seed)?;
+    let (array, listen) = (standing.control(), standing.listen());
+    let (qos, script, capacity) = (qos.clone(), script.clone(), capacity.clone());
     let options = world_real::Options { seed, ..world_real::Options::default() };
     let hosts = world_real::start("initiators", options, move |world| async move {
         let nodes = Nodes::new(&qos, &world, &script, Form::Array);

@@ -12,7 +12,7 @@ use world::{Buf, Data, World};
 use super::node::Node;
 use crate::hosts::Disk;
 use crate::load::access::{Op, Walk};
-use crate::modelled::{self, notice_attentions};
+use crate::testbed::{self, notice_attentions};
 
 /// How a VM comes to its disk.
 #[derive(Clone)]
@@ -36,8 +36,8 @@ impl Route {
             Route::Session(disk) => disk.write(op.at, zeros.slice(..op.len as usize).into()).await?,
             Route::Local(session, lun) => {
                 let request = match op.reads {
-                    true => modelled::read(op.at, op.len, tag),
-                    false => modelled::write(op.at, Pieces::from(zeros.slice(..op.len as usize)), tag),
+                    true => testbed::read(op.at, op.len, tag),
+                    false => testbed::write(op.at, Pieces::from(zeros.slice(..op.len as usize)), tag),
                 };
                 let response = session.execute(*lun, request).await;
                 if response.status != Status::Good {

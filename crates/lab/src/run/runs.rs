@@ -20,8 +20,8 @@ use super::play::{Opened, Stage, clients};
 use super::recording::{Ran, Recording};
 use super::search::{self, Found};
 use super::testbed::{self, Paths};
-use crate::modelled::Made;
-use crate::timed_array::TimedArray;
+use crate::testbed::Testbed;
+use crate::testbed::TimedArray;
 
 /// Plays all of it.
 ///
@@ -84,7 +84,7 @@ fn seed_of(seed: u64, repeat: usize) -> u64 {
 /// An array, and the one repeat of it that a piece of work does; of a search all.
 struct Piece<'a> {
     array: usize,
-    made: &'a Made,
+    made: &'a Testbed,
     repeat: Option<usize>,
 }
 
@@ -155,7 +155,7 @@ fn searched(
 fn model(
     plan: &Plan,
     array: &ArrayPlan,
-    made: &Made,
+    made: &Testbed,
     count: Option<usize>,
     (seed, stop): (u64, &Stop),
 ) -> Result<Course> {

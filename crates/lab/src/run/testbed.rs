@@ -1,13 +1,13 @@
 //! What a scenario is played on: its array on modelled drives in virtual time, the same or real drives over iSCSI, or the LUs of `--target`.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Policy, PolicyConfig, PoolConfig,
-    PortalConfig, Provisioning, Sharing, VolumeConfig,
+    Provisioning, Sharing, VolumeConfig,
 };
 use array::{Config, DriveSpec, Lun};
 use iscsi::initiator::Options;
@@ -18,9 +18,8 @@ use world_model::drives::Prepared;
 use super::plan::{ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, Plan, PoolPlan};
 use crate::drives;
 use crate::load::target::{Facts, Place, Target};
-use crate::modelled::{Made, Started};
-use crate::timed_array::TimedArray;
-use crate::timed_drive::Drives;
+use crate::testbed::timed_drive::Drives;
+use crate::testbed::{Started, Testbed, TimedArray, portal};
 
 /// The target of the array.
 const TARGET: &str = "iqn.2026-11.net.masu:run";
@@ -129,29 +128,25 @@ fn models(array: &ArrayPlan) -> Result<BTreeMap<String, &str>> {
 }
 
 /// The array on modelled drives, made once for all runs.
-pub(super) fn make(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<Made> {
+pub(super) fn make(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<Testbed> {
     let mut specs = BTreeMap::new();
     for (name, model) in models(array)? {
         specs.insert(name, DiskSpec::drive(&drives::load(model)?)?);
     }
-    Made::make(declaration(plan, array), specs, seed, async |_| Ok(()))
+    Testbed::make(declaration(plan, array), specs, seed, async |_| Ok(()))
         .with_context(|| format!("array {:?}", array.name))
 }
 
 /// The array on a thread of its own: modelled drives take their time, others are what they are.
 pub(super) fn start(plan: &Plan, array: &ArrayPlan, seed: u64) -> Result<TimedArray> {
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let config = Config {
-        portals: vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }],
-        ..declaration(plan, array)
-    };
+    let config = Config { portals: vec![portal()], ..declaration(plan, array) };
     let mut prepared = BTreeMap::new();
     for drive in &array.drives {
         if let Some(model) = drive.model() {
             prepared.insert(drive.name.clone(), Prepared::new(&drives::load(model)?)?);
         }
     }
-    TimedArray::start_on(config, Drives { prepared, takes_time: Arc::default() }, seed)
+    TimedArray::start_on(&[config], Drives { prepared, takes_time: Arc::default() }, seed)
         .with_context(|| format!("array {:?}", array.name))
 }
 

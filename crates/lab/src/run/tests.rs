@@ -101,7 +101,7 @@ fn the_same_seed_gives_the_same_record() {
 /// One thread serves an array of memory drives, another has the sessions of the scenario's hosts.
 #[test]
 fn a_fio_file_runs_on_the_lu_of_another_array() {
-    use crate::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
+    use crate::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
     use lab_core::quantity::Size;
     let request = request("my_fio_file");
     let (plan, _) = report::load(&request).expect("reads");

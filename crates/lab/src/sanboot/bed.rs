@@ -1,28 +1,22 @@
 //! The array of a layout in the model world: drives, groups, pools, LUs, hosts.
 //!
-//! It is made once for each layout on disks that cost no time, and its content is moved to modelled drives for every point: all points begin
-//! with the same array, its LUs allocated as when it was installed and its cache empty.
-
-use std::time::Duration;
+//! It is made once for each layout: all points begin with the same array, its LUs allocated as when it was installed and
+//! its cache empty.
 
 use anyhow::{Context, Result};
 use array::config::{
-    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning,
-    VolumeConfig,
+    ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
-use array::{Config, DriveSpec, Lun};
+use array::{Config, Lun};
 use world::World;
-use world_model::drives::DriveParameters;
-use world_model::{DiskSpec, DisksImage, Loss, Model};
+use world_model::{DiskSpec, Model};
 
 use super::results::Layout;
 use super::scenario::{SERVERS_MAX, Sanboot};
 use crate::drives;
-use crate::modelled::{Started, start};
+use crate::testbed::{Started, Testbed, modelled_drive};
 
 pub(super) const TARGET: &str = "iqn.2026-11.model:array";
-/// Disks that only hold content while an array is made.
-const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 
 /// The groups of a layout.
 #[derive(Clone, Copy, Debug)]
@@ -103,47 +97,43 @@ impl Shape {
     }
 }
 
-/// An array that was made, on no drives in particular.
+/// What the points of a layout begin with.
 #[derive(Clone)]
 pub(super) struct Bed {
     pub(super) layout: Layout,
-    config: Option<Config>,
-    image: Option<DisksImage>,
-    spec: DiskSpec,
+    place: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Array(Box<Testbed>),
+    /// A disk in each server, and no array.
+    Disk(Box<DiskSpec>),
 }
 
 impl Bed {
     /// Makes it.
     pub(super) fn make(sanboot: &Sanboot, layout: Layout, seed: u64) -> Result<Bed> {
-        let Some(shape) = Shape::of(layout) else {
-            let spec = drive(&sanboot.internal.drive)?;
-            return Ok(Bed { layout, config: None, image: None, spec });
+        let place = match Shape::of(layout) {
+            Some(shape) => {
+                let config = declaration(sanboot, &shape);
+                let made = Testbed::alike(config, &sanboot.array.drive, seed, async |_| Ok(()));
+                Place::Array(Box::new(
+                    made.with_context(|| format!("the array of layout {}", layout.name()))?,
+                ))
+            }
+            None => Place::Disk(Box::new(DiskSpec::drive(&drives::load(&sanboot.internal.drive)?)?)),
         };
-        let spec = drive(&sanboot.array.drive)?;
-        let config = declaration(sanboot, &shape);
-        config.check().with_context(|| format!("the array of layout {}", layout.name()))?;
-        let model = Model::new(seed);
-        for name in shape.drives() {
-            model.disk(&name, DiskSpec::new(spec.len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0));
-        }
-        model.run(async |world| {
-            let started = start(&world, &config).await?;
-            started.array.stop().await?;
-            anyhow::Ok(())
-        })?;
-        let image = Some(model.disks().image());
-        Ok(Bed { layout, config: Some(config), image, spec })
+        Ok(Bed { layout, place })
     }
 
     /// A model with this bed's drives, as they were when it was made.
     pub(super) fn model(&self, seed: u64) -> Model {
-        match &self.image {
-            Some(image) => {
-                Model::from_image(seed, image.clone().moved_to(|_| self.spec.clone()), Loss::Process)
-            }
-            None => {
+        match &self.place {
+            Place::Array(made) => made.model(seed),
+            Place::Disk(spec) => {
                 let model = Model::new(seed);
-                model.disk(INTERNAL, self.spec.clone());
+                model.disk(INTERNAL, (**spec).clone());
                 model
             }
         }
@@ -151,20 +141,15 @@ impl Bed {
 
     /// Starts the array, if the layout has one.
     pub(super) async fn start(&self, world: &World) -> Result<Option<Started>> {
-        match &self.config {
-            Some(config) => Ok(Some(start(world, config).await?)),
-            None => Ok(None),
+        match &self.place {
+            Place::Array(made) => Ok(Some(made.start(world).await?)),
+            Place::Disk(_) => Ok(None),
         }
     }
 }
 
 /// The disk in a server.
 pub(super) const INTERNAL: &str = "internal";
-
-fn drive(name: &str) -> Result<DiskSpec> {
-    let parameters: DriveParameters = drives::load(name)?;
-    Ok(DiskSpec::drive(&parameters)?)
-}
 
 pub(super) fn volume(server: u32) -> String {
     format!("s{server}")
@@ -182,7 +167,6 @@ pub(super) fn group(number: u32) -> String {
 const OWNER: usize = 0;
 
 pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
-    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let groups = (0..shape.groups).map(|g| GroupConfig {
         stripe_unit_bytes: sanboot.array.stripe_unit.0 as u32,
         ..GroupConfig::new(
@@ -209,7 +193,7 @@ pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
     Config {
         id: ArrayId([7; 16]),
         controllers: sanboot.array.controllers,
-        drives: shape.drives().map(drive).collect(),
+        drives: shape.drives().map(modelled_drive).collect(),
         cache: Some(CacheSettings::new(sanboot.array.cache.0)),
         groups: groups.collect(),
         pools: pools.collect(),

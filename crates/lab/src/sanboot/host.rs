@@ -20,7 +20,7 @@ use world_model::station::Station;
 use super::results::{Pattern, ServerRate};
 use super::scenario::Sanboot;
 use crate::hosts::Disk;
-use crate::modelled::{self, notice_attentions};
+use crate::testbed::{self, notice_attentions};
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
 const COMMAND_BYTES: u64 = 48;
@@ -299,8 +299,8 @@ impl Ramp {
         let tag = server.tag.get() + 1;
         server.tag.set(tag);
         let request = match op.reads {
-            true => modelled::read(op.at, bytes, tag),
-            false => modelled::write(op.at, Pieces::from(self.content.clone()), tag),
+            true => testbed::read(op.at, bytes, tag),
+            false => testbed::write(op.at, Pieces::from(self.content.clone()), tag),
         };
         self.executed.set(self.executed.get() + 1);
         let response = session.execute(Lun(0), request).await;

@@ -1,14 +1,13 @@
 //! The same in real time: every server is an initiator with a session of its own over iSCSI. Its disk is a LU of an array of the laboratory's own, on
 //! modelled drives that take their time, or a LU that somebody gives.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use array::config::PortalConfig;
 use array::status::ControllerStatus;
 use array::{Config, DriveSpec, Lun};
 use iscsi::initiator::{Options, Session, Url};
@@ -26,8 +25,8 @@ use super::scenario::Sanboot;
 use super::which::{Which, seed_of};
 use crate::drives;
 use crate::hosts::Disk;
-use crate::timed_array::{Observer, TimedArray};
-use crate::timed_drive::{Drives, Meter, metered_world_with};
+use crate::testbed::timed_drive::{Drives, Meter, metered_world_with};
+use crate::testbed::{Observer, TimedArray, portal};
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
 
@@ -36,7 +35,7 @@ const PREPARE_BYTES: u64 = 1 << 20;
 
 /// Where a layout's servers find their disks.
 enum Place {
-    /// Made anew for each point: what one point leaves in the cache is no memory of the next one.
+    /// Testbed anew for each point: what one point leaves in the cache is no memory of the next one.
     Array(Box<Config>, Prepared),
     Internal(Prepared),
     Given(Vec<Url>),
@@ -99,11 +98,7 @@ impl Place {
             (Layout::Given, _) => Place::Given(given.to_vec()),
             (_, None) => Place::Internal(prepared(&sanboot.internal.drive)?),
             (_, Some(shape)) => {
-                let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-                let config = Config {
-                    portals: vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }],
-                    ..bed::declaration(sanboot, &shape)
-                };
+                let config = Config { portals: vec![portal()], ..bed::declaration(sanboot, &shape) };
                 Place::Array(Box::new(config), prepared(&sanboot.array.drive)?)
             }
         })
@@ -274,8 +269,8 @@ fn read_hits(status: &[ControllerStatus]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
     use crate::sanboot::results::{Pattern, ResourceKind};
+    use crate::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};
     use lab_core::quantity::Size;
 
     /// The built-in scenario with little of everything.

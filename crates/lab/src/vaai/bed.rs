@@ -8,8 +8,8 @@ use scsi::Lun;
 use world::StreamOptions;
 
 use super::scenario::Vaai;
-use crate::embedded::{ArrayReading, Embedded, PoolShape, TARGET};
 use crate::hosts::{INITIATOR, login_of};
+use crate::testbed::embedded::{ArrayReading, Embedded, PoolShape, TARGET};
 use lab_core::verification::RequestError;
 
 /// Where LUs are, and the array when it is ours.

@@ -7,8 +7,8 @@ use super::host::Host;
 use super::record::{Course, Record};
 use super::scenario::Vaai;
 use crate::datastore::{Content, File, Mode, sample_offsets};
-use crate::embedded::ArrayReading;
 use crate::hosts::{HostThread, Spent, Steps};
+use crate::testbed::embedded::ArrayReading;
 
 /// Which bulk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

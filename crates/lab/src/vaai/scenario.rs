@@ -10,7 +10,7 @@ use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 
 use super::measures::MEASURES;
-use crate::embedded::ArrayShape;
+use crate::testbed::embedded::ArrayShape;
 
 /// The scenario of `masu verify vaai`, as built in.
 const VAAI: &str = include_str!("../../../../scenarios/vaai.toml");

@@ -2,7 +2,7 @@
 
 use super::recording::Judgement;
 use super::scenario::Vaai;
-use crate::embedded::DriveKind;
+use crate::testbed::embedded::DriveKind;
 use lab_core::report::{Finding, Section};
 use lab_core::stats::{Estimate, mean};
 use lab_core::verdict::Verdict;

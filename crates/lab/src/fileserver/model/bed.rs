@@ -1,32 +1,26 @@
 //! The array in the model world: a pool for each server's data LU at the first controller, the system LUs at the second.
 //!
-//! It is made once for each format on disks that cost no time, with the pages that creating files took, and its content is moved to modelled drives
-//! for every run.
+//! It is made once for each format, with the pages that creating files took.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use array::config::{
-    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, Provisioning,
-    VolumeConfig,
+    ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
-use array::{Config, DriveSpec, LocalSession, Lun};
+use array::{Config, LocalSession, Lun};
 use block::Pieces;
 use scsi::Status;
 use world::{Buf, World};
-use world_model::{DiskSpec, DisksImage, Loss, Model};
+use world_model::Model;
 
 use super::super::scenario::Fileserver;
 use super::disk::{FILE_AT, Format, Vdisk};
 use super::volume::Layout;
-use crate::drives;
 use crate::files::Plan;
-use crate::modelled::{self, Started, notice_attentions, start};
+use crate::testbed::{self, Started, Testbed, modelled_drive, notice_attentions};
 
 const TARGET: &str = "iqn.2026-11.model:array";
-/// Disks that only hold content while an array is made.
-const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 /// The LU has room for the disk, its tables and what the host's file system needs: an eighth of a percent each, and a round GiB.
 const LU_MORE_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 512;
@@ -60,9 +54,7 @@ impl Shape {
 #[derive(Clone)]
 pub(super) struct Bed {
     pub(super) shape: Shape,
-    pub(super) config: Config,
-    image: DisksImage,
-    spec: DiskSpec,
+    pub(super) made: Testbed,
     /// A server's disk when it begins.
     pub(super) vdisk: Vdisk,
 }
@@ -92,41 +84,33 @@ pub(super) fn set(scenario: &Fileserver, seed: u64) -> Result<(Arc<Plan>, Arc<La
 impl Bed {
     /// Makes it; disks are written up to `used_bytes`.
     pub(super) fn make(scenario: &Fileserver, shape: Shape, used_bytes: u64, seed: u64) -> Result<Bed> {
-        let spec = DiskSpec::drive(&drives::load(&scenario.array.drive)?)?;
         let mut vdisk = Vdisk::empty(shape.format, scenario.published.disk.0)?;
         vdisk.fill(used_bytes)?;
-        let config = declaration(scenario, &shape);
-        config.check().context("the array of the file servers")?;
-        let model = Model::new(seed);
-        for name in config.drives.iter().map(|drive| &drive.name) {
-            model.disk(name, DiskSpec::new(spec.len_bytes).with_latency(QUICK_LATENCY).with_cache_bytes(0));
-        }
         let written = vdisk.end(scenario.published.disk.0);
-        let config = model.run(async |world| {
-            let mut started = start(&world, &config).await?;
+        let config = declaration(scenario, &shape);
+        let made = Testbed::alike(config, &scenario.array.drive, seed, async |started| {
             if shape.format != Format::Fixed {
                 for server in 0..shape.servers {
-                    touch_pages(&started, &shape, server, (written, scenario.array.page.0)).await?;
+                    touch_pages(started, &shape, server, (written, scenario.array.page.0)).await?;
                 }
             }
-            let config = match shape.pool_free_bytes {
-                Some(free) => fill_pools(&mut started, config.clone(), free).await?,
-                None => config.clone(),
-            };
-            started.array.stop().await?;
-            anyhow::Ok(config)
-        })?;
-        Ok(Bed { shape, config, image: model.disks().image(), spec, vdisk })
+            match shape.pool_free_bytes {
+                Some(free) => fill_pools(started, free).await,
+                None => Ok(()),
+            }
+        });
+        let made = made.context("the array of the file servers")?;
+        Ok(Bed { shape, made, vdisk })
     }
 
     /// A model with this bed's drives, as they were when it was made.
     pub(super) fn model(&self, seed: u64) -> Model {
-        Model::from_image(seed, self.image.clone().moved_to(|_| self.spec.clone()), Loss::Process)
+        self.made.model(seed)
     }
 
     /// Starts the array.
     pub(super) async fn start(&self, world: &World) -> Result<Started> {
-        start(world, &self.config).await
+        self.made.start(world).await
     }
 }
 
@@ -147,16 +131,16 @@ async fn touch_pages(
     notice_attentions(&session, Lun(0)).await;
     let block = Buf::shared_zeros(BLOCK_BYTES as usize).freeze();
     for at in (0..written.max(FILE_AT)).step_by(page_bytes as usize) {
-        let response = session.execute(Lun(0), modelled::write(at, Pieces::from(block.clone()), 0)).await;
+        let response = session.execute(Lun(0), testbed::write(at, Pieces::from(block.clone()), 0)).await;
         ensure!(response.status == Status::Good, "a page at {at} cannot be written: {:02x?}", response.sense);
     }
     Ok(())
 }
 
 /// What else lies in a pool, so that so much is free.
-async fn fill_pools(started: &mut Started, config: Config, free_bytes: u64) -> Result<Config> {
+async fn fill_pools(started: &mut Started, free_bytes: u64) -> Result<()> {
     let status = started.array.status().await?;
-    let mut config = config;
+    let mut config = started.array.config().clone();
     for pool in status.iter().flat_map(|controller| &controller.pools).filter(|p| p.name.starts_with('p')) {
         let page = pool.page_bytes;
         let left = pool.len_bytes.saturating_sub(pool.used_bytes + free_bytes) / page * page;
@@ -166,8 +150,8 @@ async fn fill_pools(started: &mut Started, config: Config, free_bytes: u64) -> R
             ..VolumeConfig::new(name, pool.name.clone(), left)
         });
     }
-    started.array.apply(config.clone()).await?;
-    Ok(config)
+    started.array.apply(config).await?;
+    Ok(())
 }
 
 /// A group that a pool gets while it is in use.
@@ -184,7 +168,6 @@ fn group(scenario: &Fileserver, name: String, drives: Vec<String>) -> GroupConfi
 
 fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
     let a = &scenario.array;
-    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let named = |prefix: String| (0..a.drives_per_group).map(move |d| format!("{prefix}d{d}")).collect();
     let mut groups: Vec<GroupConfig> = (0..shape.servers)
         .map(|server| group(scenario, format!("g{server}"), drives_of(scenario, server)))
@@ -219,7 +202,7 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
     Config {
         id: ArrayId([7; 16]),
         controllers: a.controllers,
-        drives: groups.iter().flat_map(|group| group.drives.clone()).map(drive).collect(),
+        drives: groups.iter().flat_map(|group| group.drives.clone()).map(modelled_drive).collect(),
         cache: Some(CacheSettings::new(a.cache.0)),
         groups,
         pools,

@@ -21,7 +21,7 @@ use world_model::station::Station;
 use super::super::scenario::Fileserver;
 use super::disk::{Format, Vdisk, Writes};
 use super::volume::Range;
-use crate::modelled;
+use crate::testbed;
 use lab_core::quantity::Time;
 
 /// What a command takes of a port beside its data, and its response: the headers of the frames that they stand for.
@@ -273,9 +273,9 @@ impl GuestDisk {
         let tag = self.tag.get() + 1;
         self.tag.set(tag);
         let request = match reads {
-            true => modelled::read(range.at, range.bytes, tag),
+            true => testbed::read(range.at, range.bytes, tag),
             false => {
-                modelled::write(range.at, Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize)), tag)
+                testbed::write(range.at, Pieces::from(self.fabric.zeros.slice(0..range.bytes as usize)), tag)
             }
         };
         let response = self.session.execute(Lun(0), request).await;

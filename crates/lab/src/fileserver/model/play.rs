@@ -20,7 +20,7 @@ use super::path::{DiskTally, Fabric, GuestDisk, Place};
 use super::server::{Server, ServerTally};
 use super::volume::Layout;
 use crate::files::Plan;
-use crate::modelled::notice_attentions;
+use crate::testbed::notice_attentions;
 use lab_core::interrupt::Stop;
 
 /// Everything that runs.

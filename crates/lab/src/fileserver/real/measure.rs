@@ -15,7 +15,7 @@ use world_model::drives::Usage;
 
 use super::super::load::{Address, Part, run_here};
 use crate::samplers::{self, Column, Host, HostPlan, Plan, Sample, Samplers, Series};
-use crate::timed_array::Observer;
+use crate::testbed::Observer;
 use lab_core::interrupt::Stop;
 
 /// From sample to sample.

@@ -15,7 +15,7 @@ use super::report::{Ran, Recording};
 use super::stack::{self, Server};
 use super::system::{self, Scratch};
 use crate::files::{Plan, Tree};
-use crate::timed_array::{Observer, TimedArray};
+use crate::testbed::{Observer, TimedArray};
 use lab_core::interrupt::Stop;
 use lab_core::progress::Progress;
 use lab_core::verification::Setup;

@@ -6,16 +6,14 @@
 //! ```
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use array::config::{
-    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig,
-    Provisioning, VolumeConfig,
+    ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
-use array::{Config, DriveSpec, Lun};
+use array::{Config, Lun};
 use vdisk::vhd::{self, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
 use vdisk::{Access, Image};
@@ -28,9 +26,9 @@ use super::kind::{Format, Kind, Sizes};
 use super::system::{LoopDevice, MountedOn, Scratch};
 use crate::attached::Disk;
 use crate::drives;
-use crate::embedded::TARGET;
 use crate::lu::Lu;
-use crate::timed_array::TimedArray;
+use crate::testbed::embedded::TARGET;
+use crate::testbed::{TimedArray, modelled_drive, portal};
 use lab_core::interrupt::Stop;
 
 /// A fixed disk is written from end to end in such pieces.
@@ -51,7 +49,6 @@ pub(super) fn drives_of(scenario: &Fileserver, number: usize) -> Vec<String> {
 /// An array with a group, a pool and a LU for each kind: they share the controller and its cache, and never work at the same time.
 fn declaration(scenario: &Fileserver, kinds: &[Kind], lu_bytes: u64) -> Config {
     let numbers = 0..kinds.len();
-    let drive = |name: String| DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name };
     let group = |n: usize| GroupConfig {
         stripe_unit_bytes: scenario.array.stripe_unit.0 as u32,
         ..GroupConfig::new(format!("g{n}"), Level::Raid5, drives_of(scenario, n))
@@ -67,11 +64,10 @@ fn declaration(scenario: &Fileserver, kinds: &[Kind], lu_bytes: u64) -> Config {
         ..VolumeConfig::new(volume(n), format!("p{n}"), lu_bytes)
     };
     let luns = numbers.clone().map(|n| (Lun(n as u16), volume(n))).collect();
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Config {
         id: ArrayId([7; 16]),
-        portals: vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }],
-        drives: numbers.clone().flat_map(|n| drives_of(scenario, n)).map(drive).collect(),
+        portals: vec![portal()],
+        drives: numbers.clone().flat_map(|n| drives_of(scenario, n)).map(modelled_drive).collect(),
         cache: Some(CacheSettings::new(scenario.real.cache.0)),
         groups: numbers.clone().map(group).collect(),
         pools: numbers.clone().map(pool).collect(),

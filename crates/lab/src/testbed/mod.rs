@@ -1,15 +1,26 @@
-//! An array in the model world: its controllers on one thread, reached by commands as values.
+//! What a verification runs on: an array in the model world, its controllers on one thread and reached by commands as
+//! values, or the same in real time, its controller on a thread of its own and reached over iSCSI.
+
+pub(crate) mod embedded;
+mod thread;
+mod timed;
+pub(crate) mod timed_drive;
+
+pub(crate) use thread::portal;
+pub(crate) use timed::{Observer, TimedArray};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use array::{Array, Config, ControllerHandle, LocalPort, LocalSession, Lun, run_with_local_port};
+use array::config::DriveConfig;
+use array::{Array, Config, ControllerHandle, DriveSpec, LocalPort, LocalSession, Lun, run_with_local_port};
 use block::Pieces;
 use scsi::{Request, Status, TaskAttribute};
 use world::World;
 use world_model::{DiskSpec, DisksImage, Loss, Model};
 
+use crate::drives;
 use crate::hosts::cdb::{self, Cdb};
 
 /// The controller that owns what is measured.
@@ -29,8 +40,13 @@ impl Started {
     }
 }
 
+/// A modelled drive.
+pub(crate) fn modelled_drive(name: String) -> DriveConfig {
+    DriveConfig { spec: DriveSpec::Modelled { name: name.clone() }, name }
+}
+
 /// Starts it.
-pub(crate) async fn start(world: &World, config: &Config) -> Result<Started> {
+async fn start(world: &World, config: &Config) -> Result<Started> {
     let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..config.controllers).map(ControllerHandle::new).unzip();
     let mut ports = Vec::new();
     for (index, mailbox) in mailboxes.into_iter().enumerate() {
@@ -46,22 +62,35 @@ pub(crate) async fn start(world: &World, config: &Config) -> Result<Started> {
 /// Disks that only hold content while an array is made.
 const QUICK_LATENCY: Duration = Duration::from_nanos(1);
 
-/// An array that was made on disks that cost no time. Its content is moved to modelled drives for every run: all runs begin with the same array, its
-/// cache empty.
-pub(crate) struct Made {
+/// An array that was made on disks that cost no time. Its content is moved to modelled drives for every run: all runs
+/// begin with the same array, its cache empty.
+#[derive(Clone)]
+pub(crate) struct Testbed {
     pub(crate) config: Config,
     image: DisksImage,
     specs: BTreeMap<String, DiskSpec>,
 }
 
-impl Made {
+impl Testbed {
+    /// Makes it on drives that are all of one model; `fill` does what else belongs to its beginning.
+    pub(crate) fn alike(
+        config: Config,
+        model: &str,
+        seed: u64,
+        fill: impl AsyncFnOnce(&mut Started) -> Result<()>,
+    ) -> Result<Testbed> {
+        let spec = DiskSpec::drive(&drives::load(model)?)?;
+        let specs = config.drives.iter().map(|drive| (drive.name.clone(), spec.clone())).collect();
+        Testbed::make(config, specs, seed, fill)
+    }
+
     /// Makes it; `specs` are those of its drives, by name, and `fill` does what else belongs to its beginning.
     pub(crate) fn make(
         config: Config,
         specs: BTreeMap<String, DiskSpec>,
         seed: u64,
         fill: impl AsyncFnOnce(&mut Started) -> Result<()>,
-    ) -> Result<Made> {
+    ) -> Result<Testbed> {
         config.check()?;
         let model = Model::new(seed);
         for name in config.drives.iter().map(|drive| &drive.name) {
@@ -75,7 +104,7 @@ impl Made {
             started.array.stop().await?;
             anyhow::Ok(config)
         })?;
-        Ok(Made { config, image: model.disks().image(), specs })
+        Ok(Testbed { config, image: model.disks().image(), specs })
     }
 
     /// A model with its drives, as they were when it was made.

@@ -1,24 +1,22 @@
 //! An array of the laboratory's own: real controllers on threads of this process, at a port that the system chooses.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use array::config::{
     ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig,
 };
-use array::status::ControllerStatus;
-use array::{Array, ControllerHandle, DriveSpec, Lun};
-use futures::channel::oneshot;
+use array::{DriveSpec, Lun};
 use futures::executor::block_on;
 use lab_core::quantity::Size;
 use scsi::Counters;
 use serde::Deserialize;
 use world::DriveCounts;
 
+use super::thread::{ArrayThread, portal};
 use crate::hosts::thread_cpu;
 
 /// The array under test.
@@ -58,10 +56,8 @@ pub(crate) struct PoolShape {
 
 /// A running array.
 pub(crate) struct Embedded {
-    array: Array,
-    thread: Option<JoinHandle<Result<(), world_real::RunError>>>,
-    cpu: async_channel::Sender<oneshot::Sender<Duration>>,
-    listen: SocketAddr,
+    /// Its meter is the CPU time of its controller's thread.
+    running: ArrayThread<Duration>,
     files: Vec<PathBuf>,
 }
 
@@ -89,9 +85,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
     id[..8].copy_from_slice(b"masu-lab");
     id[8..].copy_from_slice(&seed.to_be_bytes());
     config.id = ArrayId(id);
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    config.portals =
-        vec![PortalConfig { listen, controller: 0, segment_bytes_max: Some(shape.segment_bytes_max) }];
+    config.portals = vec![PortalConfig { segment_bytes_max: Some(shape.segment_bytes_max), ..portal() }];
     let mut files = Vec::new();
     let mut luns = BTreeMap::new();
     for (i, pool) in pools.iter().enumerate() {
@@ -132,56 +126,20 @@ impl Embedded {
                 file.display()
             ));
         }
-        let (handle, mailbox) = ControllerHandle::new(0);
-        let handles = vec![handle];
-        let (cpu, asked) = async_channel::unbounded::<oneshot::Sender<Duration>>();
-        let all = handles.clone();
-        let options = world_real::Options { seed, ..world_real::Options::default() };
-        let thread = world_real::start("controller-0", options, move |world| {
-            world.spawn(async move {
-                while let Ok(reply) = asked.recv().await {
-                    let _ = reply.send(thread_cpu());
-                }
-            });
-            array::run_controller(world, 0, mailbox, all)
-        })
-        .context("the array's controller cannot start")?;
-        let mut embedded = Embedded {
-            array: Array::new(handles, TARGET),
-            thread: Some(thread),
-            cpu,
-            listen: SocketAddr::from(([0; 4], 0)),
-            files,
-        };
-        block_on(embedded.array.apply(config)).context("the array under test")?;
-        let parts = embedded.status()?;
-        let port = parts
-            .iter()
-            .flat_map(|p| &p.ports)
-            .next()
-            .ok_or_else(|| anyhow!("the array under test has no port"))?;
-        embedded.listen = port.listen;
-        Ok(embedded)
+        let running = ArrayThread::start(&[config], seed, |world| (world, thread_cpu))?;
+        Ok(Embedded { running, files })
     }
 
     /// Where it listens.
     pub(crate) fn listen(&self) -> SocketAddr {
-        self.listen
-    }
-
-    fn status(&self) -> Result<Vec<ControllerStatus>> {
-        Ok(block_on(self.array.status())?)
+        self.running.listen
     }
 
     /// What it has done so far.
     pub(crate) fn read(&self) -> Result<ArrayReading> {
-        let (reply, cpu) = oneshot::channel();
-        self.cpu.send_blocking(reply).map_err(|_| anyhow!("the array's controller has ended"))?;
-        let mut reading = ArrayReading {
-            cpu: block_on(cpu).context("the array's controller has ended")?,
-            ..ArrayReading::default()
-        };
-        for part in self.status()? {
+        let cpu = block_on(self.running.meter.read())?;
+        let mut reading = ArrayReading { cpu, ..ArrayReading::default() };
+        for part in self.running.status()? {
             reading.drives.extend(part.drives.into_iter().map(|d| (d.name, d.counts)));
             reading.volumes.extend(part.volumes.into_iter().map(|v| (v.name, v.counters)));
             reading.pools.extend(part.pools.into_iter().map(|p| (p.name, (p.used_bytes, p.len_bytes))));
@@ -192,11 +150,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // The data goes with the array: errors on the way out change nothing that was measured.
-        let _ = block_on(self.array.stop());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // The data goes with the array, which still stops after this.
         for file in &self.files {
             let _ = std::fs::remove_file(file);
         }

@@ -33,11 +33,6 @@ pub(crate) struct Drives {
     pub(crate) takes_time: Arc<AtomicBool>,
 }
 
-/// A world with these drives.
-pub(crate) fn world_with(inner: World, drives: Drives) -> World {
-    metered_world_with(inner, drives).0
-}
-
 /// A world with these drives, and what tells how much they work.
 pub(crate) fn metered_world_with(inner: World, drives: Drives) -> (World, Meter) {
     let meter = Meter::default();
@@ -81,9 +76,9 @@ impl TaskBackend for TimedWorld {
 
 impl Drives {
     /// The modelled drives of an array, all alike.
-    pub(crate) fn alike(config: &Config, prepared: &Prepared, takes_time: Arc<AtomicBool>) -> Drives {
+    pub(crate) fn alike(config: &Config, prepared: &Prepared) -> Drives {
         let names = config.drives.iter().map(|drive| drive.name.clone());
-        Drives { prepared: names.map(|name| (name, prepared.clone())).collect(), takes_time }
+        Drives { prepared: names.map(|name| (name, prepared.clone())).collect(), takes_time: Arc::default() }
     }
 }
 
@@ -371,7 +366,7 @@ mod tests {
         job: impl AsyncFnOnce(World, Drive) -> T + Send + 'static,
     ) -> T {
         let run = world_real::run(world_real::Options::default(), move |world| async move {
-            let world = world_with(world, given(takes_time));
+            let (world, _) = metered_world_with(world, given(takes_time));
             let drive = world.open_now(&DriveSpec::Modelled { name: "d".into() }).expect("it is there");
             job(world, drive).await
         });
