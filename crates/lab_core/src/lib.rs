@@ -12,6 +12,7 @@
 )]
 
 pub mod bound;
+pub mod checks;
 pub mod claim;
 pub mod index;
 pub mod inputs;

@@ -1,5 +1,6 @@
 //! Sizes and times as a person writes them: a number and its unit.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -10,9 +11,24 @@ use serde::Deserialize;
 pub struct Size(pub u64);
 
 /// A time, written as text with a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Time(pub Duration);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];
+        let whole = |shift: u32| self.0 >> shift > 0 && self.0.is_multiple_of(1 << shift);
+        let (shift, unit) = units.into_iter().find(|(shift, _)| whole(*shift)).unwrap_or((0, "B"));
+        write!(f, "{} {unit}", self.0 >> shift)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -30,7 +46,7 @@ fn split_unit(text: &str) -> Option<(f64, &str)> {
 
 /// A size from text: `4096`, `4KiB`, `1MiB`, `2GiB`, `1TiB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no size: write it as in \"1MiB\" or \"2GiB\"");
+    let wrong = || format!("invalid size {text:?}: write it as in \"1MiB\" or \"2GiB\"");
     let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
     let shift = match unit {
         "" | "B" => 0,
@@ -57,7 +73,7 @@ impl TryFrom<SizeText> for Size {
 
 /// "50ms", "2s", "31m": a time.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time: write it as in \"50ms\", \"2s\" or \"31m\"");
+    let wrong = || format!("invalid time {text:?}: write it as in \"50ms\", \"2s\" or \"31m\"");
     let (number, unit) = split_unit(text.trim()).ok_or_else(wrong)?;
     let seconds = match unit {
         "us" | "µs" => number / 1e6,

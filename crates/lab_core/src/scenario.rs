@@ -1,9 +1,11 @@
-//! Scenario files: read, or refused with one line that names the place.
+//! Scenario files: built in or replaced, read, and refused with one line that names the place.
 
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use crate::checks::Checks;
+use crate::claim::Claims;
 use crate::toml_text::{self, Misread};
 
 /// What is wrong with a scenario file.
@@ -28,15 +30,60 @@ pub enum ScenarioError {
         cause: String,
     },
     /// A value that makes no sense.
-    #[error("{path}: {key}: {cause}")]
+    #[error("{path}: {cause}")]
     Value {
         /// The file.
         path: String,
-        /// Table and key.
-        key: &'static str,
-        /// What is wrong.
+        /// What is wrong, and what it must be.
         cause: String,
     },
+}
+
+/// The scenario of a verification: built in, unless a file replaces it.
+pub trait ScenarioFile: DeserializeOwned {
+    /// The text of the built-in one, and where it is in the repository.
+    const BUILT_IN: (&'static str, &'static str);
+    /// Everything that a claim can ask for.
+    const MEASURES: &'static [&'static str];
+
+    /// What is claimed.
+    fn claims(&self) -> &Claims;
+
+    /// What its values must be.
+    fn check(&self, checks: &mut Checks);
+
+    /// It, if its values make sense; `path` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// The first value that does not, or a claim that nothing is measured for.
+    fn checked(self, path: &str) -> Result<Self, ScenarioError> {
+        let mut checks = Checks::default();
+        self.check(&mut checks);
+        match checks.fault().or_else(|| self.claims().fault(Self::MEASURES)) {
+            Some(cause) => Err(ScenarioError::Value { path: path.into(), cause }),
+            None => Ok(self),
+        }
+    }
+
+    /// One from its text.
+    ///
+    /// # Errors
+    ///
+    /// Where it does not read, or a value makes no sense.
+    fn parse(text: &str, path: &str) -> Result<Self, ScenarioError> {
+        parse::<Self>(text, path)?.checked(path)
+    }
+
+    /// The built-in one, or the file that replaces it, and its text.
+    ///
+    /// # Errors
+    ///
+    /// As `parse`, and where the file cannot be read.
+    fn load(path: Option<&Path>) -> Result<(Self, String), ScenarioError> {
+        let (text, path) = text_of(path, Self::BUILT_IN)?;
+        Ok((Self::parse(&text, &path)?, text))
+    }
 }
 
 /// The text of a scenario, and its path for messages: the file's, or the built-in one's.

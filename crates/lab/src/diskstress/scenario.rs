@@ -1,17 +1,11 @@
 //! `diskstress.toml`: what is run, on which machine. A file that does not fit is refused with one line that names the place.
 
-use std::path::Path;
-
 use serde::Deserialize;
 
+use lab_core::checks::Checks;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
-use lab_core::scenario::{ScenarioError, parse, text_of};
-
-/// The scenario of `masu verify diskstress`, as built in.
-const BUILT_IN: &str = include_str!("../../../../scenarios/diskstress.toml");
-/// Where the built-in scenario lies in the repository.
-const BUILT_IN_PATH: &str = "scenarios/diskstress.toml";
+use lab_core::scenario::ScenarioFile;
 
 /// `diskstress.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -123,75 +117,51 @@ pub struct Real {
 
 const REPEATS_MAX: u32 = 1000;
 
-/// Everything that a claim can ask for.
-const MEASURES: [&str; 9] = [
-    "content",
-    "native",
-    "other_drive.physical",
-    "other_drive.virtual",
-    "processor",
-    "reads",
-    "rise.physical",
-    "rise.virtual",
-    "writes",
-];
-
 impl Scenario {
-    /// The built-in one, or the file that replaces it, and its text.
-    pub fn load(path: Option<&Path>) -> Result<(Scenario, String), ScenarioError> {
-        let (text, path) = text_of(path, (BUILT_IN, BUILT_IN_PATH))?;
-        Ok((Scenario::parse(&text, &path)?, text))
-    }
-
-    /// One from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = parse(text, path)?;
-        scenario.check(path)?;
-        Ok(scenario)
-    }
-
     /// The quick form.
     pub fn quick(mut self) -> Scenario {
         self.run.repeats = self.quick.repeats;
         self
     }
+}
 
-    fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        let wrong = |key: &'static str, cause: &str| {
-            Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() })
-        };
-        for (key, repeats) in [
-            ("run.repeats", self.run.repeats),
-            ("quick.repeats", self.quick.repeats),
-            ("real.repeats", self.real.repeats),
-        ] {
-            if !(1..=REPEATS_MAX).contains(&repeats) {
-                return wrong(key, "is between 1 and 1000");
+impl ScenarioFile for Scenario {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../../scenarios/diskstress.toml"), "scenarios/diskstress.toml");
+    const MEASURES: &'static [&'static str] = &[
+        "content",
+        "native",
+        "other_drive.physical",
+        "other_drive.virtual",
+        "processor",
+        "reads",
+        "rise.physical",
+        "rise.virtual",
+        "writes",
+    ];
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        c.range("run.repeats", self.run.repeats, 1..=REPEATS_MAX);
+        c.range("quick.repeats", self.quick.repeats, 1..=REPEATS_MAX);
+        c.range("real.repeats", self.real.repeats, 1..=REPEATS_MAX);
+        c.must("run.drives", !self.run.drives.is_empty(), "name one drive or more");
+        let (m, unit) = (&self.machine, Size(4096));
+        c.multiple("machine.transfer", m.transfer, unit, 4096..=1 << 30);
+        c.multiple("machine.command", m.command, unit, 4096..=1 << 30);
+        c.multiple("machine.write_back", m.write_back, unit, 4096..=1 << 30);
+        c.range("machine.cores", m.cores, 1..=1024);
+        c.range("machine.spread_percent", m.spread_percent, 0..=100);
+        for (key, kind) in [("physical", &self.physical), ("virtual", &self.virtualized)] {
+            for files in [64, 32, 16, 8] {
+                let chunk = Size(kind.read_ahead.chunk_bytes(files));
+                c.multiple(&format!("{key}.read_ahead: chunk of {files} files"), chunk, unit, 4096..=1 << 30);
             }
         }
-        if self.run.drives.is_empty() {
-            return wrong("run.drives", "names no drive");
-        }
-        let m = &self.machine;
-        let block = |size: Size| size.0 >= 4096 && size.0.is_multiple_of(4096) && size.0 <= 1 << 30;
-        if ![m.transfer, m.command, m.write_back].into_iter().all(block) {
-            return wrong("machine", "transfer, command and write_back are multiples of 4 KiB, up to 1 GiB");
-        }
-        if !(1..=1024).contains(&m.cores) || m.spread_percent > 100 {
-            return wrong("machine", "cores are 1 to 1024, spread_percent at most 100");
-        }
-        for kind in [&self.physical, &self.virtualized] {
-            let fits = [64, 32, 16, 8].map(|files| kind.read_ahead.chunk_bytes(files));
-            if fits.iter().any(|chunk| !block(Size(*chunk))) {
-                return wrong("read_ahead", "gives each file a multiple of 4 KiB, up to 1 GiB");
-            }
-        }
-        if let Some(cause) = self.claims.fault(&MEASURES) {
-            return wrong("claim", &cause);
-        }
-        match self.real.scale > 0.0 && self.real.scale <= 1.0 && self.real.memory_mb >= 64 {
-            true => Ok(()),
-            false => wrong("real", "scale is over 0 and at most 1, memory_mb 64 or more"),
-        }
+        c.share("real.scale", self.real.scale);
+        c.range("real.memory_mb", self.real.memory_mb, 64..=u32::MAX);
     }
 }

@@ -6,6 +6,7 @@ use super::results::{On, speed};
 use super::scenario::Scenario;
 use lab_core::interrupt::Stop;
 use lab_core::record::World;
+use lab_core::scenario::ScenarioFile;
 use lab_core::verdict::Verdict;
 
 fn quick() -> Scenario {

@@ -7,6 +7,7 @@ use lab_core::parallel;
 use lab_core::presentation::Presentation;
 use lab_core::progress::Progress;
 use lab_core::record::{Metric, World};
+use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
 use super::model::{self, Ran, Said};

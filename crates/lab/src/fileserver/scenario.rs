@@ -1,70 +1,15 @@
 //! `fileserver.toml`: what is run, on which hardware. A file that does not fit is refused with one line that names the place.
 
-use std::path::Path;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
 use world_model::{FibreChannel, Link};
 
+use lab_core::checks::Checks;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
-use lab_core::scenario::{ScenarioError, parse, text_of};
-
-/// The scenario of `masu verify fileserver`, as built in.
-const FILESERVER: &str = include_str!("../../../../scenarios/fileserver.toml");
-/// Where the built-in scenario lies in the repository.
-const FILESERVER_PATH: &str = "scenarios/fileserver.toml";
-
-/// Everything that a claim can ask for.
-const MEASURES: [&str; 47] = [
-    "array.reads.iops",
-    "array.reads.mb",
-    "array.writes.iops",
-    "array.writes.mb",
-    "array.writes.smaller",
-    "cache.read",
-    "cache.throughput",
-    "controller",
-    "controller.first",
-    "controller.second",
-    "drives",
-    "full.after",
-    "full.reads",
-    "full.warned",
-    "growth.refused",
-    "growth.stalls",
-    "headroom",
-    "hits",
-    "order.array",
-    "order.network",
-    "order.top",
-    "pending",
-    "quarter.bytes",
-    "quarter.ios",
-    "queued",
-    "queued.most",
-    "ramp.busy",
-    "ramp.end",
-    "ramp.law",
-    "ramp.spread",
-    "same.memory",
-    "same.processors",
-    "same.queue",
-    "same.read",
-    "same.write",
-    "throughput.below",
-    "throughput.dynamic",
-    "throughput.fixed",
-    "throughput.less",
-    "throughput.whole",
-    "vhdx.besides",
-    "vhdx.cost",
-    "vhdx.fewer",
-    "vhdx.straight",
-    "vhdx.throughput",
-    "writes.more",
-    "writes.smaller",
-];
+use lab_core::scenario::ScenarioFile;
 
 /// `fileserver.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -244,19 +189,86 @@ pub(super) struct Real {
     pub(super) cache: Size,
 }
 
-fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
-    Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() })
+/// What a cache can be.
+const CACHE: RangeInclusive<Size> = Size(16 << 20)..=Size(64 << 30);
+/// Between two samples.
+const EVERY_MIN: Time = Time(Duration::from_millis(100));
+const DAY_SECONDS: u32 = 86_400;
+
+impl ScenarioFile for Fileserver {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../../scenarios/fileserver.toml"), "scenarios/fileserver.toml");
+    const MEASURES: &'static [&'static str] = &[
+        "array.reads.iops",
+        "array.reads.mb",
+        "array.writes.iops",
+        "array.writes.mb",
+        "array.writes.smaller",
+        "cache.read",
+        "cache.throughput",
+        "controller",
+        "controller.first",
+        "controller.second",
+        "drives",
+        "full.after",
+        "full.reads",
+        "full.warned",
+        "growth.refused",
+        "growth.stalls",
+        "headroom",
+        "hits",
+        "order.array",
+        "order.network",
+        "order.top",
+        "pending",
+        "quarter.bytes",
+        "quarter.ios",
+        "queued",
+        "queued.most",
+        "ramp.busy",
+        "ramp.end",
+        "ramp.law",
+        "ramp.spread",
+        "same.memory",
+        "same.processors",
+        "same.queue",
+        "same.read",
+        "same.write",
+        "throughput.below",
+        "throughput.dynamic",
+        "throughput.fixed",
+        "throughput.less",
+        "throughput.whole",
+        "vhdx.besides",
+        "vhdx.cost",
+        "vhdx.fewer",
+        "vhdx.straight",
+        "vhdx.throughput",
+        "writes.more",
+        "writes.smaller",
+    ];
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        let p = &self.published;
+        c.range("published.servers", p.servers, 1..=16);
+        c.range("published.clients", p.clients, 1..=8);
+        c.range("published.workers", p.workers, 1..=64);
+        c.range("published.read_percent", p.read_percent, 0..=100);
+        c.range("published.trees", p.trees, 1..=1000);
+        c.range("published.dummy_trees", p.dummy_trees, 0..=1000);
+        c.range("growth.read_percent", self.growth.read_percent, 0..=99);
+        c.range("server.fresh_percent", self.server.fresh_percent, 0..=100);
+        c.range("server.again_percent", self.server.again_percent, 0..=100);
+        self.check_runs(c);
+        self.check_hardware(c);
+    }
 }
 
 impl Fileserver {
-    /// The built-in one, or the file that replaces it, and its text.
-    pub(super) fn load(path: Option<&Path>) -> Result<(Fileserver, String), ScenarioError> {
-        let (text, path) = text_of(path, (FILESERVER, FILESERVER_PATH))?;
-        let scenario: Fileserver = parse(&text, &path)?;
-        scenario.check(&path)?;
-        Ok((scenario, text))
-    }
-
     /// The quick form.
     pub(super) fn quick(self) -> Fileserver {
         let q = self.quick_growth;
@@ -266,131 +278,73 @@ impl Fileserver {
         Fileserver { run: self.quick, growth, ramp, ..self }
     }
 
-    fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        if let Some(cause) = self.claims.fault(&MEASURES) {
-            return wrong(path, "claim", &cause);
-        }
-        let p = &self.published;
-        if !(1..=16).contains(&p.servers) || !(1..=8).contains(&p.clients) || !(1..=64).contains(&p.workers) {
-            return wrong(path, "published", "are 1 to 16 servers, 1 to 8 clients of each, 1 to 64 workers");
-        }
-        if p.read_percent > 100
-            || self.growth.read_percent > 99
-            || self.server.fresh_percent.max(self.server.again_percent) > 100
-        {
-            return wrong(path, "published.read_percent", "and the other percentages are at most 100");
-        }
-        if !(1..=1000).contains(&p.trees) || p.dummy_trees > 1000 {
-            return wrong(path, "published.trees", "are 1 to 1000, and as many dummies");
-        }
-        for run in [&self.run, &self.quick] {
+    fn check_runs(&self, c: &mut Checks) {
+        for (key, run) in [("run", &self.run), ("quick", &self.quick)] {
             let (server, array) = (run.server_every.0, run.array_every.0);
-            let whole = !server.is_zero() && array.as_nanos().is_multiple_of(server.as_nanos().max(1));
+            let whole = array.as_nanos().is_multiple_of(server.as_nanos().max(1));
+            c.range(&format!("{key}.seconds"), run.seconds, 1..=DAY_SECONDS);
+            c.range(&format!("{key}.server_every"), run.server_every, EVERY_MIN..=run.array_every);
+            c.must(&format!("{key}.array_every"), whole, "be whole intervals of server_every");
             let counted = Duration::from_secs(run.seconds.into());
-            if !whole || server < Duration::from_millis(100) || counted < array * 2 || run.seconds > 86_400 {
-                return wrong(
-                    path,
-                    "run",
-                    "counts two windows of the array at least, each of whole intervals of the servers of 100 ms at least",
-                );
-            }
+            c.must(key, array.saturating_mul(2) <= counted, "count two windows of array_every or more");
         }
-        self.check_ramp(path)?;
-        self.check_real(path)?;
-        self.check_hardware(path)
-    }
-
-    fn check_real(&self, path: &str) -> Result<(), ScenarioError> {
-        let real = &self.real;
-        let is_share = |scale: f64| scale > 0.0 && scale <= 1.0;
-        if !is_share(real.scale) || !is_share(real.scale_quick) {
-            return wrong(path, "real.scale", "is over 0 and at most 1");
-        }
-        if !(1..=1000).contains(&real.repeats) || !(1..=1000).contains(&real.repeats_quick) {
-            return wrong(path, "real.repeats", "are 1 to 1000");
-        }
-        if !(16 << 20..=64 << 30).contains(&real.cache.0) {
-            return wrong(path, "real.cache", "is between 16 MiB and 64 GiB");
-        }
-        Ok(())
-    }
-
-    fn check_ramp(&self, path: &str) -> Result<(), ScenarioError> {
-        let steps = [&self.ramp.servers, &self.ramp.spread_servers];
-        let steps = steps.into_iter().chain([&self.quick_ramp.servers, &self.quick_ramp.spread_servers]);
-        let (many, few) = (self.ramp.seconds, self.quick_ramp.seconds);
-        let everies = [(self.ramp.every.0, many), (self.quick_ramp.every.0, few)];
-        let counts = |(every, seconds): (Duration, u32)| {
-            every >= Duration::from_millis(100) && every * 2 <= Duration::from_secs(seconds.into())
-        };
-        if steps.flatten().any(|servers| !(1..=64).contains(servers))
-            || !everies.into_iter().all(counts)
-            || many.max(few) > 86_400
-            || self.ramp.per_host == 0
+        let quick = &self.quick_ramp;
+        let lists = [&self.ramp.servers, &self.ramp.spread_servers, &quick.servers, &quick.spread_servers];
+        lists.into_iter().flatten().for_each(|servers| c.range("ramp.servers", *servers, 1..=64));
+        c.range("ramp.per_host", self.ramp.per_host, 1..=u32::MAX);
+        for (key, every, seconds) in
+            [("ramp", self.ramp.every, self.ramp.seconds), ("quick_ramp", quick.every, quick.seconds)]
         {
-            return wrong(
-                path,
-                "ramp",
-                "has steps of 1 to 64 servers, one on a host at least, and counts two windows of 100 ms at least",
-            );
+            c.range(&format!("{key}.seconds"), seconds, 1..=DAY_SECONDS);
+            let half = Time(Duration::from_secs(seconds.into()) / 2);
+            c.range(&format!("{key}.every"), every, EVERY_MIN..=half);
         }
-        Ok(())
+        let real = &self.real;
+        c.share("real.scale", real.scale);
+        c.share("real.scale_quick", real.scale_quick);
+        c.range("real.repeats", real.repeats, 1..=1000);
+        c.range("real.repeats_quick", real.repeats_quick, 1..=1000);
+        c.range("real.cache", real.cache, CACHE);
     }
 
-    fn check_hardware(&self, path: &str) -> Result<(), ScenarioError> {
-        let (a, s) = (&self.array, &self.server);
-        if !(1..=8).contains(&a.controllers) || !(1..=64).contains(&self.controller.cores) {
-            return wrong(path, "array.controllers", "are 1 to 8, of 1 to 64 cores");
-        }
-        if !(3..=32).contains(&a.drives_per_group) {
-            return wrong(path, "array.drives_per_group", "are 3 to 32");
-        }
-        if !(16 << 20..=64 << 30).contains(&a.cache.0) {
-            return wrong(path, "array.cache", "is between 16 MiB and 64 GiB");
-        }
-        if a.stripe_unit.0 > 1 << 20 || a.stripe_unit.0 == 0 || !a.stripe_unit.0.is_multiple_of(4096) {
-            return wrong(path, "array.stripe_unit", "is whole 4 KiB, at most 1 MiB");
-        }
-        let transfer = s.transfer.0;
-        if !(4096..=1 << 20).contains(&transfer) || !transfer.is_multiple_of(4096) {
-            return wrong(path, "server.transfer", "is whole 4 KiB, at most 1 MiB");
-        }
-        if self.published.disk.0 < 16 << 30 || !self.published.disk.0.is_multiple_of(1 << 30) {
-            return wrong(path, "published.disk", "is whole GiB, 16 at least");
-        }
-        let depth_is_none = s.lazy_depth == 0 || s.lazy_depth > 256;
-        if !(1..=64).contains(&s.cores) || !(1..=64).contains(&self.host.cores) || depth_is_none {
-            return wrong(path, "server.cores", "and host.cores are 1 to 64, lazy_depth 1 to 256");
-        }
-        if s.lazy_every.0 < Duration::from_millis(10) || s.entry_bytes > 4096 || s.log_writes > 64 {
-            return wrong(
-                path,
-                "server.lazy_every",
-                "is 10 ms at least, entry_bytes at most 4096, log_writes 64",
-            );
-        }
-        if self.speed().is_none() {
-            return wrong(path, "port.fibre_channel_gbit", "is 1, 2, 4 or 8");
-        }
-        if Link::ethernet(self.client.gbit, MTU_BYTES).is_err() {
-            return wrong(path, "client.gbit", "is 1, 10, 25, 40 or 100");
-        }
-        let (h, c) = (&self.host, &self.client);
+    fn check_hardware(&self, c: &mut Checks) {
+        let (a, s, h) = (&self.array, &self.server, &self.host);
+        c.range("array.controllers", a.controllers, 1..=8);
+        c.range("controller.cores", self.controller.cores, 1..=64);
+        c.range("array.drives_per_group", a.drives_per_group, 3..=32);
+        c.range("array.cache", a.cache, CACHE);
+        c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 4096..=1 << 20);
+        c.multiple("server.transfer", s.transfer, Size(4096), 4096..=1 << 20);
+        c.multiple("published.disk", self.published.disk, Size(1 << 30), 16 << 30..=u64::MAX);
+        c.range("server.cores", s.cores, 1..=64);
+        c.range("host.cores", h.cores, 1..=64);
+        c.range("server.lazy_depth", s.lazy_depth, 1..=256);
+        c.must("server.lazy_every", s.lazy_every.0 >= Duration::from_millis(10), "be 10 ms or more");
+        c.range("server.entry_bytes", s.entry_bytes, 0..=4096);
+        c.range("server.log_writes", s.log_writes, 0..=64);
+        c.must("port.fibre_channel_gbit", self.speed().is_some(), "be 1, 2, 4 or 8");
+        let has_link = Link::ethernet(self.client.gbit, MTU_BYTES).is_ok();
+        c.must("client.gbit", has_link, "be 1, 10, 25, 40 or 100");
         let most = self.ramp.per_host.max(self.published.servers);
-        if s.memory.0.saturating_mul(most.into()) > h.memory.0 || s.cache.0 > s.memory.0 {
-            return wrong(path, "host.memory", "is what its servers have, at least, and theirs their cache");
+        let servers_memory = s.memory.0.saturating_mul(most.into());
+        c.must("host.memory", servers_memory <= h.memory.0, "be what its servers have, or more");
+        c.must("server.cache", s.cache <= s.memory, "be at most server.memory");
+        let (client, controller) = (&self.client, &self.controller);
+        for (key, cost) in [
+            ("host.io", h.io),
+            ("host.dynamic_io", h.dynamic_io),
+            ("host.vhdx_io", h.vhdx_io),
+            ("host.lookup", h.lookup),
+            ("server.request", s.request),
+            ("server.per_kib", s.per_kib),
+            ("client.folder", client.folder),
+            ("client.file", client.file),
+            ("client.per_kib", client.per_kib),
+            ("controller.command", controller.command),
+            ("controller.per_kib", controller.per_kib),
+        ] {
+            c.range(key, cost, Time(Duration::ZERO)..=Time(Duration::from_secs(1)));
         }
-        let costs =
-            [h.io, h.dynamic_io, h.vhdx_io, h.lookup, s.request, s.per_kib, c.folder, c.file, c.per_kib];
-        let costs = costs.iter().chain([&self.controller.command, &self.controller.per_kib]);
-        if costs.into_iter().any(|t| t.0 > Duration::from_secs(1)) {
-            return wrong(
-                path,
-                "controller",
-                "costs, and those of host, server and client, are at most 1 s each",
-            );
-        }
-        Ok(())
     }
 
     fn speed(&self) -> Option<FibreChannel> {
@@ -434,10 +388,9 @@ mod tests {
             ("clients = 2", "client = 2", "client"),
             ("scale = 0.004", "scale = 1.5", "real.scale"),
         ] {
-            assert!(FILESERVER.contains(from), "{from}");
-            let text = FILESERVER.replacen(from, to, 1);
-            let read: Result<Fileserver, _> = parse(&text, "my.toml");
-            let error = read.and_then(|s| s.check("my.toml")).expect_err(to).to_string();
+            assert!(Fileserver::BUILT_IN.0.contains(from), "{from}");
+            let text = Fileserver::BUILT_IN.0.replacen(from, to, 1);
+            let error = Fileserver::parse(&text, "my.toml").expect_err(to).to_string();
             assert!(error.contains(said) && !error.contains('\n'), "{to}: {error}");
         }
     }

@@ -1,5 +1,6 @@
 //! The verification as the laboratory runs it, and what it shows.
 
+use lab_core::scenario::ScenarioFile;
 use std::path::Path;
 
 use anyhow::{Context, Result};

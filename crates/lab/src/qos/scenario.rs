@@ -1,36 +1,14 @@
 //! `qos.toml`: the published experiments, phase by phase. A file that does not fit is refused with one line that names the place.
 
-use std::path::Path;
 use std::time::Duration;
 
 use ::qos::Policy;
 use serde::Deserialize;
 
+use lab_core::checks::Checks;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
-use lab_core::scenario::{ScenarioError, parse, text_of};
-
-/// The scenario of `masu verify qos`, as built in.
-const QOS: &str = include_str!("../../../../scenarios/qos.toml");
-/// Where the built-in scenario lies in the repository.
-const QOS_PATH: &str = "scenarios/qos.toml";
-
-/// Everything that a claim can ask for.
-const MEASURES: [&str; 13] = [
-    "changes",
-    "event",
-    "formula",
-    "infeasible",
-    "maximum",
-    "minimum",
-    "mixed",
-    "neighbour",
-    "rebuild",
-    "rebuild.load",
-    "sum",
-    "thousand",
-    "uncoordinated",
-];
+use lab_core::scenario::ScenarioFile;
 
 /// `qos.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -209,24 +187,7 @@ impl Phase {
     }
 }
 
-fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
-    Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() })
-}
-
 impl Qos {
-    /// The built-in one, or the file that replaces it, and its text.
-    pub fn load(path: Option<&Path>) -> Result<(Qos, String), ScenarioError> {
-        let (text, path) = text_of(path, (QOS, QOS_PATH))?;
-        Ok((Qos::parse(&text, &path)?, text))
-    }
-
-    /// One from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Qos, ScenarioError> {
-        let qos: Qos = parse(text, path)?;
-        qos.check(path)?;
-        Ok(qos)
-    }
-
     /// The quick form.
     pub fn quick(self) -> Qos {
         let run = Run { phase: self.quick.phase, ..self.run };
@@ -239,84 +200,87 @@ impl Qos {
         Qos { run, ..self }
     }
 
-    fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        let p = &self.published;
-        if !(2..=100).contains(&p.vms) || !p.vms.is_multiple_of(2) {
-            return wrong(path, "published.vms", "is an even number from 2 to 100");
-        }
-        if !(4..=24).contains(&p.drives) || !p.drives.is_multiple_of(2) {
-            return wrong(path, "published.drives", "is an even number from 4 to 24");
-        }
-        let is_size = |s: Size, most: u64| s.0.is_power_of_two() && (4096..=most).contains(&s.0);
-        if !is_size(p.transfer, 8 << 20) || !is_size(p.unit, 1 << 20) || !(1..=64).contains(&p.outstanding) {
-            return wrong(path, "published.transfer", "and unit are powers of two; 1 to 64 are outstanding");
-        }
-        if !p.disk.0.is_multiple_of(1 << 20) || !(64 << 20..=1 << 40).contains(&p.disk.0) {
-            return wrong(path, "published.disk", "is whole MiB, from 64 MiB to 1 TiB");
-        }
-        if !is_size(self.array.stripe_unit, 1 << 20) || !is_size(self.array.page, 1 << 30) {
-            return wrong(path, "array", "stripe_unit and page are powers of two, at most 1 MiB and 1 GiB");
-        }
-        if !self.array.others.0.is_multiple_of(1 << 20) || self.array.others.0 > 64 << 40 {
-            return wrong(path, "array.others", "is whole MiB, at most 64 TiB");
-        }
-        if !(1..=4096).contains(&self.array.depth) {
-            return wrong(path, "array.depth", "is between 1 and 4096");
-        }
-        if let Some(cause) = self.claims.fault(&MEASURES) {
-            return wrong(path, "claim", &cause);
-        }
-        self.check_times(path)?;
-        self.check_experiments(path)
+    fn check_times(&self, c: &mut Checks) {
+        let (run, real) = (&self.run, &self.real);
+        c.range("run.window", run.window, Time(Duration::from_secs(1))..=HOUR);
+        // Time to settle, and two windows.
+        let least = Time(run.settle.0.saturating_add(run.window.0.saturating_mul(2)));
+        c.range("run.phase", run.phase, least..=HOUR);
+        c.range("quick.phase", self.quick.phase, least..=HOUR);
+        c.range("real.phase", real.phase, least..=HOUR);
+        c.range("run.warm_up", run.warm_up, Time(Duration::ZERO)..=HOUR);
+        c.range("real.warm_up", real.warm_up, Time(Duration::ZERO)..=HOUR);
     }
 
-    fn check_times(&self, path: &str) -> Result<(), ScenarioError> {
-        let least = self.run.settle.0 + 2 * self.run.window.0;
-        if self.run.window.0 < Duration::from_secs(1) {
-            return wrong(path, "run.window", "is 1 s at least");
-        }
-        let phases = [self.run.phase, self.quick.phase, self.real.phase];
-        if phases.iter().any(|p| p.0 < least || p.0 > Duration::from_secs(3600)) {
-            return wrong(path, "run.phase", "is settle and two windows at least, and at most an hour");
-        }
-        if [self.run.warm_up, self.real.warm_up].iter().any(|t| t.0 > Duration::from_secs(3600)) {
-            return wrong(path, "run.warm_up", "is an hour at most");
-        }
-        Ok(())
-    }
-
-    fn check_experiments(&self, path: &str) -> Result<(), ScenarioError> {
-        if self.experiments.is_empty() || self.experiments.len() > 20 {
-            return wrong(path, "experiment", "are 1 to 20");
-        }
+    fn check_experiments(&self, c: &mut Checks) {
+        let vms = self.published.vms;
+        c.range("number of experiments", self.experiments.len(), 1..=20);
         for experiment in &self.experiments {
             let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
-            if experiment.id.is_empty() || !experiment.id.chars().all(is_name) {
-                return wrong(path, "experiment.id", "is lower-case letters");
-            }
-            if !(1..=2).contains(&experiment.hosts) || experiment.forms.is_empty() {
-                return wrong(path, "experiment.hosts", "are 1 or 2, scheduled in one form or more");
-            }
-            if experiment.phases.is_empty() || experiment.phases.len() > 50 {
-                return wrong(path, "experiment.phase", "are 1 to 50");
-            }
+            let named = !experiment.id.is_empty() && experiment.id.chars().all(is_name);
+            c.must("experiment.id", named, "be lower-case letters");
+            c.range("experiment.hosts", experiment.hosts, 1..=2);
+            c.must("experiment.forms", !experiment.forms.is_empty(), "name one form or more");
+            c.range("number of phases of an experiment", experiment.phases.len(), 1..=50);
             for limit in experiment.phases.iter().flat_map(|phase| &phase.limits) {
                 let [from, to] = limit.vms;
-                if from == 0 || from > to || to > self.published.vms {
-                    return wrong(
-                        path,
-                        "experiment.phase.limits.vms",
-                        "are the first and the last, from 1 on",
-                    );
-                }
+                let in_order = from > 0 && from <= to && to <= vms;
+                c.must("experiment.phase.limits.vms", in_order, "be the first and the last VM, from 1 on");
             }
-            for policy in experiment.phases.iter().flat_map(|phase| phase.policies(self.published.vms)) {
+            for policy in experiment.phases.iter().flat_map(|phase| phase.policies(vms)) {
                 if let Err(cause) = policy.check() {
-                    return wrong(path, "experiment.phase.limits", &cause.to_string());
+                    c.must("experiment.phase.limits", false, &format!("be a policy: {cause}"));
                 }
             }
         }
-        Ok(())
+    }
+}
+
+/// No phase or window of a scenario is longer.
+const HOUR: Time = Time(Duration::from_secs(3600));
+
+impl ScenarioFile for Qos {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../../scenarios/qos.toml"), "scenarios/qos.toml");
+    const MEASURES: &'static [&'static str] = &[
+        "changes",
+        "event",
+        "formula",
+        "infeasible",
+        "maximum",
+        "minimum",
+        "mixed",
+        "neighbour",
+        "rebuild",
+        "rebuild.load",
+        "sum",
+        "thousand",
+        "uncoordinated",
+    ];
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        let (p, a) = (&self.published, &self.array);
+        c.range("published.vms", p.vms, 2..=100);
+        c.must("published.vms", p.vms.is_multiple_of(2), "be even");
+        c.range("published.drives", p.drives, 4..=24);
+        c.must("published.drives", p.drives.is_multiple_of(2), "be even");
+        c.power_of_two("published.transfer", p.transfer, 4096..=8 << 20);
+        c.power_of_two("published.unit", p.unit, 4096..=1 << 20);
+        c.range("published.outstanding", p.outstanding, 1..=64);
+        c.multiple("published.disk", p.disk, Size(1 << 20), 64 << 20..=1 << 40);
+        c.power_of_two("array.stripe_unit", a.stripe_unit, 4096..=1 << 20);
+        c.power_of_two("array.page", a.page, 4096..=1 << 30);
+        c.multiple("array.others", a.others, Size(1 << 20), 0..=64 << 40);
+        c.range("array.depth", a.depth, 1..=4096);
+        self.check_times(c);
+        // Policies are made for each VM: not for any number of them.
+        if c.fault().is_none() {
+            self.check_experiments(c);
+        }
     }
 }
 
@@ -345,8 +309,9 @@ mod tests {
             ("phase = \"30s\"", "phase = \"5s\"", "run.phase"),
             ("depth = 64", "deepth = 64", "deepth"),
         ] {
-            assert!(QOS.contains(from), "{from}");
-            let said = Qos::parse(&QOS.replacen(from, to, 1), "my.toml").expect_err(to).to_string();
+            assert!(Qos::BUILT_IN.0.contains(from), "{from}");
+            let said =
+                Qos::parse(&Qos::BUILT_IN.0.replacen(from, to, 1), "my.toml").expect_err(to).to_string();
             assert!(said.contains(expected) && !said.contains('\n'), "{to}: {said}");
         }
     }

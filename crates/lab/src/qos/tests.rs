@@ -1,5 +1,6 @@
 //! Short runs of the published experiments.
 
+use lab_core::scenario::ScenarioFile;
 use std::time::Duration;
 
 use super::bed::{self, Bed, Shape};

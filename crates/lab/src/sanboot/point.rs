@@ -96,6 +96,8 @@ impl Probe for Modelled {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
     use crate::sanboot::results::{Pattern, ResourceKind};
 

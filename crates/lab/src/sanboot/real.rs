@@ -268,6 +268,8 @@ fn read_hits(status: &[ControllerStatus]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
     use crate::sanboot::results::{Pattern, ResourceKind};
     use crate::testbed::embedded::{ArrayShape, DriveKind, Embedded, PoolShape, TARGET};

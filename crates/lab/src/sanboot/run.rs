@@ -1,5 +1,6 @@
 //! All points of a run, on all cores, in an order that does not depend on them.
 
+use lab_core::scenario::ScenarioFile;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;

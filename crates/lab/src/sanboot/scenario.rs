@@ -1,45 +1,18 @@
 //! `sanboot.toml`: what is run, on which hardware. A file that does not fit is refused with one line that names the place.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 use world_model::FibreChannel;
 
 use super::results::{Condition, Source};
+use lab_core::checks::Checks;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
-use lab_core::scenario::{ScenarioError, parse, text_of};
-
-/// The scenario of `masu verify sanboot`, as built in.
-const SANBOOT: &str = include_str!("../../../../scenarios/sanboot.toml");
-/// Where the built-in scenario lies in the repository.
-const SANBOOT_PATH: &str = "scenarios/sanboot.toml";
+use lab_core::scenario::{ScenarioError, ScenarioFile};
 
 /// Servers that an array of this scenario has LUs for: twice the published eight, for predictions to be held against.
 pub const SERVERS_MAX: u32 = 16;
-
-/// Everything that a claim can ask for.
-const MEASURES: [&str; 18] = [
-    "controller",
-    "layouts",
-    "port",
-    "prediction.band",
-    "prediction.far",
-    "prediction.near",
-    "prediction.whole",
-    "random_read.crossing",
-    "random_read.raid1",
-    "random_read.raid5",
-    "random_write.fall",
-    "random_write.least",
-    "sequential_mix.ninth",
-    "sequential_mix.own",
-    "sequential_read.least",
-    "sequential_write.least",
-    "spread.raid1",
-    "spread.raid5",
-];
 
 /// `sanboot.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -230,24 +203,41 @@ pub struct Internal {
     pub from: Size,
 }
 
-fn wrong<T>(path: &str, key: &'static str, cause: &str) -> Result<T, ScenarioError> {
-    Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() })
+impl ScenarioFile for Sanboot {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../../scenarios/sanboot.toml"), "scenarios/sanboot.toml");
+    const MEASURES: &'static [&'static str] = &[
+        "controller",
+        "layouts",
+        "port",
+        "prediction.band",
+        "prediction.far",
+        "prediction.near",
+        "prediction.whole",
+        "random_read.crossing",
+        "random_read.raid1",
+        "random_read.raid5",
+        "random_write.fall",
+        "random_write.least",
+        "sequential_mix.ninth",
+        "sequential_mix.own",
+        "sequential_read.least",
+        "sequential_write.least",
+        "spread.raid1",
+        "spread.raid5",
+    ];
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        self.check_runs(c);
+        self.check_hardware(c);
+    }
 }
 
 impl Sanboot {
-    /// The built-in one, or the file that replaces it, and its text.
-    pub fn load(path: Option<&Path>) -> Result<(Sanboot, String), ScenarioError> {
-        let (text, path) = text_of(path, (SANBOOT, SANBOOT_PATH))?;
-        Ok((Sanboot::parse(&text, &path)?, text))
-    }
-
-    /// One from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Sanboot, ScenarioError> {
-        let sanboot: Sanboot = parse(text, path)?;
-        sanboot.check(path)?;
-        Ok(sanboot)
-    }
-
     /// The quick form.
     pub fn quick(self) -> Sanboot {
         let q = self.quick.clone();
@@ -293,96 +283,70 @@ impl Sanboot {
             balance_time: form.balance_time,
             ..self.run
         };
-        self.check("scaled")?;
-        Ok(self)
+        self.checked("scaled")
     }
 
-    pub(super) fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        if let Some(cause) = self.claims.fault(&MEASURES) {
-            return wrong(path, "claim", &cause);
+    fn check_runs(&self, c: &mut Checks) {
+        let (run, quick, real) = (&self.run, &self.quick, &self.real);
+        for (key, servers, needed) in [
+            ("run.servers", &run.servers, true),
+            ("run.servers_beyond", &run.servers_beyond, false),
+            ("quick.servers", &quick.servers, true),
+            ("quick.servers_beyond", &quick.servers_beyond, false),
+            ("real.servers", &real.servers, true),
+            ("real.servers_quick", &real.servers_quick, true),
+        ] {
+            c.must(key, !(needed && servers.is_empty()), "name one number or more");
+            c.must(key, servers.is_sorted_by(|a, b| a < b), "grow from one to the next");
+            servers.iter().for_each(|n| c.range(key, *n, 1..=SERVERS_MAX));
         }
-        let counts = [&self.run.servers, &self.quick.servers, &self.real.servers, &self.real.servers_quick];
-        let all = counts.into_iter().chain([&self.run.servers_beyond, &self.quick.servers_beyond]);
-        if counts.iter().any(|list| list.is_empty())
-            || all.clone().flatten().any(|n| !(1..=SERVERS_MAX).contains(n))
-        {
-            return wrong(path, "run.servers", "are numbers from 1 to 16, at least one");
+        c.range("run.outstanding", run.outstanding, 1..=64);
+        c.range("run.streams", run.streams, 1..=run.outstanding);
+        c.range("run.repeats", run.repeats, 1..=100);
+        c.range("quick.repeats", quick.repeats, 1..=100);
+        c.range("real.repeats", real.repeats, 1..=100);
+        c.range("run.windows", run.windows, 2..=1000);
+        c.range("quick.windows", quick.windows, 2..=1000);
+        c.range("real.windows", real.windows, 2..=1000);
+        c.range("run.rounds_max", run.rounds_max, 1..=1000);
+        c.range("real.rounds_max", real.rounds_max, 1..=1000);
+        c.share("real.scale", real.scale);
+        for (key, time) in [
+            ("run.window_time", run.window_time),
+            ("run.round_time", run.round_time),
+            ("run.balance_time", run.balance_time),
+            ("quick.window_time", quick.window_time),
+            ("quick.round_time", quick.round_time),
+            ("real.window_time", real.window_time),
+            ("real.round_time", real.round_time),
+            ("real.balance_time", real.balance_time),
+        ] {
+            c.range(key, time, Time(Duration::from_millis(1))..=Time(Duration::from_secs(3600)));
         }
-        if all.clone().any(|list| list.is_sorted_by(|a, b| a < b).eq(&false)) {
-            return wrong(path, "run.servers", "grow from one to the next");
-        }
-        if !(1..=64).contains(&self.run.outstanding) {
-            return wrong(path, "run.outstanding", "is between 1 and 64");
-        }
-        if !(1..=self.run.outstanding).contains(&self.run.streams) {
-            return wrong(path, "run.streams", "is between 1 and run.outstanding");
-        }
-        if !(1..=100).contains(&self.run.repeats) || !(1..=100).contains(&self.quick.repeats) {
-            return wrong(path, "run.repeats", "are between 1 and 100");
-        }
-        if !(2..=1000).contains(&self.run.windows) || !(2..=1000).contains(&self.quick.windows) {
-            return wrong(path, "run.windows", "are between 2 and 1000");
-        }
-        if !(1..=1000).contains(&self.run.rounds_max) || !(1..=1000).contains(&self.real.rounds_max) {
-            return wrong(path, "run.rounds_max", "is between 1 and 1000");
-        }
-        if !(1..=100).contains(&self.real.repeats) || !(2..=1000).contains(&self.real.windows) {
-            return wrong(path, "real", "repeats are between 1 and 100, windows between 2 and 1000");
-        }
-        if !(self.real.scale > 0.0 && self.real.scale <= 1.0) {
-            return wrong(path, "real.scale", "is over 0 and at most 1");
-        }
-        let times = [
-            &self.run.window_time,
-            &self.run.round_time,
-            &self.run.balance_time,
-            &self.quick.window_time,
-            &self.quick.round_time,
-            &self.real.window_time,
-            &self.real.round_time,
-            &self.real.balance_time,
-        ];
-        if times.iter().any(|t| t.0 < Duration::from_millis(1) || t.0 > Duration::from_secs(3600)) {
-            return wrong(path, "run", "windows and rounds are between 1 ms and an hour");
-        }
-        self.check_hardware(path)
     }
 
-    fn check_hardware(&self, path: &str) -> Result<(), ScenarioError> {
-        let transfer = self.published.transfer.0;
-        if !(4096..=128 << 10).contains(&transfer) || !transfer.is_power_of_two() {
-            return wrong(path, "published.transfer", "is a power of two from 4 KiB to 128 KiB");
+    fn check_hardware(&self, c: &mut Checks) {
+        let (p, a, controller) = (&self.published, &self.array, &self.controller);
+        c.power_of_two("published.transfer", p.transfer, 4096..=128 << 10);
+        c.multiple("published.file", p.file, Size(1 << 20), 16 << 20..=u64::MAX);
+        c.must("published.file", p.file <= a.lu, "be at most array.lu");
+        c.multiple("array.stripe_unit", a.stripe_unit, Size(4096), 0..=1 << 20);
+        c.multiple("internal.from", self.internal.from, Size(4096), 0..=u64::MAX);
+        c.range("published.mix_read_percent", p.mix_read_percent, 0..=100);
+        c.range("host.spread_percent", self.host.spread_percent, 0..=100);
+        c.range("array.controllers", a.controllers, 1..=8);
+        c.range("controller.cores", controller.cores, 1..=64);
+        c.range("array.cache", a.cache, Size(16 << 20)..=Size(64 << 30));
+        c.must("port.fibre_channel_gbit", self.speed().is_some(), "be 1, 2, 4 or 8");
+        for (key, cost) in [
+            ("controller.command", controller.command),
+            ("controller.per_kib", controller.per_kib),
+            ("controller.write", controller.write),
+            ("controller.miss", controller.miss),
+            ("host.io", self.host.io),
+        ] {
+            c.range(key, cost, Time(Duration::ZERO)..=Time(Duration::from_secs(1)));
         }
-        let file = self.published.file.0;
-        if file < 16 << 20 || !file.is_multiple_of(1 << 20) || file > self.array.lu.0 {
-            return wrong(path, "published.file", "is whole MiB, 16 at least, and not longer than a LU");
-        }
-        if self.array.stripe_unit.0 > 1 << 20 || !self.array.stripe_unit.0.is_multiple_of(4096) {
-            return wrong(path, "array.stripe_unit", "is whole 4 KiB, at most 1 MiB");
-        }
-        if !self.internal.from.0.is_multiple_of(4096) {
-            return wrong(path, "internal.from", "is whole 4 KiB");
-        }
-        if self.published.mix_read_percent > 100 || self.host.spread_percent > 100 {
-            return wrong(path, "published.mix_read_percent", "and host.spread_percent are at most 100");
-        }
-        if !(1..=8).contains(&self.array.controllers) || !(1..=64).contains(&self.controller.cores) {
-            return wrong(path, "array.controllers", "are 1 to 8, of 1 to 64 cores");
-        }
-        if !(16 << 20..=64 << 30).contains(&self.array.cache.0) {
-            return wrong(path, "array.cache", "is between 16 MiB and 64 GiB");
-        }
-        if self.speed().is_none() {
-            return wrong(path, "port.fibre_channel_gbit", "is 1, 2, 4 or 8");
-        }
-        let c = &self.controller;
-        if [&c.command, &c.per_kib, &c.write, &c.miss, &self.host.io]
-            .iter()
-            .any(|t| t.0 > Duration::from_secs(1))
-        {
-            return wrong(path, "controller", "costs, and those of a host, are at most 1 s each");
-        }
-        Ok(())
     }
 
     fn speed(&self) -> Option<FibreChannel> {

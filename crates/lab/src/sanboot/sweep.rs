@@ -1,6 +1,7 @@
 //! The inputs that nobody published, one at a time around what the scenario has: which orderings come out for which.
 
 use anyhow::Result;
+use lab_core::scenario::ScenarioFile;
 
 use super::bed::Bed;
 use super::claims;
@@ -110,7 +111,7 @@ pub(crate) fn sweep(base: &Sanboot, (seed, threads): (u64, usize), stop: &Stop) 
 fn tried(base: &Sanboot, variation: Variation, seed: u64) -> Result<Tried> {
     let mut sanboot = base.clone();
     (variation.change)(&mut sanboot);
-    sanboot.check(&variation.words())?;
+    let sanboot = sanboot.checked(&variation.words())?;
     let layouts = Layout::MODELLED.into_iter().filter(|layout| variation.touches.has(*layout));
     let beds = layouts.map(|layout| Bed::make(&sanboot, layout, seed)).collect::<Result<Vec<Bed>>>()?;
     Ok(Tried { variation, sanboot, beds })

@@ -7,6 +7,7 @@ use super::{figures, summary, tables};
 use crate::predict::Forecast;
 use lab_core::claim::JudgedClaim;
 use lab_core::record::World;
+use lab_core::scenario::ScenarioFile;
 use lab_core::verdict::Verdict;
 
 const GROUPS: u32 = 4;

@@ -152,6 +152,8 @@ mod tests {
     use lab_core::record::World;
     use lab_core::verdict::Verdict;
 
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
 
     fn record(off: &[f64], on: &[f64]) -> Record {

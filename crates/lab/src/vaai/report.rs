@@ -6,6 +6,7 @@ use lab_core::interrupt::Stop;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
 use lab_core::report::{Doubt, Version};
+use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
 use super::measures::measures;

@@ -1,21 +1,14 @@
 //! Scenario files: what is done, at which size, and which bounds decide. A file that does not fit is refused with one line
 //! that names the place.
 
-use std::path::Path;
-
-use lab_core::scenario::{ScenarioError, parse, text_of};
+use lab_core::checks::Checks;
+use lab_core::scenario::ScenarioFile;
 use serde::Deserialize;
 
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
 
-use super::measures::MEASURES;
 use crate::testbed::embedded::ArrayShape;
-
-/// The scenario of `masu verify vaai`, as built in.
-const VAAI: &str = include_str!("../../../../scenarios/vaai.toml");
-/// Where the built-in scenario lies in the repository.
-const VAAI_PATH: &str = "scenarios/vaai.toml";
 
 /// `vaai.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -126,74 +119,6 @@ pub struct Thin {
 const THIN_POOL_BYTES_MIN: u64 = 64 << 20;
 
 impl Vaai {
-    /// The built-in one, or the file that replaces it, and its text.
-    pub fn load(path: Option<&Path>) -> Result<(Vaai, String), ScenarioError> {
-        let (text, path) = text_of(path, (VAAI, VAAI_PATH))?;
-        Ok((Vaai::parse(&text, &path)?, text))
-    }
-
-    /// One from its text.
-    pub fn parse(text: &str, path: &str) -> Result<Vaai, ScenarioError> {
-        let vaai: Vaai = parse(text, path)?;
-        vaai.check(path)?;
-        Ok(vaai)
-    }
-
-    fn check(&self, path: &str) -> Result<(), ScenarioError> {
-        let wrong =
-            |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
-        if !(self.run.scale > 0.0 && self.run.scale <= 1.0) {
-            return wrong("run.scale", "is over 0 and at most 1");
-        }
-        if !(1..=256).contains(&self.run.outstanding) {
-            return wrong("run.outstanding", "is between 1 and 256");
-        }
-        let transfer = self.run.transfer.0;
-        if !transfer.is_multiple_of(4096) || !(4096..=world::BUF_LEN_MAX as u64).contains(&transfer) {
-            return wrong("run.transfer", "is a multiple of 4 KiB, at most 8 MiB");
-        }
-        if !(1..=64).contains(&self.published.hosts) || !(1..=200).contains(&self.published.vms_per_host) {
-            return wrong("published.hosts", "are 1 to 64, with 1 to 200 VMs each");
-        }
-        if !(1..=100).contains(&self.published.template_used_percent) {
-            return wrong("published.template_used_percent", "is between 1 and 100");
-        }
-        if !(1..=99).contains(&self.thin.threshold_percent) || self.thin.promised <= self.thin.pool {
-            return wrong("thin", "needs a threshold of 1 to 99 % and promises more than the pool holds");
-        }
-        if self.thin.pool.0 < THIN_POOL_BYTES_MIN
-            || !self.thin.pool.0.is_multiple_of(1 << 20)
-            || !self.thin.promised.0.is_multiple_of(1 << 20)
-        {
-            return wrong("thin", "needs whole MiB, and a pool of 64 MiB or more");
-        }
-        self.check_steps(path)?;
-        if !self.array.page.0.is_power_of_two() || self.array.page.0 > 1 << 20 || self.array.page.0 < 4096 {
-            return wrong("array.page", "is a power of two between 4 KiB and 1 MiB");
-        }
-        match self.claims.fault(&MEASURES) {
-            Some(cause) => wrong("claim", &cause),
-            None => Ok(()),
-        }
-    }
-
-    fn check_steps(&self, path: &str) -> Result<(), ScenarioError> {
-        let wrong =
-            |key, cause: &str| Err(ScenarioError::Value { path: path.into(), key, cause: cause.into() });
-        let steps = &self.paper_steps;
-        let whole = |size: Size| size.0 > 0 && size.0.is_multiple_of(4096);
-        if !whole(steps.write_same) || !whole(steps.copy_segment) || steps.segments_per_command == 0 {
-            return wrong(
-                "paper_steps",
-                "are positive multiples of 4 KiB, with one segment or more per command",
-            );
-        }
-        if !(1..=100_000).contains(&self.run.samples) {
-            return wrong("run.samples", "is between 1 and 100000");
-        }
-        Ok(())
-    }
-
     /// A published size, scaled to whole MiB, at least `least`.
     pub fn scaled(&self, size: Size, least_bytes: u64) -> u64 {
         let scaled = (size.0 as f64 * self.run.scale) as u64;
@@ -201,13 +126,44 @@ impl Vaai {
     }
 }
 
+impl ScenarioFile for Vaai {
+    const BUILT_IN: (&'static str, &'static str) =
+        (include_str!("../../../../scenarios/vaai.toml"), "scenarios/vaai.toml");
+    const MEASURES: &'static [&'static str] = &super::measures::MEASURES;
+
+    fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    fn check(&self, c: &mut Checks) {
+        let (run, p, thin, steps) = (&self.run, &self.published, &self.thin, &self.paper_steps);
+        c.share("run.scale", run.scale);
+        c.range("run.outstanding", run.outstanding, 1..=256);
+        c.range("run.samples", run.samples, 1..=100_000);
+        c.multiple("run.transfer", run.transfer, Size(4096), 4096..=world::BUF_LEN_MAX as u64);
+        c.range("published.hosts", p.hosts, 1..=64);
+        c.range("published.vms_per_host", p.vms_per_host, 1..=200);
+        c.range("published.template_used_percent", p.template_used_percent, 1..=100);
+        c.range("thin.threshold_percent", thin.threshold_percent, 1..=99);
+        c.multiple("thin.pool", thin.pool, Size(1 << 20), THIN_POOL_BYTES_MIN..=u64::MAX);
+        c.multiple("thin.promised", thin.promised, Size(1 << 20), 0..=u64::MAX);
+        c.must("thin.promised", thin.promised > thin.pool, "be more than thin.pool");
+        c.multiple("paper_steps.write_same", steps.write_same, Size(4096), 4096..=u64::MAX);
+        c.multiple("paper_steps.copy_segment", steps.copy_segment, Size(4096), 4096..=u64::MAX);
+        c.range("paper_steps.segments_per_command", steps.segments_per_command, 1..=usize::MAX);
+        c.power_of_two("array.page", self.array.page, 4096..=1 << 20);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn refused(from: &str, to: &str) -> String {
-        assert!(VAAI.contains(from), "{from:?} stands in the scenario");
-        Vaai::parse(&VAAI.replacen(from, to, 1), "my.toml").expect_err(to).to_string()
+        assert!(Vaai::BUILT_IN.0.contains(from), "{from:?} stands in the scenario");
+        Vaai::parse(&Vaai::BUILT_IN.0.replacen(from, to, 1), "my.toml").expect_err(to).to_string()
     }
 
     #[test]
@@ -220,7 +176,7 @@ mod tests {
     #[test]
     fn a_misspelt_key_is_named_with_its_line() {
         let said = refused("outstanding = 32", "outstandng = 32");
-        let line = VAAI.lines().position(|l| l.starts_with("outstanding")).expect("there") + 1;
+        let line = Vaai::BUILT_IN.0.lines().position(|l| l.starts_with("outstanding")).expect("there") + 1;
         assert!(said.starts_with(&format!("my.toml:{line}: ")), "{said}");
         assert!(said.contains("`outstandng`") && !said.contains('\n'), "{said}");
     }
@@ -229,8 +185,8 @@ mod tests {
     fn values_that_make_no_sense_are_refused_in_one_line() {
         for (from, to, expected) in [
             ("scale = 0.02", "scale = 2", "run.scale"),
-            ("page = \"1MiB\"", "page = \"1MB\"", "is no size"),
-            ("pause = \"11ms\"", "pause = \"11\"", "is no time"),
+            ("page = \"1MiB\"", "page = \"1MB\"", "invalid size"),
+            ("pause = \"11ms\"", "pause = \"11\"", "invalid time"),
             ("write_same = \"1MiB\"", "write_same = 0", "paper_steps"),
             ("pool = \"256MiB\"", "pool = \"1MiB\"", "thin"),
             ("\"zeroing.paper.time\"", "\"zeroing.paper.tim\"", "is not measured"),

@@ -13,6 +13,7 @@ use crate::fileserver::scenario::Fileserver;
 use lab_core::interrupt::Stop;
 use lab_core::record::World;
 use lab_core::report::Value;
+use lab_core::scenario::ScenarioFile;
 
 fn small() -> Fileserver {
     let (mut small, _) = Fileserver::load(None).expect("built in");

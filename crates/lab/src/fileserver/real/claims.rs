@@ -126,6 +126,8 @@ mod tests {
 
     use super::super::super::scenario::Fileserver;
     use super::super::measure::{Array, Disk};
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
 
     /// Rounds that differ among each other more than the kinds do in one.

@@ -125,6 +125,8 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::scenario::ScenarioFile;
+
     use super::*;
 
     #[test]
