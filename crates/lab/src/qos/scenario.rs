@@ -305,8 +305,8 @@ mod tests {
             ("vms = 10 ", "vms = 9 ", "published.vms"),
             ("vms = [1, 5], maximum", "vms = [5, 1], maximum", "limits.vms"),
             ("minimum = 3000", "minimum = 999999999999999", "limits"),
-            ("forms = [\"array\"]", "forms = []", "experiment.hosts"),
-            ("phase = \"30s\"", "phase = \"5s\"", "run.phase"),
+            ("forms = [\"array\"]", "forms = []", "experiment.forms"),
+            ("phase = \"30s\"", "phase = \"5s\"", "quick.phase"),
             ("depth = 64", "deepth = 64", "deepth"),
         ] {
             assert!(Qos::BUILT_IN.0.contains(from), "{from}");
