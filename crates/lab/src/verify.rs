@@ -165,6 +165,24 @@ mod tests {
 
     use super::*;
 
+    /// Those whose modelled run is a matter of seconds, run, and what they leave behind read again.
+    #[test]
+    fn what_a_quick_run_leaves_behind_keeps_to_the_schema() {
+        let asked = Asked { quick: true, layouts: vec![Layout::Internal], ..Asked::default() };
+        for name in ["diskstress", "sanboot"] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let request = Request { out: dir.path().join("out"), repeats: 1, seed: 1, ..Request::default() };
+            let record = (named(name).expect("a row").run)(&request, &asked).expect("the run ends");
+            let text = std::fs::read_to_string(request.out.join("results.json")).expect("a record");
+            let mut written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(lab_core::schema::faults(&written), Vec::<String>::new(), "{name}");
+            assert!(!record.claims.is_empty() && !record.metrics.is_empty(), "{name}");
+            // The check itself can fail.
+            written["claims"][0]["verdict"] = "splendid".into();
+            assert_eq!(lab_core::schema::faults(&written).len(), 1, "{name}");
+        }
+    }
+
     /// One that lacks one of them fails here.
     #[test]
     fn each_verification_has_a_scenario_a_page_and_a_row_of_the_readme() {

@@ -66,6 +66,9 @@ fn a_small_run_measures_every_claim_and_proves_every_offload() {
     let record = vaai(&options(dir.path())).expect("the run ends");
     let out = dir.path().join("out");
     assert_eq!(RunRecord::read(&out.join("results.json")).expect("a record"), record);
+    let written = fs::read_to_string(out.join("results.json")).expect("a record");
+    let written: Value = serde_json::from_str(&written).expect("JSON");
+    assert_eq!(lab_core::schema::faults(&written), Vec::<String>::new());
     assert!(record.claims.len() > 20, "{} claims", record.claims.len());
     for claim in &record.claims {
         assert!(claim.estimate.is_some() && claim.verdict != Verdict::NotJudged, "{claim:?}");

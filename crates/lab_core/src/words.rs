@@ -35,6 +35,11 @@ pub fn command(typed: &str) -> String {
     format!("{name} {rest}").trim_end().into()
 }
 
+/// "1 run", "2 runs": so many of a noun that takes an s.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// With a capital letter in front.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();

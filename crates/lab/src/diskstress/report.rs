@@ -1,6 +1,5 @@
 //! The verification as the laboratory runs it, and what it shows.
 
-use lab_core::scenario::ScenarioFile;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
@@ -12,6 +11,7 @@ use lab_core::record::{Metric, World};
 use lab_core::report::{
     Column, DataFile, Doubt, Figure, Finding, Section, Span, Table, Value, Version, write_csv,
 };
+use lab_core::scenario::ScenarioFile;
 use lab_core::stats::Estimate;
 use lab_core::verification::{Course, Request, Setup, Verification};
 use lab_core::words::plain;

@@ -6,9 +6,6 @@ use super::scenario::Fileserver;
 use lab_core::claim::Measure;
 use lab_core::stats::{Estimate, mean_of_windows, ratio_of_windows};
 
-/// Users notice the storage above it: the threshold of the analysis, of which a fifth is material.
-const RESPONSE_MS_MAX: f64 = 50.0;
-
 /// The runs of a comparison.
 pub(super) struct Runs<'a> {
     pub(super) dynamic: Option<&'a Course>,
@@ -70,7 +67,7 @@ pub(super) fn measures(scenario: &Fileserver, ran: &Ran) -> Vec<Measure> {
         out.extend(throughput(scenario, dynamic, fixed));
         out.extend(array(dynamic, fixed));
         out.extend(ordering(dynamic, fixed));
-        out.extend(no_difference(dynamic, fixed));
+        out.extend(no_difference(scenario, dynamic, fixed));
         out.extend(state(dynamic, fixed));
     }
     if let (Some(fixed), Some(cached)) = (runs.fixed, runs.cached) {
@@ -134,18 +131,17 @@ fn ordering(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
 }
 
 /// "5.1 against 4.9 ms": what a difference of responses is of.
-pub(super) fn response_note([dynamic, fixed]: [f64; 2]) -> String {
-    format!(
-        "{dynamic:.1} against {fixed:.1} ms; material is a fifth of the {RESPONSE_MS_MAX} ms that users notice"
-    )
+pub(super) fn response_note(scenario: &Fileserver, [dynamic, fixed]: [f64; 2]) -> String {
+    let noticed = scenario.bottleneck.response.0.as_secs_f64() * 1e3;
+    format!("{dynamic:.1} against {fixed:.1} ms; material is a fifth of the {noticed} ms that users notice")
 }
 
-fn no_difference(dynamic: &Course, fixed: &Course) -> Vec<Measure> {
+fn no_difference(scenario: &Fileserver, dynamic: &Course, fixed: &Course) -> Vec<Measure> {
     type Of = fn(&ServerWindow) -> f64;
     let above = |of: Of| more(&dynamic.of_servers(of), &fixed.of_servers(of));
     let response = |id, of: Of| {
         let both = [dynamic, fixed].map(|course| level(&course.of_servers(of)).map_or(0.0, |e| e.mean));
-        Measure::new(id, above(of)).note(response_note(both))
+        Measure::new(id, above(of)).note(response_note(scenario, both))
     };
     vec![
         response("same.read", |w| w.read_ms),

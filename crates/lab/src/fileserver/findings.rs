@@ -6,13 +6,6 @@ use super::model::course::Course;
 use super::scenario::Fileserver;
 use lab_core::report::Finding;
 
-/// Above it a user of a server waits for the storage: what capacity planning for servers of that time takes as the upper bound of a response.
-const RESPONSE_MS_MAX: f64 = 50.0;
-/// Requests at a spindle above which they only wait.
-const QUEUE_PER_SPINDLE_MAX: f64 = 2.0;
-/// With one server, 1/(1 − 0.7) is more than three times the response of an idle one.
-const UTILISATION_PERCENT_MAX: f64 = 70.0;
-
 pub(super) fn value(series: Vec<f64>) -> f64 {
     level(&series).map_or(0.0, |e| e.mean)
 }
@@ -47,30 +40,32 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
     let write_ms = value(course.of_servers(|w| w.write_ms));
     let queue = value(course.of_servers(|w| w.queue)) / f64::from(scenario.array.drives_per_group);
     let (name, most) = busiest(scenario, course);
+    let max = &scenario.bottleneck;
+    let response_ms = max.response.0.as_secs_f64() * 1e3;
     let checks = [
         (
             "disk of a server",
-            read_ms.max(write_ms) > RESPONSE_MS_MAX,
+            read_ms.max(write_ms) > response_ms,
             format!("a read takes {read_ms:.1} ms, a write {write_ms:.1} ms"),
-            "response ≤ 50 ms",
+            format!("response ≤ {response_ms} ms"),
             "capacity planning for servers: above 50 ms users notice the storage",
         ),
         (
             "disk queue of a server",
-            queue > QUEUE_PER_SPINDLE_MAX,
+            queue > max.queue_per_spindle,
             format!("{queue:.2} I/Os for each spindle of its group"),
-            "queue ≤ 1.5 to 2 × spindles",
+            format!("queue ≤ 1.5 to {} × spindles", max.queue_per_spindle),
             "one request is worked on and one is prepared; the others only wait",
         ),
         (
             name,
-            most > UTILISATION_PERCENT_MAX,
+            most > max.utilisation_percent,
             format!("works {most:.0} % of the time, more than anything else"),
-            "utilisation ≤ 70 %",
+            format!("utilisation ≤ {} %", max.utilisation_percent),
             "queueing: at 70 % the response is more than three times that of an idle resource (M/M/1)",
         ),
     ];
-    let finding = |(resource, is_over, evidence, threshold, source): (&str, bool, String, &str, &str)| {
+    let finding = |(resource, is_over, evidence, threshold, source): (&str, bool, String, String, &str)| {
         let consequence = if is_over {
             "It limits what the servers get.".into()
         } else {
@@ -80,7 +75,7 @@ fn bottlenecks(scenario: &Fileserver, course: &Course) -> Vec<Finding> {
         Finding {
             resource: resource.into(),
             evidence,
-            threshold: Some(threshold.into()),
+            threshold: Some(threshold),
             source: Some(source.into()),
             consequence,
             r#try: attempt,

@@ -52,7 +52,7 @@ fn answer(run: &Finished<'_>) -> String {
     };
     let Some(cost) = below(&tool(dynamic), &tool(fixed)) else { return "Nothing was copied.".into() };
     let (percent, half) = (cost.mean, (cost.high - cost.low) / 2.0);
-    let yes = if percent < 15.0 { "Yes" } else { "Not without care" };
+    let yes = if percent < run.scenario.bottleneck.cost_percent { "Yes" } else { "Not without care" };
     let full = run.ran.growths.iter().find(|g| g.name == "full").and_then(|g| g.refused_s).map_or("", |_| {
         " A pool that promises more than it has must be expanded in time: when it is full, writes that need a page fail, and only those."
     });

@@ -82,7 +82,7 @@ impl Verification for Fileserver {
     fn claims(setup: &Setup<'_, Self>, recording: &Recording) -> Vec<Measure> {
         match &recording.0 {
             Where::Model(ran) => [claims::measures(setup.scenario, ran), beyond::measures(ran)].concat(),
-            Where::Real(recording) => recording.measures(),
+            Where::Real(recording) => recording.measures(setup.scenario),
         }
     }
 

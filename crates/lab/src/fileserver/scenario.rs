@@ -26,6 +26,7 @@ pub struct Fileserver {
     pub(super) host: Host,
     pub(super) server: Server,
     pub(super) client: Client,
+    pub(super) bottleneck: Bottleneck,
     pub(super) ramp: Ramp,
     quick_ramp: QuickRamp,
     pub(super) growth: Growth,
@@ -127,6 +128,16 @@ pub(super) struct Client {
     pub(super) folder: Time,
     pub(super) file: Time,
     pub(super) per_kib: Time,
+}
+
+/// Above these something holds the servers up.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bottleneck {
+    pub(super) response: Time,
+    pub(super) queue_per_spindle: f64,
+    pub(super) utilisation_percent: f64,
+    pub(super) cost_percent: f64,
 }
 
 /// More and more servers.

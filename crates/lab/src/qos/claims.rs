@@ -38,7 +38,7 @@ pub(super) fn measures(qos: &Qos, views: &[View<'_>], extras: Option<&Extras>) -
     out.extend(maximums(views));
     out.extend(sums(views, io_bytes_per_s));
     out.extend(infeasible(views));
-    out.extend(events(views));
+    out.extend(events(views, qos.run.missed_percent));
     out.extend(extras.into_iter().flat_map(others));
     out
 }
@@ -159,12 +159,14 @@ fn infeasible(views: &[View<'_>]) -> Vec<Measure> {
 }
 
 /// Who misses a minimum is told of.
-fn events(views: &[View<'_>]) -> Vec<Measure> {
+fn events(views: &[View<'_>], missed_percent: f64) -> Vec<Measure> {
     let mut out = Vec::new();
     for form in [Form::Uncoordinated, Form::Array] {
         let own = views.iter().filter(|v| v.course.form == form && v.course.id == "minimums");
         let missed = own.flat_map(|v| v.phases.iter().map(move |p| (v, p))).filter(|(_, p)| {
-            p.vms.iter().any(|vm| vm.rates.minimum > 0.0 && vm.mean < 0.95 * vm.rates.minimum)
+            p.vms
+                .iter()
+                .any(|vm| vm.rates.minimum > 0.0 && 100.0 * vm.mean < missed_percent * vm.rates.minimum)
         });
         // A VM that misses two phases in a row is told of once.
         let Some((view, phase)) = missed.into_iter().next() else { continue };

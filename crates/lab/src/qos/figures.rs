@@ -2,8 +2,9 @@
 
 use super::claims::{figure_id, form_words};
 use super::judge::{Capacity, View};
-use super::scenario::Form;
+use super::scenario::{Form, Qos};
 use super::vm::Done;
+use lab_core::record::World;
 use lab_core::report::{Axis, Figure, Panel, Series, Span};
 
 /// Throughput is drawn over this time: a second has fifteen writes of a VM at 8 MB/s, which would be drawn as steps.
@@ -13,8 +14,8 @@ const SECOND_NS: f64 = 1e9;
 const COLORS: [&str; 5] = ["blue", "orange", "green", "purple", "sky"];
 
 /// All of them.
-pub(super) fn figures(views: &[View<'_>], capacity: &Capacity) -> Vec<Figure> {
-    let mut out: Vec<Figure> = views.iter().map(timeline).collect();
+pub(super) fn figures(qos: &Qos, world: World, views: &[View<'_>], capacity: &Capacity) -> Vec<Figure> {
+    let mut out: Vec<Figure> = views.iter().map(|view| timeline(qos, world, view)).collect();
     out.push(curve(capacity));
     out
 }
@@ -23,7 +24,7 @@ fn mb(bytes_per_s: f64) -> f64 {
     bytes_per_s / 1e6
 }
 
-fn timeline(view: &View<'_>) -> Figure {
+fn timeline(qos: &Qos, world: World, view: &View<'_>) -> Figure {
     let course = view.course;
     let half = course.done.len().div_ceil(2);
     let panel = |vm: usize| if vm < half { "first" } else { "second" };
@@ -64,7 +65,7 @@ fn timeline(view: &View<'_>) -> Figure {
     let own_axis = Axis { label: "all together".into(), unit: "MB/s".into(), log: false };
     Figure {
         id: figure_id(view),
-        title: title(view),
+        title: title(view, |share| qos.is_kept(share, world)),
         subtitle: Some(format!(
             "{}, {}: throughput of every VM over 2 s each; minimum and maximum in the same unit (1000 units of 8 KiB per second are 8.192 MB/s)",
             course.title,
@@ -91,7 +92,7 @@ fn timeline(view: &View<'_>) -> Figure {
 }
 
 /// What was found, in one line.
-fn title(view: &View<'_>) -> String {
+fn title(view: &View<'_>, is_kept: impl Fn(f64) -> bool) -> String {
     let with: Vec<_> = view.phases.iter().filter(|p| p.has_minimum() && p.feasible).collect();
     let worst = with.iter().filter_map(|p| p.worst_of_minimum()).min_by(f64::total_cmp);
     let over = view.phases.iter().filter_map(|p| p.over_maximum()).max_by(f64::total_cmp);
@@ -101,7 +102,7 @@ fn title(view: &View<'_>) -> String {
         Form::Coordinated => "Nodes with shares",
     };
     match (worst, over) {
-        (Some(worst), _) if worst >= 0.98 => {
+        (Some(worst), _) if is_kept(worst) => {
             format!("{who}: minimums are kept, the worst 5 s have {:.1} % of them", 100.0 * worst)
         }
         (Some(_), _) => {

@@ -1,6 +1,5 @@
 //! The verification as the laboratory runs it, and what it shows.
 
-use lab_core::scenario::ScenarioFile;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,6 +8,7 @@ use lab_core::interrupt::Stop;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
 use lab_core::report::{Column, DataFile, Doubt, Figure, Finding, Section, Table, Value};
+use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{self, Request, Setup, Verification};
 use lab_core::words::plain;
 
@@ -85,7 +85,7 @@ impl Verification for Qos {
 
     fn present(setup: &Setup<'_, Self>, recording: &Recording, _: &[JudgedClaim]) -> Result<Presentation> {
         let (views, capacity) = (recording.views(), &recording.run.capacity);
-        let figures = figures::figures(&views, capacity);
+        let figures = figures::figures(setup.scenario, setup.own.world, &views, capacity);
         let run = Finished { setup, qos: setup.scenario, capacity, views: &views, figures };
         Ok(Presentation {
             title: setup.scenario.question.clone(),
@@ -155,7 +155,7 @@ impl Finished<'_> {
 fn answer(run: &Finished<'_>) -> String {
     let worst = run.promised(Form::Array).filter_map(|(_, phase)| phase.worst_of_minimum());
     let Some(worst) = worst.min_by(f64::total_cmp) else { return "No minimum was set that fits.".into() };
-    let first = if worst >= 0.98 {
+    let first = if run.qos.is_kept(worst, run.setup.own.world) {
         format!(
             "Yes, when the array schedules: in the worst 5 s a disk has {} % of its minimum",
             plain(100.0 * worst)

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use lab_core::checks::Checks;
 use lab_core::claim::Claims;
 use lab_core::quantity::{Size, Time};
+use lab_core::record::World;
 use lab_core::scenario::ScenarioFile;
 
 /// `qos.toml`.
@@ -84,6 +85,8 @@ pub struct Run {
     pub window: Time,
     /// Before the first phase.
     pub warm_up: Time,
+    /// A VM that has less of its minimum over a phase misses it.
+    pub missed_percent: f64,
 }
 
 /// What the quick form has instead.
@@ -188,6 +191,12 @@ impl Phase {
 }
 
 impl Qos {
+    /// Whether that much of a minimum is what the claim asks for.
+    pub(super) fn is_kept(&self, share: f64, world: World) -> bool {
+        let least = self.claims.bound("minimum", world).and_then(|bound| bound.lower);
+        least.is_none_or(|least| 100.0 * share >= least.value)
+    }
+
     /// The quick form.
     pub fn quick(self) -> Qos {
         let run = Run { phase: self.quick.phase, ..self.run };

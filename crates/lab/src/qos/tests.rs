@@ -1,12 +1,12 @@
 //! Short runs of the published experiments.
 
-use lab_core::scenario::ScenarioFile;
 use std::time::Duration;
 
 use super::bed::{self, Bed, Shape};
 use super::judge::{Capacity, view};
 use super::play::{self, Course, Script};
 use super::scenario::{Form, Qos};
+use lab_core::scenario::ScenarioFile;
 
 /// The cluster's experiment with minimums, its first two phases, on an array with nothing else on it: 220 MB/s, with any number of writes at once.
 fn short() -> (Qos, Bed, Script) {

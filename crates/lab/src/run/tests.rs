@@ -106,7 +106,7 @@ fn a_fio_file_runs_on_the_lu_of_another_array() {
     let request = request("my_fio_file");
     let (plan, _) = report::load(&request).expect("reads");
     assert!(
-        words::check(&plan, World::Real, 1).contains("1 runs of 6 s"),
+        words::check(&plan, World::Real, 1).contains("1 run of 6 s"),
         "{}",
         words::check(&plan, World::Real, 1)
     );

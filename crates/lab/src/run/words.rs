@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use array::config::Level;
 use lab_core::claim::JudgedClaim;
 use lab_core::presentation::HowItWasDone;
 use lab_core::record::World;
 use lab_core::verdict::Verdict;
 use lab_core::verification::Setup;
-use lab_core::words::{plain, value};
+use lab_core::words::{counted, plain, value};
 
 use super::Run;
 use super::plan::{ArrayPlan, PhasePlan, Plan};
@@ -142,17 +143,30 @@ pub(super) fn search(plan: &Plan) -> Option<String> {
     ))
 }
 
+/// As SNIA calls it.
+fn level_words(level: Level) -> &'static str {
+    match level {
+        Level::Raid0 => "RAID 0",
+        Level::Raid1 => "RAID 1",
+        Level::Raid5 => "RAID 5",
+        Level::Raid6 => "RAID 6",
+        Level::Raid10 => "RAID 1+0",
+    }
+}
+
 fn array_words(array: &ArrayPlan) -> String {
-    let groups = array
-        .groups
-        .iter()
-        .map(|group| format!("{} ({:?}, {} drives)", group.name, group.level, group.drives.len()));
+    let groups = array.groups.iter().map(|group| {
+        format!("{} ({}, {})", group.name, level_words(group.level), counted(group.drives.len(), "drive"))
+    });
     let cache = match array.cache_bytes {
         0 => "no cache".into(),
         bytes => format!("{} MiB of cache", bytes >> 20),
     };
-    let spares =
-        if array.spares.is_empty() { String::new() } else { format!(", {} spares", array.spares.len()) };
+    let spares = if array.spares.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", counted(array.spares.len(), "spare"))
+    };
     format!("{}: {}; {cache}{spares}", array.name, groups.collect::<Vec<_>>().join(", "))
 }
 
@@ -172,29 +186,45 @@ pub(super) fn check(plan: &Plan, world: World, targets: usize) -> String {
     };
     match targets {
         0 => plan.arrays.iter().for_each(|array| text += &format!("array {}\n", array_words(array))),
-        n => text += &format!("{n} LUs of --target stand for {} volumes\n", plan.volumes.len()),
+        n => {
+            text +=
+                &format!("{} of --target for {}\n", counted(n, "LU"), counted(plan.volumes.len(), "volume"))
+        }
     }
     for load in &plan.loads {
         let jobs: Vec<String> = load.jobs.iter().map(|job| job.words()).collect();
-        let _ = writeln!(text, "load {} on {} volumes: {}", load.name, load.volumes.len(), jobs.join("; "));
+        let _ = writeln!(
+            text,
+            "load {} on {}: {}",
+            load.name,
+            counted(load.volumes.len(), "volume"),
+            jobs.join("; ")
+        );
         load.left_out.iter().for_each(|line| text += &format!("  not used: {line}\n"));
     }
     plan.phases.iter().for_each(|phase| text += &format!("phase {}\n", phase_words(plan, phase)));
     if let Some(search) = self::search(plan) {
         let _ = writeln!(text, "search: {search}");
     }
-    let _ = writeln!(text, "{} claims", plan.asked.len());
+    let _ = writeln!(text, "{}", counted(plan.asked.len(), "claim"));
     let time = plan.time().as_secs_f64();
     let about = if plan.search.is_some() { "about " } else { "" };
     let _ = match world {
         World::Model => write!(
             text,
-            "\n{about}{runs} runs of {} s of virtual time each, on {} cores",
+            "\n{about}{} of {} s of virtual time each, on {}",
+            counted(runs, "run"),
             plain(time),
-            lab_core::parallel::cores()
+            counted(lab_core::parallel::cores(), "core")
         ),
         World::Real => {
-            write!(text, "\n{about}{runs} runs of {} s: {} s in all", plain(time), plain(time * runs as f64))
+            write!(
+                text,
+                "\n{about}{} of {} s: {} s in all",
+                counted(runs, "run"),
+                plain(time),
+                plain(time * runs as f64)
+            )
         }
     };
     text

@@ -1,38 +1,28 @@
 //! What a run's numbers say about its resources: rules with their sources, each a pure function of a point.
 
 use super::results::{Point, Resource, ResourceKind};
+use super::scenario::Bottleneck;
 use lab_core::report::Finding;
-
-/// Above it a user of a server waits for the storage: what capacity planning for servers of that time takes as the upper bound of a response.
-const RESPONSE_MS_MAX: f64 = 50.0;
-/// Requests at a drive above which they only wait: two, the one that it works on and the one that it can prepare.
-const QUEUE_PER_SPINDLE_MAX: f64 = 2.0;
-/// Above it a queue grows faster than the work: with one server, 1/(1 − 0.7) is more than three times the response of an idle one.
-const UTILISATION_MAX: f64 = 0.70;
-/// Of the high watermark.
-const PENDING_NEAR: f64 = 0.90;
-/// A controller below this is idle.
-const IDLE: f64 = 0.05;
-/// The best-served server over the worst, where all ask alike.
-const SPREAD_MAX: f64 = 1.25;
 
 /// What the point does not say itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limits {
     /// Share of the cache that may be pending before the array slows writes down; none where writes are not cached.
     pub(super) high_watermark: Option<f64>,
+    pub(super) bottleneck: Bottleneck,
 }
 
 /// Everything that is found at a point; "no bottleneck" when it is nothing.
 pub(super) fn findings(point: &Point, limits: &Limits) -> Vec<Finding> {
+    let max = &limits.bottleneck;
     let rules = [
-        slow_response(point),
-        long_queue(point),
+        slow_response(point, max),
+        long_queue(point, max),
         write_pending(point, limits),
-        idle_controller(point),
-        unequal_spread(point),
+        idle_controller(point, max),
+        unequal_spread(point, max),
     ];
-    let mut out = busy(point);
+    let mut out = busy(point, max);
     out.extend(rules.into_iter().flatten());
     if out.is_empty() {
         out.push(no_bottleneck(point));
@@ -64,7 +54,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// What is used more than 70 %; of drives and groups that are alike, the busiest one speaks for all.
-pub(super) fn busy(point: &Point) -> Vec<Finding> {
+pub(super) fn busy(point: &Point, max: &Bottleneck) -> Vec<Finding> {
     let kinds = [
         (
             ResourceKind::Controller,
@@ -84,7 +74,7 @@ pub(super) fn busy(point: &Point) -> Vec<Finding> {
     ];
     let of = |(kind, consequence, attempt): (ResourceKind, &str, &str)| {
         let all = || point.resources.iter().filter(move |r| r.kind == kind && !r.used_by.is_empty());
-        let over = all().filter(|r| r.utilisation > UTILISATION_MAX).count();
+        let over = all().filter(|r| r.utilisation > max.utilisation_percent / 100.0).count();
         let busiest = all().max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))?;
         (over > 0).then(|| {
             let others = if over > 1 {
@@ -95,7 +85,7 @@ pub(super) fn busy(point: &Point) -> Vec<Finding> {
             finding(
                 &busiest.name,
                 format!("works {:.0} % of the time{others}", busiest.utilisation * 100.0),
-                "utilisation ≤ 70 %",
+                &format!("utilisation ≤ {} %", max.utilisation_percent),
                 "queueing: at 70 % the response is more than three times that of an idle resource (M/M/1)",
                 consequence,
                 attempt,
@@ -106,14 +96,15 @@ pub(super) fn busy(point: &Point) -> Vec<Finding> {
 }
 
 /// A response above 50 ms.
-pub(super) fn slow_response(point: &Point) -> Option<Finding> {
+pub(super) fn slow_response(point: &Point, max: &Bottleneck) -> Option<Finding> {
+    let max_ms = max.response.0.as_secs_f64() * 1e3;
     let slowest =
         point.per_server.iter().map(|s| s.response_ms_mean).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (server, ms) = slowest.filter(|(_, ms)| *ms > RESPONSE_MS_MAX)?;
+    let (server, ms) = slowest.filter(|(_, ms)| *ms > max_ms)?;
     Some(finding(
         &format!("server {server}"),
         format!("waits {ms:.0} ms for an I/O on average"),
-        "response ≤ 50 ms",
+        &format!("response ≤ {max_ms} ms"),
         "capacity planning for system disks: above 50 ms users notice the storage",
         "what runs on this server is slower than on a disk of its own",
         "see what works hardest; fewer servers on its group",
@@ -121,16 +112,16 @@ pub(super) fn slow_response(point: &Point) -> Option<Finding> {
 }
 
 /// Queues of more than twice the spindles.
-pub(super) fn long_queue(point: &Point) -> Option<Finding> {
+pub(super) fn long_queue(point: &Point, max: &Bottleneck) -> Option<Finding> {
     // The windows tell the mean over all drives; those that nobody uses have no queue.
     let drives = || point.resources.iter().filter(|r| r.kind == ResourceKind::Drive);
     let (all, used) = (drives().count() as f64, drives().filter(|r| !r.used_by.is_empty()).count() as f64);
     let queue = mean(point.windows.iter().map(|w| w.drive_queue_mean)) * all / used.max(1.0);
-    (used > 0.0 && queue > QUEUE_PER_SPINDLE_MAX).then(|| {
+    (used > 0.0 && queue > max.queue_per_spindle).then(|| {
         finding(
             "drives",
             format!("{queue:.1} requests at each drive in use on average"),
-            "queue ≤ 2 × spindles",
+            &format!("queue ≤ {} × spindles", max.queue_per_spindle),
             "one request is worked on and one is prepared; the others only wait",
             "more outstanding I/Os make every response longer, and the throughput little more",
             "more spindles, or fewer outstanding I/Os per server",
@@ -142,7 +133,7 @@ pub(super) fn long_queue(point: &Point) -> Option<Finding> {
 pub(super) fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
     let limit = limits.high_watermark?;
     let pending = mean(point.windows.iter().map(|w| w.write_pending));
-    (pending >= PENDING_NEAR * limit).then(|| {
+    (pending >= limits.bottleneck.pending_percent / 100.0 * limit).then(|| {
         finding(
             "cache",
             format!(
@@ -150,7 +141,7 @@ pub(super) fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
                 pending * 100.0,
                 limit * 100.0
             ),
-            "write pending ≤ 90 % of the high watermark",
+            &format!("write pending ≤ {} % of the high watermark", limits.bottleneck.pending_percent),
             "the array's own limit: at the watermark a write waits for a destage",
             "writes go at the speed of the drives, and bursts find no room",
             "RAID1 instead of RAID5 for what is written at random; more drives",
@@ -159,32 +150,38 @@ pub(super) fn write_pending(point: &Point, limits: &Limits) -> Option<Finding> {
 }
 
 /// One controller idle while the other works.
-pub(super) fn idle_controller(point: &Point) -> Option<Finding> {
+pub(super) fn idle_controller(point: &Point, max: &Bottleneck) -> Option<Finding> {
     let all = || point.resources.iter().filter(|r| r.kind == ResourceKind::Controller);
     let by = |a: &&Resource, b: &&Resource| a.utilisation.total_cmp(&b.utilisation);
     let (least, most) = (all().min_by(by)?, all().max_by(by)?);
-    (all().count() > 1 && most.utilisation > UTILISATION_MAX && least.utilisation < IDLE).then(|| {
-        finding(
-            &least.name,
-            format!(
-                "works {:.0} % of the time while {} works {:.0} %",
-                least.utilisation * 100.0,
-                most.name,
-                most.utilisation * 100.0
-            ),
-            "no controller below 5 % while another is above 70 %",
-            "two active controllers share the work only as their volumes do",
-            "half of what was paid for does nothing",
-            &format!("give half of the system disks to {}", least.name),
-        )
-    })
+    (all().count() > 1
+        && most.utilisation > max.utilisation_percent / 100.0
+        && least.utilisation < max.idle_percent / 100.0)
+        .then(|| {
+            finding(
+                &least.name,
+                format!(
+                    "works {:.0} % of the time while {} works {:.0} %",
+                    least.utilisation * 100.0,
+                    most.name,
+                    most.utilisation * 100.0
+                ),
+                &format!(
+                    "no controller below {} % while another is above {} %",
+                    max.idle_percent, max.utilisation_percent
+                ),
+                "two active controllers share the work only as their volumes do",
+                "half of what was paid for does nothing",
+                &format!("give half of the system disks to {}", least.name),
+            )
+        })
 }
 
 /// Servers that ask alike and do not get alike.
-pub(super) fn unequal_spread(point: &Point) -> Option<Finding> {
+pub(super) fn unequal_spread(point: &Point, max: &Bottleneck) -> Option<Finding> {
     let rates = || point.per_server.iter().map(|s| s.iops);
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-    (point.per_server.len() > 1 && most > SPREAD_MAX * least).then(|| {
+    (point.per_server.len() > 1 && most > (1.0 + max.spread_percent / 100.0) * least).then(|| {
         let groups = || point.resources.iter().filter(|r| r.kind == ResourceKind::Group);
         let fullest = groups().max_by_key(|r| r.used_by.len());
         let crowd =
@@ -192,7 +189,7 @@ pub(super) fn unequal_spread(point: &Point) -> Option<Finding> {
         finding(
             "servers",
             format!("get from {least:.0} to {most:.0} I/Os per second{crowd}"),
-            "the best-served at most a quarter above the worst",
+            &format!("the best-served at most {} % above the worst", max.spread_percent),
             "all ask for the same: a difference comes from where their disks are",
             "a mean over all servers hides that some get less",
             "one system disk per RAID group, or the same number on each",
@@ -226,7 +223,15 @@ mod tests {
     use super::*;
     use crate::sanboot::results::{Layout, Pattern, ServerRate, Window};
 
-    const LIMITS: Limits = Limits { high_watermark: Some(0.7) };
+    const MAX: Bottleneck = Bottleneck {
+        response: lab_core::quantity::Time(std::time::Duration::from_millis(50)),
+        queue_per_spindle: 2.0,
+        utilisation_percent: 70.0,
+        pending_percent: 90.0,
+        idle_percent: 5.0,
+        spread_percent: 25.0,
+    };
+    const LIMITS: Limits = Limits { high_watermark: Some(0.7), bottleneck: MAX };
 
     fn resource(name: &str, kind: ResourceKind, utilisation: f64, used_by: &[u32]) -> Resource {
         Resource { name: name.into(), kind, units: 1, utilisation, used_by: used_by.to_vec() }
@@ -304,8 +309,8 @@ mod tests {
             "1 more of its kind",
         );
         let mut at_the_threshold = calm();
-        at_the_threshold.resources[0].utilisation = UTILISATION_MAX;
-        assert!(busy(&at_the_threshold).is_empty());
+        at_the_threshold.resources[0].utilisation = MAX.utilisation_percent / 100.0;
+        assert!(busy(&at_the_threshold, &MAX).is_empty());
     }
 
     #[test]
@@ -319,7 +324,7 @@ mod tests {
         check(|p| p.windows.iter_mut().for_each(|w| w.drive_queue_mean = 1.5), "drives", "2.2 requests");
         let mut point = calm();
         point.windows.iter_mut().for_each(|w| w.drive_queue_mean = 1.3);
-        assert!(long_queue(&point).is_none());
+        assert!(long_queue(&point, &MAX).is_none());
     }
 
     #[test]
@@ -327,14 +332,14 @@ mod tests {
         check(|p| p.windows.iter_mut().for_each(|w| w.write_pending = 0.64), "cache", "64 %");
         let mut point = calm();
         point.windows.iter_mut().for_each(|w| w.write_pending = 0.64);
-        assert!(write_pending(&point, &Limits { high_watermark: None }).is_none());
+        assert!(write_pending(&point, &Limits { high_watermark: None, ..LIMITS }).is_none());
         assert!(write_pending(&calm(), &LIMITS).is_none());
     }
 
     #[test]
     fn an_idle_controller_beside_a_busy_one_is_found() {
         check(|p| p.resources[0].utilisation = 0.9, "CTRL1", "while CTRL0 works 90 %");
-        assert!(idle_controller(&calm()).is_none());
+        assert!(idle_controller(&calm(), &MAX).is_none());
     }
 
     #[test]

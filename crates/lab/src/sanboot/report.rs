@@ -1,6 +1,5 @@
 //! The verification as the laboratory runs it, and what it shows.
 
-use lab_core::scenario::ScenarioFile;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -11,12 +10,13 @@ use lab_core::parallel;
 use lab_core::presentation::{HowItWasDone, Presentation};
 use lab_core::record::{Metric, World};
 use lab_core::report::{Doubt, Finding, Section};
+use lab_core::scenario::ScenarioFile;
 use lab_core::verification::{Course, Request, RequestError, Setup, Verification};
 
 use super::findings::{self, Limits};
 use super::results::{Layout, Pattern, Results, Source};
 use super::run::{Pace, Plan, run};
-use super::scenario::Sanboot as Scenario;
+use super::scenario::{Bottleneck, Sanboot as Scenario};
 use super::summary::{self, SHARED};
 use super::survey::{FITTED_TO, PUBLISHED_SERVERS, Survey, layout_words, pattern_words};
 use super::sweep::{self, Row};
@@ -111,7 +111,7 @@ impl Verification for Sanboot {
             title: setup.scenario.question.clone(),
             answer: summary::answer(&survey),
             figures: figures::figures(&survey),
-            findings: findings_of(&survey),
+            findings: findings_of(&survey, setup.scenario.bottleneck),
             sections: sections(&survey, swept.is_some()),
             tables: tables::tables(&survey).into_iter().chain(swept).collect(),
             method: HowItWasDone {
@@ -202,8 +202,8 @@ fn scale(survey: &Survey<'_>) -> String {
 }
 
 /// What is found with the published eight servers: the same finding in several patterns is one.
-fn findings_of(survey: &Survey<'_>) -> Vec<Finding> {
-    let limits = Limits { high_watermark: Some(HIGH_WATERMARK) };
+fn findings_of(survey: &Survey<'_>, bottleneck: Bottleneck) -> Vec<Finding> {
+    let limits = Limits { high_watermark: Some(HIGH_WATERMARK), bottleneck };
     let mut out: Vec<Finding> = Vec::new();
     for layout in SHARED {
         for pattern in Pattern::ALL {

@@ -1,6 +1,5 @@
 //! All points of a run, on all cores, in an order that does not depend on them.
 
-use lab_core::scenario::ScenarioFile;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -13,6 +12,7 @@ use super::which::Which;
 use lab_core::interrupt::Stop;
 use lab_core::parallel;
 use lab_core::progress::Progress;
+use lab_core::scenario::ScenarioFile;
 
 /// What is asked of a run.
 #[derive(Clone, Debug)]

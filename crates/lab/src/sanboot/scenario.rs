@@ -40,6 +40,8 @@ pub struct Sanboot {
     pub host: Host,
     /// The disk in a server.
     pub internal: Internal,
+    /// Above these something holds the servers up.
+    pub bottleneck: Bottleneck,
     /// What is claimed.
     #[serde(rename = "claim")]
     pub claims: Claims,
@@ -201,6 +203,24 @@ pub struct Internal {
     pub drive: String,
     /// Where the file begins on it.
     pub from: Size,
+}
+
+/// Above these something holds the servers up.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bottleneck {
+    /// Mean response of a server.
+    pub response: Time,
+    /// Requests at a drive: more only wait.
+    pub queue_per_spindle: f64,
+    /// A queue grows faster than the work.
+    pub utilisation_percent: f64,
+    /// Of the high watermark.
+    pub pending_percent: f64,
+    /// A controller below this is idle.
+    pub idle_percent: f64,
+    /// So much more has the best-served server than the worst, where all ask alike.
+    pub spread_percent: f64,
 }
 
 impl ScenarioFile for Sanboot {

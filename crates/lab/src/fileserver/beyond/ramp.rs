@@ -6,12 +6,11 @@ use super::super::findings::{busiest, resources, value};
 use super::super::model::course::{Course, RampStep};
 use super::super::scenario::Fileserver;
 use lab_core::claim::Measure;
+use lab_core::record::World;
 use lab_core::report::{Figure, Finding, Mark, Panel, Series};
 use lab_core::stats::{Estimate, quotient};
 use lab_core::words::plain;
 
-/// What works so much of the time can do no more.
-const FULL_PERCENT: f64 = 95.0;
 /// Servers with the throughput of one of the four, that what was copied would be.
 fn carried(step: &RampStep, four: &Course) -> Option<Estimate> {
     let all: Vec<f64> = tool(&step.course).iter().map(|mb| mb * f64::from(step.servers)).collect();
@@ -150,6 +149,8 @@ pub(in super::super) fn finding(scenario: &Fileserver, four: &Course, ramp: &[Ra
             busiest(scenario, &step.course).1
         )
     });
+    let full =
+        scenario.claims.bound("ramp.busy", World::Model).and_then(|bound| bound.lower).map(|end| end.value);
     Some(Finding {
         resource: name.into(),
         evidence: format!(
@@ -161,7 +162,7 @@ pub(in super::super) fn finding(scenario: &Fileserver, four: &Course, ramp: &[Ra
             next.map_or("nothing", |(name, _)| name),
             next.map_or(0.0, |(_, used)| used)
         ),
-        threshold: Some(format!("a resource that works {FULL_PERCENT:.0} % of the time can do no more")),
+        threshold: full.map(|full| format!("a resource that works {full:.0} % of the time can do no more")),
         source: Some("a run with so many servers".into()),
         consequence: format!(
             "It ends at {} servers: {} of them copy no more together. The law of utilisation says {} from four.{}",

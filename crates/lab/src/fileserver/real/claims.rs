@@ -1,6 +1,7 @@
 //! What of the published experiment can be judged on other hardware: one kind of disk against the other, on the same one.
 
 use super::super::claims::response_note;
+use super::super::scenario::Fileserver;
 use super::kind::{Format, Kind};
 use super::measure::Run;
 use lab_core::claim::Measure;
@@ -51,11 +52,11 @@ pub(super) fn writes_per_mb(run: &Run) -> f64 {
 }
 
 /// Everything that the run tells.
-pub(super) fn measures(runs: &[Run]) -> Vec<Measure> {
+pub(super) fn measures(scenario: &Fileserver, runs: &[Run]) -> Vec<Measure> {
     let of = |dynamic| Rounds::of(runs, &Kind { format: judged_format(runs), dynamic }.name());
     let (dynamic, fixed) = (of(true), of(false));
     let mut out = comparable(&dynamic, &fixed);
-    out.extend(no_difference(&dynamic, &fixed));
+    out.extend(no_difference(scenario, &dynamic, &fixed));
     out.extend(absolute(&dynamic, &fixed));
     out
 }
@@ -87,10 +88,10 @@ fn comparable(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
 }
 
 /// What is the same for both, but for less than is material.
-fn no_difference(dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
+fn no_difference(scenario: &Fileserver, dynamic: &Rounds<'_>, fixed: &Rounds<'_>) -> Vec<Measure> {
     let response = |id, of: Of| {
         let both = [dynamic, fixed].map(|rounds| rounds.level(of).map_or(0.0, |e| e.mean));
-        Measure::new(id, dynamic.above(fixed, of)).note(response_note(both))
+        Measure::new(id, dynamic.above(fixed, of)).note(response_note(scenario, both))
     };
     let queue: Of = |run| run.disk.as_ref().map_or(0.0, |d| d.queue);
     vec![
@@ -161,7 +162,7 @@ mod tests {
 
     fn verdict(runs: &[Run], name: &str) -> Verdict {
         let (scenario, _) = Fileserver::load(None).expect("built in");
-        let judged = scenario.claims.judge(World::Real, &measures(runs), false);
+        let judged = scenario.claims.judge(World::Real, &measures(&scenario, runs), false);
         judged.iter().find(|claim| claim.name == name).expect("a claim").verdict
     }
 
