@@ -25,6 +25,7 @@ mod server;
 mod size;
 mod store;
 mod takeover;
+mod token;
 mod trouble;
 
 pub use api::*;

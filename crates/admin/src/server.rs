@@ -1,6 +1,6 @@
 //! The API's server: HTTP with JSON, on a unix socket that only its owner may open; on TCP only with a token.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use crate::perform::perform;
 use crate::request::{Change, Declared, Done, Refused};
 use crate::store::Store;
 use crate::takeover::NewFiles;
+use crate::token::TokenGuard;
 use crate::trouble::{Tracker, sort, trouble_of};
 use crate::{identity, membership};
 
@@ -181,7 +182,8 @@ impl Bound {
         let (stopped, unix) = (server.stop_signal(), self.unix);
         tokio::spawn(async move { axum::serve(unix, app).with_graceful_shutdown(stopped).await });
         if let Some((tcp, token)) = self.tcp {
-            let guarded = routes.layer(middleware::from_fn_with_state(token, require_token));
+            let guard = Arc::new(TokenGuard::new(token, served.events.clone()));
+            let guarded = routes.layer(middleware::from_fn_with_state(guard, require_token));
             let guarded = guarded.into_make_service_with_connect_info::<Who>();
             let stopped = server.stop_signal();
             tokio::spawn(async move { axum::serve(tcp, guarded).with_graceful_shutdown(stopped).await });
@@ -303,20 +305,17 @@ fn bind_unix(path: &Path) -> Result<UnixListener, ServerError> {
     Ok(listener)
 }
 
-async fn require_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+async fn require_token(
+    State(guard): State<Arc<TokenGuard>>,
+    ConnectInfo(who): ConnectInfo<Who>,
+    request: Request,
+    next: Next,
+) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    let good =
-        given.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|t| same(t.as_bytes(), token.as_bytes()));
-    if good {
-        next.run(request).await
-    } else {
-        refused(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
+    match guard.admits(given, who.peer) {
+        true => next.run(request).await,
+        false => refused(StatusCode::UNAUTHORIZED, "the token is missing or wrong"),
     }
-}
-
-/// Compares in a time that does not tell where the difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
 }
 
 fn refused(code: StatusCode, error: impl Into<String>) -> Response {
@@ -368,20 +367,27 @@ fn now_ms() -> u64 {
 
 /// Who has connected.
 #[derive(Clone)]
-struct Who(String);
+struct Who {
+    /// As events name it.
+    name: String,
+    /// The address on TCP.
+    peer: Option<IpAddr>,
+}
 
 impl Connected<IncomingStream<'_, UnixListener>> for Who {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Who {
-        Who(match stream.io().peer_cred() {
+        let name = match stream.io().peer_cred() {
             Ok(peer) => format!("user {} of this machine", peer.uid()),
             Err(_) => "somebody on this machine".into(),
-        })
+        };
+        Who { name, peer: None }
     }
 }
 
 impl Connected<IncomingStream<'_, TcpListener>> for Who {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Who {
-        Who(format!("the token, from {}", stream.remote_addr().ip()))
+        let peer = stream.remote_addr().ip();
+        Who { name: format!("the token, from {peer}"), peer: Some(peer) }
     }
 }
 
@@ -443,13 +449,13 @@ async fn apply(
     match perform(&mut array, &change, served.store.dir()).await {
         Ok(done) => {
             let news = done.iter().filter(|_| !change.is_a_question());
-            news.for_each(|line| served.events.tell(Event::of_line(line).by(&who.0)));
+            news.for_each(|line| served.events.tell(Event::of_line(line).by(&who.name)));
             Json(Done { done }).into_response()
         }
         Err(error) => {
             let text = format!("a change was refused: {error}");
             if !change.is_a_question() {
-                served.events.tell(Event::info("array", text).by(&who.0));
+                served.events.tell(Event::info("array", text).by(&who.name));
             }
             refused(StatusCode::CONFLICT, error)
         }

@@ -25,11 +25,11 @@ pub(crate) const NO_SUCH_VOLUME: &str = "there is none";
 /// What becomes of the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steer {
-    /// Its rebuild and its scrub wait.
+    /// Rebuild, scrub and evacuation wait.
     Pause,
-    /// They go on.
+    /// They continue.
     Resume,
-    /// Its scrub ends. A rebuild is paused, or its drive replaced.
+    /// The scrub ends. A rebuild can only be paused; an evacuation ends when the group is declared to stay.
     StopScrub,
 }
 

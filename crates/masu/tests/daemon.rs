@@ -159,6 +159,8 @@ fn the_api_is_for_its_owner_and_on_tcp_for_who_has_the_token() {
     array.ok(&["status", "--api", &api, "--token", "sixteen-characters"]);
     let refused = array.command(&["status", "--api", &api, "--token", "sixteen-charactera"]);
     check_refused(&refused, &["token"]);
+    let events = array.ok(&["events"]);
+    assert!(events.contains("the API refused a request from 127.0.0.1: a wrong token"), "{events}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Work on groups: its pace beside what hosts do, scrubs, and how it is paused, resumed and ended.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use lu::CommandContext;
 use raid::{Go, Throttle};
@@ -10,6 +11,9 @@ use crate::config::{FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::{ControlError, Steer};
 use crate::controller::{Controller, Job};
 use crate::status::JobKind;
+
+/// How often paused work looks whether it was resumed or stopped.
+const PAUSED_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What hosts keep of the time while a group is worked on.
 pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> u8 {
@@ -66,6 +70,13 @@ fn go(controller: &Controller, group: &str) -> Go {
     match controller.state().paused.contains(group) {
         true => Go::Wait,
         false => Go::On,
+    }
+}
+
+/// Waits while work on a group is paused. A job that is stopped does not wait any longer.
+pub(crate) async fn wait_while_paused(controller: &Controller, group: &str, job: &Job) {
+    while controller.state().paused.contains(group) && !job.is_stopped() {
+        controller.world.sleep(PAUSED_INTERVAL).await;
     }
 }
 

@@ -10,7 +10,7 @@ use raid::Throttle;
 use crate::config::FOREGROUND_SHARE_PERCENT_DEFAULT;
 use crate::control::ControlError;
 use crate::controller::{Controller, Job, PoolService};
-use crate::groups::foreground_share_percent;
+use crate::groups::{foreground_share_percent, wait_while_paused};
 use crate::status::JobKind;
 
 /// A pause between two steps of work on a pool: each step waits for its turn where volumes are promised something, and elsewhere hosts keep
@@ -44,7 +44,12 @@ pub(super) fn begin_leaving(controller: &Rc<Controller>, pool: &Pool, group: &st
     let Some(space) = pool.group_spaces().into_iter().find(|g| g.name == group) else { return };
     let (pool, this, name) = (pool.clone(), controller.clone(), group.to_owned());
     controller.jobs.begin((JobKind::Evacuate, group), space.used_bytes, async move |job| {
-        let pace = pace(&this, &pool, job, foreground_share_percent(&this, &name));
+        let mut paced = pace(&this, &pool, job.clone(), foreground_share_percent(&this, &name));
+        let (pausing, paused) = (this.clone(), name.clone());
+        let pace = async move |bytes| {
+            wait_while_paused(&pausing, &paused, &job).await;
+            paced(bytes).await
+        };
         let moved = match pool.evacuate(space.id, pace).await {
             Ok(moved) if !moved.complete => {
                 let (pool, bytes) = (pool.name(), moved.bytes);

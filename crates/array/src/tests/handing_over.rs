@@ -9,7 +9,7 @@ use world_model::DiskSpec;
 use super::rig::{Host, declaration, drive, group, model, start, wait_until};
 use crate::config::{Config, PoolConfig};
 use crate::status::{ControllerStatus, JobKind};
-use crate::{Array, ControlError, ControllerHandle, DriveSpec, Lun, run_controller};
+use crate::{Array, ControlError, ControllerHandle, DriveSpec, Lun, Steer, run_controller};
 
 const TARGET: &str = "iqn.2026-11.test:array";
 
@@ -241,6 +241,36 @@ fn an_exported_pool_comes_back_with_other_names_and_the_same_shape() {
         let status = array.status().await.expect("status");
         assert_eq!(status[0].groups[0].raid.state, GroupState::Optimal, "{:?}", status[0].events);
         array.stop().await.expect("stop");
+    });
+}
+
+/// A paused evacuation moves nothing until it is resumed.
+#[test]
+fn an_evacuation_waits_while_its_group_is_paused() {
+    let model = model(20, 8);
+    model.run(async |world| {
+        let mut array = start(&world);
+        let mut config = declaration(20, 8, vec![group("a", Level::Raid5, 0..4)]);
+        array.apply(config.clone()).await.expect("apply");
+        let mut host = Host::log_in(&world, 20).await;
+        host.fill().await;
+        config.groups.push(group("b", Level::Raid6, 4..8));
+        config.pools[0].groups.push("b".to_owned());
+        array.apply(config).await.expect("grow");
+        array.steer_work("a", Steer::Pause).await.expect("pause");
+        array.remove_group("p", "a").await.expect("remove");
+        let used = array.status().await.expect("status")[0].jobs[0].total_bytes;
+        world.sleep(Duration::from_secs(60)).await;
+        let waiting = array.status().await.expect("status")[0].jobs[0].clone();
+        assert!(waiting.done_bytes < used, "{waiting:?} of {used}");
+        world.sleep(Duration::from_secs(60)).await;
+        let later = array.status().await.expect("status")[0].jobs[0].clone();
+        assert_eq!(later.done_bytes, waiting.done_bytes);
+        host.fill().await;
+        array.steer_work("a", Steer::Resume).await.expect("resume");
+        let left = |s: &ControllerStatus| s.jobs.is_empty() && s.pools[0].group_spaces.len() == 1;
+        wait_until(&world, &array, "the group's leaving", left).await;
+        host.verify().await;
     });
 }
 

@@ -71,7 +71,7 @@ pub(crate) enum GroupCommand {
         #[arg(value_parser = class)]
         class: ClassName,
     },
-    /// Pause the rebuild and the scrub of a group, until resumed or until the array restarts
+    /// Pause the rebuild, the scrub and the evacuation of a group, until resumed or until the array restarts
     Pause {
         /// The group
         name: String,
