@@ -99,10 +99,12 @@ impl<D: LogicalDisk> HostView for View<D> {
     /// goes on, and only its future knows when to unlock the blocks.
     async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
         let bytes_in = request.data_out.len() as u64;
-        let response = match (lun.and_then(|l| self.seat(l)), lun, self.owner(lun)) {
-            (Some(seat), ..) => dispatch::execute(self, &seat, &request).await,
-            (None, Some(lun), Some(owner)) => owner.execute(lun, request).await,
-            (None, ..) => self.execute_without_unit(&request),
+        let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
+            dispatch::execute(self, &seat, &request).await
+        } else if let (Some(lun), Some(owner)) = (lun, self.owner(lun)) {
+            owner.execute(lun, request).await
+        } else {
+            self.execute_without_unit(&request)
         };
         let bytes_out = response.data_in.len() as u64;
         self.count(bytes_in, bytes_out);
