@@ -31,6 +31,8 @@ pub fn merged(
     let text = toml::to_string(&table).expect("a declaration has only plain values");
     let mut config = Declaration::parse(&text, "array.toml with what was changed by command", data_dir)?;
     config.id = kept.id;
+    // No command changes portals: those in the file replace the previous ones.
+    config.portals.clone_from(if declared.portals.is_empty() { &kept.portals } else { &declared.portals });
     for volume in &mut config.volumes {
         let had = kept.volume(&volume.name).map_or(0, |v| v.len_bytes);
         volume.len_bytes = volume.len_bytes.max(had);
@@ -104,8 +106,13 @@ struct Words {
 
 /// In what the array differs from a declaration, a line each; secrets are not shown.
 pub fn differences(declared: &Config, now: &Config) -> Vec<String> {
+    let mut declared = declared.clone();
+    if declared.portals.is_empty() {
+        // Without a declared portal, the start chooses the address.
+        declared.portals.clone_from(&now.portals);
+    }
     compare(
-        declared,
+        &declared,
         now,
         &Words {
             first: "in the declaration",
@@ -218,6 +225,17 @@ mod tests {
         let read_only = config("256MiB", "read_only = true\n");
         check(&file, &read_only, &file, &read_only);
         check(&read_only, &read_only, &file, &file);
+    }
+
+    #[test]
+    fn a_portal_in_the_file_replaces_the_previous_one() {
+        let at = |port: u16| config("256MiB", &format!("[[portal]]\nlisten = \"127.0.0.1:{port}\"\n"));
+        let none = config("256MiB", "");
+        check(&at(4000), &at(4000), &at(4001), &at(4001));
+        check(&none, &at(4000), &at(4001), &at(4001));
+        check(&at(4000), &at(4000), &none, &at(4000));
+        assert!(differences(&none, &at(4000)).is_empty());
+        assert!(!differences(&at(4001), &at(4000)).is_empty());
     }
 
     #[test]

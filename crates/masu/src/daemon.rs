@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use admin::{ArrayOwner, Declaration, EventLog, EventWriter, NewFiles, ServerOptions, Store, format_bytes};
 use anyhow::{Context, Result, bail};
-use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, PortalConfig};
+use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig};
 use array::{Array, ControlError, DriveSpec, Event, EventSender};
 use clap::Args;
 
@@ -37,9 +37,9 @@ pub(crate) struct Serve {
     /// Declaration (array.toml) to apply
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address for hosts, if no portal is declared
-    #[arg(long, default_value = "127.0.0.1:3260")]
-    listen: SocketAddr,
+    /// Address for hosts, if no portal is declared [default: the previous address, at first 127.0.0.1:3260]
+    #[arg(long)]
+    listen: Option<SocketAddr>,
     /// Erase the data on this declared drive when the array first uses it (repeatable). Other drives must be
     /// blank
     #[arg(long, value_name = "DRIVE")]
@@ -292,7 +292,8 @@ fn random<const N: usize>() -> Result<[u8; N]> {
 /// Determines the task of this start. Without a state, a new array is created, unless the directory had one
 /// before: its file system may not be mounted.
 fn read(serve: &Serve, store: &Store) -> Result<Start> {
-    let mut start = Start::read(serve.config.as_ref(), store, || embedded_default(serve, store.dir()))?;
+    let default = || embedded_default(serve, store.dir());
+    let mut start = Start::read(serve.config.as_ref(), store, serve.listen, default)?;
     if let Some(file) = &serve.config {
         refuse_lost(file, store, start.kept.as_ref())?;
     } else if let Some(controllers) = serve.controllers {
@@ -366,7 +367,6 @@ fn embedded_default(serve: &Serve, dir: &Path) -> Result<Config> {
     let path = dir.join("drive0.img");
     let mut config = Config::empty("iqn.2026-11.net.masu:array");
     config.controllers = serve.controllers.unwrap_or(1);
-    config.portals = vec![PortalConfig { listen: serve.listen, controller: 0, segment_bytes_max: None }];
     config.drives = vec![DriveConfig {
         name: "drive0".into(),
         spec: DriveSpec::File { path, create_len_bytes: Some(len) },

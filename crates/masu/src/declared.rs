@@ -1,11 +1,15 @@
 //! Merges the declaration and the stored state of the array at a start.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use admin::identity::{Places, settle};
 use admin::{Declaration, Kept, Store, differences, merged};
 use anyhow::{Context, Result, bail};
-use array::Config;
+use array::config::{Config, PortalConfig};
+
+/// Where hosts connect if nobody said otherwise: only from this machine, at the port of iSCSI (RFC 7143, 14).
+const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3260);
 
 /// The task of a start.
 pub(crate) struct Start {
@@ -19,10 +23,12 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Merges the stored state and the declaration; the embedded default if there is neither.
+    /// Merges the stored state and the declaration; the embedded default if there is neither. `listen` is the
+    /// address from the command line.
     pub(crate) fn read(
         file: Option<&PathBuf>,
         store: &Store,
+        listen: Option<SocketAddr>,
         default: impl FnOnce() -> Result<Config>,
     ) -> Result<Start> {
         let kept = store.load()?;
@@ -39,6 +45,9 @@ impl Start {
         };
         if let Some(id) = id {
             config.id = id;
+        }
+        if declared.as_ref().is_none_or(|declared| declared.portals.is_empty()) {
+            config.portals = undeclared_portals(listen, config.portals);
         }
         Ok(Start { kept, declared, config })
     }
@@ -68,6 +77,16 @@ impl Start {
     /// The drift: differences from the file, caused by commands.
     pub(crate) fn drift(&self) -> Vec<String> {
         self.declared.as_ref().map_or_else(Vec::new, |declared| differences(declared, &self.config))
+    }
+}
+
+/// The portals of an array whose declaration has none.
+fn undeclared_portals(listen: Option<SocketAddr>, kept: Vec<PortalConfig>) -> Vec<PortalConfig> {
+    let at = |listen| vec![PortalConfig { listen, controller: 0, segment_bytes_max: None }];
+    match listen {
+        Some(listen) => at(listen),
+        None if kept.is_empty() => at(LISTEN_DEFAULT),
+        None => kept,
     }
 }
 
@@ -173,6 +192,21 @@ mod tests {
              [[pool]]\nname = \"p0\"\n{groups}\n"
         );
         Declaration::parse(&text, "array.toml", Path::new("/data")).expect("good")
+    }
+
+    #[test]
+    fn an_array_without_a_declared_portal_listens_where_it_was_told_or_where_it_did() {
+        let portals = |listen: &str| {
+            vec![PortalConfig {
+                listen: listen.parse().expect("an address"),
+                controller: 0,
+                segment_bytes_max: None,
+            }]
+        };
+        let kept = portals("127.0.0.1:4000");
+        assert_eq!(undeclared_portals(None, vec![]), portals("127.0.0.1:3260"));
+        assert_eq!(undeclared_portals(None, kept.clone()), kept);
+        assert_eq!(undeclared_portals(Some(portals("[::1]:5000")[0].listen), kept), portals("[::1]:5000"));
     }
 
     #[test]

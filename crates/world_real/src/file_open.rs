@@ -63,6 +63,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 /// The file, and whether it was made here.
 fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(File, bool), OpenError> {
     let path = opening.path;
+    refuse_special(opening)?;
     match direct(path, 0, false) {
         Ok(file) => Ok((file, false)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -83,6 +84,15 @@ fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(F
             Ok((made, true))
         }
         Err(e) => Err(open_error(opening, &e)),
+    }
+}
+
+/// Refuses what is neither a file nor a block device before it is opened: opening a pipe or a character device has effects.
+fn refuse_special(opening: &Opening) -> Result<(), OpenError> {
+    let Ok(kind) = std::fs::metadata(opening.path).map(|found| found.file_type()) else { return Ok(()) };
+    match kind.is_file() || kind.is_block_device() || kind.is_dir() {
+        true => Ok(()),
+        false => Err(opening.refuse("not a file and not a block device")),
     }
 }
 
@@ -111,7 +121,7 @@ fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Resu
         return Err(opening.refuse("it is a block device: declare it as a device, not as a file"));
     }
     if !kind.is_file() {
-        return Err(opening.refuse("it is not a regular file"));
+        return Err(opening.refuse("not a file and not a block device"));
     }
     // On the open file, not on the process: a second opening in this process is refused, too.
     flock(&file, FlockOperation::NonBlockingLockExclusive)

@@ -159,6 +159,10 @@ fn what_cannot_be_a_drive_is_refused_with_its_cause() {
     check_refused(&DriveSpec::File { path: path("absent"), create_len_bytes: None }, "no such file");
     check_refused(&file(&path("none/drive")), "does not exist");
     check_refused(&DriveSpec::File { path: folder.path().to_owned(), create_len_bytes: None }, "directory");
+    let pipe = path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("a pipe");
+    check_refused(&DriveSpec::File { path: pipe, create_len_bytes: None }, "not a file");
+    check_refused(&DriveSpec::File { path: "/dev/zero".into(), create_len_bytes: None }, "not a file");
     check_refused(&DriveSpec::Device { path: path("small") }, "not a block device");
     check_refused(&DriveSpec::Device { path: path("absent") }, "no such device");
     check_refused(&DriveSpec::Memory { name: "m".into(), len_bytes: 1000 }, "multiple");

@@ -69,19 +69,19 @@ fn is_of(label: &Label, config: &Config, group: &GroupConfig) -> bool {
     label.array_id == config.id && label.group_name == group.name && label.epoch > 0
 }
 
-/// The drives with which a group that exists is opened: of two for one place the one with the newer label, none without a
-/// label.
+/// The drives with which a group that exists is opened, and why others are left out: of two for one position the one with
+/// the older label, all without a label.
 pub(super) fn members(
-    controller: &Controller,
     config: &Config,
     group: &GroupConfig,
     found: Vec<FoundDrive>,
-) -> Vec<Drive> {
-    let note = |text: String| controller.events.warn(format!("group {}: {text}", group.name));
+) -> (Vec<Drive>, Vec<String>) {
+    let mut left_out: Vec<String> = Vec::new();
+    let mut note = |text: String| left_out.push(text);
     let mut taken: Vec<FoundDrive> = Vec::new();
     for new in found {
         let Some(label) = new.label() else {
-            note(format!("drive {} {}: it is left out until it replaces a drive", new.name, new.found));
+            note(format!("drive {:?} {}", new.name, new.found));
             continue;
         };
         let same = |f: &&mut FoundDrive| {
@@ -92,12 +92,20 @@ pub(super) fn members(
         let age = |l: &Label| (l.epoch, l.version);
         match taken.iter_mut().find(same) {
             Some(old) if old.label().map(age) < Some(age(label)) => {
-                note(format!("drive {} has the place of drive {}", new.name, old.name));
+                note(format!(
+                    "drive {:?} has an older label of the position of drive {:?}",
+                    old.name, new.name
+                ));
                 *old = new;
             }
-            Some(old) => note(format!("drive {} has the place of drive {}", old.name, new.name)),
+            Some(old) => {
+                note(format!(
+                    "drive {:?} has a label of the position of drive {:?}, a copy",
+                    new.name, old.name
+                ));
+            }
             None => taken.push(new),
         }
     }
-    taken.into_iter().map(|f| f.drive).collect()
+    (taken.into_iter().map(|f| f.drive).collect(), left_out)
 }

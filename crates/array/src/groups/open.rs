@@ -48,9 +48,10 @@ pub(crate) async fn open_group(
         return Err(place()(&found.complaints.join("; ")));
     };
     let state = opened.status().state;
-    done.push(format!("group {}: {how}, {state:?}", group.name));
+    let named = format!("{state:?}").to_lowercase();
+    done.push(format!("group {}: {how}, {named}", group.name));
     if state != GroupState::Optimal {
-        let told = format!("group {}: it starts {}", group.name, format!("{state:?}").to_lowercase());
+        let told = format!("group {}: it starts {named}", group.name);
         if state == GroupState::Degraded {
             controller.events.warn(told)
         } else {
@@ -76,11 +77,11 @@ async fn open_found(
         // What is found was made by an array without this history, or by a creation that was interrupted.
         spec.id = None;
     }
-    let complaints = found.complaints.clone();
-    complaints
-        .iter()
-        .for_each(|c| controller.events.once(Severity::Warning, format!("group {}: {c}", group.name)));
-    let drives = members(controller, config, group, found.drives);
+    let (drives, left_out) = members(config, group, found.drives);
+    let complaints = [found.complaints, left_out].concat();
+    complaints.iter().for_each(|c| {
+        controller.events.once(Severity::Warning, format!("group {}: {c}; it is left out", group.name))
+    });
     if drives.is_empty() {
         return Err(place(&unreadable(&complaints)));
     }

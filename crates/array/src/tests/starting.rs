@@ -219,6 +219,13 @@ fn check(before: &Before, (level, next): (Level, Next), fate: Fate, victims: &[u
         } else {
             let missing: Vec<_> = status[0].missing.iter().map(|m| (m.kind, m.name.as_str())).collect();
             assert_eq!(missing, [("group", "g"), ("pool", "p"), ("volume", "v")], "{case}");
+            let unusable =
+                [Fate::Missing, Fate::Blank, Fate::OtherFileSystem, Fate::NewerFormat, Fate::DamagedBoth];
+            let cause = &status[0].missing[0].cause;
+            assert!(
+                !unusable.contains(&fate) || cause.contains("\"d0\""),
+                "{case}: no drive is named: {cause}"
+            );
         }
         let stopped = array.stop().await;
         // What cannot be written cannot be closed.
