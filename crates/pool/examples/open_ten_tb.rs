@@ -1,4 +1,5 @@
-//! Opens a pool with 10 TiB of mapped pages (10,485,760 pages of 1 MiB) and prints how long it takes and how much memory.
+//! Opens a pool with 10 TiB of mapped pages (10,485,760 pages of 1 MiB) and prints how long it takes and how
+//! much memory.
 //!
 //! ```text
 //! cargo run --release -p pool --example open_ten_tb            # in order: every volume's pages follow each other
@@ -6,9 +7,9 @@
 //! cargo run --release -p pool --example open_ten_tb keep       # only makes the drive and leaves it: for `kill --drive`, which has a daemon open it
 //! ```
 //!
-//! The drive is a sparse file under `target/`; what volumes write to their pages is thrown away, so that the file holds the pool's
-//! metadata and nothing else. Everything is done through the pool's public functions, and each step is a process of its own: its
-//! memory is its own, too.
+//! The drive is a sparse file under `target/`; what volumes write to their pages is thrown away, so that the
+//! file holds the pool's metadata and nothing else. Everything is done through the pool's public functions,
+//! and each step is a process of its own: its memory is its own, too.
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement by hand")]
 
@@ -26,7 +27,8 @@ use world::{Drive, DriveBackend, DriveError, DriveInfo, DriveSpec, Filled, Io, R
 const PAGE: u64 = 1 << 20;
 const PAGES: u64 = 10 << 20;
 const VOLUMES: u64 = 10;
-/// Room for the metadata of a pool of this size: two checkpoints of 16 entries of 24 bytes per page, and the journal.
+/// Room for the metadata of a pool of this size: two checkpoints of 16 entries of 24 bytes per page, and the
+/// journal.
 const METADATA: u64 = 9 << 30;
 const GROUP_LEN: u64 = PAGES * PAGE + METADATA;
 /// Before the group's data.

@@ -1,5 +1,6 @@
-//! A pool on a fast group and a slow one, a load of which nine tenths go to a tenth of the pages, and what placement makes of it: a line for
-//! each interval. All of it in the model world, so that every run prints the same.
+//! A pool on a fast group and a slow one, a load of which nine tenths go to a tenth of the pages, and what
+//! placement makes of it: a line for each interval. All of it in the model world, so that every run prints
+//! the same.
 //!
 //! ```text
 //! cargo run --release -p pool --example placement

@@ -1,4 +1,4 @@
-//! One group as a pool uses it: where its pages lie, and whether it has something to flush.
+//! A group as the pool uses it: the location of its pages, and whether it must be flushed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,10 +9,11 @@ use raid::Group;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::table::GroupEntry;
 
-/// All groups of a pool, in the order of the table. Replaced as a whole when it changes; who works with it keeps his own.
+/// All groups of a pool, in table order. A change replaces the whole list; operations in progress keep
+/// theirs.
 pub(crate) type Areas = Rc<Vec<Rc<Area>>>;
 
-/// What is written.
+/// The content of a write.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
     Data(&'a Pieces),
@@ -31,12 +32,12 @@ impl Content<'_> {
 /// A group's share of the pool.
 pub(crate) struct Area {
     pub(crate) group: Group,
-    /// As it was when the area was made: what may change later, the superblock's table says.
+    /// The entry when the area was created; the superblock's table has what may change later.
     entry: GroupEntry,
     pub(crate) block_bytes: u64,
-    /// Something was written since the last flush began; also by a process before this one, for all that is known.
+    /// Something was written since the last flush began, possibly by an earlier process.
     dirty: Cell<bool>,
-    /// Flushes in flight: what they cover is not durable yet.
+    /// Flushes in flight: the writes that they cover are not durable yet.
     flushing: Cell<u32>,
 }
 
@@ -55,12 +56,12 @@ impl Area {
         self.entry.end_page()
     }
 
-    /// Where a page of this area lies.
+    /// The address of a page of this area.
     pub(crate) fn at(&self, page: u32) -> u64 {
         self.entry.pages_at + u64::from(page - self.entry.first_page) * self.entry.stride
     }
 
-    /// How many of `count` pages from `page` on lie on this group with no gap between them.
+    /// How many of `count` pages from `page` on are contiguous on this group.
     pub(crate) fn in_one_piece(&self, page: u32, count: u32, page_bytes: u64) -> u32 {
         if self.entry.stride != page_bytes { 1 } else { count.min(self.end_page() - page) }
     }
@@ -92,7 +93,7 @@ impl Area {
         outcome
     }
 
-    /// Flushes unless everything is durable already.
+    /// Flushes, unless everything is durable already.
     pub(crate) async fn flush(&self) -> Result<(), BlockError> {
         if !self.dirty.get() && self.flushing.get() == 0 {
             return Ok(());
@@ -112,8 +113,8 @@ impl Area {
         self.flushing.get() > 0
     }
 
-    /// Marks the group as one that a pool is about to take, and where that is cheap makes all its pages hold zeros. Slot 1 is
-    /// empty before slot 0 says so, and is written only after.
+    /// Marks a group that a pool is about to take, and zeroes all its pages if that is cheap. Slot 1 is empty
+    /// before slot 0 is written, and is written only after it.
     pub(crate) async fn prepare(&self, mark: &Pieces, clean: bool) -> Result<(), BlockError> {
         self.group.write(SLOTS_AT[1], &empty_slot()).await?;
         if clean {
@@ -125,7 +126,7 @@ impl Area {
         self.group.flush().await
     }
 
-    /// Takes the superblocks away, slot 1 first, as creation does.
+    /// Erases the superblocks, slot 1 first, as in creation.
     pub(crate) async fn erase(&self) -> Result<(), BlockError> {
         for at in [SLOTS_AT[1], SLOTS_AT[0]] {
             self.group.write(at, &empty_slot()).await?;

@@ -1,4 +1,4 @@
-//! What must always hold, checked from scratch: for tests, simulation, and whoever wants to know.
+//! The invariants of a pool, checked from scratch: for tests, simulation and `masu check`.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use crate::Pool;
 use crate::totals::Totals;
 
 impl Pool {
-    /// Compares every reference count with the maps, and the counts of pages with each other. Only meaningful while no
-    /// operation is in flight and no ROD is held. The findings, in words; none when all is well.
+    /// Compares every reference count with the maps, and the page counts with each other. Only valid while no
+    /// operation is in flight and no ROD is held. Returns the findings.
     pub fn audit(&self) -> Vec<String> {
         let inner = &self.0;
         let space = inner.space.borrow();
@@ -22,7 +22,8 @@ impl Pool {
                 let page = seen.entry(page).or_default();
                 *page = (page.0 + 1, page.1 ^ id);
                 if u64::from(index) * inner.page_bytes >= volume.len_bytes.get() {
-                    findings.push(format!("volume {}: index {index} is past its end", volume.name));
+                    findings
+                        .push(format!("volume {}: index {index} is past the end of the volume", volume.name));
                 }
             }
         }
@@ -33,11 +34,11 @@ impl Pool {
             let refs = counted.0;
             if counted != mapped {
                 findings.push(format!(
-                    "page {page}: references and owners are counted as {counted:?}, in maps there are {mapped:?}"
+                    "page {page}: references and owners counted as {counted:?}, but the maps have {mapped:?}"
                 ));
             }
             if refs > 0 && space.is_free(page) {
-                findings.push(format!("page {page} is free and in use"));
+                findings.push(format!("page {page} is both free and in use"));
             }
             if space.is_in_use(page) {
                 findings.push(format!("page {page} has operations in flight"));

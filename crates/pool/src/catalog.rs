@@ -1,4 +1,4 @@
-//! The durable state of a pool as plain data: what a checkpoint holds and the journal changes.
+//! The durable state of a pool as plain data: a checkpoint stores it, the journal changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -11,8 +11,8 @@ use crate::layout::{RECORD_BYTES_MAX, RECORD_NAME_LEN_MAX, record_size};
 use crate::map::{LEAF_LEN, Map};
 use crate::record::{Record, VOLUME_NAME_LEN_MAX};
 
-/// What the tables of all maps may have together, in leaves: 1 GiB of memory. One leaf far out in a large volume takes a table of up
-/// to 32 MiB, so damaged metadata could ask for any amount.
+/// Limit of the tables of all maps together, in leaves: 1 GiB of memory. One leaf at the end of a large
+/// volume needs a table of up to 32 MiB, so damaged metadata could claim any amount.
 pub(crate) const LEAVES_MAX: u64 = 1 << 27;
 
 /// One volume.
@@ -25,22 +25,22 @@ pub(crate) struct Cataloged {
     pub(crate) map: Map,
 }
 
-/// Everything that survives a restart.
+/// All state that survives a restart.
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) volumes: BTreeMap<u32, Cataloged>,
     pub(crate) records: BTreeMap<String, Rc<[u8]>>,
     pub(crate) next_volume: u32,
     pub(crate) thresholds: Thresholds,
-    /// How many pages the pool has: no entry may name one past it.
+    /// The number of pages of the pool: no entry may name a page beyond it.
     pub(crate) pages: u32,
-    /// While it is being read: so many map entries there may be.
+    /// While reading: the limit of map entries.
     pub(crate) entries_max: u64,
-    /// While it is being read: what there is.
+    /// While reading: the size so far.
     pub(crate) size: Size,
 }
 
-/// What the maps of a catalog that is being read take: counted, so that it is known before memory is taken.
+/// The size of the maps in a catalog that is being read, counted before memory is allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     entries: u64,
@@ -61,7 +61,7 @@ impl Size {
     }
 }
 
-/// The key under which a volume's record is kept.
+/// The key of a volume's record.
 pub(crate) fn volume_key(volume: u32, name: &str) -> String {
     format!("{}{name}", volume_prefix(volume))
 }
@@ -79,14 +79,14 @@ impl Catalog {
     pub(crate) fn replay(&mut self, bytes: &[u8]) -> Result<(), String> {
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
-            let record = Record::decode(&mut reader).ok_or("a record cannot be read")?;
+            let record = Record::decode(&mut reader).ok_or("a record cannot be decoded")?;
             self.apply(record)?;
         }
         Ok(())
     }
 
     fn volume(&mut self, id: u32) -> Result<&mut Cataloged, String> {
-        self.volumes.get_mut(&id).ok_or_else(|| format!("a record names volume {id}, which is not there"))
+        self.volumes.get_mut(&id).ok_or_else(|| format!("a record names volume {id}, which does not exist"))
     }
 
     fn apply(&mut self, record: Record) -> Result<(), String> {
@@ -112,7 +112,8 @@ impl Catalog {
             Record::Finish { volume } => self.volume(volume)?.unfinished = false,
             Record::Delete { volume } => {
                 let gone = self.volumes.remove(&volume);
-                let gone = gone.ok_or_else(|| format!("a record deletes volume {volume} again"))?;
+                let gone =
+                    gone.ok_or_else(|| format!("a record deletes volume {volume}, which does not exist"))?;
                 self.size = self.size.minus(Size::of(&gone.map));
                 let prefix = volume_prefix(volume);
                 self.records.retain(|key, _| !key.starts_with(&prefix));
@@ -133,15 +134,15 @@ impl Catalog {
         Ok(())
     }
 
-    /// Gives indices of a volume the pages `page..page + count`, if all of them are there and there is room for it.
+    /// Maps indices of a volume to the pages `page..page + count`, if all of them exist and there is room.
     pub(crate) fn map(&mut self, volume: u32, index: u32, count: u32, page: u32) -> Result<(), String> {
         let past = page.checked_add(count).is_none_or(|end| end > self.pages);
         let Some(end) = index.checked_add(count).filter(|_| !past) else {
-            return Err(format!("a record maps pages {page}+{count} of {}", self.pages));
+            return Err(format!("a record maps pages {page}+{count}, but the pool has {}", self.pages));
         };
         let before = Size::of(&self.volume(volume)?.map);
         let leaves = u64::from(end).div_ceil(LEAF_LEN as u64).max(before.leaves);
-        // At most: some of the indices may have had a page.
+        // An upper bound: some of the indices may have had a page.
         let after = Size { entries: before.entries + u64::from(count), leaves };
         self.check_room(self.size.minus(before).plus(after))?;
         let map = &mut self.volume(volume)?.map;
@@ -152,46 +153,49 @@ impl Catalog {
     }
 
     fn check_room(&self, size: Size) -> Result<(), String> {
-        // A pool stops at the limit, but what overwrites entries is counted twice for a moment.
+        // A pool stops at the limit, but entries that are overwritten count twice for a moment.
         if size.entries > self.entries_max.saturating_mul(2) || size.leaves > LEAVES_MAX {
-            return Err("the maps are larger than those of any pool of this size".to_owned());
+            return Err("the maps are larger than a pool of this size allows".to_owned());
         }
         Ok(())
     }
 
-    /// What is wrong with a state that was read, though every part of it could be: one that no pool writes.
+    /// What is wrong with a state that could be decoded: a state that no pool writes.
     pub(crate) fn fault(&self, layout: &Layout, page_bytes: u64) -> Option<String> {
         let len_max = u64::from(u32::MAX - 1) * page_bytes;
         let mut names = BTreeSet::new();
         for (id, volume) in self.volumes.iter().filter(|(_, v)| !v.unfinished) {
             let Cataloged { name, len_bytes: len, .. } = volume;
             if *id == 0 || *id >= self.next_volume {
-                return Some(format!("volume {name} has number {id}, the next one is {}", self.next_volume));
+                return Some(format!(
+                    "volume {name} has number {id}, but the next number is {}",
+                    self.next_volume
+                ));
             }
             if name.is_empty() || name.len() > VOLUME_NAME_LEN_MAX || !names.insert(name) {
-                return Some(format!("volume {id} has no name, too long a one, or that of another: {name}"));
+                return Some(format!("volume {id} has an empty, too long or duplicate name: {name}"));
             }
             if *len == 0 || *len > len_max || !len.is_multiple_of(BLOCK_BYTES.into()) {
-                return Some(format!("volume {name} has a size of {len} bytes, which none can have"));
+                return Some(format!("volume {name} has an invalid size of {len} bytes"));
             }
         }
         for (key, bytes) in &self.records {
             if bytes.is_empty() || bytes.len() > RECORD_BYTES_MAX || key.len() > RECORD_NAME_LEN_MAX {
-                return Some(format!("record {key} has {} bytes, which none can have", bytes.len()));
+                return Some(format!("record {key} has an invalid length of {} bytes", bytes.len()));
             }
         }
         let records: u64 = self.records.iter().map(|(key, bytes)| record_size(key, bytes)).sum();
         if records > layout.records_max() || self.volumes.len() > layout.volumes_max() {
-            return Some("it has more volumes or records than fit".to_owned());
+            return Some("more volumes or records than the pool's layout allows".to_owned());
         }
         self.thresholds.fault()
     }
 
     fn insert(&mut self, id: u32, volume: Cataloged) -> Result<(), String> {
         if self.volumes.insert(id, volume).is_some() {
-            return Err(format!("a record creates volume {id} again"));
+            return Err(format!("a record creates volume {id}, which already exists"));
         }
-        self.next_volume = self.next_volume.max(id.checked_add(1).ok_or("volume ids are used up")?);
+        self.next_volume = self.next_volume.max(id.checked_add(1).ok_or("volume ids are exhausted")?);
         Ok(())
     }
 }

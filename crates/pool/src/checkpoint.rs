@@ -1,7 +1,7 @@
-//! Checkpoints: the whole catalog as a stream of items, cut into blocks that each say what they are.
+//! Checkpoints: the whole catalog as a stream of items, split into self-describing blocks.
 //!
-//! A checkpoint is written from a snapshot in the background, one block at a time, while the pool goes on; its area is
-//! not the one that counts until the superblock says so.
+//! A checkpoint is written from a snapshot in the background, one block at a time, while the pool continues.
+//! Its area is in force only when the superblock names it.
 
 use block::{BlockError, Buf};
 use zerocopy::little_endian::{U32, U64};
@@ -39,10 +39,9 @@ const ITEM_VOLUME: u8 = 2;
 const ITEM_LEAF: u8 = 3;
 const ITEM_RECORD: u8 = 4;
 const ITEM_END: u8 = 5;
-/// A record with the longest text for a key. (A leaf has at most 1,024 runs of 8 bytes.)
 const ITEM_LEN_MAX: usize = RECORD_BYTES_MAX + (64 << 10) + 6;
 
-/// What is encoded in one go: at most a leaf, or a record.
+/// Encoded in one step: at most a leaf or a record.
 pub(crate) enum Item<'a> {
     Pool(&'a Catalog),
     Volume(u32, &'a Cataloged),
@@ -51,7 +50,7 @@ pub(crate) enum Item<'a> {
     End,
 }
 
-/// The items of a catalog in the order of the stream.
+/// The items of a catalog in stream order.
 pub(crate) fn items(catalog: &Catalog) -> impl Iterator<Item = Item<'_>> {
     let volumes = catalog.volumes.iter().flat_map(|(id, v)| {
         let leaves = (0..v.map.leaves()).map(|leaf| Item::Leaf(*id, &v.map, leaf));
@@ -62,7 +61,7 @@ pub(crate) fn items(catalog: &Catalog) -> impl Iterator<Item = Item<'_>> {
 }
 
 impl Item<'_> {
-    /// Appends the item with its length and kind before it; nothing for a leaf without pages.
+    /// Appends the item with its length and kind; nothing for a leaf without pages.
     fn encode(&self, to: &mut Vec<u8>) {
         let begin = to.len();
         to.put_u32(0);
@@ -97,7 +96,7 @@ impl Item<'_> {
     }
 }
 
-/// A leaf as runs: start within the leaf, count, first page. Whether there are any.
+/// Encodes a leaf as runs: start within the leaf, count, first page. Returns whether there are any.
 fn encode_leaf(volume: u32, map: &Map, leaf: usize, to: &mut Vec<u8>) -> bool {
     to.put_u8(ITEM_LEAF);
     to.put_u32(volume);
@@ -128,12 +127,12 @@ impl Packer {
         Packer { pool_id, generation, index: 0, body: Vec::with_capacity(2 * BODY_MAX) }
     }
 
-    /// Takes an item.
+    /// Appends an item.
     pub(crate) fn push(&mut self, item: &Item<'_>) {
         item.encode(&mut self.body);
     }
 
-    /// The next full block; with `end` also the last one, which is not full.
+    /// The next full block; with `end` also the last, partial one.
     pub(crate) fn block(&mut self, end: bool) -> Option<(u32, Buf)> {
         if self.body.is_empty() || (self.body.len() < BODY_MAX && !end) {
             return None;
@@ -160,28 +159,28 @@ impl Packer {
         Some((index, buf))
     }
 
-    /// How many blocks there were.
+    /// The number of blocks so far.
     pub(crate) fn blocks(&self) -> u32 {
         self.index
     }
 }
 
-/// The part of the stream in a block, if it is the one with this index of this checkpoint, and whole.
+/// The stream part of a block, if it is a valid block with this index of this checkpoint.
 pub(crate) fn block_body(
     pool_id: PoolId,
     generation: u64,
     index: u32,
     block: &[u8],
 ) -> Result<&[u8], &'static str> {
-    let (header, body) = Header::ref_from_prefix(block).map_err(|_| "it is cut short")?;
+    let (header, body) = Header::ref_from_prefix(block).map_err(|_| "truncated")?;
     if header.magic != MAGIC || checksum_without(block, 8) != header.crc32c.get() {
-        return Err("the checksum does not fit");
+        return Err("checksum mismatch");
     }
     let is_mine = header.pool_id == pool_id.0 && header.generation.get() == generation;
     if !is_mine || header.index.get() != index {
-        return Err("it is a block of another place or time");
+        return Err("block of another position or generation");
     }
-    body.get(..header.body_len.get() as usize).ok_or("its length is wrong")
+    body.get(..header.body_len.get() as usize).ok_or("invalid length")
 }
 
 /// Rebuilds a catalog from the blocks of a checkpoint.
@@ -195,7 +194,7 @@ pub(crate) struct Unpacker {
 }
 
 impl Unpacker {
-    /// For a pool with so many pages and room for so many map entries.
+    /// For a pool with this many pages and room for this many map entries.
     pub(crate) fn new(pool_id: PoolId, generation: u64, pages: u32, entries_max: u64) -> Unpacker {
         let catalog = Catalog { pages, entries_max, ..Catalog::default() };
         Unpacker { pool_id, generation, index: 0, rest: Vec::new(), catalog, ended: false }
@@ -206,7 +205,7 @@ impl Unpacker {
         BlockError::Corrupt { place, cause: cause.to_owned() }
     }
 
-    /// Takes the next block.
+    /// Reads the next block.
     pub(crate) fn push(&mut self, block: &[u8]) -> Result<(), BlockError> {
         let body = block_body(self.pool_id, self.generation, self.index, block)
             .map_err(|cause| self.corrupt(cause))?;
@@ -214,13 +213,13 @@ impl Unpacker {
         stream.extend_from_slice(body);
         let mut taken = 0;
         while let Some(payload_len) = Reader::new(&stream[taken..]).u32() {
-            // The longest items are leaves and records; what is longer would be gathered without end.
+            // The longest items are leaves and records; a longer one would be collected without end.
             if payload_len as usize > ITEM_LEN_MAX {
                 return Err(self.corrupt("an item is too long"));
             }
             let end = taken + 5 + payload_len as usize;
             let Some(item) = stream.get(taken + 4..end) else { break };
-            self.item(item).ok_or_else(|| self.corrupt("an item makes no sense"))?;
+            self.item(item).ok_or_else(|| self.corrupt("invalid item"))?;
             taken = end;
         }
         stream.drain(..taken);
@@ -241,7 +240,7 @@ impl Unpacker {
                 let (thick, unfinished) = (flags & 1 != 0, flags & 2 != 0);
                 let volume =
                     Cataloged { name: from.text()?, len_bytes, thick, unfinished, map: Map::default() };
-                // No number is there twice.
+                // A number must not appear twice.
                 self.catalog.volumes.insert(id, volume).is_none().then_some(())?;
             }
             ITEM_LEAF => self.leaf(&mut from)?,
@@ -264,10 +263,10 @@ impl Unpacker {
         Some(())
     }
 
-    /// The catalog, when its end was among the blocks.
+    /// The catalog, if the end was among the blocks.
     pub(crate) fn finish(self) -> Result<Catalog, BlockError> {
         if !self.ended || !self.rest.is_empty() {
-            return Err(self.corrupt("the end is missing"));
+            return Err(self.corrupt("end of the checkpoint missing"));
         }
         Ok(self.catalog)
     }

@@ -1,4 +1,4 @@
-//! Writing a checkpoint, and making it the one that counts. A checkpoint that changes the set of groups does both at once.
+//! Writes a checkpoint and puts it in force. A checkpoint that changes the set of groups does both at once.
 //!
 //! ```text
 //!   blocks ──> the holders of the new table ── flush ── superblock ──> the holders ── flush    it counts
@@ -20,8 +20,8 @@ use crate::layout::{CHECKPOINT_BLOCK, SLOTS_AT};
 use crate::structure::Change;
 use crate::superblock::Superblock;
 
-/// Items that are encoded between two turns of others: 128 leaves, less than a millisecond. (A block in between is a turn, too; but of
-/// leaves whose pages lie in one row thousands fit a block.)
+/// Items encoded between two yields: 128 leaves, less than a millisecond. (A block write is a yield, too, but
+/// thousands of leaves with contiguous pages fit in a block.)
 const STEP_ITEMS: usize = 128;
 
 impl Inner {
@@ -49,7 +49,7 @@ impl Inner {
         self.persistently(async || self.tell_others().await).await
     }
 
-    /// An attempt that failed may have been the one that counts: the next one writes the same.
+    /// A failed attempt may be in force already: the next attempt writes the same.
     async fn write_persistently(
         &self,
         catalog: &Catalog,
@@ -59,7 +59,7 @@ impl Inner {
         self.persistently(async || self.write_checkpoint(catalog, next.clone(), areas).await).await
     }
 
-    /// Writes a checkpoint to the holders of `next` and makes it the one that counts. `areas` are those of its table.
+    /// Writes a checkpoint to the holders of `next` and puts it in force. `areas` are those of its table.
     pub(crate) async fn write_checkpoint(
         &self,
         catalog: &Catalog,
@@ -89,7 +89,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes the superblock to the groups that hold no metadata: so they know what belongs to the pool when a holder is gone.
+    /// Writes the superblock to the groups without metadata, so that they identify the pool's groups if a
+    /// holder is gone.
     pub(crate) async fn tell_others(&self) -> Result<(), BlockError> {
         let superblock = self.superblock.borrow().clone();
         write_superblocks(&superblock, &self.areas(), |i| !superblock.table.is_holder(i)).await
@@ -111,13 +112,13 @@ impl Inner {
             });
         }
         write_all(holders, self.layout.checkpoint_at(generation) + within, &buf.freeze().into()).await?;
-        // Large checkpoints must not hold up the I/O of others, not even on drives that answer at once.
+        // A large checkpoint must not delay other I/O, not even on drives that answer at once.
         yield_now().await;
         Ok(())
     }
 }
 
-/// Writes the superblock to the groups at the places that `whose` says, and flushes them.
+/// Writes the superblock to the groups at the positions that `whose` returns, and flushes them.
 async fn write_superblocks(
     superblock: &Superblock,
     areas: &Areas,

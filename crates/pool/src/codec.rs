@@ -1,6 +1,6 @@
 //! Little-endian fields in byte strings: journal records and checkpoint items.
 
-/// Reads fields; every method gives `None` at the end of the bytes.
+/// Reads fields; every method returns `None` at the end of the bytes.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -35,20 +35,20 @@ impl<'a> Reader<'a> {
         Some(u64::from(self.u32()?) << 32 | u64::from(low))
     }
 
-    /// A string with its length in 16 bits before it.
+    /// A string after its length in 16 bits.
     pub(crate) fn text(&mut self) -> Option<String> {
         let len = self.u16()?;
         String::from_utf8(self.bytes(len.into())?.to_vec()).ok()
     }
 
-    /// Bytes with their length in 32 bits before them.
+    /// Bytes after their length in 32 bits.
     pub(crate) fn blob(&mut self) -> Option<Vec<u8>> {
         let len = self.u32()?;
         self.bytes(len as usize).map(<[u8]>::to_vec)
     }
 }
 
-/// Writes fields to the end of a vector.
+/// Appends fields to a vector.
 pub(crate) trait Put {
     fn put_u8(&mut self, value: u8);
     fn put_u16(&mut self, value: u16);

@@ -1,10 +1,10 @@
-//! How far commits are, and where in the journal the next one goes.
+//! The progress of commits, and the position of the next one in the journal.
 
 use std::cell::Cell;
 
 use world::sync::Signal;
 
-/// Who asked for which commit, and how far it is.
+/// Requested and completed commits.
 #[derive(Default)]
 pub(crate) struct Commit {
     pub(crate) wanted: Cell<u64>,
@@ -13,17 +13,17 @@ pub(crate) struct Commit {
     pub(crate) closed: Cell<bool>,
     pub(crate) timer_runs: Cell<bool>,
     pub(crate) request: Signal,
-    /// A commit has begun or ended, or a checkpoint has ended.
+    /// Wakes when a commit begins or ends, or a checkpoint ends.
     pub(crate) progress: Signal,
 }
 
 impl Commit {
-    /// The commit to which a change that is made now belongs.
+    /// The commit to which a change made now belongs.
     pub(crate) fn next(&self) -> u64 {
         self.started.get() + 1
     }
 
-    /// The last commit that is durable.
+    /// The last durable commit.
     pub(crate) fn done(&self) -> u64 {
         self.done.get()
     }
@@ -49,12 +49,12 @@ impl Commit {
     }
 }
 
-/// Where the next frame goes.
+/// The position of the next frame.
 pub(crate) struct Journal {
     pub(crate) generation: Cell<u64>,
     pub(crate) sequence: Cell<u64>,
     pub(crate) offset: Cell<u64>,
-    /// A checkpoint is being written; until it counts, the other half is needed.
+    /// A checkpoint is being written; until it is in force, the other half is needed.
     pub(crate) checkpoint_runs: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Group commit: what makes changes durable, and everybody who waits for it.
+//! Group commit: makes changes durable, for everybody who waits.
 //!
 //! ```text
 //!   log ──> pending        commit task:  take pending and releases
@@ -8,9 +8,10 @@
 //!                                        wake those who wait
 //! ```
 //!
-//! Commits are numbered; a change belongs to the next one that starts. While one runs, those who come share the next.
-//! When the journal half is half full, the commit is the last one in it, and a checkpoint of the state right then is
-//! written in the background. A change of the set of groups is a checkpoint, too: the next commit is the last one in its half.
+//! Commits are numbered; a change belongs to the next commit that starts. While one runs, new requests share
+//! the next. When the journal half is half full, the commit is the last one in it, and a checkpoint of that
+//! state is written in the background. A change of the set of groups is a checkpoint, too: the next commit is
+//! then the last one in its half.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,11 +23,11 @@ use crate::area::Area;
 use crate::inner::Inner;
 use crate::journal::{Frame, encode, frame_len};
 
-/// A change is durable after this time, if nobody asks for it earlier: so what is pending stays small, and space that was
-/// released comes back.
+/// A change becomes durable after this time without a request, so that little is pending and released space
+/// becomes free.
 const PENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Makes commits as they are asked for, until the pool is dropped.
+/// Commits on request, until the pool is dropped.
 pub(crate) fn spawn_commit_task(inner: &Rc<Inner>) {
     let (weak, commit) = (Rc::downgrade(inner), inner.commit.clone());
     inner.world.spawn(async move {
@@ -46,7 +47,7 @@ pub(crate) fn spawn_commit_task(inner: &Rc<Inner>) {
 }
 
 impl Inner {
-    /// Makes all changes durable that were made before the call.
+    /// Makes all earlier changes durable.
     pub(crate) async fn commit(&self) -> Result<(), BlockError> {
         self.alive()?;
         let number = self.commit.next();
@@ -58,7 +59,7 @@ impl Inner {
         if self.commit.done() >= number { Ok(()) } else { self.goes_on() }
     }
 
-    /// Makes everything durable that completed before the call: data, and changes if there are any.
+    /// Makes everything durable that completed earlier: data, and changes if there are any.
     pub(crate) async fn flush(&self) -> Result<(), BlockError> {
         self.alive()?;
         if self.pending.borrow().len() > 0 || self.commit.is_running() {
@@ -73,7 +74,7 @@ impl Inner {
         outcome
     }
 
-    /// Waits until a change may be noted. The note follows without an await between.
+    /// Waits until a change may be logged. The caller logs it without an await in between.
     pub(crate) async fn room(&self) -> Result<(), BlockError> {
         let full = || self.pending.borrow().len() >= self.layout.pending_max();
         self.alive()?;
@@ -87,7 +88,8 @@ impl Inner {
         self.alive()
     }
 
-    /// Tries metadata I/O until it succeeds, or fails in a way that does not pass. Meanwhile whoever waits for it hears of the failure.
+    /// Repeats metadata I/O until it succeeds, or fails permanently. Meanwhile those who wait for it get the
+    /// error.
     pub(crate) async fn persistently<T>(
         &self,
         attempt: impl AsyncFn() -> Result<T, BlockError>,
@@ -103,7 +105,7 @@ impl Inner {
         .await
     }
 
-    /// A commit within a second, if none comes earlier.
+    /// Requests a commit within a second.
     pub(crate) fn commit_before_long(self: &Rc<Self>) {
         if self.commit.timer_runs.replace(true) {
             return;
@@ -138,10 +140,10 @@ impl Inner {
         self.commit.started.set(number);
         let records = self.pending.borrow_mut().take();
         let released = self.space.borrow_mut().take_releasing();
-        // Writers that waited for room go on.
+        // Writers that waited for room continue.
         self.commit.progress.wake_all();
         let len = frame_len(records.len());
-        // Also without records: the snapshot is of this commit.
+        // Also without records: the snapshot belongs to this commit.
         let change = self.structure.wanted().filter(|_| !journal.checkpoint_runs.get());
         let full = !records.is_empty() && left().saturating_sub(len) < self.layout.journal_half / 2;
         let last = !journal.checkpoint_runs.get() && (full || change.is_some());
@@ -170,7 +172,7 @@ impl Inner {
         let at = self.layout.journal_at(generation) + journal.offset.get();
         let holders = self.journal_areas();
         let frame = Pieces::from(buf.freeze());
-        // A frame that was written in part is written again, the same at the same place.
+        // A partly written frame is written again, identical and in the same position.
         self.persistently(async || {
             write_all(&holders, at, &frame).await?;
             flush_all(&holders).await
@@ -188,7 +190,7 @@ impl Inner {
     }
 }
 
-/// Writes the same to several groups.
+/// Writes the same bytes to several groups.
 pub(crate) async fn write_all(areas: &[Rc<Area>], at: u64, data: &Pieces) -> Result<(), BlockError> {
     join_all(areas.iter().map(|a| a.group.write(at, data))).await.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! A new page before it is shown: what is written, and around it the old page's content or zeros.
+//! Composes a new page: the written data, surrounded by the old page's content or zeros.
 
 use block::{BlockError, Pieces};
 
@@ -6,12 +6,12 @@ use crate::area::Content;
 use crate::inner::Inner;
 use crate::space::Allocated;
 
-/// A copy within the pool moves this much at once.
+/// Unit of a copy within the pool.
 const COPY_STEP: u64 = 1 << 20;
 
 impl Inner {
-    /// Fills the new page. All of it is complete on the drives (though not flushed) when this returns: a commit flushes
-    /// before it writes the map.
+    /// Fills the new page. Everything is complete on the drives on return, though not flushed: a commit
+    /// flushes before it writes the map.
     pub(crate) async fn compose(
         &self,
         new: Allocated,
@@ -62,7 +62,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes a page hold zeros that was allocated for a thick volume.
+    /// Zeroes a page that was allocated for a thick volume.
     pub(crate) async fn clear(&self, new: Allocated) -> Result<(), BlockError> {
         self.surround(new, None, 0, self.page_bytes).await
     }

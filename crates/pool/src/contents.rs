@@ -1,5 +1,5 @@
-//! What a pool tells its groups of their content, so that a rebuild copies what is in use: pages that were zeroed and not taken since
-//! hold zeros; what lies in other free pages nobody will read.
+//! Tells the groups what they hold, so that a rebuild copies only used pages: zeroed pages that were not
+//! allocated since hold zeros; the content of other free pages does not matter.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use crate::area::Area;
 use crate::inner::Inner;
 use crate::{Pool, PoolError};
 
-/// So many pages are zeroed at once. They cannot be handed out meanwhile.
+/// Pages zeroed at once; they cannot be allocated meanwhile.
 const RUN_PAGES_MAX: u32 = 256;
 
 impl Inner {
-    /// From here on the groups of the pool ask it.
+    /// Registers the pool with its groups.
     pub(crate) fn tell_contents(self: &Rc<Self>) {
         for area in self.areas().iter() {
             let (pool, id) = (Rc::downgrade(self), area.group.id());
@@ -24,7 +24,7 @@ impl Inner {
         }
     }
 
-    /// Metadata are kept, and whatever lies behind the last page.
+    /// Metadata are in use, and so is everything after the last page.
     fn contents_of(&self, group: GroupId, range: Range<u64>) -> Contents {
         let areas = self.areas();
         let area = areas.iter().find(|a| a.group.id() == group && self.alive().is_ok());
@@ -34,7 +34,7 @@ impl Inner {
 }
 
 impl Area {
-    /// The pages that a range touches; none when it goes beyond them.
+    /// The pages that a range touches; `None` if it extends beyond them.
     fn pages_in(&self, range: Range<u64>) -> Option<Range<u32>> {
         let stride = self.at(self.first_page() + 1) - self.at(self.first_page());
         let from = range.start.checked_sub(self.at(self.first_page()))? / stride;
@@ -45,8 +45,9 @@ impl Area {
 }
 
 impl Pool {
-    /// Zeroes the free pages of a group that are not known to hold zeros, where that is cheap on all its drives; returns the bytes.
-    /// Before a drive is filled: what holds zeros is not copied. Nothing happens while pages of the pool are moved.
+    /// Zeroes the free pages of a group that are not known to hold zeros, if zeroing is cheap on all its
+    /// drives; returns the bytes. A rebuild then does not copy them. Does nothing while pages of the pool are
+    /// moved.
     pub async fn clean_free_pages(&self, group: GroupId) -> Result<u64, PoolError> {
         let inner = &self.0;
         let areas = inner.areas();

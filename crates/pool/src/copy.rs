@@ -1,5 +1,5 @@
-//! Copies inside the array: pages are shared where both ends lie in one pool and agree modulo the page; bytes are moved
-//! elsewhere.
+//! Copies inside the array: pages are shared if both ends are in one pool and agree modulo the page;
+//! otherwise bytes are copied.
 
 use std::rc::Rc;
 
@@ -13,21 +13,21 @@ use crate::span::Span;
 use crate::volume::Volume;
 use crate::volume_state::Provisioning;
 
-/// Bytes are moved in steps of this size, the next one being read while one is written.
+/// Step of a byte copy; the next step is read while one is written.
 const MOVE_STEP: u64 = 1 << 20;
-/// Pages are shared in steps of this size: with one lock, and one look at the room for pending changes.
+/// Step of page sharing: one lock, and one check of the room for pending changes.
 const SHARE_STEP_PAGES: u32 = 256;
 
-/// How a copy was done.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Bytes that are now shared pages: no payload moved.
+    /// Bytes that are now shared pages, without a data transfer.
     pub shared_bytes: u64,
-    /// Bytes that were read and written, or zeroed where the source occupies no space.
+    /// Bytes that were read and written, or zeroed if the source is unmapped.
     pub moved_bytes: u64,
 }
 
-/// Where a copy comes from.
+/// The source of a copy.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Volume(&'a Volume),
@@ -50,8 +50,8 @@ impl Source<'_> {
         }
     }
 
-    /// Sharing a page of a thick volume would take away the space that it was promised. A clone or a ROD does so on
-    /// purpose; a copy moves.
+    /// Sharing a page of a thick volume would take away its reserved space. A clone or a ROD does so on
+    /// purpose; a copy transfers.
     fn may_share(&self) -> bool {
         match self {
             Source::Volume(volume) => volume.state.provisioning == Provisioning::Thin,
@@ -107,7 +107,7 @@ impl Volume {
         source.check(from, len)?;
         let same = Rc::ptr_eq(&self.state, &source.state);
         if same && from < at + len && at < from + len {
-            // Overlapping: the source is what it was before.
+            // Overlapping ranges: copy the source as it was before.
             let rod = source.hold(from, len).await?;
             return self.copy(Source::Rod(&rod), 0, at, len).await;
         }
@@ -142,7 +142,7 @@ impl Volume {
         Ok(Copied { shared_bytes: last - first, moved_bytes: len - (last - first) })
     }
 
-    /// Makes `count` indices from `index` on share the source's pages.
+    /// Maps `count` indices from `index` on to the source's pages.
     async fn share(&self, source: Source<'_>, from: u32, index: u32, count: u32) -> Result<(), BlockError> {
         let to = Span { from: index, end: index + count };
         let origin = Span { from, end: from + count };
@@ -194,7 +194,7 @@ impl Volume {
         }
     }
 
-    /// Reads and writes, with one step of each in flight.
+    /// Reads and writes, one step of each in flight.
     async fn move_bytes(&self, source: Source<'_>, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
         let mut done = 0;
         let mut ahead: Option<(u64, Pieces)> = None;

@@ -1,5 +1,5 @@
-//! Creation: every group is marked, then the groups without metadata are finished, then those with it. A pool is there when
-//! a superblock names its first checkpoint.
+//! Creation: every group is marked, then the groups without metadata are completed, then those with it. The
+//! pool exists when a superblock names its first checkpoint.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::table::Table;
 use crate::{Pool, PoolError, PoolId, PoolSpec};
 
 impl Pool {
-    /// Creates a pool on groups that hold none, or one whose creation was interrupted.
+    /// Creates a pool on groups without one, or repeats an interrupted creation.
     pub async fn create(world: World, spec: PoolSpec, groups: Vec<Group>) -> Result<Pool, PoolError> {
         check(&spec, groups.len())?;
         refuse_used(&spec, &groups).await?;
@@ -43,7 +43,7 @@ impl Pool {
             ..Catalog::default()
         };
         let inner = Inner::new(world, superblock.clone(), areas.clone(), catalog.clone(), clean)?;
-        // The superblocks of the groups with metadata are written when the empty checkpoint is durable.
+        // The superblocks of the groups with metadata are written after the empty checkpoint is durable.
         inner.write_checkpoint(&catalog, superblock, &areas).await?;
         spawn_commit_task(&inner);
         inner.tell_contents();
@@ -54,30 +54,31 @@ impl Pool {
 fn check(spec: &PoolSpec, groups: usize) -> Result<(), PoolError> {
     let refuse = |cause: String| Err(PoolError::Spec { pool: spec.name.clone(), cause });
     if spec.name.is_empty() || spec.name.len() > NAME_LEN_MAX {
-        return refuse(format!("its name must have 1 to {NAME_LEN_MAX} bytes"));
+        return refuse(format!("invalid name: must have 1 to {NAME_LEN_MAX} bytes"));
     }
     let page = spec.page_bytes;
     if !page.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page) {
         return refuse(format!(
-            "page size {page} must be a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} bytes"
+            "invalid page size of {page} bytes: must be a power of two from {PAGE_BYTES_MIN} to \
+             {PAGE_BYTES_MAX}"
         ));
     }
     if let Some(cause) = spec.thresholds().fault() {
         return refuse(cause);
     }
     if groups == 0 || groups > GROUPS_MAX {
-        return refuse(format!("it takes 1 to {GROUPS_MAX} groups, not {groups}"));
+        return refuse(format!("invalid number of groups: {groups}; must be 1 to {GROUPS_MAX}"));
     }
     Ok(())
 }
 
-/// Groups with a pool on them are refused. An interrupted creation named these same groups, and no checkpoint.
+/// Refuses groups with a pool. An interrupted creation names these same groups, and no checkpoint.
 async fn refuse_used(spec: &PoolSpec, groups: &[Group]) -> Result<(), PoolError> {
     for group in groups {
         let Some(found) = find_superblock(group).await? else { continue };
         let listed = |id| found.table.groups.iter().any(|g| g.group_id == id);
         let same = found.table.groups.len() == groups.len() && groups.iter().all(|g| listed(g.id()));
-        // The first group is looked at, too: if it is there and complete, it names a checkpoint.
+        // The first group is examined, too: if it is available and complete, it names a checkpoint.
         if !same || found.checkpoint_blocks > 0 {
             let (pool, group) = (spec.name.clone(), group.name().to_owned());
             return Err(PoolError::InUse {
@@ -106,13 +107,17 @@ fn plan(world: &World, spec: &PoolSpec, groups: &[Group]) -> Result<Superblock, 
             });
         }
         let Some(next) = table.with(group.id(), place) else {
-            let cause = format!("it would have more than {} pages; take larger ones", u32::MAX - 1);
+            let cause = format!(
+                "too many pages: the pool would have more than {}; use a larger page \
+                size",
+                u32::MAX - 1
+            );
             return Err(PoolError::Spec { pool: spec.name.clone(), cause });
         };
         table = next;
     }
     let mut id = [0; 16];
-    // With the groups and the time, so that a pool made again under its old name is another one.
+    // Includes the groups and the time, so that a pool created again under its old name has another identity.
     let salt = format!("pool.id.{}.{}.{}", spec.name, groups[0].id(), world.now().0);
     world.random(&salt).fill(&mut id);
     Ok(Superblock {

@@ -1,4 +1,4 @@
-//! A group leaves a pool: its pages move away, then a checkpoint no longer names it.
+//! Removes a group: its pages are evacuated, then a checkpoint without it is put in force.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -13,16 +13,20 @@ use crate::structure::Change;
 use crate::table::Table;
 use crate::{Pool, PoolError};
 
-/// A page may be in the middle of something for this long, until the next look.
+/// Pause before a busy page is tried again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
-/// After so many looks in which nothing moved the page is taken to be held by something that does not end: half a minute.
+/// After this many attempts without progress (half a minute), the page is held by an operation that does not
+/// end.
 pub(crate) const PAUSES_MAX: u32 = 1500;
 
 impl Pool {
-    /// Moves all pages of a group to the others, online. From the moment it begins, and durably so, no page of the group is handed out
-    /// any more. `pace` is called after every step with the bytes that it moved: it waits as long as others are to have the
-    /// drives, and may stop the work, which a later call takes up. It ends when the evacuation is cancelled, too. A page that cannot be read or written stays,
-    /// and is reported when all others have moved.
+    /// Moves all pages of a group to the others, online. From its start on, and durably, no page of the group
+    /// is allocated. `pace` is called after every step with the bytes that it moved: it waits for other I/O,
+    /// and may stop the work, which a later call continues. Cancelling the evacuation also ends it.
+    ///
+    /// # Errors
+    /// A page that cannot be read or written stays, and is reported when all others have moved.
+    /// [`PoolError::NoRoom`] if the other groups are too full.
     pub async fn evacuate(
         &self,
         group: GroupId,
@@ -32,7 +36,8 @@ impl Pool {
         let _moving = inner.begin_moving("an evacuation")?;
         self.mark_evacuating(group).await?;
         let (mut bytes, mut pauses) = (0, 0);
-        // Of the present pass over the group: where it goes on, whether it moved anything, and what failed.
+        // Of the current pass over the group: where it continues, whether it moved anything, and the error,
+        // if any.
         let (mut from, mut moved_any, mut failure) = (None, false, None);
         loop {
             let Some(area) = self.evacuated_area(group) else { return Ok(Moved { bytes, complete: false }) };
@@ -70,7 +75,7 @@ impl Pool {
         Ok(Moved { bytes, complete: true })
     }
 
-    /// Lets a group that is being evacuated take pages again. An evacuation that runs ends.
+    /// Cancels an evacuation: the group's pages can be allocated again, and a running evacuation ends.
     pub async fn cancel_evacuation(&self, group: GroupId) -> Result<(), PoolError> {
         let inner = &self.0;
         let _turn = inner.turn_to_change().await?;
@@ -82,8 +87,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a group out of the pool on which no page is in use. It comes back, without a trace of the pool. Should the power fail
-    /// before that, the group is in the pool or it is not; if it is not, it may bear the pool's mark until it is used again.
+    /// Removes a group without used pages from the pool. The returned group bears no trace of the pool. After
+    /// a power failure before that, the group is in the pool or it is not; in the latter case it may bear the
+    /// pool's superblock until it is used again.
     pub async fn remove_group(&self, group: GroupId) -> Result<Group, PoolError> {
         let inner = &self.0;
         let _turn = inner.turn_to_change().await?;
@@ -92,7 +98,7 @@ impl Pool {
         let area = areas[position].clone();
         let refuse = |cause| Err(inner.refuse_group(area.group.name(), cause));
         if table.groups.len() == 1 {
-            return refuse("a pool has at least one group".to_owned());
+            return refuse("cannot remove the last group of a pool".to_owned());
         }
         inner.space.borrow_mut().close(area.first_page(), true);
         if let Err(error) = self.wait_until_free(area.first_page()).await {
@@ -104,11 +110,13 @@ impl Pool {
         let change = Change { table: table.without(position), areas: Rc::new(rest), clean: false };
         inner.restructure(change).await?;
         while area.is_flushing() {
-            // By somebody who began before.
+            // A flush that began earlier.
             inner.world.sleep(PAUSE).await;
         }
         if let Err(error) = area.erase().await {
-            return refuse(format!("it is not in the pool any more, but still bears its mark: {error}"));
+            return refuse(format!(
+                "removed from the pool, but its superblocks could not be erased: {error}"
+            ));
         }
         Ok(area.group.clone())
     }
@@ -120,7 +128,9 @@ impl Pool {
         let table = inner.table();
         let area = &inner.areas()[position];
         if table.groups.len() == 1 {
-            return Err(inner.refuse_group(area.group.name(), "there is no other group".to_owned()));
+            return Err(
+                inner.refuse_group(area.group.name(), "cannot evacuate the only group of a pool".to_owned())
+            );
         }
         let here = inner.area_space(area.first_page());
         self.check_room(group, here)?;
@@ -130,7 +140,8 @@ impl Pool {
         }
     }
 
-    /// Whether what lies on a group fits the free pages of the others, those included that wait for a commit.
+    /// Checks that the used pages of a group fit in the free pages of the others, including those that wait
+    /// for a commit.
     fn check_room(&self, group: GroupId, here: AreaSpace) -> Result<(), PoolError> {
         let inner = &self.0;
         let space = inner.space.borrow();
@@ -148,14 +159,14 @@ impl Pool {
         })
     }
 
-    /// The pages of a group, as long as it is being evacuated.
+    /// The pages of a group, while it is being evacuated.
     fn evacuated_area(&self, group: GroupId) -> Option<AreaSpace> {
         let superblock = self.0.superblock.borrow();
         let entry = superblock.table.groups.iter().find(|g| g.group_id == group && g.evacuating)?;
         Some(self.0.area_space(entry.first_page))
     }
 
-    /// No page was free: perhaps some are when what waits for a commit or a read is durable.
+    /// No page was free: some may be after a commit or a read.
     async fn wait_for_page(&self, group: GroupId) -> Result<(), PoolError> {
         let inner = &self.0;
         if let Some(here) = self.evacuated_area(group) {
@@ -166,18 +177,19 @@ impl Pool {
         Ok(())
     }
 
-    /// Nothing could be moved: the pages are in the middle of something.
+    /// Nothing could be moved: operations on the pages are in progress.
     async fn wait_a_little(&self, group: GroupId, pauses: &mut u32) -> Result<(), PoolError> {
         *pauses += 1;
         if *pauses > PAUSES_MAX {
-            let cause = "pages are held by operations that do not end".to_owned();
+            let cause = "operations on pages of the group do not end".to_owned();
             return Err(self.0.refuse_group(&group.to_string(), cause));
         }
         self.0.world.sleep(PAUSE).await;
         Ok(())
     }
 
-    /// Waits until every page of a group is free: releases become durable, reads end. Used pages are an error.
+    /// Waits until every page of a group is free: releases become durable, reads end. Used pages are an
+    /// error.
     async fn wait_until_free(&self, first: u32) -> Result<(), PoolError> {
         let inner = &self.0;
         inner.commit().await?;
@@ -186,7 +198,7 @@ impl Pool {
             if here.used > 0 {
                 let name = inner.locate(first).0.group.name().to_owned();
                 let bytes = u64::from(here.used) * inner.page_bytes;
-                return Err(inner.refuse_group(&name, format!("{bytes} bytes are in use on it")));
+                return Err(inner.refuse_group(&name, format!("{bytes} bytes are still in use")));
             }
             if here.free == here.pages {
                 return Ok(());
@@ -204,7 +216,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// The pages of the group that begins with this one.
+    /// The space of the group that begins with this page.
     pub(crate) fn area_space(&self, first: u32) -> AreaSpace {
         let space = self.space.borrow();
         let found = space.areas().find(|a| a.first == first);

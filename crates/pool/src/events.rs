@@ -1,30 +1,31 @@
-//! What a pool tells on its own: that space runs short.
+//! Events of a pool: it is running out of space.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use world::sync::Signal;
 
-/// After a crossing, the used share must fall this many percent below the threshold before the next one is told.
+/// Hysteresis: after a crossing, the used share must fall this many percent below the threshold before the
+/// next event.
 const HYSTERESIS_PERCENT: u64 = 2;
 
-/// Which of the two thresholds.
+/// The kind of threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
     /// A warning: there is time to add drives.
     Soft,
-    /// Writes will soon find no page.
+    /// Writes will soon fail for lack of pages.
     Critical,
 }
 
-/// Something that happened to a pool.
+/// An event of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolEvent {
-    /// The used share has risen to a threshold.
+    /// The used share rose to a threshold.
     ThresholdCrossed {
-        /// Which one.
+        /// Soft or critical.
         level: Threshold,
-        /// Its value.
+        /// The used share in percent.
         percent: u8,
         /// Bytes in use now.
         used_bytes: u64,
@@ -36,7 +37,7 @@ pub enum PoolEvent {
 }
 
 impl PoolEvent {
-    /// Whether a later one of these makes an earlier one that nobody has taken yet superfluous.
+    /// Whether a later event of this kind replaces a queued one.
     fn replaces(&self, earlier: &PoolEvent) -> bool {
         let level = |event: &PoolEvent| match event {
             PoolEvent::ThresholdCrossed { level, .. } => Some(*level),
@@ -46,7 +47,7 @@ impl PoolEvent {
     }
 }
 
-/// The used shares at which something is told, in percent; 0: never.
+/// The thresholds of the used share in percent; 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Thresholds {
     pub(crate) soft: u8,
@@ -54,18 +55,23 @@ pub(crate) struct Thresholds {
 }
 
 impl Thresholds {
-    /// What is wrong with them, if anything is.
+    /// What is wrong with them, if anything.
     pub(crate) fn fault(&self) -> Option<String> {
         let Thresholds { soft, critical } = *self;
         if let Some(over) = [soft, critical].into_iter().find(|p| *p > 100) {
-            return Some(format!("threshold {over} is over 100 percent"));
+            return Some(format!("invalid threshold of {over} %: must be at most 100 %"));
         }
         let crossed = soft > 0 && critical > 0 && soft > critical;
-        crossed.then(|| format!("the soft threshold, {soft} %, is above the critical one, {critical} %"))
+        crossed.then(|| {
+            format!(
+                "invalid soft threshold of {soft} %: must not exceed the critical threshold \
+            of {critical} %"
+            )
+        })
     }
 }
 
-/// Events that nobody has taken yet: at most one of each kind is on its way.
+/// Queued events: at most one of each kind.
 #[derive(Default)]
 pub(crate) struct Events {
     queue: RefCell<VecDeque<PoolEvent>>,
@@ -76,7 +82,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Looks at the used share after it changed.
+    /// Checks the used share after a change.
     pub(crate) fn watch(&self, used_bytes: u64, total_bytes: u64, thresholds: Thresholds) {
         let (used, total) = (u128::from(used_bytes) * 100, u128::from(total_bytes));
         let below = |percent: u64| used < total * u128::from(percent);
@@ -97,7 +103,7 @@ impl Events {
         }
     }
 
-    /// The thresholds are others now: a share that is above one of them is told.
+    /// Changes the thresholds; raises an event if the share is above one of them.
     pub(crate) fn renew(&self) {
         self.above_soft.set(false);
         self.above_critical.set(false);

@@ -1,4 +1,4 @@
-//! The groups of a pool, as its users see them.
+//! The groups of a pool, for its users.
 
 use std::rc::Rc;
 
@@ -10,23 +10,23 @@ use crate::area::Area;
 
 /// One group of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct GroupSpace {
     /// Its identity.
     pub id: GroupId,
-    /// Its name.
     pub name: String,
     /// Bytes in pages.
     pub total_bytes: u64,
-    /// Bytes of pages that something refers to.
+    /// Bytes of referenced pages.
     pub used_bytes: u64,
-    /// Its pages are being moved away: none is handed out any more.
+    /// It is being evacuated: no page is allocated on it.
     pub evacuating: bool,
     /// It has a copy of the journal and the checkpoints.
     pub holds_metadata: bool,
 }
 
 impl Pool {
-    /// Its groups, in the order in which they came.
+    /// Its groups, in the order in which they were added.
     pub fn groups(&self) -> Vec<Group> {
         self.0.areas().iter().map(|a| a.group.clone()).collect()
     }
@@ -50,7 +50,7 @@ impl Pool {
         areas.iter().enumerate().map(of).collect()
     }
 
-    /// The largest block of the groups' drives, in bytes: writes that are smaller or not aligned to it are read first.
+    /// The largest block of the groups' drives: smaller or unaligned writes require a read.
     pub fn physical_block_bytes(&self) -> u32 {
         self.0.areas().iter().map(|a| a.group.geometry().block_bytes).max().unwrap_or(512)
     }

@@ -1,5 +1,5 @@
-//! A pool grows: a group is prepared and flushed, then a checkpoint names it. Before that checkpoint counts it is not in the
-//! pool, whatever is on it; and may be added again.
+//! Adds a group: it is prepared and flushed, then a checkpoint names it. Before that checkpoint is in force,
+//! the group is not in the pool, whatever it holds, and can be added again.
 
 use std::rc::Rc;
 
@@ -15,8 +15,8 @@ use crate::table::Table;
 use crate::{Pool, PoolError};
 
 impl Pool {
-    /// Adds a group, online. When it returns, the group is durably in the pool and its space is there; if it fails or the power
-    /// fails, it is in or it is not.
+    /// Adds a group, online. On return, the group is durably in the pool and its space is available. After an
+    /// error or a power failure, it is in the pool or it is not.
     pub async fn add_group(&self, group: Group) -> Result<(), PoolError> {
         let inner = &self.0;
         let _turn = inner.turn_to_change().await?;
@@ -40,15 +40,15 @@ impl Pool {
         Ok(())
     }
 
-    /// The table with the group at its end.
+    /// The table with the group appended.
     fn table_with(&self, group: &Group) -> Result<Table, PoolError> {
         let (inner, table) = (&self.0, self.0.table());
         let refuse = |cause| Err(inner.refuse_group(group.name(), cause));
         if table.position(group.id()).is_some() {
-            return refuse("it is in the pool already".to_owned());
+            return refuse("already in the pool".to_owned());
         }
         if table.groups.len() == GROUPS_MAX {
-            return refuse(format!("a pool has at most {GROUPS_MAX} groups"));
+            return refuse(format!("the pool already has the maximum of {GROUPS_MAX} groups"));
         }
         let len_bytes = group.geometry().len_bytes;
         let place = inner.layout.place(len_bytes, group.row_bytes(), inner.page_bytes);
@@ -63,16 +63,17 @@ impl Pool {
         let (pages, max) = (table.pages() + place.pages, inner.layout.pages_max());
         if pages > max {
             return refuse(format!(
-                "the pool would have {pages} pages, and its metadata was planned for at most {max} when it was created"
+                "too many pages: the pool would have {pages}, but its metadata was sized for {max} when it \
+                 was created"
             ));
         }
         match table.with(group.id(), place) {
             Some(table) => Ok(table),
-            None => refuse("the numbers for its pages are used up".to_owned()),
+            None => refuse("page numbers are exhausted".to_owned()),
         }
     }
 
-    /// What another pool has is refused; what this pool has marked before, without taking it, is not.
+    /// Refuses a group of another pool. A group that this pool marked without adding it is accepted.
     async fn refuse_foreign(&self, group: &Group) -> Result<(), PoolError> {
         match find_superblock(group).await? {
             Some(found) if found.pool_id != self.id() => Err(PoolError::InUse {

@@ -1,4 +1,4 @@
-//! The pool itself: what all its handles share.
+//! The state of a pool, shared by all its handles.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::totals::Totals;
 use crate::volume_state::{Provisioning, State};
 use crate::{PoolCounts, PoolId};
 
-/// The block of zeros that reads of unmapped ranges share.
+/// The block of zeros for reads of unmapped ranges.
 const ZEROS_LEN: usize = 1 << 20;
 
 pub(crate) struct Inner {
@@ -32,10 +32,10 @@ pub(crate) struct Inner {
     pub(crate) id: PoolId,
     pub(crate) name: String,
     pub(crate) page_bytes: u64,
-    /// In the order of the superblock's table.
+    /// In table order.
     areas: RefCell<Areas>,
     pub(crate) layout: Layout,
-    /// The superblock of group 0 as it was last written.
+    /// The superblock of group 0 as last written.
     pub(crate) superblock: RefCell<Superblock>,
     pub(crate) structure: Structure,
     pub(crate) placement: Placement,
@@ -43,7 +43,7 @@ pub(crate) struct Inner {
     pub(crate) records_max: u64,
     pub(crate) volumes_max: usize,
     pub(crate) space: RefCell<Space>,
-    /// A page became free after it had lingered.
+    /// Wakes when a lingering page became free.
     pub(crate) freed: Signal,
     pub(crate) volumes: RefCell<BTreeMap<u32, Rc<State>>>,
     pub(crate) rods: RodList,
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     /// Map entries of all volumes.
     pub(crate) entries: Cell<u64>,
     pub(crate) records: RefCell<BTreeMap<String, Rc<[u8]>>>,
-    /// Of the volumes and records.
+    /// Totals of the volumes and records.
     pub(crate) totals: Totals,
     pub(crate) thresholds: Cell<Thresholds>,
     pub(crate) events: Events,
@@ -67,7 +67,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// A pool in the state of `catalog`, with an empty journal of the superblock's generation.
+    /// A pool with the state of `catalog`, and an empty journal of the superblock's generation.
     pub(crate) fn new(
         world: World,
         superblock: Superblock,
@@ -83,7 +83,7 @@ impl Inner {
         for (id, volume) in &catalog.volumes {
             space.load(*id, volume.map.pages(0..volume.map.leaves())).map_err(|page| {
                 let place = format!("the map of volume {} of pool {}", volume.name, superblock.name);
-                let cause = format!("it has page {page}, which no group has");
+                let cause = format!("page {page} is on no group");
                 BlockError::Corrupt { place, cause }
             })?;
         }
@@ -128,7 +128,7 @@ impl Inner {
         }))
     }
 
-    /// The state as plain data; leaves of maps are shared, not copied.
+    /// A snapshot of the state; leaves of maps are shared, not copied.
     pub(crate) fn catalog(&self) -> Catalog {
         let volumes = self.volumes.borrow();
         let catalogued = volumes.iter().map(|(id, v)| {
@@ -147,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// An error once a metadata write has failed.
+    /// An error after a failed metadata write.
     pub(crate) fn alive(&self) -> Result<(), BlockError> {
         match self.poisoned.get() {
             false => Ok(()),
@@ -158,13 +158,13 @@ impl Inner {
         }
     }
 
-    /// An error while metadata cannot be written, for now or for ever.
+    /// An error while metadata cannot be written, temporarily or permanently.
     pub(crate) fn goes_on(&self) -> Result<(), BlockError> {
         self.alive()?;
         self.stalled.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// From here on nothing is accepted any more: what is durable is not known.
+    /// Poisons the pool: nothing is accepted any more, because it is unknown what is durable.
     pub(crate) fn poison(&self, error: &BlockError) {
         if !self.poisoned.replace(true) {
             *self.cause.borrow_mut() = error.to_string();
@@ -173,24 +173,24 @@ impl Inner {
         self.freed.wake_all();
     }
 
-    /// All areas, as they are now.
+    /// All areas.
     pub(crate) fn areas(&self) -> Areas {
         self.areas.borrow().clone()
     }
 
-    /// From here on these are the areas.
+    /// Replaces the areas.
     pub(crate) fn set_areas(&self, areas: Areas) {
         *self.areas.borrow_mut() = areas;
     }
 
-    /// The area of a page, and where the page lies on its group.
+    /// The area of a page, and its address on the group.
     pub(crate) fn locate(&self, page: u32) -> (Rc<Area>, u64) {
         let areas = self.areas.borrow();
         let area = &areas[areas.partition_point(|a| a.end_page() <= page)];
         (area.clone(), area.at(page))
     }
 
-    /// Takes a free page; when there is none, makes releases durable that wait for a commit.
+    /// Allocates a free page. If there is none, commits so that released pages become free.
     pub(crate) async fn allocate(&self) -> Result<Allocated, BlockError> {
         loop {
             self.alive()?;
@@ -221,7 +221,7 @@ impl Inner {
         BlockError::NoSpace { pool: self.name.clone() }
     }
 
-    /// Looks whether a threshold was crossed.
+    /// Checks the thresholds.
     pub(crate) fn watch(&self) {
         let space = self.space.borrow();
         let (used, total) = (space.used(), space.total());
@@ -229,7 +229,8 @@ impl Inner {
         self.events.watch(bytes(used), bytes(total), self.thresholds.get());
     }
 
-    /// Drops the reference of an entry of this volume, whose end the pending records tell. Whether it was the last one.
+    /// Drops the reference of a map entry of this volume, as the pending records say. Returns whether it was
+    /// the last one.
     pub(crate) fn drop_logged(&self, volume: u32, page: u32) -> bool {
         let settles_at = self.commit.next();
         let mut space = self.space.borrow_mut();
@@ -242,11 +243,11 @@ impl Inner {
         last
     }
 
-    /// Drops a reference of which the durable map never knew.
+    /// Drops a reference that was never in the durable map.
     pub(crate) fn drop_unlogged(&self, page: u32) {
         let mut space = self.space.borrow_mut();
         if space.drop_reference(page, None) && self.pending.borrow().len() == 0 && !self.commit.is_running() {
-            // Nothing waits for a commit, so all that is being released may go at once.
+            // No commit is pending, so everything that is being released can be freed at once.
             let released = space.take_releasing();
             space.released(&released);
         }
@@ -255,7 +256,7 @@ impl Inner {
         self.watch();
     }
 
-    /// Notes a change that was just made in memory. It must follow the change without an await between.
+    /// Logs a change that was just made in memory. There must be no await between the two.
     pub(crate) fn log(self: &Rc<Self>, record: Record) {
         self.pending.borrow_mut().push(record);
         let pending = self.pending.borrow().len();
@@ -265,12 +266,13 @@ impl Inner {
         self.commit_before_long();
     }
 
-    /// Lets others have a turn, I/O that has ended included: who only yields may be polled hundreds of times before a world looks for it.
+    /// Yields, and lets completed I/O be processed: a plain yield may be polled hundreds of times before the
+    /// world checks for completions.
     pub(crate) async fn give_way(&self) {
         self.world.sleep(Duration::from_micros(1)).await;
     }
 
-    /// Counts something.
+    /// Updates the counters.
     pub(crate) fn count(&self, add: impl FnOnce(&mut PoolCounts)) {
         let mut counts = self.counts.get();
         add(&mut counts);
@@ -290,7 +292,7 @@ impl Drop for Inner {
     }
 }
 
-/// Keeps pages from being handed out again while they are read.
+/// Prevents pages from being allocated again while they are read.
 pub(crate) struct Reading<'a> {
     inner: &'a Inner,
     page: u32,

@@ -1,12 +1,12 @@
-//! The journal: one frame per commit, in the half that belongs to the generation.
+//! The journal: one frame per commit, in the half of the current generation.
 //!
 //! ```text
 //!   generation g      half g % 2:   │ frame │ frame │ … │ frame LAST │
 //!   generation g + 1  half (g+1)%2: │ frame │ …      <── while checkpoint g + 1 is being written
 //! ```
 //!
-//! A frame says which pool, generation and commit it is, and has a checksum over all of it; so a frame of an earlier
-//! round, or one that was torn, is never taken for the next one.
+//! A frame has the pool, the generation and the commit number, and a checksum over all of it. A frame of an
+//! earlier round, or a torn one, is therefore never taken for the next one.
 
 use block::{BlockError, Buf};
 use zerocopy::little_endian::{U32, U64};
@@ -35,7 +35,7 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 
-/// One commit.
+/// A commit's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) generation: u64,
@@ -44,12 +44,12 @@ pub(crate) struct Frame {
     pub(crate) last: bool,
 }
 
-/// How much of the journal a frame with so much payload takes.
+/// The journal space of a frame with this much payload.
 pub(crate) fn frame_len(payload_len: usize) -> u64 {
     ((HEADER_LEN + payload_len) as u64).next_multiple_of(METADATA_BLOCK)
 }
 
-/// The frame as it is written.
+/// Encodes the frame.
 pub(crate) fn encode(pool_id: PoolId, frame: Frame, payload: &[u8]) -> Buf {
     let mut header = Header {
         magic: MAGIC,
@@ -71,7 +71,7 @@ pub(crate) fn encode(pool_id: PoolId, frame: Frame, payload: &[u8]) -> Buf {
     buf
 }
 
-/// The frame at the beginning of `bytes` with its payload, if there is a whole one of this pool.
+/// The valid frame of this pool at the beginning of `bytes`, with its payload.
 fn decode(pool_id: PoolId, bytes: &[u8]) -> Option<(Frame, &[u8])> {
     let (header, rest) = Header::ref_from_prefix(bytes).ok()?;
     if header.magic != MAGIC || header.pool_id != pool_id.0 {
@@ -89,32 +89,32 @@ fn decode(pool_id: PoolId, bytes: &[u8]) -> Option<(Frame, &[u8])> {
     Some((frame, payload))
 }
 
-/// The generation in the header at the beginning of `bytes`, before its checksum is looked at.
+/// The generation in the header at the beginning of `bytes`, before its checksum is verified.
 fn generation_claimed(pool_id: PoolId, bytes: &[u8]) -> Option<u64> {
     let (header, _) = Header::ref_from_prefix(bytes).ok()?;
     (header.magic == MAGIC && header.pool_id == pool_id.0).then(|| header.generation.get())
 }
 
-/// Whether what begins at byte `at` of a half calls itself a frame of this generation.
+/// Whether a frame of this generation seems to begin at byte `at` of a half.
 pub(crate) fn claims(pool_id: PoolId, half: &[u8], at: usize, generation: u64) -> bool {
     half.get(at..).is_some_and(|bytes| generation_claimed(pool_id, bytes) == Some(generation))
 }
 
-/// Where reading a half ended.
+/// The end of the valid part of a half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadEnd {
-    /// The last commit that was applied.
+    /// The last applied commit.
     pub(crate) sequence: u64,
-    /// Whether its frame ended the half.
+    /// Whether its frame closed the half.
     pub(crate) last: bool,
-    /// Whether there was any frame of the generation.
+    /// Whether the half has any frame of the generation.
     pub(crate) frames: bool,
-    /// The bytes of the frames that were applied.
+    /// The length of the applied frames.
     pub(crate) len: usize,
 }
 
-/// Applies the frames of `generation` that follow commit `sequence`. What comes after the first one that is not whole must
-/// be the rest of one commit that was cut: a whole later frame there means that something in the middle is lost.
+/// Applies the frames of `generation` that follow commit `sequence`. After the first invalid frame, only the
+/// rest of one torn commit may follow: a valid later frame means that the middle is lost.
 pub(crate) fn read_half(
     pool_id: PoolId,
     half: &[u8],
@@ -140,9 +140,9 @@ pub(crate) fn read_half(
     while !end.last && at < half.len() {
         let claimed = generation_claimed(pool_id, &half[at..]).is_some_and(|g| g >= generation);
         if claimed && let Some((frame, _)) = decode(pool_id, &half[at..]) {
-            // A whole frame of this or a later round that does not follow: its predecessors are gone.
+            // A valid frame of this or a later round without its predecessor: earlier frames are lost.
             let (found, wanted) = (frame.sequence, end.sequence + 1);
-            return Err(corrupt(at, format!("commit {found} is there, but commit {wanted} is not")));
+            return Err(corrupt(at, format!("commit {found} exists, but commit {wanted} is missing")));
         }
         at += METADATA_BLOCK as usize;
     }

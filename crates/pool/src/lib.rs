@@ -1,4 +1,5 @@
-//! Thin pools: RAID groups whose space is handed out to volumes in pages.
+//! Thin pools: RAID groups whose space is allocated to volumes in pages. A pool knows nothing of RAID levels
+//! or SCSI.
 //!
 //! ```text
 //!   Volume ── map ── page ──────────────> group          (data: read, write, zero)
@@ -7,18 +8,55 @@
 //!                                  (memory)    (flush)   (metadata region of two groups)
 //! ```
 //!
-//! What a power cut leaves, and why, is written in docs/on_disk_format.md; in short: everything that a flush
-//! acknowledged, and of the rest, per sector, the old or the new content.
+//! # Life cycle
 //!
-//! The rules that hold it together:
+//! * [`Pool::create`] marks every group and then writes an empty checkpoint. The pool exists when a
+//!   superblock names that checkpoint; an interrupted creation can be repeated.
+//! * [`Pool::open`] takes all groups of the pool in any order, reads checkpoint and journal from the most
+//!   recent of the two copies of the metadata, and writes a new checkpoint unless the pool was closed
+//!   cleanly.
+//! * Volumes: [`Pool::create_volume`], [`Pool::clone_volume`], [`Pool::grow_volume`],
+//!   [`Pool::delete_volume`]. A volume never shrinks.
+//! * Groups: [`Pool::add_group`]; [`Pool::evacuate`], then [`Pool::remove_group`]. [`Pool::rebalance`] and
+//!   [`Pool::place`] move pages between groups, [`Pool::reclaim`] releases pages of zeros. All of them work
+//!   online.
+//! * [`Pool::close`] flushes and closes the groups. [`check()`] inspects a closed pool and writes nothing.
 //!
-//! * a page is written in place only by its single owner, and only once that ownership is durable (`settles_at`);
-//! * a page is handed out again only when its release is durable and nothing reads it any more;
-//! * a map is changed only with its entries locked, when no write to the pages in question is in flight;
-//! * a page moves to another group with everything that refers to it locked, and all of that follows it.
+//! # What is durable when
 //!
-//! Futures that write, zero or copy are driven to their end. One that is dropped in the middle keeps its page out of
-//! further use until the next start, because the drive may still be writing to it.
+//! * Administrative operations are durable when they return.
+//! * Data are durable after a flush that begins when the write has returned. Until then a power failure
+//!   leaves, per sector, the old or the new content. If a write changed the map, the same flush also commits
+//!   that change.
+//! * A commit flushes the groups first and then appends one frame to the journal: a map never refers to a
+//!   page whose data are not durable. Without a flush, a change of the map is committed within a second.
+//! * Metadata are on two groups (or on the only one). Each has two superblock slots, two checkpoint areas and
+//!   two journal halves, so that a torn write never damages the state in force.
+//!
+//! docs/on_disk_format.md describes every byte, and what a power failure leaves.
+//!
+//! # Invariants
+//!
+//! * A page is written in place only by its single owner, and only once that ownership is durable
+//!   (`settles_at`).
+//! * A page is allocated again only when its release is durable and nothing reads it any more.
+//! * A map changes only with its entries locked, while no write to their pages is in flight.
+//! * A page moves to another group only with all references to it locked, and all of them follow it.
+//!
+//! # Errors
+//!
+//! Administrative operations return [`PoolError`]: one line with pool, group or volume, and cause. I/O
+//! returns [`block::BlockError`]:
+//!
+//! * `NoSpace`: no free page for this write. Writes in place, reads and unmaps still succeed.
+//! * An error of a group is passed on. While metadata cannot be written for lack of space below, or because a
+//!   drive is unresponsive, the pool repeats the write and commits fail with that error.
+//! * `Poisoned`: a metadata write failed for good. It is then unknown what is durable, so the pool accepts
+//!   nothing until it is opened again.
+//! * `Corrupt`: the metadata contradict themselves, with place and cause.
+//!
+//! Futures that write, zero or copy must be driven to their end. If one is dropped, its page stays out of use
+//! until the next start, because the drive may still be writing to it.
 
 #![forbid(unsafe_code)]
 

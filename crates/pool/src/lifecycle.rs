@@ -1,4 +1,4 @@
-//! The life of volumes: created, cloned, grown, deleted. What returns is durable.
+//! The life cycle of volumes: create, clone, grow, delete. Each is durable on return.
 
 use std::ops::{Bound, Range};
 use std::rc::Rc;
@@ -14,7 +14,8 @@ use crate::volume::Volume;
 use crate::volume_state::{Provisioning, State};
 use crate::{Pool, PoolError};
 
-/// Leaves of a map whose pages are counted between two turns of others: 65,536 pages, 0.2 milliseconds, or 2 when they lie anywhere.
+/// Leaves of a map that are counted between two yields: 65,536 pages, 0.2 milliseconds, or 2 if the pages are
+/// scattered.
 const STEP_LEAVES: usize = 64;
 
 /// The leaves of a map, in steps.
@@ -53,8 +54,8 @@ impl Pool {
         Ok(volume)
     }
 
-    /// Creates a thin volume that shares all pages of `from` as they are now. Writes in flight are waited for. No page is looked at
-    /// on the drives; in memory each is counted, some milliseconds for a million, with others taking turns.
+    /// Creates a thin clone that shares all pages of `from` as of now. It waits for writes in flight. No page
+    /// is read from the drives; each is counted in memory, some milliseconds for a million, with yields.
     pub async fn clone_volume(&self, from: &str, name: &str) -> Result<Volume, PoolError> {
         let source = self.find(from)?;
         let lock = source.state.locks.exclusive(Span::all().into()).await;
@@ -64,12 +65,12 @@ impl Pool {
         let id = self.reserve(name)?;
         let map = source.state.map.borrow().clone();
         if self.0.entries.get() + map.mapped() > self.0.entries_max {
-            let cause = format!("the pool's volumes have no room for {} more map entries", map.mapped());
+            let cause = format!("too many map entries: the pool has no room for {} more", map.mapped());
             return Err(self.refuse(name, &cause));
         }
         let (from, len) = (source.state.id, source.state.len_bytes.get());
         self.0.entries.set(self.0.entries.get() + map.mapped());
-        // The source's map stays as it is: it is locked.
+        // The source is locked, so its map does not change.
         for leaves in steps(&map) {
             self.0.space.borrow_mut().share(from, id, map.pages(leaves));
             self.0.give_way().await;
@@ -88,7 +89,7 @@ impl Pool {
         Ok(volume)
     }
 
-    /// Makes a volume larger. What is new reads as zeros.
+    /// Grows a volume. The new part reads as zeros.
     pub async fn grow_volume(&self, name: &str, len_bytes: u64) -> Result<(), PoolError> {
         let volume = self.find(name)?;
         self.check_len(name, volume.state.len_bytes.get(), len_bytes)?;
@@ -96,7 +97,7 @@ impl Pool {
         volume.alive()?;
         let old = volume.state.len_bytes.get();
         if len_bytes < old {
-            return Err(self.refuse(name, &format!("{len_bytes} bytes is less than its size of {old}")));
+            return Err(self.refuse(name, &format!("cannot shrink from {old} to {len_bytes} bytes")));
         }
         if volume.state.provisioning == Provisioning::Thick
             && let Err(error) = volume.take_pages(old, len_bytes).await
@@ -135,7 +136,7 @@ impl Pool {
         self.0.commit().await
     }
 
-    /// Forgets all records whose keys begin so.
+    /// Removes all records whose keys have this prefix.
     fn forget_records(&self, prefix: &str) {
         let mut records = self.0.records.borrow_mut();
         let from = (Bound::Included(prefix), Bound::Unbounded);
@@ -147,10 +148,11 @@ impl Pool {
         }
     }
 
-    /// Ends the references of a map that is no volume's any more; others take turns. `logged` says whether the durable map had them.
+    /// Drops the references of a map that belongs to no volume any more, with yields. `logged` says whether
+    /// the durable map had them.
     async fn drop_map(&self, volume: u32, map: Map, logged: bool) {
         for leaves in steps(&map) {
-            // A page that a later commit releases than the one with the record is only free a little later.
+            // A page released by a later commit than its record only becomes free a little later.
             let settles_at = logged.then(|| self.0.commit.next());
             self.0.space.borrow_mut().drop_many(volume, settles_at, map.pages(leaves));
             self.0.give_way().await;
@@ -171,27 +173,30 @@ impl Pool {
         len_bytes.div_ceil(self.0.page_bytes) as u32
     }
 
-    /// Whether a volume of `old` bytes, 0 for a new one, may have `len_bytes`.
+    /// Checks the size `len_bytes` of a volume of `old` bytes, 0 for a new one.
     fn check_len(&self, name: &str, old: u64, len_bytes: u64) -> Result<(), PoolError> {
         // The last index is the end of the span over all; a map is a table of 32-bit indices.
         let max = u64::from(u32::MAX - 1) * self.0.page_bytes;
         if len_bytes == 0 || len_bytes > max || !len_bytes.is_multiple_of(BLOCK_BYTES.into()) {
             let cause = format!(
-                "its size must be a multiple of {BLOCK_BYTES} from {BLOCK_BYTES} to {max}, not {len_bytes}"
+                "invalid size of {len_bytes} bytes: must be a multiple of {BLOCK_BYTES} from {BLOCK_BYTES} \
+                 to {max}"
             );
             return Err(self.refuse(name, &cause));
         }
-        // What is written must be readable: see LEAVES_MAX.
+        // A pool must be able to read what it writes: see LEAVES_MAX.
         if self.0.totals.leaves_with(old, len_bytes) > LEAVES_MAX {
             let together = LEAVES_MAX * LEAF_LEN as u64;
-            let cause =
-                format!("the volumes of a pool have at most {together} pages together, mapped or not");
+            let cause = format!(
+                "too large: the volumes of a pool are limited to {together} pages in total, mapped \
+                    or not"
+            );
             return Err(self.refuse(name, &cause));
         }
         Ok(())
     }
 
-    /// A number for a new volume of this name, if there may be one.
+    /// Reserves a number for a new volume of this name.
     fn reserve(&self, name: &str) -> Result<u32, PoolError> {
         self.check_new(name)?;
         let id = self.0.next_volume.get();
@@ -201,20 +206,23 @@ impl Pool {
 
     fn check_new(&self, name: &str) -> Result<(), PoolError> {
         if name.is_empty() || name.len() > VOLUME_NAME_LEN_MAX {
-            return Err(self.refuse(name, &format!("a name has 1 to {VOLUME_NAME_LEN_MAX} bytes")));
+            return Err(
+                self.refuse(name, &format!("invalid name: must have 1 to {VOLUME_NAME_LEN_MAX} bytes"))
+            );
         }
         if self.0.totals.id_of(name).is_some() {
             return Err(PoolError::NameTaken { pool: self.0.name.clone(), volume: name.to_owned() });
         }
         if self.0.volumes.borrow().len() >= self.0.volumes_max || self.0.next_volume.get() == u32::MAX {
-            return Err(
-                self.refuse(name, &format!("a pool of this size has at most {} volumes", self.0.volumes_max))
-            );
+            return Err(self.refuse(
+                name,
+                &format!("too many volumes: a pool of this size is limited to {}", self.0.volumes_max),
+            ));
         }
         Ok(())
     }
 
-    /// Puts a new volume in the list, unless another one has taken the name meanwhile.
+    /// Adds a new volume, unless another one has taken the name meanwhile.
     fn insert(&self, state: State) -> Result<Volume, PoolError> {
         self.check_new(&state.name)?;
         let state = Rc::new(state);
@@ -225,7 +233,7 @@ impl Pool {
 }
 
 impl Volume {
-    /// Gives a thick volume its pages from `from` bytes to `to` bytes.
+    /// Allocates the pages of a thick volume from `from` bytes to `to` bytes.
     async fn take_pages(&self, from: u64, to: u64) -> Result<(), BlockError> {
         let page = self.pool.page_bytes;
         for index in from.div_ceil(page)..to.div_ceil(page) {
@@ -243,7 +251,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes back what [`Volume::take_pages`] gave before it failed. The caller has locked the volume.
+    /// Releases what [`Volume::take_pages`] allocated before it failed. The caller has locked the volume.
     async fn drop_pages(&self, first: u32) -> Result<(), BlockError> {
         loop {
             self.pool.room().await?;

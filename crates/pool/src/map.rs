@@ -1,14 +1,14 @@
 //! The page map of a volume: a table of leaves, each with the pages of 1,024 consecutive indices.
 //!
-//! Leaves are shared by counting: a clone of a map, or the snapshot from which a checkpoint is written, copies the
-//! table and no leaf; a leaf is copied when it is changed while shared. A mapped page costs 4 bytes, and a leaf 4 KiB.
+//! Leaves are reference-counted: a clone of a map, or the snapshot for a checkpoint, copies the table and no
+//! leaf; a shared leaf is copied when it changes. A mapped page costs 4 bytes, and a leaf 4 KiB.
 
 use std::ops::Range;
 use std::rc::Rc;
 
 /// Indices per leaf: 4 KiB of entries.
 pub(crate) const LEAF_LEN: usize = 1024;
-/// The entry of an index without a page.
+/// The entry of an unmapped index.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone)]
@@ -17,14 +17,14 @@ struct Leaf {
     used: u32,
 }
 
-/// Which page an index has.
+/// A page map.
 #[derive(Clone, Default)]
 pub(crate) struct Map {
     leaves: Vec<Option<Rc<Leaf>>>,
     mapped: u64,
 }
 
-/// Indices in a row: without pages, or with pages in a row.
+/// Consecutive indices: all unmapped, or mapped to contiguous pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) page: Option<u32>,
@@ -38,7 +38,7 @@ impl Map {
         (entry != NONE).then_some(entry)
     }
 
-    /// Changes one entry; the old one comes back.
+    /// Changes one entry and returns the old one.
     pub(crate) fn set(&mut self, index: u32, page: Option<u32>) -> Option<u32> {
         assert_ne!(page, Some(NONE), "a page number must not be the mark of no page");
         let (l, i) = (index as usize / LEAF_LEN, index as usize % LEAF_LEN);
@@ -62,7 +62,7 @@ impl Map {
         old
     }
 
-    /// Gives the indices `index..index + count` the pages `page..page + count`; old ones are forgotten.
+    /// Maps the indices `index..index + count` to the pages `page..page + count`, replacing old entries.
     pub(crate) fn set_run(&mut self, index: u32, count: u32, page: u32) {
         let mut done = 0;
         while done < count {
@@ -85,19 +85,19 @@ impl Map {
         }
     }
 
-    /// How many leaves there may be: the numbers of those that are there are lower.
+    /// The upper bound of leaf numbers.
     pub(crate) fn leaves(&self) -> usize {
         self.leaves.len()
     }
 
-    /// The pages of some leaves, in the order of their indices.
+    /// The pages of some leaves, in index order.
     pub(crate) fn pages(&self, leaves: Range<usize>) -> impl Iterator<Item = u32> + '_ {
         let end = leaves.end.min(self.leaves.len());
         let entries = self.leaves[leaves.start.min(end)..end].iter().flatten().flat_map(|leaf| &leaf.entries);
         entries.copied().filter(|page| *page != NONE)
     }
 
-    /// The runs of pages in a row of one leaf: where each begins in the leaf, its length, its first page.
+    /// The runs of contiguous pages of one leaf: start in the leaf, length, first page.
     pub(crate) fn runs(&self, leaf: usize) -> impl Iterator<Item = (u16, u16, u32)> + '_ {
         let entries = self.leaves.get(leaf).and_then(Option::as_ref).map_or(&[][..], |l| &l.entries[..]);
         let mut at = 0;
@@ -110,7 +110,7 @@ impl Map {
         })
     }
 
-    /// How many indices have a page.
+    /// The number of mapped indices.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }
@@ -140,12 +140,12 @@ impl Map {
         self.leaves.get(index as usize / LEAF_LEN).is_none_or(Option::is_none)
     }
 
-    /// The first index with a page in `from..end`.
+    /// The first mapped index in `from..end`.
     pub(crate) fn next_mapped(&self, from: u32, end: u32) -> Option<u32> {
         let mut index = from;
         while index < end && (index as usize) < self.leaves.len() * LEAF_LEN {
             if self.leaf_is_empty(index) {
-                // Behind the last leaf that a map can have there is no index.
+                // There is no index after the last possible leaf.
                 index = (index / LEAF_LEN as u32 + 1).saturating_mul(LEAF_LEN as u32);
             } else if self.get(index).is_some() {
                 return Some(index);

@@ -1,4 +1,4 @@
-//! Opening: the groups' superblocks are held against each other, the newest good copy of the metadata is read.
+//! Opening: compares the superblocks of the groups, and reads the newest valid copy of the metadata.
 
 use std::rc::Rc;
 
@@ -15,14 +15,14 @@ use crate::superblock::{Superblock, VERSION};
 use crate::table::GroupEntry;
 use crate::{Pool, PoolError};
 
-/// What the two slots of a group hold.
+/// The content of the two slots of a group.
 #[derive(Default)]
 struct Slots {
-    /// The superblocks that are whole, the newest first.
+    /// The valid superblocks, the newest first.
     whole: Vec<Superblock>,
-    /// The version of one that a newer masu wrote.
+    /// The version of a superblock that a newer masu wrote.
     newer: Option<u32>,
-    /// There was a superblock, or there may be one, and it cannot be read.
+    /// There was, or may be, a superblock, but it cannot be read.
     failure: Option<BlockError>,
 }
 
@@ -35,10 +35,10 @@ async fn read_slots(group: &Group) -> Slots {
                 let bytes = bytes.joined();
                 slots.whole.extend(Superblock::decode(&bytes));
                 slots.newer = slots.newer.max(Superblock::newer_version(&bytes));
-                // Creation writes slot 1 when slot 0 is durable: torn in both it cannot be.
+                // Creation writes slot 1 after slot 0 is durable, so they cannot both be torn.
                 if at != SLOTS_AT[0] && bytes.iter().any(|b| *b != 0) {
                     let place = format!("superblocks on group {}", group.name());
-                    let cause = "neither of the two is whole".to_owned();
+                    let cause = "both are torn or damaged".to_owned();
                     slots.failure = slots.failure.or(Some(BlockError::Corrupt { place, cause }));
                 }
             }
@@ -49,8 +49,8 @@ async fn read_slots(group: &Group) -> Slots {
     slots
 }
 
-/// The superblocks of a group that are whole, the newest first. None on a group that never was in a pool; an error when there
-/// was one and nothing of it is whole.
+/// The valid superblocks of a group, the newest first. None on a group that was never in a pool; an error if
+/// it was and none is valid.
 pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, BlockError> {
     let Slots { whole, failure, .. } = read_slots(group).await;
     match failure {
@@ -59,8 +59,8 @@ pub(crate) async fn read_superblocks(group: &Group) -> Result<Vec<Superblock>, B
     }
 }
 
-/// The newest superblock of a group, if it has one. One of a newer version is an error, whatever is beside it: a newer masu was about to
-/// write the other slot, too.
+/// The newest superblock of a group, if it has one. A superblock of a newer version is an error, whatever is
+/// in the other slot: a newer masu was about to write that one, too.
 pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>, PoolError> {
     let slots = read_slots(group).await;
     if let Some(version) = slots.newer {
@@ -73,7 +73,7 @@ pub(crate) async fn find_superblock(group: &Group) -> Result<Option<Superblock>,
 }
 
 impl Pool {
-    /// Opens the pool that lies on these groups, given in any order.
+    /// Opens the pool on these groups, given in any order.
     pub async fn open(world: World, groups: Vec<Group>) -> Result<Pool, PoolError> {
         let (groups, reference) = in_order(groups).await?;
         let entries = &reference.table.groups;
@@ -82,7 +82,7 @@ impl Pool {
         let Recovered { superblock, catalog, next_generation } = recover(&areas, &reference).await?;
         let inner = Inner::new(world, superblock.with(next_generation), areas.clone(), catalog, false)?;
         if next_generation.is_some() {
-            // From here on the journal is empty again, and all copies say the same.
+            // From here on the journal is empty, and all copies are equal.
             let (catalog, superblock) = (inner.catalog(), inner.superblock.borrow().clone());
             inner.write_checkpoint(&catalog, superblock, &areas).await?;
             inner.tell_others().await?;
@@ -95,7 +95,7 @@ impl Pool {
 }
 
 impl Superblock {
-    /// As it will be when the recovered state is its checkpoint.
+    /// The superblock once the recovered state is its checkpoint.
     fn with(self, generation: Option<u64>) -> Superblock {
         match generation {
             Some(generation) => Superblock { generation, ..self },
@@ -104,11 +104,12 @@ impl Superblock {
     }
 }
 
-/// A group, and its newest superblock, if it has one that can be read.
+/// A group, and its newest readable superblock.
 type Looked = (Group, Result<Option<Superblock>, PoolError>);
 
-/// The groups in the order of the pool, and the newest superblock, which names them. What the superblock does not name is
-/// left aside when it bears the mark of this pool (it was removed, or was not added to the end), or none that could be read.
+/// The groups in the pool's order, and the newest superblock, which names them. A group that it does not name
+/// is ignored if it bears the mark of this pool (it was removed, or not completely added), or no readable
+/// superblock.
 async fn in_order(groups: Vec<Group>) -> Result<(Vec<Group>, Superblock), PoolError> {
     let mut found: Vec<Looked> = Vec::new();
     for group in groups {
@@ -164,7 +165,7 @@ fn superblocks(found: &[Looked]) -> impl Iterator<Item = &Superblock> {
     found.iter().filter_map(|(_, s)| s.as_ref().ok()?.as_ref())
 }
 
-/// Whether exactly the groups of an interrupted creation were given: no superblock names a checkpoint yet.
+/// Whether these are exactly the groups of an interrupted creation: no superblock names a checkpoint yet.
 fn is_unfinished(found: &[Looked]) -> bool {
     let given = || found.iter().map(|(g, _)| g.id());
     superblocks(found).all(|s| {

@@ -1,4 +1,4 @@
-//! Bytes of pages that are not whole blocks of the group below.
+//! I/O on parts of pages that are not whole blocks of the group.
 
 use block::{BlockError, Device, Pieces};
 
@@ -6,7 +6,7 @@ use crate::area::Content;
 use crate::inner::Inner;
 
 impl Inner {
-    /// Reads `len` bytes that begin `within` a page and may go on in the pages that follow it on its group.
+    /// Reads `len` bytes from `within` a page on; they may extend into the following contiguous pages.
     pub(crate) async fn read_pages(
         &self,
         page: u32,
@@ -26,8 +26,8 @@ impl Inner {
         Ok(())
     }
 
-    /// `n` bytes of `content` from `skip` on, for the place `within` a page, widened to whole blocks of `block` bytes: what
-    /// surrounds them comes from `old`, or is zeros. Where the widened bytes begin comes with them.
+    /// `n` bytes of `content` from `skip` on, at offset `within` of a page, widened to whole blocks of
+    /// `block` bytes with the content of `old`, or zeros. Also returns the widened offset.
     pub(crate) async fn widen(
         &self,
         old: Option<u32>,

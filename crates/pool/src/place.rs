@@ -1,4 +1,4 @@
-//! Placement at work: an interval ends, the planner is asked, pages move, and what was done is kept to be shown.
+//! Runs placement: ends an interval, asks the planner, moves pages, and keeps the decisions for the status.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +12,12 @@ use crate::relocate::{BATCH_REFS_MAX, Destination};
 use crate::space::heat::{Accesses, Survey};
 use crate::{Pool, PoolError};
 
-/// Decisions that are kept: those of two and a half hours with two classes and intervals of five minutes.
+/// Decisions that are kept: two and a half hours with two classes and intervals of five minutes.
 const DECISIONS_MAX: usize = 30;
 
 impl Pool {
-    /// Says how fast a group is. New pages go to the fastest class of which less than 90 % is used. The pool does not keep it: it is told after
-    /// every opening.
+    /// Sets the class of a group. New pages go to the fastest class with less than 90 % used. The pool does
+    /// not store it: the caller sets it after every opening.
     pub fn set_class(&self, group: GroupId, class: Class) -> Result<(), PoolError> {
         let position = self.0.position(group)?;
         let first = self.0.areas()[position].first_page();
@@ -25,13 +25,13 @@ impl Pool {
         Ok(())
     }
 
-    /// The classes that its groups have, the fastest first.
+    /// The classes of its groups, the fastest first.
     pub fn classes(&self) -> Vec<Class> {
         let space = self.0.space.borrow();
         Class::ALL.into_iter().filter(|c| space.areas().any(|a| a.class == *c)).collect()
     }
 
-    /// What is known of its heat.
+    /// The heat of the pool.
     pub fn heat(&self) -> HeatReport {
         let placement = &self.0.placement;
         HeatReport {
@@ -42,13 +42,17 @@ impl Pool {
         }
     }
 
-    /// Ends an interval and moves nothing.
+    /// Ends an interval without moving pages.
     pub async fn end_interval(&self) {
         self.0.survey().await;
     }
 
-    /// Ends an interval, and moves between neighbouring classes what the planner says. `pace` is as in [`Pool::evacuate`]. When something else
-    /// moves pages, this interval moves none: that is an error. What cannot be read or written stays where it is.
+    /// Ends an interval, and moves pages between neighbouring classes as planned. `pace` is as in
+    /// [`Pool::evacuate`].
+    ///
+    /// # Errors
+    /// [`PoolError::Busy`] if another job moves pages: this interval then moves none. A page that cannot be
+    /// read or written stays, and is reported.
     pub async fn place(
         &self,
         mut pace: impl AsyncFnMut(u64) -> ControlFlow<()>,
@@ -77,7 +81,7 @@ impl Pool {
     }
 }
 
-/// What became of the pages of one plan and one way.
+/// The result for the pages of one plan in one direction.
 #[derive(Default)]
 struct Gone {
     pages: u64,
@@ -86,7 +90,7 @@ struct Gone {
 }
 
 impl Inner {
-    /// Ends an interval: looks at all pages and halves their heat. The classes that there are, the fastest first.
+    /// Ends an interval: reads all pages' heat and halves it. Returns the classes, the fastest first.
     async fn survey(&self) -> Vec<(Class, Tier)> {
         let accesses = self.space.borrow_mut().take_accesses();
         let mut surveys: [Survey; 3] = Default::default();
@@ -102,7 +106,7 @@ impl Inner {
         tiers
     }
 
-    /// Moves pages to a class, as many as are still there and have a place.
+    /// Moves pages to a class, as far as they still exist and have room.
     async fn move_to(
         self: &std::rc::Rc<Self>,
         mut pages: Vec<u32>,
@@ -121,13 +125,13 @@ impl Inner {
             gone.failure = batch.failure.or(gone.failure);
         }
         if gone.pages > 0 {
-            // What they left is free for the other way.
+            // The room that they left is available for the other direction.
             self.commit().await?;
         }
         Ok(gone)
     }
 
-    /// How many of these pages are looked up at once: as many as have no more references than a batch may have.
+    /// The number of these pages to look up at once: as many as a batch may have references.
     fn batch_len(&self, pages: &[u32]) -> usize {
         let space = self.space.borrow();
         let mut refs = 0;

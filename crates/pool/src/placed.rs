@@ -1,35 +1,37 @@
-//! What is kept of a pool's placement to be shown: the heat of its classes, what was decided, what moved.
+//! The state of a pool's placement for the status: heat of the classes, decisions, moves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use crate::placement::{Class, Reason};
 
-/// One class of a pool, in the last interval.
+/// A class of a pool, in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct ClassHeat {
-    /// Which.
+    /// Fast, capacity or archive.
     pub class: Class,
-    /// Its pages, without those of groups that are being left.
+    /// Its pages, without those of groups that are being evacuated.
     pub pages: u64,
-    /// Pages that are used.
     pub used_pages: u64,
-    /// Reads of its drives' pages; one of more than 64 KiB counts for each 64 KiB.
+    /// Page reads; a read of more than 64 KiB counts once per 64 KiB.
     pub reads: u64,
-    /// Writes, counted the same way.
+    /// Page writes, counted the same way.
     pub writes: u64,
     /// Its share of all accesses, in thousandths.
     pub share_permille: u32,
-    /// Accesses of its hottest page: those of the last interval, half of those before it, and so on.
+    /// Heat of its hottest page: the accesses of the last interval, half of those of the one before, and so
+    /// on.
     pub hottest: u32,
-    /// Accesses of its coldest page that is used.
+    /// Heat of its coldest used page.
     pub coldest: u32,
-    /// What a page of the next class must have to come here; 0 when there is none.
+    /// The heat that a page of the next class needs to come here; 0 if there is none.
     pub threshold: u32,
 }
 
-/// What was decided between two classes at the end of an interval.
+/// The decision for two classes at the end of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Decision {
     /// The number of the interval, from 1 on.
     pub interval: u64,
@@ -37,45 +39,44 @@ pub struct Decision {
     pub upper: Class,
     /// The slower one.
     pub lower: Class,
-    /// Why.
     pub reason: Reason,
-    /// Accesses of the hottest page of the slower class.
+    /// Heat of the hottest page of the slower class.
     pub hottest_below: u32,
-    /// Accesses of the coldest page of the faster class.
+    /// Heat of the coldest page of the faster class.
     pub coldest_above: u32,
-    /// What a page had to have.
+    /// The heat that a page needed.
     pub threshold: u32,
-    /// Pages that were to go up.
+    /// Pages to promote.
     pub promote: u32,
-    /// Pages that were to go down.
+    /// Pages to demote.
     pub demote: u32,
 }
 
-/// What moved.
+/// The moved pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Pages that are now in a faster class.
+    /// Pages promoted to a faster class.
     pub promoted: u64,
-    /// Pages that are now in a slower one.
+    /// Pages demoted to a slower class.
     pub demoted: u64,
     /// Bytes of both.
     pub bytes: u64,
 }
 
-/// What is known of a pool's heat.
+/// The heat of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeatReport {
     /// Intervals that ended since the pool was opened.
     pub intervals: u64,
-    /// The classes that it has, the fastest first, as the last interval left them.
+    /// Its classes, the fastest first, as of the last interval.
     pub classes: Vec<ClassHeat>,
-    /// All that moved since the pool was opened.
+    /// All moves since the pool was opened.
     pub placed: Placed,
     /// The last decisions, the newest first.
     pub decisions: Vec<Decision>,
 }
 
-/// What a pool keeps of its placement.
+/// The state of placement that a pool keeps.
 #[derive(Default)]
 pub(crate) struct Placement {
     pub(crate) intervals: Cell<u64>,

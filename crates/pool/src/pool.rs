@@ -1,4 +1,4 @@
-//! The pool as its users hold it.
+//! The handle of a pool.
 
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ impl Pool {
         }
     }
 
-    /// What it did since it was opened.
+    /// Counters since it was opened.
     pub fn counts(&self) -> PoolCounts {
         self.0.counts.get()
     }
@@ -62,7 +62,7 @@ impl Pool {
         complete.map(|state| Volume { pool: self.0.clone(), state: state.clone() }).collect()
     }
 
-    /// Sets the used shares at which warnings are raised, in percent; 0: never. Durable when it returns.
+    /// Sets the used shares at which events are raised, in percent; 0: never. Durable on return.
     pub async fn set_thresholds(&self, soft: u8, critical: u8) -> Result<(), PoolError> {
         let thresholds = Thresholds { soft, critical };
         if let Some(cause) = thresholds.fault() {
@@ -77,7 +77,7 @@ impl Pool {
         Ok(self.0.commit().await?)
     }
 
-    /// The next thing that the pool has to tell. For one listener.
+    /// The next event. For one listener.
     pub async fn next_event(&self) -> PoolEvent {
         self.0.events.next().await
     }

@@ -1,4 +1,4 @@
-//! Reading: run by run, from pages or from the shared zeros.
+//! Reads: run by run, from pages or from the shared zeros.
 
 use block::{BlockError, Pieces};
 
@@ -31,7 +31,7 @@ impl Volume {
 }
 
 impl Inner {
-    /// Appends zeros that all readers share.
+    /// Appends shared zeros.
     pub(crate) fn push_zeros(&self, len: u64, out: &mut Pieces) {
         let mut left = len as usize;
         while left > 0 {
@@ -41,7 +41,7 @@ impl Inner {
         }
     }
 
-    /// How many of `count` pages from `page` on lie on its group, one directly after the other.
+    /// How many of `count` pages from `page` on are contiguous on its group.
     pub(crate) fn in_one_piece(&self, page: u32, count: u32) -> u32 {
         self.locate(page).0.in_one_piece(page, count, self.page_bytes)
     }

@@ -1,4 +1,5 @@
-//! Pages move from the group with the largest used share to the one with the smallest, until the shares are about the same.
+//! Rebalance: moves pages from the group with the largest used share to the one with the smallest, until the
+//! shares are about equal.
 
 use std::ops::ControlFlow;
 
@@ -8,10 +9,11 @@ use crate::relocate::{Destination, Moved};
 use crate::space::AreaSpace;
 use crate::{Pool, PoolError};
 
-/// Groups whose used shares differ by less than this are balanced: less is not worth the copying.
+/// Groups whose used shares differ by less than this are balanced: a smaller difference is not worth the
+/// copy.
 const TOLERANCE_PERCENT: u64 = 2;
 
-/// What is to be moved.
+/// The next moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     /// The first pages of the groups.
@@ -20,8 +22,8 @@ struct Step {
     pages: u32,
 }
 
-/// From the fullest group to the emptiest of its class, so many pages that their shares are the same; nothing when they are about the
-/// same. What goes from class to class is placement's business.
+/// From the fullest group to the emptiest of its class, the number of pages that makes their shares equal;
+/// `None` if they are about equal. Placement moves pages between classes.
 fn next_step(areas: &[AreaSpace]) -> Option<Step> {
     Class::ALL.into_iter().find_map(|class| next_step_in(areas, class))
 }
@@ -32,7 +34,7 @@ fn next_step_in(areas: &[AreaSpace], class: Class) -> Option<Step> {
     let (from, to) = (open().max_by_key(share)?, open().min_by_key(share)?);
     let (used, pages) = (u64::from(from.used), u64::from(from.pages));
     let (used_there, pages_there) = (u64::from(to.used), u64::from(to.pages));
-    // used / pages = used_there / pages_there when this many have moved.
+    // Condition: used / pages = used_there / pages_there after this many moves.
     let surplus = (used * pages_there).checked_sub(used_there * pages)?;
     let count = (surplus / (pages + pages_there)).min(u64::from(to.free)) as u32;
     let differ = surplus * 100 > TOLERANCE_PERCENT * pages * pages_there;
@@ -40,8 +42,8 @@ fn next_step_in(areas: &[AreaSpace], class: Class) -> Option<Step> {
 }
 
 impl Pool {
-    /// Moves pages from the fullest groups to the emptiest of their class, by used share, until they differ by less than 2 %. `pace` is as in
-    /// [`Pool::evacuate`].
+    /// Moves pages from the fullest groups to the emptiest of their class, by used share, until the shares
+    /// differ by less than 2 %. `pace` is as in [`Pool::evacuate`].
     pub async fn rebalance(
         &self,
         mut pace: impl AsyncFnMut(u64) -> ControlFlow<()>,

@@ -1,8 +1,8 @@
-//! Zero-page reclaim: a scan of a thin volume that gives back pages which hold nothing but zeros.
+//! Zero-page reclaim: scans a thin volume and releases pages that hold only zeros.
 //!
-//! A page is read without a lock first: most are told apart by their first bytes. Only one that looked like zeros is read again with
-//! its index locked, when nobody writes it; and then it is released as an unmap would, with a record in the journal. A page that others refer
-//! to, too, loses only this volume's reference.
+//! A page is first read without a lock: for most pages the first bytes decide. A page that looks like zeros
+//! is read again with its index locked, while nobody writes it, and then released as by UNMAP, with a record
+//! in the journal. If others refer to the page, too, only this volume's reference is dropped.
 
 use std::ops::{ControlFlow, Range};
 
@@ -14,28 +14,29 @@ use crate::volume::Volume;
 use crate::volume_state::Provisioning;
 use crate::{Pool, PoolError};
 
-/// A page is read in steps of this size, and no further than it is zeros: large enough for a drive, small enough that a page with
-/// data costs little.
+/// A page is read in steps of this size, and no further than it is zeros: large enough for a drive, small
+/// enough that a page with data costs little.
 const READ_STEP: u64 = 256 << 10;
-/// Indices without pages are passed in steps of this many, with turns for others: 64 leaves.
+/// Unmapped indices are skipped in steps of this many, with yields: 64 leaves.
 const SKIP_INDICES: u32 = 64 << 10;
-/// What one look covers: with vectors of 16 or 32 bytes, without a branch for each.
+/// One comparison covers this much: vectors of 16 or 32 bytes, without a branch for each.
 const LANE: usize = 256;
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Bytes of pages that were looked at.
+    /// Bytes of pages that were read.
     pub scanned_bytes: u64,
-    /// Bytes of pages that the volume does not occupy any more.
+    /// Bytes of pages that the volume no longer occupies.
     pub released_bytes: u64,
-    /// Bytes that became free in the pool: of released pages that nothing else refers to.
+    /// Bytes that became free in the pool: of released pages without other references.
     pub freed_bytes: u64,
-    /// The whole volume was looked at; otherwise it was stopped.
+    /// Whether the whole volume was scanned; otherwise the scan was stopped.
     pub complete: bool,
 }
 
-/// Whether all bytes are zero. (The fold over a lane becomes vector instructions; the branch is taken once per lane.)
+/// Whether all bytes are zero. (The fold over a lane becomes vector instructions; the branch is taken once
+/// per lane.)
 fn is_zero(bytes: &[u8]) -> bool {
     let mut lanes = bytes.chunks_exact(LANE);
     let none = |lane: &[u8]| lane.iter().fold(0, |all, byte| all | byte) == 0;
@@ -43,8 +44,8 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 impl Pool {
-    /// Looks for pages of zeros in a thin volume and gives them back, online. `pace` is called after every page with the bytes that
-    /// were read: it waits as long as others are to have the drives, and may stop the scan.
+    /// Releases pages of zeros in a thin volume, online. `pace` is called after every page with the bytes
+    /// that were read: it waits for other I/O, and may stop the scan.
     pub async fn reclaim(
         &self,
         volume: &str,
@@ -53,8 +54,8 @@ impl Pool {
         self.reclaim_behind(volume, async |_| Ok(()), pace).await
     }
 
-    /// The same below something that has content of its own, which the pages do not show: before a page is released, `hold` brings that
-    /// content for a range of bytes to the volume, and keeps more from coming for as long as what it gives lives.
+    /// The same below a cache: before a page is released, `hold` destages a range of bytes to the volume, and
+    /// prevents more writes to it as long as its result lives.
     pub async fn reclaim_behind<H>(
         &self,
         volume: &str,
@@ -66,7 +67,7 @@ impl Pool {
             return Err(PoolError::NoVolume { pool, volume: name });
         };
         if volume.state.provisioning == Provisioning::Thick {
-            let cause = "it is thick: its pages are kept, whatever they hold".to_owned();
+            let cause = "cannot reclaim a thick volume: its pages stay reserved".to_owned();
             return Err(PoolError::Volume { pool, volume: name, cause });
         }
         Ok(volume.reclaim(&hold, &mut pace).await?)
@@ -100,13 +101,14 @@ impl Volume {
                 return Ok(found);
             }
         }
-        // What was given back is free when this returns.
+        // The released pages are free on return.
         self.pool.flush().await?;
         found.complete = true;
         Ok(found)
     }
 
-    /// The first index with a page from `from` on, as far as one look goes, and where the next look begins; nothing at the end.
+    /// The first mapped index from `from` on, within one step, and the start of the next step; `None` at the
+    /// end.
     fn next_page(&self, from: u32) -> (Option<u32>, Option<u32>) {
         let map = self.state.map.borrow();
         let end = from.saturating_add(SKIP_INDICES);
@@ -117,8 +119,8 @@ impl Volume {
         }
     }
 
-    /// Reads the page of an index as far as it holds zeros. How much was read, and whether all of it was zeros. No page at all is not
-    /// worth a second look.
+    /// Reads the page of an index as far as it holds zeros. Returns the length, and whether all of it was
+    /// zeros. An unmapped index needs no second read.
     async fn page_is_zero(&self, index: u32) -> Result<(u64, bool), BlockError> {
         let Some(page) = self.state.map.borrow().get(index) else { return Ok((0, false)) };
         let _reading = self.pool.begin_reading(page, 1);
@@ -135,14 +137,14 @@ impl Volume {
         Ok((at, true))
     }
 
-    /// Looks again when no write to the page is in flight, and releases it. How much was read.
+    /// Reads again while no write to the page is in flight, and releases it. Returns the length.
     async fn release_if_zero(&self, index: u32, found: &mut Reclaimed) -> Result<u64, BlockError> {
         let _lock = self.state.locks.exclusive(Span::one(index).into()).await;
         self.drain(Span::one(index)).await;
         self.alive()?;
         let (read, zero) = self.page_is_zero(index).await?;
         self.pool.room().await?;
-        // The index is locked: what the map said before it says now.
+        // The index is locked: the map cannot change.
         let page = self.state.map.borrow().get(index).filter(|_| zero);
         let Some(page) = page else { return Ok(read) };
         self.state.map.borrow_mut().set(index, None);

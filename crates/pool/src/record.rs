@@ -1,4 +1,4 @@
-//! What the journal says: changes of the catalog, in the order in which they happened.
+//! The records of the journal: changes of the catalog, in order.
 
 use crate::codec::{Put, Reader};
 use crate::events::Thresholds;
@@ -6,24 +6,24 @@ use crate::events::Thresholds;
 /// The longest name of a volume in bytes.
 pub(crate) const VOLUME_NAME_LEN_MAX: usize = 255;
 
-/// One change. Indices and pages are counted in pages.
+/// One change. Indices and pages count pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// Indices `index..index + count` have the pages `page..page + count`.
+    /// Maps the indices `index..index + count` to the pages `page..page + count`.
     Map { volume: u32, index: u32, page: u32, count: u32 },
-    /// These indices have no page.
+    /// Unmaps these indices.
     Unmap { volume: u32, index: u32, count: u32 },
-    /// A volume; while it is `unfinished` it is dropped at the next start.
+    /// Creates a volume. An `unfinished` volume is dropped at the next start.
     Create { volume: u32, len_bytes: u64, thick: bool, unfinished: bool, name: String },
     /// The volume is complete.
     Finish { volume: u32 },
-    /// The volume and its records are gone.
+    /// Deletes the volume with its records.
     Delete { volume: u32 },
-    /// The volume has another size.
+    /// Resizes the volume.
     Resize { volume: u32, len_bytes: u64 },
-    /// A volume with the pages that another one has at this moment.
+    /// Creates a volume with the pages of another one as of now.
     Clone { from: u32, volume: u32, name: String },
-    /// A small durable record; without bytes it is removed.
+    /// Saves a small durable record; without bytes, removes it.
     Save { key: String, bytes: Vec<u8> },
     /// The pool's thresholds.
     Thresholds(Thresholds),
@@ -80,7 +80,7 @@ impl Record {
         }
     }
 
-    /// The next record; `None` when the bytes are none.
+    /// The next record; `None` if the bytes are invalid.
     pub(crate) fn decode(from: &mut Reader<'_>) -> Option<Record> {
         Some(match from.u8()? {
             1 => {
@@ -102,7 +102,7 @@ impl Record {
         })
     }
 
-    /// Joins `next` to this record when the two say one thing in a row.
+    /// Joins `next` to this record if the two are contiguous.
     pub(crate) fn join(&mut self, next: &Record) -> bool {
         match (self, next) {
             (
@@ -120,11 +120,11 @@ impl Record {
     }
 }
 
-/// The records that the next commit will make durable, encoded.
+/// The encoded records of the next commit.
 #[derive(Default)]
 pub(crate) struct Pending {
     bytes: Vec<u8>,
-    /// The last record and where it begins: the next one may join it.
+    /// The last record and its offset: the next one may join it.
     last: Option<(Record, usize)>,
 }
 

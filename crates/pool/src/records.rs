@@ -42,27 +42,27 @@ impl Inner {
 }
 
 impl Pool {
-    /// Stores a record of the pool durably; without bytes it is removed. At most [`RECORD_BYTES_MAX`] bytes, with a name of
-    /// at most 100 bytes.
+    /// Saves a record of the pool durably; without bytes, removes it. At most [`RECORD_BYTES_MAX`] bytes,
+    /// with a name of at most 100 bytes.
     pub async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
         self.0.save(pool_key(name), bytes).await
     }
 
-    /// The record of this name, as it was last saved.
+    /// The record of this name, as last saved.
     pub fn load_record(&self, name: &str) -> Option<Vec<u8>> {
         self.0.load(&pool_key(name))
     }
 }
 
 impl Volume {
-    /// Stores a record of the volume durably; it goes with the volume. Without bytes it is removed. At most
-    /// [`RECORD_BYTES_MAX`] bytes, with a name of at most 100 bytes.
+    /// Saves a record of the volume durably; it is deleted with the volume. Without bytes, removes it. At
+    /// most [`RECORD_BYTES_MAX`] bytes, with a name of at most 100 bytes.
     pub async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
         self.alive()?;
         self.pool.save(volume_key(self.state.id, name), bytes).await
     }
 
-    /// The record of this name, as it was last saved.
+    /// The record of this name, as last saved.
     pub fn load_record(&self, name: &str) -> Option<Vec<u8>> {
         self.pool.load(&volume_key(self.state.id, name))
     }

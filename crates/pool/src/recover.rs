@@ -1,7 +1,7 @@
-//! Recovery: checkpoint, then journal, from the copy of the metadata that has come furthest.
+//! Recovery: checkpoint, then journal, from the most recent copy of the metadata.
 //!
-//! Every commit that was acknowledged is on all copies, so each whole copy has it. A commit that only one copy has was not
-//! acknowledged; its data was flushed before, so it may count as well.
+//! Every acknowledged commit is on all copies, so each valid copy has it. A commit on only one copy was not
+//! acknowledged; its data were flushed before, so it may be applied as well.
 
 use std::rc::Rc;
 
@@ -18,21 +18,22 @@ use crate::layout::CHECKPOINT_BLOCK;
 use crate::open::read_superblocks;
 use crate::superblock::Superblock;
 
-/// Blocks of a checkpoint that are read at once: 1 MiB.
+/// Checkpoint blocks per read: 1 MiB.
 const READ_BLOCKS: u64 = (1 << 20) / CHECKPOINT_BLOCK;
-/// Such reads that are in flight: drives are kept busy while what came is unpacked.
+/// Reads in flight: the drives are busy while blocks are decoded.
 const READS_MAX: usize = 4;
 
-/// The durable state, and what must be written before the pool may go on.
+/// The durable state, and what must be written before the pool can be used.
 pub(crate) struct Recovered {
-    /// Of group 0, with the last commit that counts.
+    /// Of group 0, with the last valid commit.
     pub(crate) superblock: Superblock,
     pub(crate) catalog: Catalog,
-    /// The generation of the checkpoint that must be written, unless all copies are as a clean shutdown leaves them.
+    /// The generation of the checkpoint that must be written, unless all copies are as after a clean
+    /// shutdown.
     pub(crate) next_generation: Option<u64>,
 }
 
-/// What one holder has.
+/// The state of one holder.
 struct Copy {
     superblock: Superblock,
     catalog: Catalog,
@@ -42,10 +43,10 @@ struct Copy {
     journal_is_empty: bool,
 }
 
-/// The groups are those of `reference`, the newest superblock. A holder that it names, but that has only an older one (or, a new
-/// holder, none), was about to follow: its commits may still be the furthest, but the table is that of the newest. For that
-/// was written when all commits before it were durable, and nothing was mapped to a group that came, or is still mapped to one
-/// that went.
+/// The groups are those of `reference`, the newest superblock. A holder that has only an older superblock
+/// (or, a new holder, none) was about to follow: its commits may still be the most recent, but the table is
+/// that of the newest superblock. That one was written after all earlier commits were durable, and nothing
+/// was mapped to a group that came, or is still mapped to one that left.
 pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Result<Recovered, BlockError> {
     let mut best: Option<Copy> = None;
     let mut failure = None;
@@ -72,7 +73,7 @@ pub(crate) async fn recover(areas: &[Rc<Area>], reference: &Superblock) -> Resul
     let mut catalog = copy.catalog;
     let tidied = tidy(&mut catalog, reference.page_bytes);
     let unclean = !agree || !copy.journal_is_empty || tidied;
-    // The checkpoint's area and half must not be those that count now.
+    // The checkpoint's area and half must not be those in force.
     let counts = copy.superblock.generation;
     let reached = copy.reached.max(reference.generation);
     let next = reached + if (reached + 1) % 2 == counts % 2 { 2 } else { 1 };
@@ -99,8 +100,8 @@ fn tidy(catalog: &mut Catalog, page_bytes: u64) -> bool {
     tidied
 }
 
-/// The newest superblock whose checkpoint and journal are whole. An older one must lead on to the newest commit by
-/// itself; that it does is what reading the journal checks.
+/// The newest superblock with a valid checkpoint and journal. An older one must lead to the newest commit by
+/// itself; reading the journal checks that.
 async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockError> {
     let mut failure = None;
     for superblock in read_superblocks(group).await? {
@@ -114,18 +115,19 @@ async fn read_copy(group: &Group, reference: &Superblock) -> Result<Copy, BlockE
     }
     Err(failure.unwrap_or_else(|| BlockError::Corrupt {
         place: format!("pool {} on group {}", reference.name, group.name()),
-        cause: "neither superblock is whole".to_owned(),
+        cause: "both superblocks are torn or damaged".to_owned(),
     }))
 }
 
-/// `pages` is the end of the newest table's pages: the journal may go on past the table of this superblock.
+/// `pages` is the end of the newest table's pages: the journal may extend beyond the table of this
+/// superblock.
 async fn read_generation(group: &Group, superblock: Superblock, pages: u32) -> Result<Copy, BlockError> {
     let mut catalog = read_checkpoint(group, &superblock, pages).await?;
     let (id, generation) = (superblock.pool_id, superblock.generation);
     let half = read_journal(group, &superblock, generation).await?;
     let first = read_half(id, &half, generation, superblock.sequence, |b| catalog.replay(b))?;
     let other = read_journal(group, &superblock, generation + 1).await?;
-    // Without a last frame in the first half the other one may hold nothing later; read_half finds it if it does.
+    // Without a last frame in the first half, the other half may hold nothing later; read_half verifies that.
     let second = match first.last {
         true => read_half(id, &other, generation + 1, first.sequence, |b| catalog.replay(b))?,
         false => read_half(id, &other, generation + 1, u64::MAX - 1, |_| Ok(()))?,
@@ -154,7 +156,7 @@ async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> 
         let place = format!("pool {} on group {}", superblock.name, group.name());
         return Err(BlockError::Corrupt {
             place,
-            cause: "its checkpoint is longer than its area".to_owned(),
+            cause: "the checkpoint is longer than its area".to_owned(),
         });
     }
     let step = READ_BLOCKS as usize;
@@ -164,13 +166,13 @@ async fn read_checkpoint(group: &Group, superblock: &Superblock, pages: u32) -> 
         for block in bytes?.chunks(CHECKPOINT_BLOCK as usize) {
             unpacker.push(block)?;
         }
-        // Other pools may be at work.
+        // Yield to other pools.
         yield_now().await;
     }
     unpacker.finish()
 }
 
-/// The blocks from `first` on that one read takes.
+/// The blocks from `first` on in one read.
 async fn read_blocks(group: &Group, area: u64, first: u64, blocks: u64) -> Result<Data, BlockError> {
     let count = READ_BLOCKS.min(blocks - first);
     let mut pieces = Pieces::new();
@@ -189,7 +191,7 @@ pub(crate) async fn read_journal(
     for (i, part) in half.chunks_mut(BUF_LEN_MAX).enumerate() {
         let mut pieces = Pieces::new();
         group.read(at + (i * BUF_LEN_MAX) as u64, part.len(), &mut pieces).await?;
-        // Zeros that nobody need look at are there already.
+        // Zeros without any user are there already.
         if !pieces.iter().all(Data::is_shared_zeros) {
             pieces.copy_to(part);
         }

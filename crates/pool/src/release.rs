@@ -1,5 +1,5 @@
-//! Zeroing and unmapping: whole pages are released, which is a change of the map and no drive I/O; the rest is zeroed in
-//! place. On a thick volume all of it is zeroed in place.
+//! Zeroing and unmapping: whole pages are released, which changes the map and needs no drive I/O; the rest is
+//! zeroed in place. On a thick volume everything is zeroed in place.
 
 use block::BlockError;
 
@@ -9,17 +9,17 @@ use crate::span::Span;
 use crate::volume::Volume;
 use crate::volume_state::Provisioning;
 
-/// Pages that are released between two looks at the room for pending changes.
+/// Pages released between two checks of the room for pending changes.
 const STEP_PAGES: u32 = 4096;
 
 impl Volume {
-    /// Gives back the space of every whole page in the range; every byte of the range reads as zero afterwards. Returns the
-    /// bytes that became free in the pool: a page that something else still refers to does not count.
+    /// Releases every whole page in the range; every byte of the range reads as zero afterwards. Returns the
+    /// bytes that became free in the pool: a page with other references does not count.
     pub async fn unmap(&self, at: u64, len: u64) -> Result<u64, BlockError> {
         self.check(at, len)?;
         let (page, end) = (self.pool.page_bytes, at + len);
         let first = at.div_ceil(page);
-        // The last page of a volume may be a part of a page; nothing lies behind it.
+        // The last page of a volume may be partial; nothing follows it.
         let last = if end == self.state.len_bytes.get() { end.div_ceil(page) } else { end / page };
         if self.state.provisioning == Provisioning::Thick || first >= last {
             self.overwrite(at, Content::Zeros(len)).await?;
@@ -48,7 +48,7 @@ impl Volume {
         Ok(freed * self.pool.page_bytes)
     }
 
-    /// Releases some pages; where to go on, if there are more.
+    /// Releases some pages; returns where to continue, if there are more.
     fn release_some(&self, span: Span, freed: &mut u64) -> Option<u32> {
         let mut map = self.state.map.borrow_mut();
         let mut from = span.from;

@@ -1,4 +1,4 @@
-//! Pages move from one group to another while the pool is used.
+//! Moves pages from one group to another while the pool is used.
 //!
 //! ```text
 //!   batch: pages of the group with references ──> one scan of all maps: who refers to them
@@ -6,11 +6,11 @@
 //!                                                                             └─ the next commit frees the old pages
 //! ```
 //!
-//! The scan pauses, so what it finds is a hint; with the entries locked it is counted again: a page is moved only when all its
-//! references are known, so that what was shared stays shared. Even then a page can still become another volume's, from
-//! a ROD; therefore it is counted once more when it has been copied, and until then one more reference keeps everybody from
-//! writing it in place. All entries of a page go into one commit, unless there are more than a frame holds: then some are on
-//! the new page and some on the old one for a moment, which hold the same.
+//! The scan yields, so its result is a hint. With the entries locked, the references are counted again: a
+//! page is moved only if all its references are known, so that shared pages stay shared. A page can still get
+//! a reference from a ROD; therefore it is counted once more after the copy, and until then one additional
+//! reference prevents writes in place. All entries of a page go into one commit, unless there are more than a
+//! frame holds: then for a moment some refer to the new page and some to the old one, which hold the same.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -28,34 +28,34 @@ use crate::span::Span;
 use crate::volume::Volume;
 use crate::volume_state::State;
 
-/// Pages that are looked up in one scan of the maps. With their references they take less than 2 MiB.
+/// Pages looked up in one scan of the maps. With their references they take less than 2 MiB.
 const BATCH_PAGES: usize = 4096;
 pub(crate) const BATCH_REFS_MAX: u64 = 64 << 10;
-/// Pages that are moved with one set of locks: so many that drives have something to do at once, and so few that a write that
-/// waits for a lock waits for milliseconds.
+/// Pages moved with one set of locks: enough to keep the drives busy, and few enough that a waiting write is
+/// delayed only by milliseconds.
 const STEP_PAGES: usize = 4;
-/// A copy moves this much at once, for each page of a step.
+/// Unit of the copy, for each page of a step.
 const COPY_STEP: u64 = 1 << 20;
-/// Leaves of a map that are looked at between two pauses of a scan.
+/// Leaves of a map between two yields of a scan.
 const SCAN_LEAVES: usize = 16;
-/// Entries that are changed between two looks at the room for pending changes. A frame has 16 KiB to spare beside the largest
-/// record.
+/// Entries changed between two checks of the room for pending changes. A frame has 16 KiB to spare beside the
+/// largest record.
 const ENTRIES_MAX: usize = 900;
 const _: () = assert!(ENTRIES_MAX * 17 <= 16 << 10);
 
-/// What was moved.
+/// The result of moving pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes of pages that are now on another group.
+    /// Bytes of moved pages.
     pub bytes: u64,
-    /// Nothing is left to be moved; otherwise it was stopped.
+    /// Whether nothing is left to move; otherwise the work was stopped.
     pub complete: bool,
 }
 
-/// Where pages go.
+/// The destination of pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Destination {
-    /// Wherever new pages go.
+    /// Like new pages.
     Anywhere,
     /// To the group that begins with this page.
     Group(u32),
@@ -63,18 +63,18 @@ pub(crate) enum Destination {
     Class(Class),
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Pages that were moved; the others were in the middle of something, or failed.
+    /// Moved pages; the others were in use, or failed.
     pub(crate) moved: u64,
     /// Where the next batch begins.
     pub(crate) next: u32,
-    /// No page was free where they were to go.
+    /// The destination had no free page.
     pub(crate) no_page: bool,
-    /// The caller wants no more.
+    /// The caller stopped the work.
     pub(crate) stopped: bool,
-    /// Why a page could not be read or written: it stays, and others go on.
+    /// Why a page could not be read or written: it stays, and others continue.
     pub(crate) failure: Option<BlockError>,
 }
 
@@ -84,7 +84,7 @@ struct Candidate {
     entries: Vec<(u32, u32)>,
 }
 
-/// Notes the candidates that these leaves of a volume's map have.
+/// Records the candidates in these leaves of a volume's map.
 fn note_leaves(found: &mut [Candidate], volume: &State, leaves: Range<usize>) {
     let map = volume.map.borrow();
     for leaf in leaves {
@@ -95,7 +95,7 @@ fn note_leaves(found: &mut [Candidate], volume: &State, leaves: Range<usize>) {
     }
 }
 
-/// Notes the candidates among pages in a row, of which the first one has this index.
+/// Records the candidates among contiguous pages, the first of which has this index.
 fn note(found: &mut [Candidate], volume: u32, index: u32, pages: Range<u32>) {
     let first = found.partition_point(|c| c.page < pages.start);
     for candidate in found[first..].iter_mut().take_while(|c| c.page < pages.end) {
@@ -104,7 +104,7 @@ fn note(found: &mut [Candidate], volume: u32, index: u32, pages: Range<u32>) {
 }
 
 impl Inner {
-    /// Moves at most `max` pages of the group that has page `from`, from there on.
+    /// Moves at most `max` pages from `from` on, of the group that has `from`.
     pub(crate) async fn relocate(
         self: &Rc<Self>,
         from: u32,
@@ -155,7 +155,7 @@ impl Inner {
         }
     }
 
-    /// Finds the entries that refer to these pages, which are sorted.
+    /// Finds the entries that refer to these sorted pages.
     async fn look_up(&self, pages: Vec<u32>) -> Vec<Candidate> {
         let mut found: Vec<Candidate> =
             pages.into_iter().map(|page| Candidate { page, entries: Vec::new() }).collect();
@@ -171,7 +171,7 @@ impl Inner {
         found
     }
 
-    /// Moves pages, each to one that was taken for it.
+    /// Moves pages, each to a page allocated for it.
     async fn move_pages(self: &Rc<Self>, pairs: Vec<(Candidate, Allocated)>, batch: &mut Batch) {
         let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (volume, index) in pairs.iter().flat_map(|(c, _)| &c.entries) {
@@ -197,11 +197,12 @@ impl Inner {
                 Err(error) => batch.failure = Some(error),
             }
         }
-        // The references that kept the new pages, whether or not something else has one now.
+        // Drop the references that protected the new pages.
         pairs.iter().for_each(|(_, new)| self.drop_unlogged(new.page));
     }
 
-    /// Moves a page. All its entries are locked, and no write to it is in flight. Whether it was as it was found.
+    /// Moves a page. All its entries are locked, and no write to it is in flight. Returns whether it was
+    /// unchanged.
     async fn move_locked(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
         if !self.is_complete(candidate, 0) {
             return Ok(false);
@@ -218,7 +219,7 @@ impl Inner {
         outcome
     }
 
-    /// Whether the entries that were found, RODs and `more` are all that refers to the page.
+    /// Whether the known entries, RODs and `more` are all references to the page.
     fn is_complete(&self, candidate: &Candidate, more: u32) -> bool {
         if !self.space.borrow().has(candidate.page) {
             // It became free, and its group left the pool.
@@ -231,7 +232,7 @@ impl Inner {
         }
     }
 
-    /// References to the page beside the entries that were found, as far as they still are, and `more`.
+    /// The references to the page: the known entries that still exist, RODs, and `more`.
     fn unexplained(&self, candidate: &Candidate, more: u32) -> i64 {
         let volumes = self.volumes.borrow();
         let refers = |(volume, index): &&(u32, u32)| {
@@ -254,7 +255,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes everything that refers to the candidate refer to its copy. Whether that was everything.
+    /// Changes all references from the candidate to its copy. Returns whether these were all.
     async fn exchange(self: &Rc<Self>, candidate: &Candidate, new: u32) -> Result<bool, BlockError> {
         let mut parts = candidate.entries.chunks(ENTRIES_MAX);
         self.room().await?;
@@ -282,7 +283,7 @@ impl Inner {
                 self.room().await?;
             }
         }
-        // The last reference is the one that kept it. Another one may have come while there was no room.
+        // Drop the protecting reference. Another one may have come while there was no room.
         Ok(self.space.borrow().refs(candidate.page) == 1)
     }
 }

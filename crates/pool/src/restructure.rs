@@ -1,5 +1,6 @@
-//! Changes of the set of groups: each is one checkpoint, whose superblock has the new table. While that checkpoint is being
-//! written, commits go to the holders of both tables, so that either superblock leads to all of them.
+//! Changes of the set of groups. Each is one checkpoint, whose superblock has the new table. While that
+//! checkpoint is written, commits go to the holders of both tables, so that either superblock leads to all of
+//! them.
 
 use std::rc::Rc;
 
@@ -14,12 +15,12 @@ use crate::structure::{Change, Moving};
 use crate::table::Table;
 
 impl Inner {
-    /// The groups as the last superblock says.
+    /// The groups as of the last superblock.
     pub(crate) fn table(&self) -> Table {
         self.superblock.borrow().table.clone()
     }
 
-    /// The groups that the next frame goes to.
+    /// The groups that get the next frame.
     pub(crate) fn journal_areas(&self) -> Vec<Rc<Area>> {
         let areas = self.areas();
         let mut holders: Vec<Rc<Area>> = {
@@ -37,7 +38,7 @@ impl Inner {
         holders
     }
 
-    /// Waits for one's turn to change the set; also for a change whose maker has gone away.
+    /// Waits for the turn to change the set, also for a change whose caller has gone away.
     pub(crate) async fn turn_to_change(&self) -> Result<Permit, BlockError> {
         let turn = self.structure.turn.take(1).await;
         let over = || self.structure.change.borrow().is_none() || self.alive().is_err();
@@ -59,7 +60,8 @@ impl Inner {
                     return Some(());
                 }
                 if waits && !self.journal.checkpoint_runs.get() {
-                    // A commit may have begun before the change was there, or a checkpoint run: then it is the next one.
+                    // A commit or a checkpoint may have begun before the change: then the next one includes
+                    // it.
                     self.commit.ask_for(self.commit.next());
                 }
                 None
@@ -68,7 +70,7 @@ impl Inner {
         self.alive()
     }
 
-    /// The checkpoint with this change counts.
+    /// The checkpoint with this change is in force.
     pub(crate) fn install(&self, change: &Change) {
         let mut space = self.space.borrow_mut();
         let gone: Vec<u32> = space.areas().map(|a| a.first).collect();
@@ -90,7 +92,7 @@ impl Inner {
         self.watch();
     }
 
-    /// The right to move pages, for one at a time.
+    /// The right to move pages; only one holder at a time.
     pub(crate) fn begin_moving(&self, what: &'static str) -> Result<Moving<'_>, PoolError> {
         if let Some(other) = self.structure.moving.get() {
             return Err(PoolError::Busy { pool: self.name.clone(), with: other });
@@ -99,13 +101,13 @@ impl Inner {
         Ok(Moving(&self.structure))
     }
 
-    /// Where a group stands in the table.
+    /// The position of a group in the table.
     pub(crate) fn position(&self, id: GroupId) -> Result<usize, PoolError> {
         let missing = || PoolError::NoGroup { pool: self.name.clone(), group: id.to_string() };
         self.superblock.borrow().table.position(id).ok_or_else(missing)
     }
 
-    /// Something about a group is not possible.
+    /// An impossible operation on a group.
     pub(crate) fn refuse_group(&self, group: &str, cause: String) -> PoolError {
         PoolError::Group { pool: self.name.clone(), group: group.to_owned(), cause }
     }

@@ -1,4 +1,4 @@
-//! A ROD: a range of a volume as it was at one moment, kept by sharing its pages. It is gone with the process.
+//! A ROD: a range of a volume at a point in time, kept by sharing its pages. It does not survive the process.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,19 +11,19 @@ use crate::space::heat::Way;
 use crate::span::Span;
 use crate::volume::Volume;
 
-/// Point-in-time data; its pages are held until it is dropped.
+/// A point-in-time copy; its pages are held until it is dropped.
 pub struct Rod {
     pub(crate) pool: Rc<Inner>,
-    /// Where the data begins within the first page.
+    /// The offset of the data within the first page.
     pub(crate) within: u64,
     pub(crate) len: u64,
     number: u64,
-    /// Its pages: where a page is moved to another group, it is followed.
+    /// Its pages, updated when pages are moved.
     pages: RodPages,
 }
 
 impl Volume {
-    /// Freezes a range: later writes do not change what the ROD holds. Writes in flight are waited for.
+    /// Freezes a range: later writes do not change the content of the ROD. It waits for writes in flight.
     pub async fn hold(&self, at: u64, len: u64) -> Result<Rod, BlockError> {
         self.check(at, len)?;
         let page = self.pool.page_bytes;
@@ -56,7 +56,7 @@ impl Rod {
             let n = (page_bytes - at % page_bytes).min(end - at);
             match self.page((at / page_bytes) as u32) {
                 Some(page) => {
-                    // The page may be moved and given back meanwhile.
+                    // The page may be moved and released meanwhile.
                     let _reading = self.pool.begin_reading(page, 1);
                     self.pool.space.borrow_mut().touch(page, 1, n, Way::Read);
                     self.pool.read_pages(page, at % page_bytes, n, out).await?;
@@ -73,7 +73,7 @@ impl Rod {
         self.pages.borrow()[index as usize]
     }
 
-    /// Bytes from offset `from` on that occupy space, or do not, and which.
+    /// The state of the bytes from offset `from` on: mapped or not, and how far.
     pub(crate) fn extent(&self, from: u64) -> (u64, bool) {
         let page_bytes = self.pool.page_bytes;
         let index = ((self.within + from) / page_bytes) as usize;

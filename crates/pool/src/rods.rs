@@ -7,7 +7,7 @@ use std::rc::Rc;
 /// The page of each index.
 pub(crate) type RodPages = Rc<RefCell<Vec<Option<u32>>>>;
 
-/// All RODs of a pool, for who moves pages.
+/// All RODs of a pool, for moving pages.
 #[derive(Default)]
 pub(crate) struct RodList {
     next: Cell<u64>,
@@ -25,13 +25,13 @@ impl RodList {
         self.rods.borrow_mut().remove(&number);
     }
 
-    /// How often RODs hold a page.
+    /// The number of references from RODs to a page.
     pub(crate) fn count(&self, page: u32) -> u32 {
         let held = |rod: &RodPages| rod.borrow().iter().filter(|p| **p == Some(page)).count();
         self.rods.borrow().values().map(held).sum::<usize>() as u32
     }
 
-    /// Makes all that hold page `old` hold `new`. How often that was.
+    /// Replaces page `old` by `new` in all RODs. Returns the number of references.
     pub(crate) fn replace(&self, old: u32, new: u32) -> u32 {
         let mut count = 0;
         for rod in self.rods.borrow().values() {

@@ -1,4 +1,4 @@
-//! The pages of a pool: who refers to them, who is using them, which are free.
+//! The pages of a pool: references, operations in flight, and free pages.
 //!
 //! ```text
 //!   free ──allocate──> used (refs > 0) ──last reference──> releasing ──commit durable──> free
@@ -17,27 +17,28 @@ use owners::Exclusive;
 
 use crate::placement::{Class, NEW_PERCENT_MAX};
 
-/// Pages are taken from one area until this many were taken, so that what is written in a row lies in a row; then from
-/// the area with the largest share of free pages.
+/// Pages are allocated from one area until this many were taken, so that sequential writes are contiguous;
+/// then from the area with the largest share of free pages.
 const BURST_PAGES: u32 = 16;
 
-/// Who refers to a page. Apart from what is going on with it: opening, cloning and deleting look at nothing else.
+/// The references of a page, separate from its operations: opening, cloning and deleting read nothing else.
 #[derive(Clone, Copy, Default)]
 struct Refs {
     /// Map entries and RODs that refer to it.
     count: u32,
-    /// The numbers of the volumes whose entries refer to it, exclusive-ored: with one reference, its owner (see `owners.rs`).
+    /// The exclusive or of the numbers of the volumes whose entries refer to it; with one reference, its
+    /// owner (see `owners.rs`).
     owners: u32,
 }
 
-/// What is going on with a page.
+/// The operations on a page.
 #[derive(Clone, Copy, Default)]
 struct Page {
     /// Reads in flight.
     readers: u32,
     /// Writes in place in flight.
     writers: u32,
-    /// The commit with which the present ownership is durable.
+    /// The commit that makes the current ownership durable.
     settles_at: u64,
 }
 
@@ -49,29 +50,29 @@ struct Area {
     pages: Vec<Page>,
     heat: Vec<u32>,
     accesses: Accesses,
-    /// One bit per page that may be allocated.
+    /// One bit per page that can be allocated.
     free: Bits,
     /// One bit per page that is known to hold zeros.
     clean: Bits,
     free_count: u32,
     used_count: u32,
     cursor: u32,
-    /// Nothing is handed out any more.
+    /// No page is allocated any more.
     closed: bool,
     class: Class,
 }
 
-/// The pages of one group, counted.
+/// The page counts of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AreaSpace {
-    /// Its first page: what it is called by.
+    /// Its first page, which identifies the group.
     pub(crate) first: u32,
     pub(crate) pages: u32,
-    /// With a reference.
+    /// Referenced pages.
     pub(crate) used: u32,
-    /// Free now; the others wait for a commit or for reads.
+    /// Free pages; the rest waits for a commit or for reads.
     pub(crate) free: u32,
-    /// Nothing is handed out any more.
+    /// No page is allocated any more.
     pub(crate) closed: bool,
     pub(crate) class: Class,
 }
@@ -79,17 +80,17 @@ pub(crate) struct AreaSpace {
 /// All pages.
 #[derive(Default)]
 pub(crate) struct Space {
-    /// In the order of their pages.
+    /// In page order.
     areas: Vec<Area>,
     current: usize,
     burst_left: u32,
-    /// Without a reference, but the durable map may still have one.
+    /// Pages without a reference that the durable map may still have.
     releasing: Vec<u32>,
-    /// Released durably, but still being read.
+    /// Pages released durably, but still being read.
     lingering: BTreeSet<u32>,
     /// Pages with more than one reference.
     shared_count: u32,
-    /// Pages of each volume that nothing else refers to.
+    /// Exclusive pages of each volume.
     exclusive: Exclusive,
 }
 
@@ -110,7 +111,7 @@ impl Bits {
         *word = if value { *word | bit } else { *word & !bit };
     }
 
-    /// Whether all bits of a range are set: a word at a time where it is whole.
+    /// Whether all bits of a range are set, a word at a time where possible.
     fn all(&self, range: std::ops::Range<u32>) -> bool {
         let mut i = range.start;
         while i < range.end {
@@ -139,11 +140,11 @@ impl Bits {
     }
 }
 
-/// A page that was allocated.
+/// An allocated page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allocated {
     pub(crate) page: u32,
-    /// It holds zeros everywhere.
+    /// Whether it holds only zeros.
     pub(crate) clean: bool,
 }
 
@@ -188,7 +189,7 @@ impl Area {
         &mut self.pages[(page - self.first) as usize..][..count as usize]
     }
 
-    /// A free page after the one that was taken last, or from the beginning on.
+    /// The next free page after the last one taken, wrapping around.
     fn next_free(&mut self) -> Option<u32> {
         let end = self.end - self.first;
         let i = self.free.first(self.cursor, end).or_else(|| self.free.first(0, self.cursor))?;
@@ -202,7 +203,7 @@ impl Area {
         self.used_count += 1;
         let state = self.page_mut(page);
         let idle = state.readers == 0 && state.writers == 0;
-        // Nobody else has it in the durable map: it was free.
+        // The page was free, so the durable map does not have it.
         *state = Page::default();
         self.heat[(page - self.first) as usize] = 0;
         let refs = self.refs_mut(page);
@@ -210,7 +211,7 @@ impl Area {
         refs.count = 1;
     }
 
-    /// A free page, taken.
+    /// Allocates a free page.
     fn allocate(&mut self) -> Option<Allocated> {
         let page = self.next_free()?;
         self.take(page);
@@ -226,13 +227,13 @@ impl Area {
 }
 
 impl Space {
-    /// Adds the pages of a group, all free. They come after those that are there.
+    /// Adds the pages of a group, all free, after the existing ones.
     pub(crate) fn add(&mut self, first: u32, end: u32, clean: bool, closed: bool) {
         assert!(self.areas.last().is_none_or(|a| a.end <= first), "pages from {first} on are there already");
         self.areas.push(Area::new(first, end, clean, closed));
     }
 
-    /// Takes out the pages of a group; all of them are free.
+    /// Removes the pages of a group, which are all free.
     pub(crate) fn remove(&mut self, first: u32) {
         let i = self.position(first);
         let area = self.areas.remove(i).space();
@@ -240,7 +241,7 @@ impl Space {
         (self.current, self.burst_left) = (0, 0);
     }
 
-    /// From here on pages of a group are not handed out, or are again.
+    /// Closes or reopens a group for allocation.
     pub(crate) fn close(&mut self, first: u32, closed: bool) {
         let i = self.position(first);
         self.areas[i].closed = closed;
@@ -266,7 +267,7 @@ impl Space {
         self.areas.get(self.position(page)).is_some_and(|a| a.first <= page)
     }
 
-    /// Takes a free page; its first reference is the caller's.
+    /// Allocates a free page; the caller owns its first reference.
     pub(crate) fn allocate(&mut self) -> Option<Allocated> {
         let usable = |a: &Area| !a.closed && a.free_count > 0;
         if self.burst_left == 0 || !usable(&self.areas[self.current]) {
@@ -280,8 +281,8 @@ impl Space {
         self.areas[self.current].allocate()
     }
 
-    /// Where new pages are taken from, in this order: the fastest class that has room for them; when none has, the slowest one, which
-    /// leaves the rest of the faster ones to pages that are known to be hot.
+    /// The order of allocation: the fastest class with room for new pages; if none has room, the slowest one,
+    /// so that the rest of the faster ones stays reserved for hot pages.
     fn preference(&self, class: Class) -> (bool, u8) {
         let open = || self.areas.iter().filter(|a| !a.closed && a.class == class);
         let pages: u64 = open().map(|a| a.pages.len() as u64).sum();
@@ -300,19 +301,19 @@ impl Space {
         if share(b, a) > share(a, b) { b } else { a }
     }
 
-    /// Takes a free page of the group that begins with page `first`.
+    /// Allocates a free page of the group that begins with page `first`.
     pub(crate) fn allocate_on(&mut self, first: u32) -> Option<Allocated> {
         let i = self.areas.iter().position(|a| a.first == first && !a.closed)?;
         self.areas[i].allocate()
     }
 
-    /// The groups' pages, counted.
+    /// The page counts of all groups.
     pub(crate) fn areas(&self) -> impl Iterator<Item = AreaSpace> + '_ {
         self.areas.iter().map(Area::space)
     }
 
-    /// Pages with a reference from `from` on, of the group that has `from`: at most `max`, and so many that they have at most
-    /// `refs_max` references together, but at least one if there is one.
+    /// Referenced pages from `from` on, of the group that has `from`: at most `max`, and with at most
+    /// `refs_max` references in total, but at least one page.
     pub(crate) fn used_from(&self, from: u32, max: usize, refs_max: u64) -> Vec<u32> {
         let area = self.area(from);
         let mut found = Vec::new();
@@ -331,7 +332,7 @@ impl Space {
         found
     }
 
-    /// One more reference, which no volume owns yet.
+    /// Adds a reference without an owner.
     pub(crate) fn refer(&mut self, page: u32) {
         let refs = self.area_mut(page).refs_mut(page);
         assert!(refs.count > 0, "page {page} is free or being released");
@@ -343,8 +344,8 @@ impl Space {
         }
     }
 
-    /// One reference less, which no volume owns. `settles_at` is the commit that makes it durable; `None` when the reference never was in a map
-    /// that could become durable. Whether it was the last one.
+    /// Drops a reference without an owner. `settles_at` is the commit that makes it durable; `None` if the
+    /// reference was never in a map that could become durable. Returns whether it was the last one.
     pub(crate) fn drop_reference(&mut self, page: u32, settles_at: Option<u64>) -> bool {
         let area = self.area_mut(page);
         let refs = area.refs_mut(page);
@@ -376,13 +377,13 @@ impl Space {
         self.area(page).page(page).writers
     }
 
-    /// The commit that must be durable before the page may be written in place.
+    /// The commit that must be durable before the page can be written in place.
     pub(crate) fn settles_at(&self, page: u32) -> u64 {
         self.area(page).page(page).settles_at
     }
 
-    /// How many of the pages from `page` on, at most `max`, may be written in place when `done` commits are durable. They
-    /// are of one group.
+    /// How many of the contiguous pages from `page` on, at most `max`, can be written in place once `done`
+    /// commits are durable.
     pub(crate) fn writable(&self, page: u32, max: u32, done: u64) -> u32 {
         let area = self.area(page);
         let settled = |p: &u32| area.refs(*p).count == 1 && area.page(*p).settles_at <= done;
@@ -401,7 +402,7 @@ impl Space {
         self.area_mut(page).range(page, count).iter_mut().for_each(|p| p.readers += 1);
     }
 
-    /// Whether a page became free by it.
+    /// Returns whether a page became free.
     pub(crate) fn end_read(&mut self, page: u32, count: u32) -> bool {
         let mut freed = false;
         for p in page..page + count {
@@ -417,7 +418,7 @@ impl Space {
         freed
     }
 
-    /// What was released since the last call: free once the commit that is being made is durable.
+    /// The pages released since the last call: free once the current commit is durable.
     pub(crate) fn take_releasing(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.releasing)
     }
@@ -455,7 +456,7 @@ impl Space {
         !self.lingering.is_empty()
     }
 
-    /// Pages that wait for a commit or for reads in flight. (A commit that is being made holds some more.)
+    /// Pages that wait for a commit or for reads in flight. (A running commit holds some more.)
     pub(crate) fn waiting(&self) -> u32 {
         (self.releasing.len() + self.lingering.len()) as u32
     }
@@ -465,19 +466,19 @@ impl Space {
         area.free.get(page - area.first)
     }
 
-    /// Whether something reads or writes the page right now.
+    /// Whether operations on the page are in flight.
     pub(crate) fn is_in_use(&self, page: u32) -> bool {
         let state = self.area(page).page(page);
         state.readers > 0 || state.writers > 0
     }
 
-    /// Pages with a reference.
+    /// Referenced pages.
     pub(crate) fn used(&self) -> u32 {
         self.areas.iter().map(|a| a.used_count).sum()
     }
 
-    /// Pages that are used or may be: of a group that is closed only the used ones count, for the others are no space that
-    /// anybody could have.
+    /// The size of the pool in pages: of a closed group only the used ones count, because its free pages
+    /// cannot be allocated.
     pub(crate) fn total(&self) -> u32 {
         self.areas.iter().map(|a| if a.closed { a.used_count } else { a.end - a.first }).sum()
     }

@@ -1,4 +1,4 @@
-//! Runs of indices of a volume's map.
+//! Ranges of indices of a volume's map.
 
 use std::ops::Range;
 

@@ -1,11 +1,11 @@
-//! A pool as plain values: its identity, its declaration, its space, what it did.
+//! Plain values of a pool: identity, declaration, space, counters.
 
 use std::fmt;
 
 use crate::events::Thresholds;
 use crate::layout::PAGE_BYTES_DEFAULT;
 
-/// The identity of a pool, made when it was created.
+/// The identity of a pool, generated at creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolId(pub [u8; 16]);
 
@@ -18,18 +18,18 @@ impl fmt::Display for PoolId {
 /// A pool as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// Its name, 1 to 64 bytes.
+    /// 1 to 64 bytes.
     pub name: String,
-    /// The unit in which space is handed out: a power of two from 64 KiB to 16 MiB.
+    /// The page size: a power of two from 64 KiB to 16 MiB.
     pub page_bytes: u64,
     /// The used share at which a warning is raised, in percent; 0: never.
     pub soft_threshold_percent: u8,
-    /// The used share at which space is about to run out, in percent; 0: never.
+    /// The used share at which a critical event is raised, in percent; 0: never.
     pub critical_threshold_percent: u8,
 }
 
 impl PoolSpec {
-    /// A pool with pages of 1 MiB, a warning at 80 % and a more urgent one at 95 %.
+    /// A pool with pages of 1 MiB, a soft threshold of 80 % and a critical one of 95 %.
     pub fn new(name: &str) -> PoolSpec {
         PoolSpec {
             name: name.to_owned(),
@@ -49,32 +49,32 @@ impl PoolSpec {
 pub struct PoolSpace {
     /// Bytes in pages.
     pub total_bytes: u64,
-    /// Bytes of pages that something refers to, each counted once.
+    /// Bytes of referenced pages, each counted once.
     pub used_bytes: u64,
-    /// Bytes of pages that more than one map entry or ROD refers to, each counted once. The others that are used are each the
-    /// exclusive part of one volume, or held by nothing but a ROD.
+    /// Bytes of pages with more than one reference from map entries or RODs, each counted once. The other
+    /// used pages are exclusive to one volume, or held only by a ROD.
     pub shared_bytes: u64,
-    /// Bytes of the other pages, including those whose release is not durable yet: a write that needs them waits for it.
+    /// Bytes of the other pages, including those whose release is not durable yet: a write that needs them
+    /// waits.
     pub free_bytes: u64,
-    /// The sizes of all volumes together: what was promised.
+    /// The sizes of all volumes together: more than `total_bytes` if the pool is over-committed.
     pub subscribed_bytes: u64,
     /// The used share at which a warning is raised, in percent; 0: never.
     pub soft_threshold_percent: u8,
-    /// The used share at which space is about to run out, in percent; 0: never.
+    /// The used share at which a critical event is raised, in percent; 0: never.
     pub critical_threshold_percent: u8,
     /// The size of a page.
     pub page_bytes: u64,
 }
 
-/// What a pool did since it was opened.
+/// Counters of a pool since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct PoolCounts {
-    /// Commits.
     pub commits: u64,
-    /// Bytes that they wrote to the journal (to each copy).
+    /// Bytes written to the journal (to each copy).
     pub journal_bytes: u64,
-    /// Checkpoints.
     pub checkpoints: u64,
-    /// Reads, writes, zeroings, unmappings, copies and holds of its volumes: whether there is a foreground to be spared.
+    /// Reads, writes, zeroings, unmaps, copies and holds of its volumes: whether there is foreground I/O.
     pub operations: u64,
 }

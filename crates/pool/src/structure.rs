@@ -1,4 +1,4 @@
-//! The change of the set of groups that is under way, and who moves pages.
+//! The current change of the set of groups, and the job that moves pages.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,21 +8,21 @@ use world::sync::Permits;
 use crate::area::Areas;
 use crate::table::Table;
 
-/// A set of groups that is to be.
+/// A new set of groups.
 pub(crate) struct Change {
     pub(crate) table: Table,
-    /// In the order of the table.
+    /// In table order.
     pub(crate) areas: Areas,
-    /// The pages of the group that comes hold zeros.
+    /// The pages of the added group hold zeros.
     pub(crate) clean: bool,
 }
 
-/// What is being changed.
+/// The state of changes.
 pub(crate) struct Structure {
     pub(crate) change: RefCell<Option<Rc<Change>>>,
     /// One change at a time.
     pub(crate) turn: Permits,
-    /// Pages are being moved from group to group, and by what.
+    /// The job that moves pages, if any.
     pub(crate) moving: Cell<Option<&'static str>>,
 }
 
@@ -33,13 +33,13 @@ impl Default for Structure {
 }
 
 impl Structure {
-    /// The change that waits for a checkpoint, or is in the one that is being written.
+    /// The change that waits for a checkpoint, or is in the one being written.
     pub(crate) fn wanted(&self) -> Option<Rc<Change>> {
         self.change.borrow().clone()
     }
 }
 
-/// The right to move pages; it ends when dropped.
+/// The right to move pages; released on drop.
 pub(crate) struct Moving<'a>(pub(crate) &'a Structure);
 
 impl Drop for Moving<'_> {

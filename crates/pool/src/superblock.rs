@@ -1,4 +1,4 @@
-//! The superblock of a pool: on every group in two slots, so that one is whole whatever is torn.
+//! The superblock of a pool: in two slots on every group, so that one is valid after any torn write.
 
 use block::{Buf, Pieces};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
@@ -17,10 +17,10 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const NAME_LEN_MAX: usize = 64;
 const LEN: usize = METADATA_BLOCK as usize;
 const FIXED_LEN: usize = 168 + 48 * GROUPS_MAX;
-/// In a holder's place: there is no second one.
+/// No second holder.
 const NO_HOLDER: u32 = u32::MAX;
 const STATE_EVACUATING: u32 = 1;
-/// Generations and commits stay below this: what is read from a drive is held to it, so that counting on never overflows.
+/// Generations and commits must stay below this, so that they never overflow; decoded values are checked.
 const COUNTER_END: u64 = 1 << 62;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -60,26 +60,26 @@ struct Format {
 
 const _: () = assert!(size_of::<Format>() == LEN);
 
-/// What a superblock says.
+/// The content of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) pool_id: PoolId,
     pub(crate) name: String,
-    /// The checkpoint that counts, and the journal half that follows it.
+    /// The checkpoint in force, and the journal half that follows it.
     pub(crate) generation: u64,
-    /// The last commit that is in the checkpoint.
+    /// The last commit in the checkpoint.
     pub(crate) sequence: u64,
     /// 0 while the pool is being created, and on a group that is being added.
     pub(crate) checkpoint_blocks: u32,
     pub(crate) page_bytes: u64,
-    /// The place in the table of the group on which this superblock lies.
+    /// The position in the table of the group with this superblock.
     pub(crate) group_index: u32,
     pub(crate) layout: Layout,
     pub(crate) table: Table,
 }
 
 impl Superblock {
-    /// The block as it is written.
+    /// Encodes the superblock.
     pub(crate) fn encode(&self) -> Pieces {
         let mut name = [0; NAME_LEN_MAX];
         name[..self.name.len()].copy_from_slice(self.name.as_bytes());
@@ -108,8 +108,8 @@ impl Superblock {
         Buf::copy_of(format.as_bytes()).freeze().into()
     }
 
-    /// The version of the superblock in these bytes, if they hold a whole one that a newer masu wrote. Fields before the checksum, and how
-    /// it is computed, are the same in all versions to come.
+    /// The version of a valid superblock that a newer masu wrote. The fields before the checksum, and its
+    /// computation, are the same in all later versions.
     pub(crate) fn newer_version(bytes: &[u8]) -> Option<u32> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
         let version = format.version.get();
@@ -117,7 +117,7 @@ impl Superblock {
         (newer && checksum_without(&bytes[..LEN], 12) == format.crc32c.get()).then_some(version)
     }
 
-    /// The superblock in these bytes, if they hold one that is whole and makes sense.
+    /// Decodes a valid superblock.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Superblock> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
         if format.magic != MAGIC || format.version.get() != VERSION {
@@ -158,18 +158,18 @@ impl Superblock {
             && self.layout.is_sound()
             && self.table.is_sound(self.page_bytes)
             && self.generation.max(self.sequence) < COUNTER_END
-            // Pages within the metadata would be written over it.
+            // Pages within the metadata would be overwritten.
             && self.table.groups.iter().all(|g| g.pages_at >= self.layout.metadata_end())
     }
 
-    /// Whether it belongs to the same pool. Its table may be older.
+    /// Whether it belongs to the same pool; its table may be older.
     pub(crate) fn is_of(&self, reference: &Superblock) -> bool {
         self.pool_id == reference.pool_id
             && self.page_bytes == reference.page_bytes
             && self.layout == reference.layout
     }
 
-    /// The superblock of another group of the same pool.
+    /// The superblock for another group of the same pool.
     pub(crate) fn of_group(&self, group_index: u32) -> Superblock {
         Superblock { group_index, ..self.clone() }
     }
@@ -216,7 +216,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }
 
-/// The checksum of a structure as if its checksum field, four bytes at `field`, were zero.
+/// The checksum of a structure with its checksum field, four bytes at `field`, as zero.
 pub(crate) fn checksum_without(bytes: &[u8], field: usize) -> u32 {
     let mut digest = crc_fast::Digest::new(Crc32Iscsi);
     digest.update(&bytes[..field]);

@@ -1,26 +1,26 @@
-//! The groups of a pool, which pages each has, and which of them hold the metadata: plain data, and pure changes of it.
+//! The groups of a pool, their pages, and the holders of the metadata: plain data and pure changes of it.
 
 use raid::GroupId;
 
 use crate::layout::{GROUPS_MAX, HOLDERS_MAX, PAGE_BYTES_MAX, Place};
 
-/// Pages begin and follow each other at multiples of this: the smallest block of a drive.
+/// Pages begin at, and are spaced by, multiples of this: the smallest block of a drive.
 const ALIGNMENT: u64 = 512;
-/// A stride is at most a page and a row of 32 units of 16 MiB; beyond that a table was not written by a pool.
+/// A stride is at most a page and a row of 32 units of 16 MiB; no pool writes a larger one.
 const STRIDE_MAX: u64 = PAGE_BYTES_MAX + (32 << 24);
 
 /// The pages of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEntry {
     pub(crate) group_id: GroupId,
-    /// Where its first page lies.
+    /// The offset of its first page.
     pub(crate) pages_at: u64,
-    /// From one page to the next: the page, rounded up to whole rows.
+    /// The distance from one page to the next: the page, rounded up to whole rows.
     pub(crate) stride: u64,
     /// The number of its first page in the pool.
     pub(crate) first_page: u32,
     pub(crate) pages: u32,
-    /// No page of it is handed out any more.
+    /// No page of it is allocated any more.
     pub(crate) evacuating: bool,
 }
 
@@ -36,19 +36,19 @@ impl GroupEntry {
     }
 }
 
-/// The groups at one time. Page numbers rise from group to group; those of a group that left are a gap and never come back,
-/// so that nothing that an old journal or checkpoint says can mean a page of another group.
+/// The groups at one time. Page numbers increase from group to group; those of a removed group are never used
+/// again, so that nothing in an old journal or checkpoint can refer to a page of another group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) groups: Vec<GroupEntry>,
-    /// The places in `groups` of those that hold journal and checkpoints: two of them, or the only one.
+    /// The positions in `groups` of the holders of journal and checkpoints: two of them, or the only one.
     pub(crate) holders: Vec<u32>,
-    /// The number that the first page of the next group gets.
+    /// The number of the first page of the next group.
     pub(crate) next_page: u32,
 }
 
 impl Table {
-    /// Where a group stands.
+    /// The position of a group.
     pub(crate) fn position(&self, id: GroupId) -> Option<usize> {
         self.groups.iter().position(|g| g.group_id == id)
     }
@@ -63,10 +63,10 @@ impl Table {
         self.holders.iter().any(|h| *h as usize == position)
     }
 
-    /// With one more group at the end. Nothing when the numbers for its pages, or the places, are used up.
+    /// The table with one more group; `None` if page numbers or positions are exhausted.
     pub(crate) fn with(&self, group_id: GroupId, place: Place) -> Option<Table> {
         let pages = u32::try_from(place.pages).ok()?;
-        // The last number is the mark of no page.
+        // The last number means no page.
         let next_page = self.next_page.checked_add(pages).filter(|next| *next < u32::MAX)?;
         let (first_page, evacuating) = (self.next_page, false);
         let Place { pages_at, stride, .. } = place;
@@ -77,7 +77,7 @@ impl Table {
         (table.groups.len() <= GROUPS_MAX).then_some(table)
     }
 
-    /// Without a group. Another one takes its place as a holder.
+    /// The table without a group; another one replaces it as a holder.
     pub(crate) fn without(&self, position: usize) -> Table {
         let mut table = self.clone();
         table.groups.remove(position);
@@ -87,14 +87,14 @@ impl Table {
         table
     }
 
-    /// With a group that is being evacuated, or is not any more.
+    /// The table with a group marked as being evacuated, or not.
     pub(crate) fn with_evacuating(&self, position: usize, evacuating: bool) -> Table {
         let mut table = self.clone();
         table.groups[position].evacuating = evacuating;
         table
     }
 
-    /// Fills up the holders: with groups that stay rather than with those that are about to leave.
+    /// Chooses missing holders, preferably groups that are not being evacuated.
     fn elect(&mut self) {
         while self.holders.len() < HOLDERS_MAX.min(self.groups.len()) {
             let candidates = (0..self.groups.len()).filter(|i| !self.is_holder(*i));
@@ -103,7 +103,7 @@ impl Table {
         }
     }
 
-    /// Whether a table that was read makes sense.
+    /// Whether a decoded table is valid.
     pub(crate) fn is_sound(&self, page_bytes: u64) -> bool {
         let mut next = 0_u32;
         let in_order = self.groups.iter().all(|g| {

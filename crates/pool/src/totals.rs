@@ -1,5 +1,5 @@
-//! What the volumes and records of a pool come to, counted as they come and go: with ten thousand of them a sum over all takes as long as
-//! many reads, and a change asks for several.
+//! Totals of the volumes and records of a pool, updated with every change: with ten thousand volumes, a sum
+//! over all takes as long as many reads, and a change needs several.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use crate::volume_state::State;
 #[derive(Default, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
     names: RefCell<BTreeMap<String, u32>>,
-    /// The sizes of all volumes: a few of the largest are more than 64 bits hold.
+    /// The sizes of all volumes; a few of the largest exceed 64 bits.
     subscribed_bytes: Cell<u128>,
     /// The leaves of all maps, mapped or not.
     leaves: Cell<u64>,
-    /// What the records take in a checkpoint.
+    /// The size of the records in a checkpoint.
     records_bytes: Cell<u64>,
     page_bytes: u64,
 }
@@ -43,7 +43,7 @@ impl Totals {
         u64::try_from(self.subscribed_bytes.get()).unwrap_or(u64::MAX)
     }
 
-    /// The leaves of all maps when a volume of `old` bytes has `new` bytes.
+    /// The leaves of all maps if a volume of `old` bytes gets `new` bytes.
     pub(crate) fn leaves_with(&self, old: u64, new: u64) -> u64 {
         self.leaves.get() - self.leaves_of(old) + self.leaves_of(new)
     }
@@ -67,7 +67,7 @@ impl Totals {
         self.leaves.set(self.leaves_with(old, new));
     }
 
-    /// A record is another one now, is new, or is gone.
+    /// A record was changed, added or removed.
     pub(crate) fn record_saved(&self, key: &str, old: Option<&[u8]>, new: Option<&[u8]>) {
         let size = |bytes: Option<&[u8]>| bytes.map_or(0, |bytes| record_size(key, bytes));
         self.records_bytes.set(self.records_bytes.get() - size(old) + size(new));

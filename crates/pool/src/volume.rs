@@ -1,4 +1,4 @@
-//! A volume: an address space whose pages come from the pool.
+//! A volume: an address space mapped to pages of the pool.
 
 use std::rc::Rc;
 
@@ -10,33 +10,33 @@ use crate::layout::BLOCK_BYTES;
 use crate::span::Span;
 use crate::volume_state::{Provisioning, State};
 
-/// The number of a volume in its pool; never used again.
+/// The number of a volume in its pool; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeId(pub u32);
 
-/// Whether an address occupies space, and how far that goes.
+/// Whether a range is mapped, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes from the asked address on that share the state.
+    /// Bytes from the given address on in the same state.
     pub len_bytes: u64,
-    /// Whether they occupy space; otherwise they read as zeros.
+    /// Whether they are mapped; unmapped bytes read as zeros.
     pub mapped: bool,
 }
 
-/// What a volume occupies.
+/// The space of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeSpace {
     /// Its size.
     pub len_bytes: u64,
     /// Bytes of its pages: `shared_bytes + exclusive_bytes`.
     pub used_bytes: u64,
-    /// Bytes of pages that something else refers to, too.
+    /// Bytes of pages with other references.
     pub shared_bytes: u64,
-    /// Bytes of pages that nothing else refers to: they would be free if the volume were deleted.
+    /// Bytes of pages without other references: deleting the volume would free them.
     pub exclusive_bytes: u64,
 }
 
-/// A volume: a handle, cheap to clone. The pool stays open while there is one.
+/// A volume: a handle, cheap to clone. It keeps the pool open.
 #[derive(Clone)]
 pub struct Volume {
     pub(crate) pool: Rc<Inner>,
@@ -59,12 +59,12 @@ impl Volume {
         self.state.provisioning
     }
 
-    /// The pool that it lies in.
+    /// The pool that has its pages.
     pub fn pool(&self) -> crate::Pool {
         crate::Pool(self.pool.clone())
     }
 
-    /// The unit in which space is taken and given back; `None` for a thick volume.
+    /// The granularity of allocation and release; `None` for a thick volume.
     pub fn page_bytes(&self) -> Option<u64> {
         (self.state.provisioning == Provisioning::Thin).then_some(self.pool.page_bytes)
     }
@@ -74,10 +74,10 @@ impl Volume {
         self.state.map.borrow().mapped() * self.pool.page_bytes
     }
 
-    /// What it occupies, alone and shared. Cheap: it is counted as it changes.
+    /// Its exclusive and shared space. Cheap: maintained with every change.
     pub fn space(&self) -> VolumeSpace {
         let (map, page) = (self.state.map.borrow(), self.pool.page_bytes);
-        // A volume that is being deleted has no map any more, but for a moment still pages.
+        // A volume that is being deleted has no map, but still pages for a moment.
         let exclusive = u64::from(self.pool.space.borrow().exclusive(self.state.id)).min(map.mapped());
         VolumeSpace {
             len_bytes: self.state.len_bytes.get(),
@@ -87,7 +87,7 @@ impl Volume {
         }
     }
 
-    /// Whether byte `at` occupies space, and how far that goes. Nothing at or past the end.
+    /// Whether byte `at` is mapped, and how far that state extends. `None` at or past the end.
     pub fn extent(&self, at: u64) -> Extent {
         let (len, page) = (self.state.len_bytes.get(), self.pool.page_bytes);
         if at >= len {
@@ -98,13 +98,13 @@ impl Volume {
         let mapped = map.get(first).is_some();
         let mut index = first;
         while index < end && map.get(index).is_some() == mapped {
-            // A run ends also where pages do not follow each other; for the state that is no end.
+            // A run also ends where pages are not contiguous; the state continues there.
             index += map.run(index, end - index).count;
         }
         Extent { len_bytes: (u64::from(index) * page).min(len) - at, mapped }
     }
 
-    /// An error when the volume cannot be used any more.
+    /// An error if the volume can no longer be used.
     pub(crate) fn alive(&self) -> Result<(), BlockError> {
         if self.state.deleted.get() {
             return Err(BlockError::Failed { cause: format!("volume {} was deleted", self.state.name) });
@@ -112,7 +112,7 @@ impl Volume {
         self.pool.alive()
     }
 
-    /// Bounds are an error of the caller's caller, alignment is the caller's.
+    /// Bounds errors come from hosts; a wrong alignment is the caller's bug.
     pub(crate) fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.alive()?;
         self.pool.count(|c| c.operations += 1);
@@ -126,7 +126,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Waits until no write in place to single indices is in flight, as [`Volume::drain`] does.
+    /// Waits until no write in place to these single indices is in flight, like [`Volume::drain`].
     pub(crate) async fn drain_pages(&self, indices: &[u32]) {
         let quiet = || {
             let (map, space) = (self.state.map.borrow(), self.pool.space.borrow());
@@ -135,7 +135,8 @@ impl Volume {
         self.state.drained.wait_for(|| quiet().then_some(())).await;
     }
 
-    /// Waits until no write in place to these indices is in flight. The caller has locked them, so none begins.
+    /// Waits until no write in place to these indices is in flight. The caller has locked them, so none
+    /// begins.
     pub(crate) async fn drain(&self, span: Span) {
         let quiet = || {
             if self.state.writers.get() == 0 {
@@ -181,7 +182,7 @@ impl Device for Volume {
 }
 
 impl BackingStore for Volume {
-    /// All pages of the range are mapped, and are this volume's alone.
+    /// Whether all pages of the range are mapped and exclusive.
     fn takes_in_place(&self, at: u64, len: u64) -> bool {
         let page = self.pool.page_bytes;
         let (first, end) = ((at / page) as u32, (at + len).div_ceil(page) as u32);

@@ -1,4 +1,4 @@
-//! The state of a volume: what all its handles share.
+//! The state of a volume, shared by all its handles.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,16 +7,16 @@ use world::sync::Signal;
 
 use crate::map::Map;
 
-/// When a volume takes its space.
+/// When a volume allocates its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provisioning {
-    /// As it is written.
+    /// On first write.
     Thin,
-    /// All of it at once. (Pages that it shares with a clone are taken again as either is written.)
+    /// At creation. (Pages shared with a clone are allocated again when either is written.)
     Thick,
 }
 
-/// What all handles of a volume share.
+/// The state of a volume, shared by all its handles.
 pub(crate) struct State {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) struct State {
     pub(crate) unfinished: Cell<bool>,
     pub(crate) deleted: Cell<bool>,
     pub(crate) map: RefCell<Map>,
-    /// On indices of the map: who changes it has them alone, and writes to them wait.
+    /// Locks on indices of the map: a change of the map is exclusive, and writes to these indices wait.
     pub(crate) locks: RangeLocks,
     /// Writes in place in flight.
     pub(crate) writers: Cell<u64>,

@@ -1,8 +1,8 @@
-//! Writing: in place where the volume owns its pages alone, on a new page where it does not.
+//! Writes: in place where the volume owns the page exclusively, otherwise to a new page.
 //!
-//! The path in place takes no lock and allocates nothing: it counts itself in on its pages, writes, and counts itself
-//! out. Who wants to change the map for these pages locks their indices and waits for the count. All else happens with one
-//! index locked: two writers to a page that is not there, or is shared, do not both take a new one.
+//! The path in place takes no lock and allocates nothing: it counts itself in on its pages, writes, and
+//! counts itself out. A change of the map locks the indices and waits for the count. Everything else happens
+//! with one index locked, so that two writers of an unmapped or shared page do not both allocate a new one.
 
 use block::BlockError;
 
@@ -29,7 +29,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes what lies in one run, or one page. Returns how much; 0 when the way has changed and is to be looked for again.
+    /// Writes within one run or one page. Returns the length; 0 if the path has changed and must be chosen
+    /// again.
     async fn overwrite_some(&self, at: u64, content: &Content<'_>, done: u64) -> Result<u64, BlockError> {
         self.alive()?;
         let page_bytes = self.pool.page_bytes;
@@ -79,7 +80,7 @@ impl Volume {
         done: u64,
     ) -> Result<(), BlockError> {
         let (area, base) = self.pool.locate(run.page);
-        // Not a guard: should this future be dropped while the drive still writes, the pages must stay counted.
+        // Not a guard: if this future is dropped while the drive still writes, the pages must stay counted.
         {
             let mut space = self.pool.space.borrow_mut();
             space.begin_write(run.page, run.count);
@@ -93,7 +94,7 @@ impl Volume {
         outcome
     }
 
-    /// Writes `n` bytes of `content` from `done` on to a page that cannot just be written in place.
+    /// Writes `n` bytes of `content` from `done` on to a page that cannot simply be written in place.
     async fn overwrite_page(
         &self,
         index: u32,
@@ -128,7 +129,7 @@ impl Volume {
         Ok(n)
     }
 
-    /// The page is this volume's alone, but not durably so yet, or the blocks below are larger than what is written.
+    /// The page is exclusive, but not durably yet, or the blocks below are larger than the write.
     async fn overwrite_own(
         &self,
         page: u32,
@@ -138,7 +139,7 @@ impl Volume {
     ) -> Result<u64, BlockError> {
         let settles_at = self.pool.space.borrow().settles_at(page);
         if settles_at > self.pool.commit.done() {
-            // The durable map may show this page elsewhere: there the old content must stand until the commit.
+            // The durable map may show this page elsewhere: the old content must stay there until the commit.
             self.pool.commit().await?;
             return Ok(0);
         }
@@ -152,7 +153,7 @@ impl Volume {
         Ok(n)
     }
 
-    /// Puts a page into the map; the caller's reference becomes the map's. Room was asked for just before.
+    /// Maps a page; the caller's reference becomes the map's. The caller has just checked the room.
     pub(crate) fn set_page(&self, index: u32, page: u32) {
         let old = self.state.map.borrow_mut().set(index, Some(page));
         self.pool.space.borrow_mut().own(page, self.state.id);

@@ -1,4 +1,4 @@
-//! The copies of the metadata: each is read to its end, and those that claim the same commit must say the same.
+//! The copies of the metadata: each is read to its end, and copies with the same last commit must be equal.
 
 use block::{Data, Device, Pieces};
 
@@ -11,7 +11,7 @@ use crate::layout::CHECKPOINT_BLOCK;
 use crate::recover::read_journal;
 use crate::superblock::Superblock;
 
-/// The state that a holder's copy leads to.
+/// The state of a holder's copy.
 pub(super) struct Copy {
     /// The name of the group.
     pub(super) group: String,
@@ -26,13 +26,18 @@ pub(super) fn is_behind(given: &Found<'_>, reference: &Superblock) -> bool {
     mine.map(|(_, s)| s.generation).max().unwrap_or(0) < reference.generation
 }
 
-/// Reads the copy of a holder as opening does: the newest superblock's checkpoint and journal, or those of the one before.
+/// Reads the copy of a holder as opening does: checkpoint and journal of the newest superblock, or of the one
+/// before.
 pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut Report) -> Option<Copy> {
     let mine = || given.superblocks.iter().map(|(_, s)| s).filter(|s| s.pool_id == reference.pool_id);
     if is_behind(given, reference) {
         let newest = mine().map(|s| s.generation).max().unwrap_or(0);
         let place = format!("metadata on group {}", given.group.name());
-        let text = format!("it ends with generation {newest}, that of the pool is {}", reference.generation);
+        let text = format!(
+            "ends with generation {newest}, but the pool has generation \
+            {}",
+            reference.generation
+        );
         report.harmless(&place, text);
     }
     for superblock in mine().filter(|s| s.checkpoint_blocks > 0) {
@@ -41,20 +46,20 @@ pub(super) async fn read(given: &Found<'_>, reference: &Superblock, report: &mut
         return read_journals(given, superblock, Catalog { pages, entries_max, ..catalog }, report).await;
     }
     let place = format!("metadata on group {}", given.group.name());
-    report.damage(&place, "no checkpoint of it can be used");
+    report.damage(&place, "no usable checkpoint");
     None
 }
 
-/// Looks at every block; the catalog if all of them are whole.
+/// Reads every block; returns the catalog if all are valid.
 async fn read_checkpoint(given: &Found<'_>, superblock: &Superblock, report: &mut Report) -> Option<Catalog> {
     let (id, generation) = (superblock.pool_id, superblock.generation);
     let place = format!("checkpoint {generation} on group {}", given.group.name());
     let blocks = superblock.checkpoint_blocks;
     if u64::from(blocks) * CHECKPOINT_BLOCK > superblock.layout.checkpoint_area {
-        report.damage(&place, format!("{blocks} blocks do not fit its area"));
+        report.damage(&place, format!("{blocks} blocks exceed the checkpoint area"));
         return None;
     }
-    // Which pages there are is looked at later, for all entries.
+    // Page numbers are checked later, for all entries.
     let mut unpacker = Some(Unpacker::new(id, generation, u32::MAX, u64::MAX));
     for index in 0..blocks {
         let at = superblock.layout.checkpoint_at(generation) + u64::from(index) * CHECKPOINT_BLOCK;
@@ -63,7 +68,7 @@ async fn read_checkpoint(given: &Found<'_>, superblock: &Superblock, report: &mu
                 Ok(_) => unpacker.as_mut().and_then(|u| u.push(&block).err()).map(|e| e.to_string()),
                 Err(cause) => Some(cause.to_owned()),
             },
-            Err(error) => Some(format!("it cannot be read: {error}")),
+            Err(error) => Some(format!("cannot be read: {error}")),
         };
         if let Some(fault) = fault {
             report.damage(&place, format!("block {index}: {fault}"));
@@ -85,7 +90,8 @@ async fn read_block(given: &Found<'_>, at: u64) -> Result<Data, block::BlockErro
     Ok(pieces.joined())
 }
 
-/// Applies both halves of the journal. What cannot be applied ends it; what came before still is a state worth looking at.
+/// Applies both halves of the journal. A record that cannot be applied ends it; the state before it is still
+/// checked.
 async fn read_journals(
     given: &Found<'_>,
     superblock: &Superblock,
@@ -100,20 +106,20 @@ async fn read_journals(
         let half = match read_journal(given.group, superblock, generation).await {
             Ok(half) => half,
             Err(error) => {
-                report.damage(&place, format!("it cannot be read: {error}"));
+                report.damage(&place, format!("cannot be read: {error}"));
                 break;
             }
         };
         let outcome = match goes_on {
             true => read_half(id, &half, generation, sequence, |bytes| catalog.replay(bytes)),
-            // The half before was not closed: nothing later may be here.
+            // The half before was not closed, so nothing later may be here.
             false => read_half(id, &half, generation, u64::MAX - 1, |_| Ok(())),
         };
         match outcome {
             Err(error) => report.damage(&place, error.to_string()),
             Ok(end) if goes_on => {
                 if !end.last && claims(id, &half, end.len, generation) {
-                    let text = format!("the frame after commit {} is not whole", end.sequence);
+                    let text = format!("the frame after commit {} is incomplete", end.sequence);
                     report.harmless(&place, text);
                 }
                 (sequence, goes_on) = (end.sequence, end.last);
@@ -124,27 +130,31 @@ async fn read_journals(
     Some(Copy { group, catalog, sequence })
 }
 
-/// Holds the copies against each other.
+/// Compares the copies.
 pub(super) fn compare(copies: &[Copy], report: &mut Report) {
     let [one, other] = copies else { return };
     let place = format!("metadata on groups {} and {}", one.group, other.group);
     match one.sequence.abs_diff(other.sequence) {
         0 => compare_catalogs(&one.catalog, &other.catalog, &place, report),
-        // The one commit that nobody was told of.
-        1 => report
-            .harmless(&place, format!("one ends with commit {}, one with {}", one.sequence, other.sequence)),
-        _ => report
-            .damage(&place, format!("one ends with commit {}, one with {}", one.sequence, other.sequence)),
+        // The only commit that was not acknowledged.
+        1 => report.harmless(
+            &place,
+            format!("one copy ends with commit {}, the other with {}", one.sequence, other.sequence),
+        ),
+        _ => report.damage(
+            &place,
+            format!("one copy ends with commit {}, the other with {}", one.sequence, other.sequence),
+        ),
     }
 }
 
 fn compare_catalogs(one: &Catalog, other: &Catalog, place: &str, report: &mut Report) {
     let mut expect = |what: String, same: bool| {
         if !same {
-            report.damage(place, format!("the two differ in {what}"));
+            report.damage(place, format!("the copies differ in {what}"));
         }
     };
-    expect("their thresholds".to_owned(), one.thresholds == other.thresholds);
+    expect("the thresholds".to_owned(), one.thresholds == other.thresholds);
     let keys = one.records.keys().chain(other.records.keys().filter(|k| !one.records.contains_key(*k)));
     for key in keys {
         expect(format!("record {key}"), one.records.get(key) == other.records.get(key));
@@ -152,7 +162,7 @@ fn compare_catalogs(one: &Catalog, other: &Catalog, place: &str, report: &mut Re
     let ids = one.volumes.keys().chain(other.volumes.keys().filter(|id| !one.volumes.contains_key(*id)));
     for id in ids {
         let (Some(a), Some(b)) = (one.volumes.get(id), other.volumes.get(id)) else {
-            expect(format!("whether there is a volume {id}"), false);
+            expect(format!("the existence of volume {id}"), false);
             continue;
         };
         let facts = |v: &Cataloged| (v.name.clone(), v.len_bytes, v.thick, v.unfinished);

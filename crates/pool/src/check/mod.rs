@@ -1,11 +1,11 @@
-//! Inspection of a pool that nobody has open: everything that is wrong with its metadata, in words. Nothing is written.
+//! Inspection of a closed pool: reports everything that is wrong with its metadata. Writes nothing.
 //!
 //! ```text
 //!   superblocks of all groups ──> the newest ──> of each holder: checkpoint, journal ──> catalog ──> maps, names, records
 //!                                                └──────────── held against each other ───┘
 //! ```
 //!
-//! What a power cut leaves is told apart from damage: opening puts it right.
+//! The result distinguishes the effects of a power failure, which opening repairs, from damage.
 
 mod catalog;
 mod copies;
@@ -17,8 +17,8 @@ use raid::Group;
 pub use self::report::Finding;
 use self::report::Report;
 
-/// Examines the pool that lies on these groups, given in any order; no other handle of it is open. All findings, none when all is
-/// well. Nothing is written.
+/// Inspects the pool on these groups, given in any order; no other handle of it may be open. Returns all
+/// findings. Writes nothing.
 pub async fn check(groups: &[Group]) -> Vec<Finding> {
     let mut report = Report::default();
     let found = superblocks::read(groups, &mut report).await;
@@ -28,7 +28,8 @@ pub async fn check(groups: &[Group]) -> Vec<Finding> {
     for holder in &reference.table.holders {
         let id = reference.table.groups[*holder as usize].group_id;
         let Some(given) = found.iter().find(|f| f.group.id() == id) else { continue };
-        // One that a cut left behind may be overwritten by the recovery from the other, and that may be cut, too.
+        // A copy that an interruption left behind may be overwritten by the recovery from the other one,
+        // which may be interrupted, too.
         report.behind = copies::is_behind(given, &reference);
         any_behind |= report.behind;
         if let Some(copy) = copies::read(given, &reference, &mut report).await {
@@ -40,7 +41,7 @@ pub async fn check(groups: &[Group]) -> Vec<Finding> {
     copies::compare(&copies, &mut report);
     report.behind = false;
     if copies.is_empty() {
-        report.damage(&format!("pool {}", reference.name), "no copy of its metadata can be used");
+        report.damage(&format!("pool {}", reference.name), "no usable copy of the metadata");
     }
     report.finish()
 }

@@ -1,34 +1,34 @@
-//! What an inspection finds.
+//! The findings of an inspection.
 
 use std::fmt;
 
-/// Further findings are only counted: a map that makes no sense would fill a terminal for hours.
+/// Further findings are only counted: an invalid map would fill a terminal for hours.
 const FINDINGS_MAX: usize = 10_000;
 
-/// Something that is not as it should be.
+/// A deviation from the expected state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Where.
+    /// The object.
     pub place: String,
-    /// What.
+    /// What is wrong with it.
     pub text: String,
-    /// A power cut leaves this, too, and opening the pool puts it right.
+    /// A power failure can leave this, and opening the pool repairs it.
     pub harmless: bool,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let note = if self.harmless { " (a power cut leaves this; opening puts it right)" } else { "" };
+        let note = if self.harmless { " (left by a power failure; opening the pool repairs it)" } else { "" };
         write!(f, "{}: {}{note}", self.place, self.text)
     }
 }
 
-/// Findings as they come.
+/// Collects findings.
 #[derive(Default)]
 pub(super) struct Report {
     findings: Vec<Finding>,
     more: usize,
-    /// What comes now is about a copy that the pool does not count on.
+    /// The next findings are about a copy that is not in force.
     pub(super) behind: bool,
 }
 
@@ -52,7 +52,7 @@ impl Report {
 
     pub(super) fn finish(mut self) -> Vec<Finding> {
         if self.more > 0 {
-            let text = format!("{} more findings", self.more);
+            let text = format!("{} more findings not shown", self.more);
             self.findings.push(Finding { place: "check".to_owned(), text, harmless: false });
         }
         self.findings

@@ -1,4 +1,4 @@
-//! The superblocks: each by itself, and against the newest of all.
+//! Checks the superblocks, separately and against the newest of all.
 
 use block::{Device, Pieces};
 use raid::Group;
@@ -7,12 +7,12 @@ use super::report::Report;
 use crate::layout::{METADATA_BLOCK, SLOTS_AT};
 use crate::superblock::{Superblock, VERSION};
 
-/// What a group's two slots hold.
+/// The two slots of a group.
 pub(super) struct Found<'a> {
     pub(super) group: &'a Group,
-    /// The whole ones and their slots, the newest first.
+    /// The valid ones and their slots, the newest first.
     pub(super) superblocks: Vec<(usize, Superblock)>,
-    /// Slots with something else in them.
+    /// Slots with other content.
     broken: Vec<usize>,
 }
 
@@ -29,16 +29,14 @@ pub(super) async fn read<'a>(groups: &'a [Group], report: &mut Report) -> Vec<Fo
         for (slot, at) in SLOTS_AT.into_iter().enumerate() {
             let mut bytes = Pieces::new();
             if let Err(error) = group.read(at, METADATA_BLOCK as usize, &mut bytes).await {
-                report.damage(&place(slot, group), format!("it cannot be read: {error}"));
+                report.damage(&place(slot, group), format!("cannot be read: {error}"));
                 continue;
             }
             let bytes = bytes.joined();
             match (Superblock::decode(&bytes), Superblock::newer_version(&bytes)) {
                 (Some(superblock), _) => superblocks.push((slot, superblock)),
                 (None, Some(version)) => {
-                    let text = format!(
-                        "it is of newer format version {version}, this program reads up to {VERSION}"
-                    );
+                    let text = format!("newer format version {version}, this masu reads up to {VERSION}");
                     report.damage(&place(slot, group), text);
                 }
                 (None, None) if bytes.iter().any(|b| *b != 0) => broken.push(slot),
@@ -54,38 +52,38 @@ pub(super) async fn read<'a>(groups: &'a [Group], report: &mut Report) -> Vec<Fo
 /// The newest superblock that names a checkpoint.
 pub(super) fn reference(found: &[Found<'_>], report: &mut Report) -> Option<Superblock> {
     let all = || found.iter().flat_map(|f| &f.superblocks).map(|(_, s)| s);
-    // Of several pools the one with the most superblocks is meant; the others are strangers.
+    // With several pools, the one with the most superblocks is checked; the others are foreign.
     let weight = |s: &&Superblock| (all().filter(|o| o.pool_id == s.pool_id).count(), s.generation);
     if let Some(newest) = all().filter(|s| s.checkpoint_blocks > 0).max_by_key(weight) {
         return Some(newest.clone());
     }
     match all().next() {
         Some(s) => {
-            report.harmless(&format!("pool {}", s.name), "its creation was interrupted: it holds nothing")
+            report.harmless(&format!("pool {}", s.name), "creation was interrupted: the pool is empty")
         }
-        None => report.damage("pool", "no group has a whole superblock"),
+        None => report.damage("pool", "no group has a valid superblock"),
     }
     for (f, slot) in found.iter().flat_map(|f| f.broken.iter().map(move |slot| (f, *slot))) {
-        report.damage(&place(slot, f.group), "it is not whole");
+        report.damage(&place(slot, f.group), "torn or damaged");
     }
     None
 }
 
-/// Holds all superblocks, and the groups themselves, against the newest.
+/// Compares all superblocks, and the groups themselves, with the newest.
 pub(super) fn compare(found: &[Found<'_>], reference: &Superblock, report: &mut Report) {
     for (i, entry) in reference.table.groups.iter().enumerate() {
         let pool = format!("pool {}", reference.name);
         let Some(given) = found.iter().find(|f| f.group.id() == entry.group_id) else {
-            report.damage(&pool, format!("its group {i} ({}) is missing", entry.group_id));
+            report.damage(&pool, format!("group {i} ({}) is missing", entry.group_id));
             continue;
         };
         let (needed, len) = (entry.len_bytes(), given.group.geometry().len_bytes);
         if len < needed {
-            let text = format!("it has {len} bytes, the pool uses {needed}");
+            let text = format!("too small: {len} bytes, but the pool uses {needed}");
             report.damage(&format!("group {}", given.group.name()), text);
         }
         if entry.pages_at < reference.layout.checkpoint_at(1) + reference.layout.checkpoint_area {
-            let text = format!("its pages begin at byte {}, within the metadata", entry.pages_at);
+            let text = format!("the pages begin at byte {}, inside the metadata", entry.pages_at);
             report.damage(&format!("group {}", given.group.name()), text);
         }
     }
@@ -107,15 +105,15 @@ fn compare_one(
 ) {
     let place = place(slot, f.group);
     if superblock.pool_id != reference.pool_id {
-        let text = format!("it is of another pool: {} ({})", superblock.name, superblock.pool_id);
+        let text = format!("belongs to another pool: {} ({})", superblock.name, superblock.pool_id);
         return report.damage(&place, text);
     }
     if superblock.generation % 2 != slot as u64 {
-        report.damage(&place, format!("generation {} belongs into the other slot", superblock.generation));
+        report.damage(&place, format!("generation {} belongs in the other slot", superblock.generation));
     }
     let mut differs = |what: &str, same: bool| {
         if !same {
-            report.damage(&place, format!("its {what} is not that of the newest superblock"));
+            report.damage(&place, format!("the {what} differs from the newest superblock"));
         }
     };
     differs("pool name", superblock.name == reference.name);
@@ -125,34 +123,36 @@ fn compare_one(
     if position != Some(superblock.group_index as usize) {
         let text = match position {
             Some(i) => {
-                format!("it says that it is on group {}, but this is group {i}", superblock.group_index)
+                format!("written for group {}, but found on group {i}", superblock.group_index)
             }
-            None => "it does not name the group that it is on".to_owned(),
+            None => "does not name its group".to_owned(),
         };
         report.damage(&place, text);
     }
     if reference.table.position(f.group.id()).is_none() {
-        report.harmless(&place, "the group is not in the pool: it left, or was about to come");
+        report.harmless(&place, "the group is not in the pool: it was removed, or being added");
     }
 }
 
-/// After any power cut one of the two is whole; but a group that is about to come has none yet when the first is being written.
+/// After any power failure one of the two is valid, except on a group that is being added, while its first
+/// one is written.
 fn check_slots(f: &Found<'_>, reference: &Superblock, report: &mut Report) {
     let first = (reference.generation % 2) as usize;
     for slot in &f.broken {
         let interrupted = !f.superblocks.is_empty() || f.broken == [first];
-        report.add(&place(*slot, f.group), "it is not whole".to_owned(), interrupted);
+        report.add(&place(*slot, f.group), "torn or damaged".to_owned(), interrupted);
     }
     if f.superblocks.is_empty() && f.broken.is_empty() {
         let place = format!("group {}", f.group.name());
         match reference.table.position(f.group.id()) {
-            Some(_) => report.damage(&place, "it has no superblock"),
-            None => report.harmless(&place, "it is not in the pool"),
+            Some(_) => report.damage(&place, "no superblock"),
+            None => report.harmless(&place, "not in the pool"),
         }
     }
 }
 
-/// Superblocks of one generation say the same. (Those of creation on groups without metadata name no checkpoint yet.)
+/// Superblocks of one generation must be equal. (Those of creation on groups without metadata name no
+/// checkpoint yet.)
 fn compare_generations(found: &[Found<'_>], reference: &Superblock, report: &mut Report) {
     let all: Vec<(usize, &Found<'_>, &Superblock)> = found
         .iter()
@@ -169,7 +169,8 @@ fn compare_generations(found: &[Found<'_>], reference: &Superblock, report: &mut
         };
         let other = all[..i].iter().find(|(_, _, o)| o.generation == s.generation && !alike(o));
         if let Some((_, first, _)) = other {
-            let text = format!("generation {} is another one on group {}", s.generation, first.group.name());
+            let text =
+                format!("generation {} differs from the one on group {}", s.generation, first.group.name());
             report.damage(&place(*slot, f.group), text);
         }
     }

@@ -30,7 +30,8 @@ impl World {
         Tier { pages, used, coldest: warm, hottest }
     }
 
-    /// One interval of accesses at random, and what the planner makes of it: pages moved, and the share of accesses that the upper class had.
+    /// One interval of accesses at random, and what the planner makes of it: pages moved, and the share of
+    /// accesses that the upper class had.
     fn interval(&mut self) -> (Plan, f64) {
         let total: u64 = self.rates.iter().sum();
         let mut sums = Vec::with_capacity(self.rates.len());
@@ -60,7 +61,8 @@ fn moves(plan: &Plan) -> usize {
 
 #[test]
 fn with_a_skew_the_hot_pages_come_up_and_then_nothing_moves() {
-    // A tenth of 20,000 pages has nine tenths of the accesses, and none of it is in the upper class, which is full of others.
+    // A tenth of 20,000 pages has nine tenths of the accesses, and none of it is in the upper class, which is
+    // full of others.
     let rates: Vec<u64> = (0..20_000).map(|i| if i % 10 == 9 { 81 } else { 1 }).collect();
     let mut world = World::new(rates, 3000, 2800);
     (0..20_000).for_each(|i| world.is_fast[i] = i % 10 != 9 && i < 3111);

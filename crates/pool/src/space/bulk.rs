@@ -1,8 +1,8 @@
-//! Many pages at once: opening, cloning, deleting. What could be counted page by page is counted in rows.
+//! Operations on many pages: opening, cloning, deleting. They count runs of pages instead of single pages.
 
 use super::{Area, Space};
 
-/// An area at hand: pages that follow each other are mostly of one group.
+/// The last area used: contiguous pages are mostly of one group.
 struct Hand(usize);
 
 impl Hand {
@@ -16,8 +16,8 @@ impl Hand {
 }
 
 impl Space {
-    /// Takes what a volume's map says while the pool is being opened. [`Space::count_owners`] follows. An error is a page that no
-    /// group has.
+    /// Adds the pages of a volume's map while the pool is being opened. [`Space::count_owners`] follows. A
+    /// page on no group is an error.
     pub(crate) fn load(&mut self, volume: u32, pages: impl Iterator<Item = u32>) -> Result<(), u32> {
         let mut hand = Hand(0);
         for page in pages {
@@ -34,7 +34,7 @@ impl Space {
         Ok(())
     }
 
-    /// Counts shared pages and those that volumes have for themselves, from scratch.
+    /// Counts shared and exclusive pages from scratch.
     pub(crate) fn count_owners(&mut self) {
         self.exclusive.clear();
         self.shared_count = 0;
@@ -53,7 +53,7 @@ impl Space {
         self.exclusive.add(row.0, row.1);
     }
 
-    /// Pages of volume `from` become pages of volume `to`, too.
+    /// Shares pages of volume `from` with volume `to`.
     pub(crate) fn share(&mut self, from: u32, to: u32, pages: impl Iterator<Item = u32>) {
         let mut hand = Hand(0);
         let mut newly_shared = 0;
@@ -65,12 +65,12 @@ impl Space {
             refs.count += 1;
             refs.owners ^= to;
         }
-        // Who had the only reference was the volume whose map names the page.
+        // The only reference was the one of the volume whose map names the page.
         self.exclusive.remove(from, newly_shared);
         self.shared_count += newly_shared;
     }
 
-    /// Entries of a volume are gone: its references to these pages end. `settles_at` is as in [`Space::drop_reference`].
+    /// Drops a volume's references to these pages. `settles_at` is as in [`Space::drop_reference`].
     pub(crate) fn drop_many(
         &mut self,
         volume: u32,

@@ -1,4 +1,4 @@
-//! Free pages that are known to hold zeros, and those that are made to.
+//! Free pages that are known to hold zeros.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use raid::Contents;
 use super::Space;
 
 impl Space {
-    /// What pages of one group hold.
+    /// The content of pages of one group.
     pub(crate) fn contents(&self, pages: Range<u32>) -> Contents {
         let area = self.area(pages.start);
         let mut own = pages.start - area.first..pages.end - area.first;
@@ -18,12 +18,12 @@ impl Space {
         }
     }
 
-    /// Takes free pages in a row that are not known to hold zeros, the first there are: at most `max`, and only so many that most of what
-    /// is free stays so. They come back with [`Space::give_back`].
+    /// Takes the first contiguous free pages that are not known to hold zeros: at most `max`, and only so
+    /// many that most free pages remain free. [`Space::give_back`] returns them.
     pub(crate) fn take_unclean(&mut self, pages: Range<u32>, max: u32) -> Option<Range<u32>> {
         let max = max.min(self.free_now() / 4);
         if pages.is_empty() {
-            // Behind the last page of a group is another group, or none.
+            // After the last page of a group, another group or nothing follows.
             return None;
         }
         let area = self.area_mut(pages.start);
@@ -36,7 +36,7 @@ impl Space {
         Some(area.first + first..area.first + end)
     }
 
-    /// Pages that were taken with [`Space::take_unclean`] are free again.
+    /// Returns pages that [`Space::take_unclean`] took.
     pub(crate) fn give_back(&mut self, pages: Range<u32>, clean: bool) {
         let area = self.area_mut(pages.start);
         for i in pages.start - area.first..pages.end - area.first {

@@ -1,6 +1,7 @@
-//! The heat of pages: counted by every access, halved once an interval. It is in memory only: after a start it begins anew.
+//! The heat of pages: counted by every access, halved once per interval. It is in memory only and starts at
+//! zero.
 //!
-//! A page costs four bytes, and an access one addition for each page that it touches and one for the group.
+//! A page costs four bytes, and an access one addition per page that it touches and one for the group.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +9,8 @@ use std::collections::BinaryHeap;
 use super::{Area, Space};
 use crate::placement::{ACCESS, ACCESS_BYTES, Class, MOVES_MAX, Tier, Warm};
 
-/// Pages that are looked at between two turns of others: 0.2 ms on average, by the measurement below (6 ns a page, with assertions).
+/// Pages processed between two yields: 0.2 ms on average, by the measurement below (6 ns a page, with
+/// assertions).
 const STEP_PAGES: u32 = 32 << 10;
 
 /// Accesses of the pages of one group.
@@ -18,14 +20,14 @@ pub(crate) struct Accesses {
     pub(crate) writes: u64,
 }
 
-/// Which way data went.
+/// The direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Read,
     Write,
 }
 
-/// The warmest and the coldest pages of one class, as they are found one after the other.
+/// Collects the hottest and the coldest pages of one class.
 #[derive(Default)]
 pub(crate) struct Survey {
     pub(crate) pages: u32,
@@ -66,7 +68,7 @@ impl Survey {
 }
 
 impl Area {
-    /// Counts an access of `len` bytes to pages in a row.
+    /// Counts an access of `len` bytes to contiguous pages.
     pub(super) fn touch(&mut self, page: u32, count: u32, len: u64, way: Way) {
         let each = (len / u64::from(count.max(1))).div_ceil(ACCESS_BYTES).max(1);
         let heat = u32::try_from(each).unwrap_or(u32::MAX).saturating_mul(ACCESS);
@@ -81,12 +83,12 @@ impl Area {
 }
 
 impl Space {
-    /// Counts an access of `len` bytes to pages of one group in a row.
+    /// Counts an access of `len` bytes to contiguous pages of one group.
     pub(crate) fn touch(&mut self, page: u32, count: u32, len: u64, way: Way) {
         self.area_mut(page).touch(page, count, len, way);
     }
 
-    /// A page was moved: its heat goes with it.
+    /// Moves the heat of a page with it.
     pub(crate) fn carry_heat(&mut self, from: u32, to: u32) {
         let area = self.area(from);
         let heat = area.heat[(from - area.first) as usize];
@@ -94,14 +96,14 @@ impl Space {
         area.heat[(to - area.first) as usize] = heat;
     }
 
-    /// From here on the group that begins with this page is of this class.
+    /// Sets the class of the group that begins with this page.
     pub(crate) fn set_class(&mut self, first: u32, class: Class) {
         let i = self.position(first);
         self.areas[i].class = class;
         self.burst_left = 0;
     }
 
-    /// Takes a free page of this class, from the group with the largest share of free ones.
+    /// Allocates a page of this class, from the group with the largest share of free pages.
     pub(crate) fn allocate_in(&mut self, class: Class) -> Option<super::Allocated> {
         let usable = |a: &Area| !a.closed && a.free_count > 0 && a.class == class;
         let candidates = (0..self.areas.len()).filter(|i| usable(&self.areas[*i]));
@@ -109,8 +111,8 @@ impl Space {
         self.areas[best].allocate()
     }
 
-    /// Looks at some used pages from `from` on and halves their heat. Groups that are being left are only cooled. Where it goes on;
-    /// nothing at the end.
+    /// Reads the heat of some used pages from `from` on and halves it. On groups that are being evacuated it
+    /// is only halved. Returns where to continue; `None` at the end.
     pub(crate) fn survey(&mut self, from: u32, surveys: &mut [Survey; 3]) -> Option<u32> {
         let i = self.position(from);
         let area = self.areas.get_mut(i)?;
@@ -130,7 +132,7 @@ impl Space {
         Some(end)
     }
 
-    /// The accesses since the last call, of each class.
+    /// The accesses since the last call, by class.
     pub(crate) fn take_accesses(&mut self) -> [Accesses; 3] {
         let mut taken = [Accesses::default(); 3];
         for area in &mut self.areas {

@@ -1,14 +1,15 @@
-//! Whose pages are: how much each volume has for itself, known at any time without looking at its map.
+//! Ownership of pages: the exclusive space of each volume, known at any time without reading its map.
 //!
-//! Every page has the exclusive or of the numbers of the volumes whose entries refer to it. A volume that comes or goes changes it
-//! by its own number; when one reference is left, what remains is the number of its owner, whoever else there was. RODs and pages that
-//! are about to be mapped have no owner: 0, which no volume has.
+//! Every page has the exclusive or of the numbers of the volumes whose entries refer to it. A volume changes
+//! it by its own number when it adds or drops a reference; when one reference is left, the remainder is the
+//! number of its owner. RODs, and pages that are about to be mapped, have no owner: 0, which is no volume's
+//! number.
 
 use std::collections::BTreeMap;
 
 use super::Space;
 
-/// Pages per volume; volumes without any are not in it.
+/// Pages per volume; volumes without pages are not in it.
 #[derive(Default)]
 pub(super) struct Exclusive(BTreeMap<u32, u32>);
 
@@ -36,7 +37,7 @@ impl Exclusive {
 }
 
 impl Space {
-    /// A reference that nobody owned is an entry of this volume's map now.
+    /// A reference without an owner becomes an entry of this volume's map.
     pub(crate) fn own(&mut self, page: u32, volume: u32) {
         let refs = self.area_mut(page).refs_mut(page);
         refs.owners ^= volume;
@@ -45,7 +46,7 @@ impl Space {
         }
     }
 
-    /// An entry of this volume's map is gone; its reference is nobody's.
+    /// An entry of this volume's map is dropped; its reference has no owner.
     pub(crate) fn disown(&mut self, page: u32, volume: u32) {
         let refs = self.area_mut(page).refs_mut(page);
         refs.owners ^= volume;
@@ -54,7 +55,7 @@ impl Space {
         }
     }
 
-    /// Pages of a volume that nothing else refers to.
+    /// Exclusive pages of a volume.
     pub(crate) fn exclusive(&self, volume: u32) -> u32 {
         self.exclusive.0.get(&volume).copied().unwrap_or(0)
     }

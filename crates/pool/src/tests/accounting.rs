@@ -65,8 +65,8 @@ fn what_is_shared_and_what_is_not_adds_up() {
     });
 }
 
-/// A chain of clones of clones, each with a page of its own. The last one is read with as many drive operations as the first, and
-/// they are deleted in any order.
+/// A chain of clones of clones, each with a page of its own. The last one is read with as many drive
+/// operations as the first, and they are deleted in any order.
 #[test]
 fn a_chain_of_two_hundred_clones_is_as_fast_as_its_first() {
     const DEPTH: usize = 200;
@@ -113,7 +113,8 @@ fn a_chain_of_two_hundred_clones_is_as_fast_as_its_first() {
     });
 }
 
-/// Two clones of one name, from two volumes at once: one of them comes to be, and the other leaves nothing behind.
+/// Two clones of one name, from two volumes at once: one of them comes to be, and the other leaves nothing
+/// behind.
 #[test]
 fn a_clone_whose_name_is_taken_meanwhile_leaves_nothing() {
     let rig = Rig::new(4, Setup::mirror());

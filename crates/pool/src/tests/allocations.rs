@@ -1,5 +1,5 @@
-//! In steady state, reads and writes in place allocate nothing. Memory drives that answer at once stand in for real ones, so
-//! that what is counted is the pool's and the group's own.
+//! In steady state, reads and writes in place allocate nothing. Memory drives that answer at once stand in
+//! for real ones, so that what is counted is the pool's and the group's own.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -23,7 +23,8 @@ fn setup() -> Setup {
     Setup { groups: 2, ..Setup::new(Level::Raid0, 1) }
 }
 
-/// A pool on two groups of one drive each with volumes, a clone and records. What its last superblock and state were.
+/// A pool on two groups of one drive each with volumes, a clone and records. What its last superblock and
+/// state were.
 fn rig(commits: u32) -> (Rig, Superblock, Catalog) {
     let rig = Rig::new(7, setup());
     let last = rig.model.run(async |world| {
@@ -108,16 +109,16 @@ fn damaged_superblocks_are_named() {
     let (rig, ..) = rig(3);
     flip(&rig, 0, DATA + SLOTS_AT[1] + 70);
     let findings = look(&rig);
-    named(&findings, &["slot 1 of group g0", "not whole"], true);
+    named(&findings, &["slot 1 of group g0", "torn or damaged"], true);
     named(&findings, &["metadata on group g0", "generation 0"], true);
     flip(&rig, 0, DATA + SLOTS_AT[0] + 70);
     let findings = look(&rig);
-    named(&findings, &["slot 0 of group g0", "not whole"], false);
+    named(&findings, &["slot 0 of group g0", "torn or damaged"], false);
     rig.disks[0].poke(DATA, &[0; 128 << 10]);
     named(&look(&rig), &["group g0", "no superblock"], false);
     flip(&rig, 1, DATA + SLOTS_AT[1] + 70);
     flip(&rig, 1, DATA + SLOTS_AT[0] + 70);
-    named(&look(&rig), &["no group has a whole superblock"], false);
+    named(&look(&rig), &["no group has a valid superblock"], false);
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn every_damaged_block_and_frame_is_named() {
     named(&findings, &["checkpoint 3 on group g0", "block 0", "checksum"], false);
     named(&findings, &["checkpoint 3 on group g0", "block 1", "checksum"], false);
     named(&findings, &["checkpoint 3 on group g1", "block 2", "checksum"], false);
-    named(&findings, &["metadata on group g1", "no checkpoint"], false);
+    named(&findings, &["metadata on group g1", "no usable checkpoint"], false);
 }
 
 #[test]
@@ -147,10 +148,10 @@ fn a_torn_end_of_the_journal_is_no_damage_but_a_hole_is() {
     flip(&rig, 0, journal + (frames - 1) * METADATA_BLOCK + 70);
     let findings = look(&rig);
     named(&findings, &["journal 1 on group g0", &format!("after commit {}", frames - 1)], true);
-    named(&findings, &["groups g0 and g1", "one ends with commit"], true);
+    named(&findings, &["groups g0 and g1", "one copy ends with commit"], true);
     flip(&rig, 1, journal + 3 * METADATA_BLOCK + 70);
     let findings = look(&rig);
-    named(&findings, &["journal", "commit 4 is not"], false);
+    named(&findings, &["journal", "commit 4 is missing"], false);
 }
 
 #[test]
@@ -182,22 +183,22 @@ fn copies_that_claim_one_commit_and_differ_are_named() {
 type Wrong = (fn(&mut Catalog), &'static [&'static str], bool);
 
 const WRONG: [Wrong; 11] = [
-    (|c| _ = volume(c, 1).map.set(2, Some(1 << 20)), &["volume v", "index 2", "no group has"], false),
-    (|c| _ = volume(c, 1).map.set(500, Some(5)), &["volume v", "1 map entries are past its end"], true),
+    (|c| _ = volume(c, 1).map.set(2, Some(1 << 20)), &["volume v", "index 2", "on no group"], false),
+    (|c| _ = volume(c, 1).map.set(500, Some(5)), &["volume v", "1 map entries are past the end"], true),
     (|c| _ = volume(c, 2).map.set(1, None), &["volume t", "a hole of 1 pages at index 1"], false),
     (
         |c| {
             let page = volume(c, 2).map.get(0);
             volume(c, 2).map.set(3, page);
         },
-        &["volume t", "index 3", "thick volume's already"],
+        &["volume t", "index 3", "already belongs to a thick volume"],
         false,
     ),
     (|c| volume(c, 1).unfinished = true, &["volume v", "unfinished"], true),
     (|c| volume(c, 3).name = "v".to_owned(), &["(3)", "volume 1 has the same name"], false),
-    (|c| volume(c, 3).len_bytes = 7, &["volume c", "size of 7 bytes"], false),
-    (|c| c.next_volume = 2, &["volume t (2)", "not below the next one"], false),
-    (|c| c.thresholds.soft = 101, &["threshold 101"], false),
+    (|c| volume(c, 3).len_bytes = 7, &["volume c", "invalid size of 7 bytes"], false),
+    (|c| c.next_volume = 2, &["volume t (2)", "the next number is 2"], false),
+    (|c| c.thresholds.soft = 101, &["threshold of 101 %"], false),
     (|c| drop(c.records.insert("v9/pr".into(), b"a"[..].into())), &["record v9/pr", "no volume"], false),
     (|c| drop(c.records.insert("p/big".into(), vec![1; 70_000].into())), &["p/big", "70000 bytes"], false),
 ];
@@ -241,13 +242,13 @@ fn groups_that_do_not_belong_together_are_named() {
         rig.disks[1].poke(at, &before);
     };
     check(&|s| Superblock { pool_id: crate::PoolId([9; 16]), ..s }, &["slot 1 of group g1", "another pool"]);
-    check(&|s| Superblock { group_index: 0, ..s }, &["on group 0, but this is group 1"]);
-    check(&|s| Superblock { generation: 4, ..s }, &["generation 4 belongs into the other slot"]);
+    check(&|s| Superblock { group_index: 0, ..s }, &["written for group 0, but found on group 1"]);
+    check(&|s| Superblock { generation: 4, ..s }, &["generation 4 belongs in the other slot"]);
     check(&|s| Superblock { name: "q".to_owned(), ..s }, &["pool name"]);
-    check(&|s| Superblock { sequence: 77, ..s }, &["generation 1 is another one on group g0"]);
+    check(&|s| Superblock { sequence: 77, ..s }, &["generation 1 differs from the one on group g0"]);
     let findings = rig.model.run(async |world| {
         let groups = open_groups(&world, &rig.setup).await.expect("open groups");
         crate::check(&groups[..1]).await
     });
-    named(&findings, &["its group 1", "missing"], false);
+    named(&findings, &["group 1", "missing"], false);
 }

@@ -14,8 +14,8 @@ use super::workload::{Load, Shared, check_recovered, run};
 
 const SMALL: Load = Load { rounds: 5, operations: 20 };
 
-/// Runs the workload of this seed from an empty pool, with a power cut after persistence point `cut` (counted from the
-/// creation of the pool on), recovers and goes on a little. Whether the cut came before the end.
+/// Runs the workload of this seed from an empty pool, with a power cut after persistence point `cut` (counted
+/// from the creation of the pool on), recovers and goes on a little. Whether the cut came before the end.
 #[expect(clippy::await_holding_refcell_ref, reason = "nobody else looks at the shadow meanwhile")]
 fn check_cut(seed: u64, setup: Setup, cut: u64) -> bool {
     let rig = Rig::new(seed, setup);
@@ -157,8 +157,8 @@ fn many_random_cuts_lose_nothing() {
     }
 }
 
-/// Writes and records until two checkpoints have been made, cut at every point: those at which a checkpoint begins to count
-/// are few, and must all be tried.
+/// Writes and records until two checkpoints have been made, cut at every point: those at which a checkpoint
+/// begins to count are few, and must all be tried.
 fn check_cut_around_checkpoints(seed: u64, setup: Setup, cut: u64) -> bool {
     let rig = Rig::new(seed, setup);
     let flushed = Cell::new(0_u32);

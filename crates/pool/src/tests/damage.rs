@@ -68,7 +68,7 @@ fn a_frame_in_the_middle_damaged_is_an_error_that_names_the_place() {
     let rig = rig(1);
     scribble(&rig, 0, frame(4));
     let text = commits(&rig).expect_err("commits are missing");
-    assert!(text.contains("corruption in journal of pool") && text.contains("commit 5 is not"), "{text}");
+    assert!(text.contains("corruption in journal of pool") && text.contains("commit 5 is missing"), "{text}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_superblock_of_a_newer_version_is_named_and_nothing_is_written() {
         rig.disks[0].poke(DATA + slot, &block);
         let before = rig.disks[0].peek(DATA, 4 << 20);
         let refused = commits(&rig).expect_err("it is of a newer masu");
-        let told = format!("newer format version {}, this program reads up to {VERSION}", VERSION + 1);
+        let told = format!("newer format version {}, this masu reads up to {VERSION}", VERSION + 1);
         assert!(refused.contains(&told) && refused.contains("start the newer masu"), "{refused}");
         rig.model.run(async |world| {
             let groups = open_groups(&world, &rig.setup).await.expect("open");

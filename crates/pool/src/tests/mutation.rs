@@ -1,5 +1,6 @@
-//! Metadata that says anything at all, with checksums that are right, and bits that were flipped: opening gives an error or a pool that
-//! can be used, closed and opened again; never a panic, never more memory than the metadata has room for.
+//! Metadata that says anything at all, with checksums that are right, and bits that were flipped: opening
+//! gives an error or a pool that can be used, closed and opened again; never a panic, never more memory than
+//! the metadata has room for.
 
 use block::{Device, Pieces};
 use raid::Level;
@@ -14,7 +15,8 @@ use crate::{Pool, PoolId, Provisioning};
 
 /// Where a group's bytes begin on a drive of a group with one drive.
 const DATA: u64 = 1 << 20;
-/// Opening takes its buffers, the tables of maps (see `LEAVES_MAX`), and what the pages, entries and records of this small pool can take.
+/// Opening takes its buffers, the tables of maps (see `LEAVES_MAX`), and what the pages, entries and records
+/// of this small pool can take.
 const MEMORY_MAX: u64 = (1 << 30) + (64 << 20);
 /// Values at which arithmetic ends.
 const EDGES: [u64; 12] = [
@@ -75,7 +77,8 @@ impl Medium {
         self.rig.disks.iter().zip(&self.images).for_each(|(disk, image)| disk.poke(0, image));
     }
 
-    /// A structure: where it lies, how many of its bytes the checksum covers, where that lies, and how far what it says reaches.
+    /// A structure: where it lies, how many of its bytes the checksum covers, where that lies, and how far
+    /// what it says reaches.
     fn structure(&self, rng: &mut Rng) -> (u64, usize, usize, usize) {
         let journal = DATA + self.layout.journal_at(self.generation);
         match rng.u8(..3) {
@@ -281,9 +284,9 @@ fn volumes_are_refused_whose_maps_could_not_be_read_again() {
             made.expect("32 of the largest");
         }
         let refused = pool.create_volume("v32", 512, Provisioning::Thin).await.err().expect("one too many");
-        assert!(refused.to_string().contains("pages together"), "{refused}");
+        assert!(refused.to_string().contains("pages in total"), "{refused}");
         let refused = pool.clone_volume("v0", "c").await.err().expect("one too many");
-        assert!(refused.to_string().contains("pages together"), "{refused}");
+        assert!(refused.to_string().contains("pages in total"), "{refused}");
         pool.delete_volume("v7").await.expect("delete");
         pool.create_volume("v32", 512, Provisioning::Thin).await.expect("there is room");
     });

@@ -1,4 +1,5 @@
-//! Pages between a fast and a slow group, in the model world: what ends where, what it costs to settle, what a power cut leaves.
+//! Pages between a fast and a slow group, in the model world: what ends where, what it costs to settle, what
+//! a power cut leaves.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -24,7 +25,8 @@ async fn go(_: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// A volume of pages that each hold their number, written when all groups were of one class; then group 0 is the fast one.
+/// A volume of pages that each hold their number, written when all groups were of one class; then group 0 is
+/// the fast one.
 async fn pool_with_data(world: &World, groups: Vec<Group>) -> (Pool, Volume) {
     let spec = PoolSpec { page_bytes: PAGE, ..PoolSpec::new("p") };
     let pool = Pool::create(world.clone(), spec, groups.clone()).await.expect("create");
@@ -37,8 +39,8 @@ async fn pool_with_data(world: &World, groups: Vec<Group>) -> (Pool, Volume) {
     (pool, v)
 }
 
-/// An interval in which nine of ten accesses go to a tenth of the pages, at a place of its own for each; a fifth are writes of what is
-/// there already.
+/// An interval in which nine of ten accesses go to a tenth of the pages, at a place of its own for each; a
+/// fifth are writes of what is there already.
 async fn skewed(v: &Volume, rng: &mut Rng, operations: u64, shift: u64) {
     for _ in 0..operations {
         let hot = rng.u64(0..10) > 0;
@@ -51,8 +53,8 @@ async fn skewed(v: &Volume, rng: &mut Rng, operations: u64, shift: u64) {
     }
 }
 
-/// The bar: with a 90/10 skew the fast class serves four fifths of all I/O in the third interval, and from then on nothing moves; and it
-/// follows when the hot pages become others.
+/// The bar: with a 90/10 skew the fast class serves four fifths of all I/O in the third interval, and from
+/// then on nothing moves; and it follows when the hot pages become others.
 #[test]
 fn a_skewed_load_is_served_from_the_fast_class_and_placement_settles() {
     let rig = Rig::new(1, setup());
@@ -87,7 +89,8 @@ fn a_skewed_load_is_served_from_the_fast_class_and_placement_settles() {
     });
 }
 
-/// New pages go up while there is room for them; rebalancing leaves classes alone; what is shared stays shared when it moves.
+/// New pages go up while there is room for them; rebalancing leaves classes alone; what is shared stays
+/// shared when it moves.
 #[test]
 fn new_pages_begin_in_the_fast_class_and_leave_a_tenth_of_it() {
     let rig = Rig::new(2, setup());

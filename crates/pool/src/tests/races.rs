@@ -47,7 +47,8 @@ fn one(value: u32) -> block::Pieces {
     encode(std::iter::once(value))
 }
 
-/// A page is shared and copied on write while somebody writes another sector of it: that write must be in the copy.
+/// A page is shared and copied on write while somebody writes another sector of it: that write must be in the
+/// copy.
 #[test]
 fn a_write_in_flight_is_not_lost_to_a_copy_of_its_page() {
     for seed in 0..10 {
@@ -87,8 +88,9 @@ async fn held(rod: &crate::Rod) -> Vec<u8> {
     out.joined().to_vec()
 }
 
-/// A page is released and wanted by another volume while a slow read of it is still on its way: the read gives what was
-/// there, never what the other volume writes, and the other volume gets the page when the read is over.
+/// A page is released and wanted by another volume while a slow read of it is still on its way: the read
+/// gives what was there, never what the other volume writes, and the other volume gets the page when the read
+/// is over.
 #[test]
 fn a_read_in_flight_sees_no_other_volume() {
     let rig = Rig::new(1, Setup::tight());
@@ -136,7 +138,8 @@ fn many_first_writers_share_one_page() {
     });
 }
 
-/// Copies in both directions, clones, growth and deletion at once: nobody waits for ever (the model would panic).
+/// Copies in both directions, clones, growth and deletion at once: nobody waits for ever (the model would
+/// panic).
 #[test]
 fn copies_in_both_directions_come_to_an_end() {
     let rig = Rig::new(3, Setup::mirror());

@@ -24,7 +24,8 @@ async fn fill(volume: &Volume, page: u64, value: u32, sectors: usize) {
     volume.write(page * PAGE, &encode(std::iter::repeat_n(value, sectors))).await.expect("write");
 }
 
-/// A volume with pages of data at even indices and of zeros, written as such, at odd ones; the last page has one sector of data.
+/// A volume with pages of data at even indices and of zeros, written as such, at odd ones; the last page has
+/// one sector of data.
 async fn striped(pool: &Pool, name: &str, pages: u64) -> Volume {
     let v = pool.create_volume(name, (pages + 1) * PAGE - 512, Provisioning::Thin).await.expect("create");
     for page in 0..pages {
@@ -89,7 +90,8 @@ fn a_scan_is_stopped_and_refused_where_it_makes_no_sense() {
     });
 }
 
-/// Scan after scan while others write, on disks whose operations overtake each other: what was written is there.
+/// Scan after scan while others write, on disks whose operations overtake each other: what was written is
+/// there.
 #[test]
 fn nothing_that_is_written_meanwhile_is_lost() {
     for seed in 0..8 {
@@ -164,7 +166,8 @@ fn a_scan_beside_an_evacuation() {
     }
 }
 
-/// A cut at this persistence point of a scan and of writes to pages that it gave back. Whether it came before the end.
+/// A cut at this persistence point of a scan and of writes to pages that it gave back. Whether it came before
+/// the end.
 fn check_cut(setup: Setup, cut: u64) -> bool {
     let rig = Rig::new(3, setup);
     let scanned = Cell::new(false);

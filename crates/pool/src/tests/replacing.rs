@@ -1,5 +1,5 @@
-//! A drive of a pool's group is replaced: what is in use is copied, free pages are zeroed; at no power cut is a page other than it was
-//! flushed, or a row without its parity.
+//! A drive of a pool's group is replaced: what is in use is copied, free pages are zeroed; at no power cut is
+//! a page other than it was flushed, or a row without its parity.
 
 use std::cell::Cell;
 

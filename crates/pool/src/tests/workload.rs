@@ -1,5 +1,6 @@
-//! A random workload: several tasks write, zero, unmap, copy and flush at once, each in its own sectors (which share
-//! pages with those of the others); between rounds volumes are cloned, created, grown and deleted.
+//! A random workload: several tasks write, zero, unmap, copy and flush at once, each in its own sectors
+//! (which share pages with those of the others); between rounds volumes are cloned, created, grown and
+//! deleted.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -145,7 +146,8 @@ impl Worker {
     fn choose(&self, rng: &mut Rng) -> (Volume, usize, usize) {
         let volumes = self.pool.volumes();
         let volume = volumes[rng.usize(..volumes.len())].clone();
-        // Slices end within pages. Only the first sectors of a volume that has grown are used: copies need both.
+        // Slices end within pages. Only the first sectors of a volume that has grown are used: copies need
+        // both.
         let slice = SECTORS / WORKERS;
         let (first, end) = (self.number * slice, (self.number + 1) * slice);
         let from = rng.usize(first..end);
