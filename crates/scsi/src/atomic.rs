@@ -1,7 +1,7 @@
-//! WRITE ATOMIC(16): all of it or nothing, for other commands and over a power loss (SBC-4 4.29, 5.46).
+//! WRITE ATOMIC(16): all of it or nothing, for other commands and over a power failure (SBC-4 4.29, 5.46).
 //!
-//! The medium writes blocks, and a power cut may leave some of them old and some new. So the old blocks are kept in records
-//! of the medium first:
+//! The medium writes blocks, and a power failure may leave some of them old and some new. So the old blocks
+//! are first saved in records of the medium:
 //!
 //! ```text
 //!   old blocks into records ── head record: "undo this" ── write, flush ── head record removed: done
@@ -9,8 +9,9 @@
 //!        has changed
 //! ```
 //!
-//! The head is the commit point: while it is there, the write has not happened. It is done in a task of its own, for a command
-//! whose session ends in the middle must not leave the head behind. One atomic write at a time per LU: this is for metadata.
+//! The head is the commit point: while it exists, the write has not happened. The write runs in its own task,
+//! because a command whose session ends must not leave the head behind. One atomic write at a time per LU:
+//! this is for metadata.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,7 +26,7 @@ use crate::error::CommandError;
 use crate::limits::ATOMIC_BYTES_MAX;
 use crate::unit::LogicalUnit;
 
-/// How an atomic write ended, and whoever waits for it.
+/// The outcome of an atomic write, and its waiters.
 #[derive(Default)]
 struct Outcome {
     result: RefCell<Option<Result<(), BlockError>>>,
@@ -66,7 +67,7 @@ async fn write<D: LogicalDisk>(lu: &LogicalUnit<D>, span: Span, data: &Pieces) -
     let old = old.joined();
     save(disk, span.at, &old).await?;
     if let Err(error) = disk.write(command, span.at, data, Durability::Durable).await {
-        // Nothing has happened: the old blocks go back. Where that fails, too, nobody may see what is there.
+        // Nothing has happened: restore the old blocks. If that fails, too, nobody may read the range.
         if undo(disk, span.at, &old).await.is_err() {
             lu.atomics.state.set(State::Failed);
         }

@@ -1,4 +1,5 @@
-//! The atomic writes of a logical unit: the old blocks in records of its disk, until the new ones are durable.
+//! The atomic writes of a logical unit: the old blocks are in records of its disk until the new ones are
+//! durable.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use lu::{CommandContext, Durability, LogicalDisk};
 use crate::error::CommandError;
 use crate::limits::ATOMIC_BYTES_MAX;
 
-/// Bytes in one record, below the 64 KiB that a medium stores.
+/// Bytes per record, below the 64 KiB limit of a medium.
 const PART_BYTES: usize = 60 << 10;
 /// The head: address, length and checksum of the old blocks.
 const HEAD: &str = "atomic";
@@ -20,9 +21,9 @@ const _: () = assert!(ATOMIC_BYTES_MAX as usize <= 9 * PART_BYTES, "a part has a
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// After power on: the old blocks are being written back.
+    /// After power on: the old blocks are being restored.
     Undoing,
-    /// They could not be.
+    /// The old blocks could not be restored.
     Failed,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Atomics {
 }
 
 impl Atomics {
-    /// The state after power on; [`undo_task`] is to run when it is not ready.
+    /// The state after power on. If it is not ready, [`undo_task`] must run.
     pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Atomics {
         let state = if load(disk).is_some() { State::Undoing } else { State::Ready };
         Atomics { state: Cell::new(state), one_at_a_time: RangeLocks::default() }
@@ -53,12 +54,12 @@ fn part_name(index: usize) -> String {
     format!("{HEAD}-{index}")
 }
 
-/// The parts are behind the head's checksum, and each record has the medium's own.
+/// The head's checksum covers the parts, and each record has the medium's own checksum.
 fn checksum(bytes: &[u8]) -> u64 {
     world::fnv1a(bytes.iter().copied())
 }
 
-/// The atomic write that was begun and not ended: where, and the old blocks.
+/// An interrupted atomic write: its position, and the old blocks.
 fn load<D: LogicalDisk>(disk: &D) -> Option<(u64, Vec<u8>)> {
     let head = disk.load_record(HEAD).filter(|h| h.len() == HEAD_LEN)?;
     let field = |at: usize| head[at..at + 8].iter().fold(0u64, |n, &b| n << 8 | u64::from(b));
@@ -71,7 +72,7 @@ fn load<D: LogicalDisk>(disk: &D) -> Option<(u64, Vec<u8>)> {
     (old.len() as u64 == len && checksum(&old) == sum).then_some((at, old))
 }
 
-/// Keeps the old blocks: from then on the write has not happened.
+/// Saves the old blocks: from then on the write has not happened.
 pub(crate) async fn save<D: LogicalDisk>(disk: &D, at: u64, old: &[u8]) -> Result<(), BlockError> {
     for (i, part) in old.chunks(PART_BYTES).enumerate() {
         disk.save_record(&part_name(i), part).await?;
@@ -89,7 +90,7 @@ pub(crate) async fn forget<D: LogicalDisk>(disk: &D, len: usize) -> Result<(), B
     Ok(())
 }
 
-/// Writes the old blocks back. Blocks of zeros need no page, which matters when the pool is full.
+/// Restores the old blocks. Blocks of zeros need no page, which matters if the pool is full.
 pub(crate) async fn undo<D: LogicalDisk>(disk: &D, at: u64, old: &[u8]) -> Result<(), BlockError> {
     let command = CommandContext::DETACHED;
     let block = disk.geometry().block_bytes as usize;
@@ -112,7 +113,7 @@ pub(crate) async fn undo<D: LogicalDisk>(disk: &D, at: u64, old: &[u8]) -> Resul
     forget(disk, old.len()).await
 }
 
-/// After power on: ends what a power loss interrupted, before the first command gets to the disk.
+/// After power on: undoes an interrupted write before the first command reaches the disk.
 pub(crate) async fn undo_task<D: LogicalDisk>(disk: D, atomics: Rc<Atomics>) {
     let result = match load(&disk) {
         Some((at, old)) => undo(&disk, at, &old).await,

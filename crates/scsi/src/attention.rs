@@ -1,10 +1,11 @@
-//! Unit attention conditions: what a nexus is told before its next command (SAM-5 5.14, SPC-5 annex D).
+//! Unit attention conditions: reported to a nexus before its next command (SAM-5 5.14, SPC-5 annex D).
 
 use std::cell::Cell;
 
 use crate::sense::Asc;
 
-/// A unit attention condition. The order is the order of reporting: resets first, for they make the others moot.
+/// A unit attention condition. The order is the order of reporting: resets first, because they make the
+/// others moot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Attention {
@@ -69,7 +70,7 @@ impl Attention {
     }
 }
 
-/// The conditions that wait for one nexus on one LU: a set, so that a host which never asks costs nothing.
+/// The pending conditions of one nexus on one LU: a set, so that a host that never asks costs nothing.
 #[derive(Debug, Default)]
 pub struct Attentions(Cell<u16>);
 
@@ -79,7 +80,7 @@ impl Attentions {
         self.0.set(self.0.get() | 1 << attention as u8);
     }
 
-    /// Whether a condition waits.
+    /// Whether a condition is pending.
     pub fn has(&self, attention: Attention) -> bool {
         self.0.get() & 1 << attention as u8 != 0
     }
@@ -89,7 +90,7 @@ impl Attentions {
         self.0.set(self.0.get() & !(1 << attention as u8));
     }
 
-    /// Takes the first in the order of reporting.
+    /// Takes the first pending condition in the order of reporting.
     pub fn take(&self) -> Option<Attention> {
         let first = *ALL.get(self.0.get().trailing_zeros() as usize)?;
         self.clear(first);

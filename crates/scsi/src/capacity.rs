@@ -1,4 +1,4 @@
-//! READ CAPACITY(10) and (16), GET LBA STATUS, READ DEFECT DATA: what the medium is, without its data.
+//! READ CAPACITY(10) and (16), GET LBA STATUS, READ DEFECT DATA: properties of the medium.
 
 use block::Pieces;
 use lu::LogicalDisk;
@@ -30,12 +30,12 @@ pub(crate) fn read_capacity_16<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     cut(&out, ctx.cdb.uint(10, 4))
 }
 
-/// More descriptors than this are not looked for: the answer of one command stays under 64 KiB.
+/// Most descriptors in one response, which then stays under 64 KiB.
 const DESCRIPTORS_MAX: u64 = 4095;
-/// Nor is the state asked more often than this: runs that alternate page by page are cut, and the host asks again.
+/// Most state queries of one command: alternating runs are cut, and the host asks again.
 const EXTENTS_MAX: usize = 65_536;
 
-/// GET LBA STATUS, SBC-4 5.6: runs of equal state from the asked LBA on.
+/// GET LBA STATUS, SBC-4 5.6: runs of equal state from the requested LBA on.
 pub(crate) fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     let (start, allocation_len) = (ctx.cdb.u64(2), ctx.cdb.uint(10, 4));
@@ -73,7 +73,8 @@ pub(crate) fn get_lba_status<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
     Ok(cut(&out, allocation_len))
 }
 
-/// READ DEFECT DATA(10) and (12), SBC-4 5.22: the array hides the defects of its drives; both lists are valid and empty.
+/// READ DEFECT DATA(10) and (12), SBC-4 5.22: the array hides the defects of its drives; both lists are valid
+/// and empty.
 pub(crate) fn read_defect_data<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let cdb = &ctx.cdb;
     if cdb.opcode() == 0x37 {

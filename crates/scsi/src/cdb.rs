@@ -1,6 +1,7 @@
 //! The command descriptor block: bounded access to its big-endian fields.
 
-/// A CDB of up to 16 bytes, zero-padded. Every offset below is a constant of a handler, so none is out of range.
+/// A CDB of up to 16 bytes, zero-padded. Every offset below is a constant of a handler, so none is out of
+/// range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cdb(pub [u8; 16]);
 

@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE and ORWRITE: what must see its blocks alone (SBC-4 5.2, 5.15).
+//! COMPARE AND WRITE and ORWRITE: commands that need exclusive access to their blocks (SBC-4 5.2, 5.15).
 
 use block::{Buf, LockMode, Pieces};
 use lu::{Durability, LogicalDisk};
@@ -26,8 +26,8 @@ pub(crate) async fn read_span<D: LogicalDisk>(
     Ok(out)
 }
 
-/// COMPARE AND WRITE. The range is exclusive from before the comparison until after the write (and its flush), against every
-/// other command that reads or writes one of its blocks, and against none that does not.
+/// COMPARE AND WRITE. The range is exclusive from before the comparison until after the write (and its
+/// flush), against every other command on one of its blocks, and against no other command.
 pub(crate) async fn compare_and_write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = (ctx.cdb.u64(2), u64::from(ctx.cdb.u8(13)));
     let data = &ctx.request.data_out;

@@ -1,4 +1,5 @@
-//! The condition of the logical unit: REQUEST SENSE, START STOP UNIT, PREVENT ALLOW MEDIUM REMOVAL, diagnostics.
+//! The condition of the logical unit: REQUEST SENSE, START STOP UNIT, PREVENT ALLOW MEDIUM REMOVAL,
+//! diagnostics.
 
 use block::Pieces;
 use lu::LogicalDisk;
@@ -7,7 +8,8 @@ use crate::context::{Context, cut};
 use crate::error::CommandError;
 use crate::sense::{Format, Key, Sense, failure_of};
 
-/// REQUEST SENSE, SPC-5 6.43: a unit attention (which it clears), else what keeps the LU from being ready, else nothing.
+/// REQUEST SENSE, SPC-5 6.43: a unit attention (which it clears), else the reason why the LU is not ready,
+/// else no sense.
 pub(crate) fn request_sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     let lu = ctx.lu();
     let pending =
@@ -18,15 +20,16 @@ pub(crate) fn request_sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Pieces {
     cut(&sense.encode(format), ctx.cdb.uint(4, 1))
 }
 
-/// REQUEST SENSE where no logical unit is.
+/// REQUEST SENSE on a LUN without a logical unit.
 pub(crate) fn request_sense_without_unit(cdb: &crate::cdb::Cdb) -> Pieces {
     let sense = failure_of(&CommandError::LunNotSupported, 1).sense.unwrap_or(Sense::new(Key::NoSense, 0));
     let format = if cdb.bit(1, 0x01) { Format::Descriptor } else { Format::Fixed };
     cut(&sense.encode(format), cdb.uint(4, 1))
 }
 
-/// START STOP UNIT, SBC-4 5.31. A logical unit that several hosts share is not stopped by one of them: a stop makes the
-/// data durable and leaves the LU ready. There is nothing to load or eject, and there are no other power conditions.
+/// START STOP UNIT, SBC-4 5.31. One host must not stop a logical unit that several hosts share: a stop makes
+/// the data durable and leaves the LU ready. There is nothing to load or eject, and there are no other power
+/// conditions.
 pub(crate) async fn start_stop<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let flags = ctx.cdb.u8(4);
     if flags & 0xf0 != 0 {
@@ -47,8 +50,8 @@ pub(crate) fn prevent_allow() -> Pieces {
     Pieces::new()
 }
 
-/// SEND DIAGNOSTIC, SPC-5 6.44: the default and the two foreground self-tests read the first and the last block. There are no
-/// background self-tests and no diagnostic pages to send.
+/// SEND DIAGNOSTIC, SPC-5 6.44: the default and the two foreground self-tests read the first and the last
+/// block. There are no background self-tests and no diagnostic pages to send.
 pub(crate) async fn send_diagnostic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (flags, list_len) = (ctx.cdb.u8(1), ctx.cdb.uint(3, 2));
     let (code, self_test) = (flags >> 5, flags & 0x04 != 0);
@@ -69,7 +72,7 @@ pub(crate) async fn send_diagnostic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Res
     Ok(Pieces::new())
 }
 
-/// RECEIVE DIAGNOSTIC RESULTS, SPC-5 6.31: the list of supported pages, which has only itself.
+/// RECEIVE DIAGNOSTIC RESULTS, SPC-5 6.31: the list of supported pages, which contains only itself.
 pub(crate) fn receive_diagnostic<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     if ctx.cdb.bit(1, 0x01) && ctx.cdb.u8(2) != 0 {
         return Err(CommandError::field(2));

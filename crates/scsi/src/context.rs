@@ -1,4 +1,4 @@
-//! What a handler works with: the command, whose it is, and the logical unit in its place.
+//! The input of a handler: the command, its nexus, and the logical unit.
 
 use std::ops::Range;
 
@@ -12,20 +12,19 @@ use crate::request::{Request, TaskAttribute};
 use crate::unit::LogicalUnit;
 use crate::view::{Seat, View};
 
-/// The longest parameter list: the largest that a 16-bit length can say, which also holds the longest EXTENDED COPY list.
+/// Longest parameter list: the largest value of a 16-bit length, which also fits the longest EXTENDED COPY
+/// list.
 pub(crate) const LIST_BYTES_MAX: usize = 0xffff;
 
-/// What a handler works with.
+/// The input of a handler.
 pub(crate) struct Context<'a, D: LogicalDisk> {
-    /// What the asking host sees.
+    /// The view of the requesting host.
     pub view: &'a View<D>,
-    /// The logical unit in its place, and the nexus.
+    /// The seat of the logical unit in the view, with the nexus.
     pub seat: &'a Seat<D>,
     /// The table's entry.
     pub command: &'static Command,
-    /// The CDB.
     pub cdb: Cdb,
-    /// The request.
     pub request: &'a Request,
     /// The command in the task set.
     pub task: Task<'a>,
@@ -61,8 +60,8 @@ impl<'a, D: LogicalDisk> Context<'a, D> {
         span(self.lu(), lba, blocks)
     }
 
-    /// Locks a range of the asking LU for this command. An ORDERED command locks everything, which puts it after all that is
-    /// older and before all that is younger (SAM-5 8.7).
+    /// Locks a range of the requested LU for this command. An ORDERED command locks everything, which places
+    /// it after all older and before all younger commands (SAM-5 8.7).
     pub(crate) async fn lock(&self, span: Span, mode: LockMode) -> Result<RangeGuard<'a>, CommandError> {
         let lu = self.lu();
         let guard = match self.request.attribute {
@@ -73,12 +72,12 @@ impl<'a, D: LogicalDisk> Context<'a, D> {
         Ok(guard)
     }
 
-    /// Stops a command that was aborted: looked at after every wait that can be long.
+    /// An error if the command was aborted; checked after every wait that can be long.
     pub(crate) fn go_on(&self) -> Result<(), CommandError> {
         if self.task.is_aborted() { Err(CommandError::Aborted) } else { Ok(()) }
     }
 
-    /// The parameter list: as much of the data-out as the CDB asks for.
+    /// The parameter list: the data-out, limited to the length in the CDB.
     pub(crate) fn list(&self) -> Result<Data, CommandError> {
         let wanted = self.command.data_out_len(&self.cdb, self.lu().block_bytes());
         let len = wanted.min(self.request.data_out.len() as u64) as usize;
@@ -100,7 +99,7 @@ pub(crate) fn span<D: LogicalDisk>(lu: &LogicalUnit<D>, lba: u64, blocks: u64) -
     }
 }
 
-/// The first `allocation_len` bytes of what a command gives.
+/// The first `allocation_len` bytes of a command's data.
 pub(crate) fn cut(bytes: &[u8], allocation_len: u64) -> Pieces {
     Pieces::copy_of(&bytes[..bytes.len().min(usize::try_from(allocation_len).unwrap_or(usize::MAX))])
 }

@@ -1,12 +1,12 @@
-//! What a logical unit has done, for the proof that an offload was used: plain counts and latency histograms.
+//! Counters of a logical unit: they prove that an offload was used. Plain counts and latency histograms.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Where a command is counted.
+/// The class under which a command is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum OpClass {
     Read,
     Write,
@@ -20,7 +20,7 @@ pub enum OpClass {
     Other,
 }
 
-/// How many classes there are.
+/// The number of classes.
 pub const CLASSES: usize = 7;
 
 /// Sub-buckets per power of two: a value is known to within 1/8.
@@ -49,13 +49,13 @@ impl Histogram {
         ((((power - SUB_BITS + 1) as usize) << SUB_BITS) + sub).min(BUCKETS - 1)
     }
 
-    /// Counts one.
+    /// Counts one value.
     pub fn record(&self, time: Duration) {
         let cell = &self.0[Histogram::bucket_of(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))];
         cell.set(cell.get() + 1);
     }
 
-    /// The largest value, in nanoseconds, that falls into bucket `index`.
+    /// The largest value, in nanoseconds, in bucket `index`.
     pub fn bucket_top_ns(index: usize) -> u64 {
         let (power, sub) = ((index >> SUB_BITS) as u32, (index & ((1 << SUB_BITS) - 1)) as u64);
         if power == 0 {
@@ -64,7 +64,7 @@ impl Histogram {
         (((1 << SUB_BITS | sub) + 1) << (power - 1)) - 1
     }
 
-    /// The buckets that have counts: largest value in nanoseconds, and how many.
+    /// The buckets with counts: largest value in nanoseconds, and count.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let used = self.0.iter().enumerate().filter(|(_, c)| c.get() > 0);
         used.map(|(i, c)| (Histogram::bucket_top_ns(i), c.get())).collect()
@@ -95,37 +95,37 @@ impl Count {
 /// The live counters of a logical unit.
 #[derive(Default)]
 pub struct Counting {
-    /// Commands per class that ended with GOOD.
+    /// Commands that ended with GOOD, per class.
     pub commands: [Count; CLASSES],
-    /// Commands that ended otherwise.
+    /// Commands that ended with any other status.
     pub failed: Count,
     /// Bytes read for hosts.
     pub read_bytes: Count,
     /// Bytes written by hosts.
     pub written_bytes: Count,
-    /// Bytes zeroed by offload, and without a transfer.
+    /// Bytes zeroed by offload, without a data transfer.
     pub zeroed_bytes: Count,
-    /// Bytes of a pattern written by WRITE SAME.
+    /// Bytes written by WRITE SAME with a nonzero pattern.
     pub patterned_bytes: Count,
-    /// Bytes copied inside the array by reading and writing them.
+    /// Bytes copied inside the array by reading and writing.
     pub moved_bytes: Count,
     /// Bytes copied by sharing pages.
     pub shared_bytes: Count,
-    /// Bytes given back to the pool by UNMAP.
+    /// Bytes that UNMAP released to the pool.
     pub reclaimed_bytes: Count,
-    /// COMPARE AND WRITE that found a difference.
+    /// COMPARE AND WRITE commands that found a difference.
     pub compare_misses: Count,
     /// Commands that ended with RESERVATION CONFLICT.
     pub reservation_conflicts: Count,
-    /// Reads that the medium refused for good (log page 03h).
+    /// Reads that failed permanently (log page 03h).
     pub read_errors: Count,
-    /// Writes that the medium refused for good (log page 02h).
+    /// Writes that failed permanently (log page 02h).
     pub write_errors: Count,
     /// Latency per class, from the command's arrival at the LU to its end.
     pub latency: [Histogram; CLASSES],
 }
 
-/// A copy of the counters at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of Counting")]
 pub struct Counters {
@@ -140,12 +140,12 @@ pub struct Counters {
     pub reclaimed_bytes: u64,
     pub compare_misses: u64,
     pub reservation_conflicts: u64,
-    /// Per class: buckets with counts, as largest value in nanoseconds and how many.
+    /// Per class: buckets with counts, as largest value in nanoseconds and count.
     pub latency: [Vec<(u64, u64)>; CLASSES],
 }
 
 impl Counting {
-    /// A copy.
+    /// Takes a snapshot.
     pub fn read(&self) -> Counters {
         Counters {
             commands: std::array::from_fn(|i| self.commands[i].get()),

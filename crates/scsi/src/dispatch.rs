@@ -1,4 +1,4 @@
-//! From a request to its handler: what is checked before every command, and what is counted after it.
+//! From a request to its handler: the checks before every command, and the counters after it.
 
 use block::Pieces;
 use lu::LogicalDisk;
@@ -54,7 +54,8 @@ pub(crate) async fn execute<D: LogicalDisk>(view: &View<D>, seat: &Seat<D>, requ
     response
 }
 
-/// What stands before every command: unit attention, the table, reservations, reserved bits, readiness, write protection.
+/// The checks before every command: unit attention, opcode table, reservations, reserved bits, readiness,
+/// write protection.
 fn admit<D: LogicalDisk>(
     seat: &Seat<D>,
     found: Option<&'static Command>,
@@ -72,7 +73,7 @@ fn admit<D: LogicalDisk>(
     if let Some((byte, bit)) = command.reserved_set(cdb) {
         return Err(CommandError::field_bit(byte, bit));
     }
-    // SANITIZE looks itself: it leads out of a sanitize operation that failed.
+    // SANITIZE checks this itself: it ends the failure mode.
     if command.needs >= Needs::Ready && command.handler != Handler::Sanitize {
         lu.check_ready()?;
     }
@@ -82,7 +83,8 @@ fn admit<D: LogicalDisk>(
     Ok(command)
 }
 
-/// A CDB that is not in the table, or that this LU does not have: its operation code, or only its service action.
+/// A CDB that is not in the table, or not supported by this LU: its operation code, or only its service
+/// action.
 fn unknown(cdb: &Cdb, found: Option<&Command>) -> CommandError {
     if opcode::entries(cdb.opcode()).is_empty() || found.is_some_and(|c| c.service_action.is_none()) {
         CommandError::InvalidOpcode
@@ -110,7 +112,8 @@ fn count<D: LogicalDisk>(lu: &LogicalUnit<D>, command: &Command, result: &Result
     }
 }
 
-/// The two commands of the hot path are part of the command's future; the others are boxed, to keep it small.
+/// The future of a command includes those of the two commands of the hot path; the others are boxed, to keep
+/// it small.
 async fn run<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     match ctx.command.handler {
         Handler::Read => read_write::read(ctx).await,
@@ -166,7 +169,7 @@ async fn run_rare<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Comman
     }
 }
 
-/// Where no logical unit is (SPC-5 4.2, SAM-5 4.7.4): the three commands that every host may ask of any number.
+/// A LUN without a logical unit (SPC-5 4.2, SAM-5 4.7.4): the three commands that a host may send to any LUN.
 pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<Pieces, CommandError> {
     let command =
         opcode::find(cdb).filter(|c| c.access == Access::Free).ok_or(CommandError::LunNotSupported)?;
@@ -181,7 +184,7 @@ pub(crate) fn without_unit<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<
     }
 }
 
-/// The response of a command that failed.
+/// The response to a command that failed.
 pub(crate) fn respond_failed(
     error: &CommandError,
     block_bytes: u32,

@@ -5,8 +5,9 @@ use block::BlockError;
 use crate::attention::Attention;
 use crate::sense::Asc;
 
-/// Every way in which a command ends otherwise than with GOOD. [`crate::sense::failure_of`] says what the host gets.
+/// Every way in which a command can fail. [`crate::sense::failure_of`] returns what the host gets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum CommandError {
     /// The medium below failed.
     #[error(transparent)]
@@ -14,7 +15,7 @@ pub enum CommandError {
     /// Another nexus holds a reservation that excludes the command.
     #[error("reservation conflict")]
     ReservationConflict,
-    /// Try again later.
+    /// The LU is busy.
     #[error("busy")]
     Busy,
     /// Too many commands at once.
@@ -29,47 +30,47 @@ pub enum CommandError {
     /// A field of the CDB.
     #[error("invalid field in cdb at byte {byte}")]
     InvalidField {
-        /// The field's first byte.
+        /// The first byte of the field.
         byte: u16,
-        /// The field's highest bit.
+        /// The highest bit of the field.
         bit: Option<u8>,
     },
     /// A field of the parameter list.
     #[error("invalid field in parameter list at byte {byte}")]
     InvalidParameter {
-        /// The field's first byte.
+        /// The first byte of the field.
         byte: u16,
-        /// The field's highest bit.
+        /// The highest bit of the field.
         bit: Option<u8>,
     },
-    /// The parameter list is cut where it must not be.
+    /// The parameter list is truncated where it must not be.
     #[error("parameter list length error")]
     ParameterListLength,
-    /// A parameter that exists, but not here.
+    /// The parameter is valid, but not supported.
     #[error("parameter not supported")]
     ParameterNotSupported,
-    /// Saved mode pages were asked for.
+    /// Saved mode pages were requested.
     #[error("saving parameters not supported")]
     SavingNotSupported,
     /// No room for another registration.
     #[error("insufficient registration resources")]
     InsufficientRegistrationResources,
-    /// RELEASE with another scope or type than the reservation's.
+    /// RELEASE with another scope or type than that of the reservation.
     #[error("invalid release of persistent reservation")]
     InvalidRelease,
     /// The blocks are not on the disk.
     #[error("logical block address out of range")]
     LbaOutOfRange,
-    /// The data-out has not the length that the CDB asks for.
+    /// The data-out length does not match the CDB.
     #[error("data-out length does not fit the cdb")]
     DataOutLength,
-    /// No LU at this number for this host.
+    /// The LUN has no logical unit for this host.
     #[error("logical unit not supported")]
     LunNotSupported,
     /// COMPARE AND WRITE or VERIFY found a difference.
     #[error("miscompare at byte {offset}")]
     Miscompare {
-        /// The first byte that differs, counted in the data-out.
+        /// The offset of the first difference in the data-out.
         offset: u64,
     },
     /// The SWP bit of the control mode page is set.
@@ -81,40 +82,40 @@ pub enum CommandError {
     /// A sanitize operation runs.
     #[error("sanitize in progress")]
     SanitizeInProgress {
-        /// How much is done, in 65,536ths.
+        /// Its progress, in 65,536ths.
         done: u16,
     },
-    /// The last sanitize operation failed, and nobody has left the failure mode.
+    /// The last sanitize operation failed, and the failure mode was not exited.
     #[error("sanitize command failed")]
     SanitizeFailed,
-    /// The LU ends what a power loss interrupted; soon.
+    /// The LU is completing work that a power failure interrupted.
     #[error("becoming ready")]
     BecomingReady,
-    /// An atomic write could neither be done nor undone.
+    /// An atomic write could be neither completed nor undone.
     #[error("an interrupted atomic write could not be undone")]
     NotRecovered,
-    /// Told instead of executing the command.
+    /// Reported instead of executing the command.
     #[error("unit attention {0:?}")]
     Attention(Attention),
     /// EXTENDED COPY: more target descriptors than the operating parameters allow.
     #[error("too many target descriptors")]
     TooManyTargetDescriptors,
-    /// EXTENDED COPY: a target descriptor of a kind that is not known.
+    /// EXTENDED COPY: an unsupported type of target descriptor.
     #[error("unsupported target descriptor type code at byte {byte}")]
     UnsupportedTargetDescriptor {
-        /// Where in the parameter list.
+        /// Its offset in the parameter list.
         byte: u16,
     },
     /// EXTENDED COPY: more segment descriptors than the operating parameters allow.
     #[error("too many segment descriptors")]
     TooManySegmentDescriptors,
-    /// EXTENDED COPY: a segment descriptor of a kind that is not known.
+    /// EXTENDED COPY: an unsupported type of segment descriptor.
     #[error("unsupported segment descriptor type code at byte {byte}")]
     UnsupportedSegmentDescriptor {
-        /// Where in the parameter list.
+        /// Its offset in the parameter list.
         byte: u16,
     },
-    /// EXTENDED COPY: inline data where none is taken.
+    /// EXTENDED COPY: inline data, which are not supported.
     #[error("inline data length exceeded")]
     InlineDataLength,
     /// A list identifier that is in use.
@@ -123,12 +124,11 @@ pub enum CommandError {
     /// EXTENDED COPY: a segment failed after the list was accepted.
     #[error("copy aborted in segment {segment}")]
     CopyAborted {
-        /// Why.
         asc: Asc,
-        /// Which segment descriptor, from 0.
+        /// The index of the segment descriptor, from 0.
         segment: u16,
     },
-    /// WRITE USING TOKEN and its kin.
+    /// An error of a token command.
     #[error("token operation: {0:?}")]
     Token(TokenFault),
 }

@@ -1,4 +1,4 @@
-//! What a port protocol asks of a host's view: the seam between a transport and SCSI.
+//! The seam between a transport and SCSI: the interface of a host's view.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use crate::request::{Lun, Request, Response, TaskFunction, TaskOutcome};
 
-/// What one host sees through one nexus, as its session at a port uses it. [`crate::View`] is it; tests of transports have simpler ones.
+/// The view of one host through one nexus, for its session at a port. [`crate::View`] implements it;
+/// transport tests have simpler ones.
 pub trait HostView: 'static {
     /// Length of the command's data-out in bytes, so that a transport solicits no more.
     fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64;
@@ -14,33 +15,33 @@ pub trait HostView: 'static {
     fn execute(&self, lun: Option<Lun>, request: Request) -> impl Future<Output = Response>;
     /// Performs a task management function. The transport suppresses the responses of its own affected tasks.
     fn manage(&self, function: TaskFunction) -> impl Future<Output = TaskOutcome>;
-    /// The session has ended, and its running commands may end early. The view is dropped when they have.
+    /// Ends the session. Running commands may end early; the view is dropped after them.
     fn end(&self);
 }
 
-/// An operation of another controller.
+/// A pending operation on another controller.
 pub type Remote<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// The controller that serves logical units which a view does not: their commands cross to it.
+/// The controller that owns logical units of a view: their commands cross to it.
 pub trait Owner {
-    /// Executes a command there.
+    /// Executes a command on the owner.
     fn execute(&self, lun: Lun, request: Request) -> Remote<Response>;
-    /// Performs a task management function there.
+    /// Performs a task management function on the owner.
     fn manage(&self, function: TaskFunction) -> Remote<TaskOutcome>;
 }
 
-/// A logical unit that another controller serves.
+/// A logical unit of another controller.
 #[derive(Clone)]
 pub struct Elsewhere {
-    /// Its number for this host.
+    /// Its LUN for this host.
     pub lun: Lun,
-    /// Its block length: a host is asked for the data of a WRITE before the command crosses.
+    /// Its block length: the transport solicits the data of a WRITE before the command crosses.
     pub block_bytes: u32,
-    /// Who executes its commands; `None` where they must not cross again.
+    /// The owner; `None` if commands must not cross again.
     pub owner: Option<Rc<dyn Owner>>,
 }
 
-/// What went through a port, or a session.
+/// The traffic of a port or a session.
 #[derive(Default)]
 pub struct Traffic {
     /// Commands executed.

@@ -11,7 +11,8 @@ use crate::vpd;
 /// SPC-5 6.7.2 up to the version descriptors, and what is reserved after them.
 const STANDARD_LEN: usize = 96;
 
-/// Version descriptors (SPC-5 6.7.2, table of values; no revision claimed): SAM-5, iSCSI, SPC-4, SBC-3, SPC-5, SBC-4.
+/// Version descriptors (SPC-5 6.7.2, table of values; no revision claimed): SAM-5, iSCSI, SPC-4, SBC-3,
+/// SPC-5, SBC-4.
 const VERSION_DESCRIPTORS: [u16; 6] = [0x00a0, 0x0960, 0x0460, 0x04c0, 0x05c0, 0x0600];
 
 /// PERIPHERAL QUALIFIER 011b, device type 1Fh: no device can be here.
@@ -60,7 +61,7 @@ pub(crate) fn inquiry<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, Co
     Ok(cut(&standard(0, Some(&ctx.lu().identity)), allocation_len))
 }
 
-/// INQUIRY where no logical unit is (SPC-5 6.7.1): standard data only.
+/// INQUIRY on a LUN without a logical unit (SPC-5 6.7.1): standard data only.
 pub(crate) fn without_unit(cdb: &crate::cdb::Cdb) -> Result<Pieces, CommandError> {
     if cdb.bit(1, 0x01) || cdb.u8(2) != 0 {
         return Err(CommandError::field(2));

@@ -1,14 +1,15 @@
-//! SCSI as a disk speaks it: commands, sense, VPD and mode pages, reservations, offloads (SAM-5, SPC-5, SBC-4).
+//! SCSI as a disk speaks it: commands, sense, VPD and mode pages, reservations, offloads (SAM-5, SPC-5,
+//! SBC-4).
 //!
 //! ```text
 //!   transport (iscsi) ── Request ──> View (what one host sees) ──> LogicalUnit ── lu::LogicalDisk ──> the array's volume
 //!                     <── Response ──
 //! ```
 //!
-//! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`lu::LogicalDisk`]; what it gives to a
-//! transport is a [`HostView`]: [`View`]. A command goes through `dispatch`, which looks it up in the one
-//! table ([`opcode`]), checks what stands before every command, and calls its handler; an error becomes sense data in one place
-//! ([`sense::failure_of`]).
+//! This crate knows nothing of pools, RAID or iSCSI PDUs. What it needs from below is [`lu::LogicalDisk`];
+//! what it gives to a transport is a [`HostView`]: [`View`]. A command goes through `dispatch`, which looks
+//! it up in the one table ([`opcode`]), checks what stands before every command, and calls its handler; an
+//! error becomes sense data in one place ([`sense::failure_of`]).
 
 #![forbid(unsafe_code)]
 

@@ -15,10 +15,10 @@ const PAGES: [u8; 6] = [0x00, 0x02, 0x03, 0x0c, 0x19, 0x2f];
 /// All subpages of a page, or of all pages.
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// Log parameters: code and value; they are bounded data counters or binary lists that are not saved.
+/// Log parameters: code and value; bounded data counters or binary lists that are not saved.
 type Parameters = Vec<(u16, Vec<u8>)>;
 
-/// LOG SENSE. Only cumulative values are kept (PC = 01b).
+/// LOG SENSE. Only cumulative values exist (PC = 01b).
 pub(crate) fn sense<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     let (control, code, subpage, pointer) = (cdb.u8(2) >> 6, cdb.u8(2) & 0x3f, cdb.u8(3), cdb.u16(5));
@@ -76,7 +76,8 @@ fn parameters<D: LogicalDisk>(lu: &LogicalUnit<D>, code: u8) -> Option<Parameter
     Some(page)
 }
 
-/// 02h and 03h (SPC-5 7.3.7): what the layers below corrected they count themselves; here are bytes and uncorrected errors.
+/// 02h and 03h (SPC-5 7.3.7): bytes and uncorrected errors. The layers below count their own corrected
+/// errors.
 fn errors(bytes: u64, uncorrected: u64) -> Parameters {
     vec![
         (0x0003, vec![0; 8]),
@@ -85,8 +86,8 @@ fn errors(bytes: u64, uncorrected: u64) -> Parameters {
     ]
 }
 
-/// 0Ch (SBC-4 6.4.5): available and used LBA mapping resources, in threshold sets. Free space is the pool's (scope 10b: shared
-/// with other LUs), used space is this LU's own (scope 01b).
+/// 0Ch (SBC-4 6.4.5): available and used LBA mapping resources, in threshold sets. Free space is the pool's
+/// (scope 10b: shared with other LUs), used space is this LU's own (scope 01b).
 fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Option<Parameters> {
     lu.capabilities.page_bytes?;
     let (space, set_bytes) = (lu.disk.space(), u64::from(lu.block_bytes()) << threshold_exponent(lu));
@@ -115,7 +116,8 @@ fn performance<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
     fields.iter().flat_map(|f| f.to_be_bytes()).collect()
 }
 
-/// LOG SELECT: only the reset of all parameters to their defaults (PCR = 1), which empties the error counters.
+/// LOG SELECT: supports only the reset of all parameters to their defaults (PCR = 1), which clears the error
+/// counters.
 pub(crate) fn select<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     if cdb.bit(1, 0x01) {

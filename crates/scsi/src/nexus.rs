@@ -1,4 +1,4 @@
-//! The two ends of a nexus, and what a logical unit keeps for each nexus.
+//! The two ends of a nexus, and the per-nexus state of a logical unit.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,8 @@ pub(crate) const PROTOCOL_ISCSI: u8 = 5;
 const ISCSI_NAME_BYTES_MAX: usize = 223;
 
 impl InitiatorPort {
-    /// The TransportID (SPC-5 7.6.4.6): format 01b, name, ",i,0x", ISID in hexadecimal, padded with zeros to four bytes.
+    /// The TransportID (SPC-5 7.6.4.6): format 01b, name, ",i,0x", ISID in hexadecimal, padded with zeros to
+    /// four bytes.
     pub fn transport_id(&self) -> Vec<u8> {
         let name = &self.name.as_bytes()[..self.name.len().min(ISCSI_NAME_BYTES_MAX)];
         let mut out = vec![0x40 | PROTOCOL_ISCSI, 0, 0, 0];
@@ -60,17 +61,16 @@ impl TargetPort {
     }
 }
 
-/// One nexus as one logical unit knows it.
+/// A nexus, as a logical unit knows it.
 #[derive(Debug)]
 pub(crate) struct Nexus {
-    /// Which.
     pub id: NexusId,
-    /// The host's end.
+    /// The initiator port.
     pub initiator: Rc<InitiatorPort>,
-    /// The array's end.
+    /// The target port.
     pub port: Rc<TargetPort>,
-    /// What the nexus is to be told.
+    /// Its pending unit attentions.
     pub attentions: Attentions,
-    /// The nexus has ended; commands of it that still run are nobody's.
+    /// The nexus has ended; commands that still run belong to no one.
     pub(crate) ended: Cell<bool>,
 }

@@ -8,8 +8,8 @@ use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::limits::TRANSFER_BYTES_MAX;
 
-/// The longest piece of a transfer that is asked of the medium at once: a buffer is at most 8 MiB, and shorter pieces keep the
-/// memory of one command in small, common size classes.
+/// Longest piece of a transfer that the medium gets at once: a buffer has at most 8 MiB, and shorter pieces
+/// keep the memory of a command in small, common size classes.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
 /// LBA and number of blocks of a READ, WRITE, VERIFY or WRITE SAME, by the length of its CDB.
@@ -25,7 +25,7 @@ pub(crate) fn lba_and_blocks(cdb: &Cdb) -> (u64, u64) {
     }
 }
 
-/// Where the number of blocks stands in the CDB, for the field pointer.
+/// The byte of the number of blocks in the CDB, for the field pointer.
 pub(crate) fn length_field(cdb: &Cdb) -> u16 {
     match cdb.opcode() >> 5 {
         0 => 4,
@@ -35,7 +35,7 @@ pub(crate) fn length_field(cdb: &Cdb) -> u16 {
     }
 }
 
-/// The blocks of a transfer: on the disk, and not more than one command may transfer.
+/// Checks the blocks of a transfer: within the disk, and not more than one command may transfer.
 pub(crate) fn transfer<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     let span = ctx.span(lba, blocks)?;
@@ -50,8 +50,8 @@ fn force_unit_access(cdb: &Cdb) -> bool {
     cdb.opcode() >> 5 != 0 && cdb.bit(1, 0x08)
 }
 
-/// READ(6), (10), (12), (16): SBC-4 5.17 and following. With FUA nothing is given that could be lost later: what is volatile of the blocks
-/// is made durable first. DPO is a hint, and not heeded.
+/// READ(6), (10), (12), (16): SBC-4 5.17 and following. With FUA, volatile data of the blocks are made
+/// durable before they are returned. DPO is a hint and ignored.
 pub(crate) async fn read<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let span = transfer(ctx)?;
     let lu = ctx.lu();
@@ -80,8 +80,8 @@ pub(crate) async fn write<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces
     Ok(Pieces::new())
 }
 
-/// When the host sends less than the CDB asks for, the whole blocks that came are written (the transport reports the
-/// residual); a part of a block is refused.
+/// If the host sends less than the CDB requires, the complete blocks are written (the transport reports the
+/// residual); a partial block is refused.
 pub(crate) fn cut_to_data<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> Result<Span, CommandError> {
     let len = span.len.min(ctx.request.data_out.len() as u64);
     if !len.is_multiple_of(u64::from(ctx.lu().block_bytes())) {
@@ -90,7 +90,7 @@ pub(crate) fn cut_to_data<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> R
     Ok(Span { at: span.at, len })
 }
 
-/// Writes the front of the data-out to `span`.
+/// Writes the beginning of the data-out to `span`.
 pub(crate) async fn write_blocks<D: LogicalDisk>(
     ctx: &Context<'_, D>,
     span: Span,
@@ -116,12 +116,12 @@ pub(crate) async fn write_blocks<D: LogicalDisk>(
     Ok(())
 }
 
-/// How a command writes: durable before it ends where it asks for that (FUA), or where there is no write cache (WCE = 0).
+/// The durability of a write: durable before it ends if requested (FUA), or without a write cache (WCE = 0).
 pub(crate) fn durability<D: LogicalDisk>(ctx: &Context<'_, D>, asked: bool) -> Durability {
     if asked || ctx.lu().modes.write_through() { Durability::Durable } else { Durability::Volatile }
 }
 
-/// Makes everything durable before the command ends: asked for, or no write cache.
+/// Makes everything durable before the command ends, if requested or without a write cache.
 pub(crate) async fn flush_if_asked<D: LogicalDisk>(
     ctx: &Context<'_, D>,
     asked: bool,

@@ -20,7 +20,7 @@ fn lun_bytes(lun: Lun) -> [u8; 8] {
     [high, low, 0, 0, 0, 0, 0, 0]
 }
 
-/// REPORT LUNS, SPC-5 6.36: what is mapped, and nothing else. There are no well known logical units.
+/// REPORT LUNS, SPC-5 6.36: the mapped LUNs. There are no well known logical units.
 pub(crate) fn report_luns<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<Pieces, CommandError> {
     let luns = match cdb.u8(2) {
         0 | 2 => view.luns(),
@@ -35,7 +35,8 @@ pub(crate) fn report_luns<D: LogicalDisk>(view: &View<D>, cdb: &Cdb) -> Result<P
     Ok(cut(&out, cdb.uint(6, 4)))
 }
 
-/// Whether this logical unit has the command: one that is not thin has no UNMAP, and one that keeps no records has none that need them.
+/// Whether this logical unit supports the command: a thick one has no UNMAP, and one without records has no
+/// command that needs them.
 pub(crate) fn is_supported<D: LogicalDisk>(lu: &LogicalUnit<D>, command: &Command) -> bool {
     use Handler::*;
     match command.handler {
@@ -142,7 +143,7 @@ pub(crate) fn report_target_port_groups<D: LogicalDisk>(
     Ok(cut(&out, ctx.cdb.uint(6, 4)))
 }
 
-/// REPORT IDENTIFYING INFORMATION, SPC-5 6.34: nobody has set any.
+/// REPORT IDENTIFYING INFORMATION, SPC-5 6.34: empty, because it cannot be set.
 pub(crate) fn report_identifying_information<D: LogicalDisk>(
     ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {

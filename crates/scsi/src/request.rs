@@ -1,8 +1,9 @@
-//! What crosses between a transport and a logical unit: plain values that can be sent to another thread.
+//! The values that cross between a transport and a logical unit; they can be sent to another thread.
 
 use block::Pieces;
 
-/// A logical unit number as hosts use it: 0 to 255 single-level (SAM-5 4.7.5), up to 16383 with flat addressing.
+/// A logical unit number as hosts use it: 0 to 255 single-level (SAM-5 4.7.5), up to 16383 with flat
+/// addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lun(pub u16);
 
@@ -12,26 +13,26 @@ pub enum TaskAttribute {
     /// May be reordered.
     #[default]
     Simple,
-    /// After everything older, before everything younger.
+    /// After all older and before all younger commands.
     Ordered,
-    /// Before everything that waits.
+    /// Before all waiting commands.
     HeadOfQueue,
     /// Auto contingent allegiance.
     Aca,
 }
 
-/// One command with its data-out, whole.
+/// A command with its complete data-out.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The command descriptor block, zero-padded.
     pub cdb: [u8; 16],
     /// Task attribute.
     pub attribute: TaskAttribute,
-    /// The data that came from the host; may be shorter or longer than the CDB asks for.
+    /// The data from the host; may be shorter or longer than the CDB requires.
     pub data_out: Pieces,
-    /// How much data-in the host has room for.
+    /// The length of data-in that the host can accept.
     pub data_in_max: u32,
-    /// The nexus's name for the command, for ABORT TASK (iSCSI: the initiator task tag).
+    /// The nexus's tag of the command, for ABORT TASK (iSCSI: the initiator task tag).
     pub tag: u64,
 }
 
@@ -53,16 +54,17 @@ pub enum Status {
     TaskAborted = 0x40,
 }
 
-/// How a command ended.
+/// The response to a command.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Response {
-    /// Status.
     pub status: Status,
     /// Sense data in fixed or descriptor format, empty unless `CheckCondition`.
     pub sense: Vec<u8>,
-    /// Data for the host: all that the command gives, even over `data_in_max` (the transport cuts and counts the residual).
+    /// Data for the host: all of it, even beyond `data_in_max` (the transport truncates and counts the
+    /// residual).
     pub data_in: Pieces,
-    /// How much data-out the CDB asked for (residual counts).
+    /// The data-out length that the CDB requires (for the residual count).
     pub data_out_wanted: u64,
     /// The task was aborted by another nexus: the transport sends no response (TAS = 0).
     pub aborted: bool,
@@ -71,7 +73,7 @@ pub struct Response {
 /// SAM-5 clause 7: task management functions that reach a logical unit or the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskFunction {
-    /// The one command of this nexus on the LU that has this tag.
+    /// The command of this nexus on the LU with this tag.
     AbortTask(Lun, u64),
     /// All tasks of this nexus on the LU.
     AbortTaskSet(Lun),

@@ -1,8 +1,8 @@
-//! SANITIZE: every block gone for good (SBC-4 4.11, 5.30).
+//! SANITIZE: destroys all data (SBC-4 4.11, 5.30).
 //!
-//! The operation is a task of its own, which no reset, abort or lost session ends. While it runs, and after it has failed,
-//! commands that need the medium are refused. That it was begun is recorded with the medium first: after a power loss in the
-//! middle the LU is in the failed state, never half-sanitized and readable.
+//! The operation is its own task; no reset, abort or lost session ends it. While it runs, and after it has
+//! failed, commands that need the medium are refused. Its start is recorded on the medium first: after a
+//! power failure the LU is in the failed state, never partly sanitized and readable.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,13 +22,14 @@ use crate::write_same::{repeat, steps};
 const OVERWRITE: u8 = 0x01;
 const EXIT_FAILURE_MODE: u8 = 0x1f;
 
-/// How fast one LU is overwritten: slow enough to leave the drives to the other LUs, fast enough for a terabyte in hours.
+/// Overwrite rate of one LU: slow enough to leave the drives to other LUs, fast enough for a terabyte in
+/// hours.
 const OVERWRITE_BYTES_PER_S: u64 = 48 << 20;
 
-/// What is written over the disk.
+/// The content after the operation.
 #[derive(Clone)]
 enum Method {
-    /// Every page released.
+    /// Zeros: every page is released.
     Erase,
     Overwrite {
         pattern: Data,
@@ -37,7 +38,6 @@ enum Method {
     },
 }
 
-/// SANITIZE.
 pub(crate) async fn sanitize<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = &ctx.seat.lu;
     if let State::Running { done } = lu.sanitizing.state.get() {
@@ -51,7 +51,8 @@ pub(crate) async fn sanitize<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
         EXIT_FAILURE_MODE => return exit_failure_mode(ctx).await,
         _ => Method::Erase,
     };
-    // From here on nobody else gets to the disk; those who are on it end first, for the operation locks all of it.
+    // From here on no command reaches the disk. Running commands end first, because the operation locks all
+    // of it.
     lu.sanitizing.set(State::Running { done: 0 });
     lu.world.spawn(sanitize_task(lu.clone(), method, unrestricted));
     if immediate {
@@ -65,7 +66,7 @@ pub(crate) async fn sanitize<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pie
 
 /// The overwrite parameter list (SBC-4 5.30.2.2).
 fn parse_overwrite(list: &[u8], list_len: u64, block: usize) -> Result<Method, CommandError> {
-    // The list length of the CDB says how long the pattern can be; a transport may have padded the data.
+    // The list length of the CDB determines the longest pattern; a transport may have padded the data.
     if list_len < 5 || list_len > block as u64 + 4 {
         return Err(CommandError::field(7));
     }
@@ -80,12 +81,13 @@ fn parse_overwrite(list: &[u8], list_len: u64, block: usize) -> Result<Method, C
     if pattern_len == 0 || pattern_len > block || pattern_len > list.len() - 4 {
         return Err(CommandError::parameter(2));
     }
-    // The pattern begins again with every block.
+    // The pattern starts again in every block.
     let pattern = repeat(&list[4..4 + pattern_len], block).freeze();
     Ok(Method::Overwrite { pattern, passes, invert: list[0] & 0x80 != 0 })
 }
 
-/// SANITIZE with EXIT FAILURE MODE (SBC-4 5.30.2.5): only after an operation that allowed an unrestricted exit.
+/// SANITIZE with EXIT FAILURE MODE (SBC-4 5.30.2.5): only after an operation that allowed an unrestricted
+/// exit.
 async fn exit_failure_mode<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     match lu.sanitizing.state.get() {
@@ -120,7 +122,8 @@ async fn run<D: LogicalDisk>(
         Method::Erase => erase(lu, whole).await?,
         Method::Overwrite { pattern, passes, invert } => {
             for pass in 0..passes {
-                // SBC-4 5.30.2.2: with INVERT every second pass writes the complement; the last one writes the pattern.
+                // SBC-4 5.30.2.2: with INVERT every second pass writes the complement; the last one writes
+                // the pattern.
                 let inverted = invert && (passes - 1 - pass) % 2 == 1;
                 overwrite(lu, whole, &pattern, inverted, (pass, passes)).await?;
             }

@@ -1,4 +1,4 @@
-//! Whether a logical unit is being sanitized, or failed to be: then its medium is closed.
+//! The sanitize state of a logical unit: while an operation runs or has failed, the medium is closed.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use world::sync::Signal;
 
 use crate::error::CommandError;
 
-/// The record of a sanitize operation that was begun and not ended.
+/// The name of the record of a sanitize operation in progress.
 pub(crate) const RECORD: &str = "sanitize";
 pub(crate) const RECORD_RESTRICTED: &[u8] = &[1];
 pub(crate) const RECORD_UNRESTRICTED: &[u8] = &[2];
@@ -18,13 +18,13 @@ pub(crate) enum State {
     Running {
         done: u16,
     },
-    /// `restricted`: AUSE was 0, so only another SANITIZE leads out.
+    /// `restricted`: AUSE was 0, so only another SANITIZE ends the failure mode.
     Failed {
         restricted: bool,
     },
 }
 
-/// Where the LU stands.
+/// The sanitize state of the LU.
 pub(crate) struct Sanitizing {
     pub(crate) state: Cell<State>,
     pub(crate) changed: Signal,
@@ -49,7 +49,7 @@ impl Sanitizing {
         }
     }
 
-    /// Changes the state; whoever waits for it looks again.
+    /// Changes the state and wakes the waiters.
     pub(crate) fn set(&self, state: State) {
         self.state.set(state);
         self.changed.wake_all();

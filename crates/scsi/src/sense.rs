@@ -1,4 +1,4 @@
-//! Sense data: what it says, how it is encoded, and the one function from an error to it.
+//! Sense data: content, encoding, and the one function that maps an error to it.
 
 use block::BlockError;
 
@@ -30,26 +30,25 @@ pub struct Asc(pub u16);
 
 /// The sense-key specific field (SPC-5 4.4.2.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Specific {
     /// Not valid.
     #[default]
     None,
-    /// ILLEGAL REQUEST: the field that is wrong.
+    /// ILLEGAL REQUEST: the invalid field.
     Field {
         /// In the CDB; otherwise in the parameter list.
         in_cdb: bool,
-        /// The byte.
         byte: u16,
-        /// The highest bit of the field within the byte.
+        /// The highest bit of the field in that byte.
         bit: Option<u8>,
     },
-    /// NOT READY, NO SENSE: how much is done, in 65,536ths.
+    /// NOT READY, NO SENSE: progress, in 65,536ths.
     Progress(u16),
-    /// COPY ABORTED: where in the copied parameter list.
+    /// COPY ABORTED: the position in the copied parameter list.
     Segment {
         /// Relative to the segment descriptor; otherwise to the parameter list.
         in_descriptor: bool,
-        /// The byte.
         byte: u16,
     },
 }
@@ -69,7 +68,7 @@ pub struct Sense {
     pub specific: Specific,
 }
 
-/// Which encoding the D_SENSE bit of the control mode page asks for (SPC-5 7.5.10).
+/// The encoding that the D_SENSE bit of the control mode page selects (SPC-5 7.5.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Fixed format, response code 70h.
@@ -107,7 +106,7 @@ impl Sense {
         }
     }
 
-    /// SPC-5 4.4.3. An INFORMATION of more than 32 bits does not fit and is left out, as VALID = 0 says.
+    /// SPC-5 4.4.3. An INFORMATION field of more than 32 bits does not fit and is omitted (VALID = 0).
     fn fixed(&self) -> Vec<u8> {
         let mut out = vec![0; FIXED_LEN];
         out[0] = 0x70;
@@ -160,16 +159,16 @@ impl Specific {
     }
 }
 
-/// A command that failed: its status, and sense data when the status is CHECK CONDITION.
+/// The failure of a command: its status, and sense data with CHECK CONDITION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Failure {
-    /// The status.
     pub status: Status,
     /// The sense data.
     pub sense: Option<Sense>,
 }
 
-/// The one place where an error becomes status and sense. `block_bytes` turns byte addresses into LBAs.
+/// The only mapping of errors to status and sense. `block_bytes` converts byte addresses to LBAs.
 pub fn failure_of(error: &CommandError, block_bytes: u32) -> Failure {
     use CommandError as E;
     use Key::*;

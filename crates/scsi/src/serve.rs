@@ -1,4 +1,4 @@
-//! A view serves its host: commands and task management, here or at the controller that owns the logical unit.
+//! Serves a view: commands and task management, on this controller or on the owner of the logical unit.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::request::{Lun, Request, Response, Status, TaskFunction, TaskOutcome};
 use crate::sense::Format;
 use crate::view::View;
 
-/// How much data-out a CDB asks for on a logical unit with this block length.
+/// The data-out length that a CDB requires on a logical unit with this block length.
 fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
     let cdb = Cdb(*cdb);
     let asked =
@@ -23,7 +23,7 @@ fn data_out_len(cdb: &[u8; 16], block_bytes: u32) -> u64 {
 }
 
 impl<D: LogicalDisk> View<D> {
-    /// What is answered where no logical unit is (SPC-5 4.2, SAM-5 4.7.4).
+    /// The response on a LUN without a logical unit (SPC-5 4.2, SAM-5 4.7.4).
     fn execute_without_unit(&self, request: &Request) -> Response {
         let cdb = Cdb(request.cdb);
         match dispatch::without_unit(self, &cdb) {
@@ -38,7 +38,8 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// A function on the logical units of this controller. It returns when the commands that it ended have ended.
+    /// A task management function on the logical units of this controller. It returns after the commands that
+    /// it aborted have ended.
     async fn manage_here(&self, function: TaskFunction) -> TaskOutcome {
         let on = |lun| self.seat(lun);
         match function {
@@ -85,8 +86,8 @@ impl<D: LogicalDisk> View<D> {
 }
 
 impl<D: LogicalDisk> HostView for View<D> {
-    /// 0 for a command that will be refused for its length. Where too much data is an error, it is one block more, so that the transport
-    /// brings what shows the error.
+    /// 0 for a command that will be refused for its length. If excess data is an error, one block more, so
+    /// that the transport brings the evidence.
     fn data_out_len(&self, lun: Option<Lun>, cdb: &[u8; 16]) -> u64 {
         let seats = self.seats.borrow();
         match lun.and_then(|l| seats.get(&l)) {
@@ -95,8 +96,8 @@ impl<D: LogicalDisk> HostView for View<D> {
         }
     }
 
-    /// A command is not to be dropped in the middle, but aborted ([`HostView::manage`], [`HostView::end`]): what it has asked of the drives
-    /// goes on, and only its future knows when to unlock the blocks.
+    /// A command must not be dropped, but aborted ([`HostView::manage`], [`HostView::end`]): its drive
+    /// operations continue, and only its future knows when to unlock the blocks.
     async fn execute(&self, lun: Option<Lun>, request: Request) -> Response {
         let bytes_in = request.data_out.len() as u64;
         let response = if let Some(seat) = lun.and_then(|l| self.seat(l)) {
@@ -111,7 +112,7 @@ impl<D: LogicalDisk> HostView for View<D> {
         response
     }
 
-    /// It returns when the commands that it ended have ended.
+    /// It returns after the commands that it aborted have ended.
     async fn manage(&self, function: TaskFunction) -> TaskOutcome {
         let (TaskFunction::AbortTask(lun, _)
         | TaskFunction::AbortTaskSet(lun)
@@ -127,7 +128,7 @@ impl<D: LogicalDisk> HostView for View<D> {
         }
     }
 
-    /// Its commands are aborted, and a RESERVE is released.
+    /// Aborts its commands and releases a RESERVE.
     fn end(&self) {
         self.leave_all();
     }

@@ -1,4 +1,4 @@
-//! A logical unit: its identity, its disk, and all the state that its nexuses share.
+//! A logical unit: identity, disk, and the state that its nexuses share.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::reservation::Reservations;
 use crate::sanitizing::Sanitizing;
 use crate::sense::Format;
 
-/// What a logical unit is, for its life.
+/// The fixed properties of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// T10 vendor identification, up to 8 printable ASCII characters.
@@ -37,7 +37,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// An identity whose NAA and serial number follow from two numbers, unique per array and per LU.
+    /// An identity whose NAA and serial number follow from two numbers, which are unique per array and per
+    /// LU.
     pub fn of(array: u64, lu: u64) -> Identity {
         let mut naa = [0; 16];
         naa[..8].copy_from_slice(&(0x6 << 60 | array >> 4).to_be_bytes());
@@ -72,7 +73,7 @@ pub struct LogicalUnit<D: LogicalDisk> {
 }
 
 impl<D: LogicalDisk> LogicalUnit<D> {
-    /// A logical unit on `medium`. Its reservations are those that were saved with the disk.
+    /// A logical unit on `medium`, with the reservations saved there.
     pub fn new(world: World, identity: Identity, disk: D) -> Rc<LogicalUnit<D>> {
         let lu = Rc::new(LogicalUnit {
             world,
@@ -95,22 +96,22 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         lu
     }
 
-    /// What it is.
+    /// Names and serial number, as in INQUIRY and VPD pages.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What it stores its blocks on.
+    /// The disk.
     pub fn disk(&self) -> &D {
         &self.disk
     }
 
-    /// What it has done.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         self.counting.read()
     }
 
-    /// Size and block length as the hosts know them.
+    /// Size and block length.
     pub fn geometry(&self) -> Geometry {
         self.geometry.get()
     }
@@ -126,33 +127,33 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         geometry.len_bytes / u64::from(geometry.block_bytes)
     }
 
-    /// The encoding of sense data that hosts have chosen.
+    /// The sense data format that hosts have selected.
     pub(crate) fn sense_format(&self) -> Format {
         if self.modes.descriptor_sense() { Format::Descriptor } else { Format::Fixed }
     }
 
-    /// The medium has another size now: every host is told (2Ah/09h).
+    /// Reports a new capacity to every host (2Ah/09h).
     pub fn capacity_changed(&self) {
         self.geometry.set(self.disk.geometry());
         self.raise_for_all(Attention::CapacityChanged);
     }
 
-    /// The pool's soft threshold was crossed: every host is told (38h/07h).
+    /// Reports the pool's soft threshold to every host (38h/07h).
     pub fn threshold_reached(&self) {
         self.raise_for_all(Attention::ThresholdReached);
     }
 
-    /// Raises an attention for every nexus.
+    /// Raises a unit attention for every nexus.
     pub(crate) fn raise_for_all(&self, attention: Attention) {
         self.raise_for(attention, |_| true);
     }
 
-    /// Raises an attention for every nexus but one.
+    /// Raises a unit attention for every nexus but one.
     pub(crate) fn raise_for_others(&self, than: NexusId, attention: Attention) {
         self.raise_for(attention, |n| n.id != than);
     }
 
-    /// Raises an attention for the nexuses that `of` selects.
+    /// Raises a unit attention for the nexuses that `of` selects.
     pub(crate) fn raise_for(&self, attention: Attention, of: impl Fn(&Nexus) -> bool) {
         self.nexuses.borrow().iter().filter(|n| of(n)).for_each(|n| n.attentions.raise(attention));
     }
@@ -162,12 +163,12 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         self.nexuses.borrow().clone()
     }
 
-    /// A nexus begins.
+    /// Adds a nexus.
     pub(crate) fn join(&self, nexus: Rc<Nexus>) {
         self.nexuses.borrow_mut().push(nexus);
     }
 
-    /// A nexus ends, or one of the places where it sees this LU. Once is enough.
+    /// Removes a nexus, or one of its LUNs. Repeated calls have no effect.
     pub(crate) fn leave(&self, nexus: &Rc<Nexus>) {
         if nexus.ended.replace(true) {
             return;
@@ -179,7 +180,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         }
     }
 
-    /// Marks the commands of the nexuses that `of` selects as aborted; what of them waits below ends.
+    /// Marks the commands of the nexuses that `of` selects as aborted, and ends their waits below.
     pub(crate) fn abort(
         &self,
         by: Option<NexusId>,
@@ -189,13 +190,13 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         self.tasks.abort(by, except, of)
     }
 
-    /// Marks the commands of a nexus that have this tag.
+    /// Marks the commands of a nexus with this tag as aborted.
     pub(crate) fn abort_one(&self, nexus: NexusId, tag: u64) {
         self.tasks.abort_one(nexus, tag);
     }
 
-    /// LOGICAL UNIT RESET (SAM-5 7.7), or what a target reset does to one LU: commands end, RESERVE and mode parameters go
-    /// back, every nexus is told with `attention`.
+    /// LOGICAL UNIT RESET (SAM-5 7.7), or the part of a target reset for one LU: aborts commands, releases
+    /// RESERVE, restores mode parameters, and reports `attention` to every nexus.
     pub(crate) async fn reset(&self, by: NexusId, attention: Attention) {
         self.abort(Some(by), None, |_| true);
         self.tasks.aborted_ended().await;
@@ -204,7 +205,8 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         self.raise_for_all(attention);
     }
 
-    /// CLEAR TASK SET (SAM-5 7.5): the commands of all nexuses end; those who lost some are told.
+    /// CLEAR TASK SET (SAM-5 7.5): aborts the commands of all nexuses and reports it to those that lost
+    /// commands.
     pub(crate) async fn clear_task_set(&self, by: NexusId) {
         for nexus in self.nexuses() {
             let lost = self.abort(Some(by), None, |id| id == nexus.id);
@@ -215,7 +217,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         self.tasks.aborted_ended().await;
     }
 
-    /// Whether the LU may be written: the Write Protect bit and the SWP bit (SBC-4 4.12).
+    /// Checks write protection: the Write Protect bit and the SWP bit (SBC-4 4.12).
     pub(crate) fn check_writable(&self) -> Result<(), CommandError> {
         if self.identity.read_only {
             return Err(CommandError::WriteProtected);
@@ -226,7 +228,7 @@ impl<D: LogicalDisk> LogicalUnit<D> {
         Ok(())
     }
 
-    /// Whether the LU is ready for commands that need its disk.
+    /// Checks that the LU is ready for commands that need its disk.
     pub(crate) fn check_ready(&self) -> Result<(), CommandError> {
         self.atomics.check()?;
         self.sanitizing.check()

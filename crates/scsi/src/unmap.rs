@@ -1,4 +1,4 @@
-//! UNMAP: the host gives blocks back (SBC-4 5.34).
+//! UNMAP: releases blocks (SBC-4 5.34).
 
 use block::{LockMode, Pieces};
 use lu::LogicalDisk;
@@ -9,11 +9,11 @@ use crate::limits::{METADATA_STEP_BYTES, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX
 use crate::read_write::flush_if_asked;
 use crate::write_same::steps;
 
-/// The header of the parameter list, and of each descriptor behind it.
+/// Length of the parameter list header and of each descriptor.
 const HEADER_LEN: usize = 8;
 const DESCRIPTOR_LEN: usize = 16;
 
-/// UNMAP. The whole list is checked before the first block is given back.
+/// UNMAP. The whole list is checked before the first block is released.
 pub(crate) async fn unmap<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let lu = ctx.lu();
     let list = ctx.list()?;
@@ -29,8 +29,8 @@ pub(crate) async fn unmap<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces
     Ok(Pieces::new())
 }
 
-/// The ranges of the list. Descriptors of no blocks are dropped once their LBA was checked; an incomplete last descriptor is
-/// no descriptor (SBC-4 5.34.2).
+/// The ranges of the list. Empty descriptors are dropped after their LBA was checked; an incomplete last
+/// descriptor is ignored (SBC-4 5.34.2).
 fn parse<D: LogicalDisk>(ctx: &Context<'_, D>, list: &[u8]) -> Result<Vec<Span>, CommandError> {
     let header = list.get(..HEADER_LEN).ok_or(CommandError::ParameterListLength)?;
     let said = usize::from(u16::from_be_bytes([header[2], header[3]]));

@@ -9,14 +9,14 @@ use crate::error::CommandError;
 use crate::read_write::{STEP_BYTES, cut_to_data, lba_and_blocks, transfer, write_blocks};
 use crate::write_same::{repeat, steps};
 
-/// BYTCHK: what the medium is compared with.
+/// BYTCHK: the comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Check {
-    /// With nothing: it must be readable.
+    /// None: the medium must be readable.
     Medium,
     /// With the data-out.
     Data,
-    /// Every block with the one block of the data-out.
+    /// Every block with the single block of the data-out.
     OneBlock,
 }
 
@@ -29,7 +29,8 @@ fn check_of<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Check, CommandError>
     }
 }
 
-/// VERIFY(10), (12), (16). Without data it is bounded by the medium only, so it reads step by step and keeps nothing.
+/// VERIFY(10), (12), (16). Without data, only the size of the medium limits it, so it reads in steps and
+/// keeps nothing.
 pub(crate) async fn verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let check = check_of(ctx)?;
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
@@ -73,7 +74,7 @@ async fn verify_one_block<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> R
     Ok(())
 }
 
-/// Compares a range with the front of the data-out.
+/// Compares a range with the beginning of the data-out.
 async fn compare<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> Result<(), CommandError> {
     for step in steps(span, STEP_BYTES) {
         let from = (step.at - span.at) as usize;
@@ -85,8 +86,8 @@ async fn compare<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span) -> Result<(),
     Ok(())
 }
 
-/// WRITE AND VERIFY(10), (12), (16): durable, then read back. Shared like a write: another write to the same blocks at the same
-/// time may show as a miscompare, as on any disk, so the range is exclusive here.
+/// WRITE AND VERIFY(10), (12), (16): durable, then read back. With shared access, a concurrent write to the
+/// same blocks could show as a miscompare, so the range is exclusive.
 pub(crate) async fn write_and_verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let check = check_of(ctx)?;
     if check == Check::OneBlock {
@@ -108,13 +109,14 @@ pub(crate) async fn write_and_verify<D: LogicalDisk>(ctx: &Context<'_, D>) -> Re
     Ok(Pieces::new())
 }
 
-/// PRE-FETCH(10) and (16): the blocks must be on the medium; there is no cache to fill, so GOOD rather than CONDITION MET.
+/// PRE-FETCH(10) and (16): checks the range. There is no cache to fill, so GOOD rather than CONDITION MET.
 pub(crate) fn pre_fetch<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     ctx.span(lba, blocks).map(|_| Pieces::new())
 }
 
-/// SYNCHRONIZE CACHE(10) and (16): the whole cache is written, whatever the range, and IMMED does not make it return earlier.
+/// SYNCHRONIZE CACHE(10) and (16): writes the whole cache, whatever the range; IMMED does not make it return
+/// earlier.
 pub(crate) async fn synchronize_cache<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     ctx.span(lba, blocks)?;

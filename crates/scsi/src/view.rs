@@ -1,4 +1,4 @@
-//! What one host sees through one nexus: its logical units by number, and nothing else.
+//! The view of one host through one nexus: its logical units by LUN.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,27 +14,26 @@ use crate::odx::{TokenLists, Tokens};
 use crate::request::Lun;
 use crate::unit::LogicalUnit;
 
-/// What a view is made from.
+/// The parameters of a view.
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct ViewSpec<D: LogicalDisk> {
-    /// The nexus.
     pub nexus: NexusId,
     /// The host's end.
     pub initiator: InitiatorPort,
     /// The array's end.
     pub port: Rc<TargetPort>,
-    /// All target ports through which the same LUs are reached (REPORT TARGET PORT GROUPS).
+    /// All target ports to the same LUs (REPORT TARGET PORT GROUPS).
     pub ports: Rc<[TargetPort]>,
-    /// The tokens of the controller.
+    /// The ROD tokens of the controller.
     pub tokens: Rc<Tokens<D>>,
-    /// What went through the port.
+    /// Counts the commands and bytes of the port, over all its sessions.
     pub port_traffic: Rc<Traffic>,
 }
 
-/// A logical unit in its place within a view.
+/// A logical unit at its LUN in a view.
 pub(crate) struct Seat<D: LogicalDisk> {
     /// Its number here.
     pub lun: Lun,
-    /// The logical unit.
     pub lu: Rc<LogicalUnit<D>>,
     /// This nexus, as the logical unit knows it.
     pub nexus: Rc<Nexus>,
@@ -57,7 +56,7 @@ pub struct View<D: LogicalDisk> {
 }
 
 impl<D: LogicalDisk> View<D> {
-    /// A view without logical units.
+    /// An empty view.
     pub fn new(spec: ViewSpec<D>) -> View<D> {
         View {
             nexus: spec.nexus,
@@ -74,12 +73,12 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// Maps a logical unit. The host hears of it on every logical unit that it sees already (3Fh/0Eh).
+    /// Maps a logical unit. The host gets a unit attention on every LUN that it already has (3Fh/0Eh).
     pub fn map(&self, lun: Lun, lu: Rc<LogicalUnit<D>>) {
         self.change(&[lun], BTreeMap::from([(lun, lu)]));
     }
 
-    /// Takes logical units from the view, and maps others. The host hears of it once on each that it saw and still sees.
+    /// Unmaps logical units, and maps others. The host gets one unit attention on each LUN that remains.
     pub fn change(&self, gone: &[Lun], fresh: BTreeMap<Lun, Rc<LogicalUnit<D>>>) {
         if gone.is_empty() && fresh.is_empty() {
             return;
@@ -107,7 +106,7 @@ impl<D: LogicalDisk> View<D> {
         self.seats.borrow_mut().insert(lun, Rc::new(Seat { lun, lu, nexus }));
     }
 
-    /// Takes a logical unit from the view. Commands that run on it are aborted.
+    /// Unmaps a logical unit. Running commands on it are aborted.
     pub fn unmap(&self, lun: Lun) {
         let seat = self.seats.borrow_mut().remove(&lun);
         if let Some(seat) = seat {
@@ -116,9 +115,9 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// The logical units that the host sees on other controllers.
+    /// The mapped logical units of other controllers.
     pub fn set_elsewhere(&self, mut units: Vec<Elsewhere>) {
-        // Every command looks here: there may be thousands.
+        // Searched by every command: there may be thousands.
         units.sort_unstable_by_key(|unit| unit.lun);
         let before = self.elsewhere.replace(units);
         if !before.iter().map(|unit| unit.lun).eq(self.elsewhere.borrow().iter().map(|unit| unit.lun)) {
@@ -126,7 +125,7 @@ impl<D: LogicalDisk> View<D> {
         }
     }
 
-    /// What went through this nexus.
+    /// The traffic of this nexus.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -143,17 +142,17 @@ impl<D: LogicalDisk> View<D> {
         Some(units[found].clone())
     }
 
-    /// The controller that serves a number when it is another one.
+    /// The owner of a LUN, if it is another controller.
     pub(crate) fn owner(&self, lun: Option<Lun>) -> Option<Rc<dyn Owner>> {
         self.elsewhere(lun)?.owner
     }
 
-    /// The logical units here, by number.
+    /// The logical units of this controller, by LUN.
     pub fn mapped(&self) -> Vec<(Lun, Rc<LogicalUnit<D>>)> {
         self.seats.borrow().values().map(|s| (s.lun, s.lu.clone())).collect()
     }
 
-    /// Every number under which the host sees a logical unit, here or on another controller, in order.
+    /// All mapped LUNs, on this and on other controllers, in order.
     pub(crate) fn luns(&self) -> Vec<Lun> {
         let mut luns: Vec<Lun> = self.seats.borrow().keys().copied().collect();
         luns.extend(self.elsewhere.borrow().iter().map(|unit| unit.lun));
@@ -162,30 +161,31 @@ impl<D: LogicalDisk> View<D> {
         luns
     }
 
-    /// Tells every LU of this nexus, unless the host is yet to be told that the nexus is new: then it looks anyway.
+    /// Raises a unit attention on every LU of this nexus, unless the host still has to learn that the nexus
+    /// is new: then it scans anyway.
     fn luns_changed(&self) {
         let seats = self.seats.borrow();
         let asked_before = seats.values().filter(|s| !s.nexus.attentions.has(Attention::PowerOn));
         asked_before.for_each(|s| s.nexus.attentions.raise(Attention::ReportedLunsChanged));
     }
 
-    /// REPORT LUNS was answered: nothing about it is pending on any LU of this nexus (SPC-5 6.36).
+    /// After REPORT LUNS: clears its unit attention on every LU of the nexus (SPC-5 6.36).
     pub(crate) fn luns_reported(&self) {
         self.seats.borrow().values().for_each(|s| s.nexus.attentions.clear(Attention::ReportedLunsChanged));
     }
 
-    /// The seat of a number.
+    /// The seat of a LUN.
     pub(crate) fn seat(&self, lun: Lun) -> Option<Rc<Seat<D>>> {
         self.seats.borrow().get(&lun).cloned()
     }
 
-    /// The first seat whose logical unit `is` selects: how third-party copies find what a descriptor names, and nothing
-    /// that is not mapped to the asking host.
+    /// The first seat whose logical unit `is` selects. Third-party copies use it to find the LU of a
+    /// descriptor, and never one that is not mapped to the requesting host.
     pub(crate) fn find(&self, is: impl Fn(&LogicalUnit<D>) -> bool) -> Option<Rc<Seat<D>>> {
         self.seats.borrow().values().find(|s| is(&s.lu)).cloned()
     }
 
-    /// Ends the nexus on every logical unit: its commands are aborted, and a RESERVE is released.
+    /// Ends the nexus on every logical unit: aborts its commands and releases a RESERVE.
     pub(crate) fn leave_all(&self) {
         self.seats.borrow().values().for_each(|s| s.lu.leave(&s.nexus));
     }

@@ -37,7 +37,7 @@ pub(crate) fn page<D: LogicalDisk>(ctx: &Context<'_, D>, code: u8) -> Result<Vec
     Ok(out)
 }
 
-/// Tokens need what a medium without records does not keep.
+/// Tokens need records, which this medium does not have.
 fn has<D: LogicalDisk>(lu: &LogicalUnit<D>, page: u8) -> bool {
     page != 0x8f || lu.capabilities.keeps_records
 }
@@ -68,8 +68,8 @@ fn designator(out: &mut Vec<u8>, association: Association, kind: u8, code_set: u
     out.extend(value);
 }
 
-/// A SCSI name string ends with a zero byte and is padded to four bytes (SPC-5 7.7.6.11); at most 256 bytes do not fit the
-/// one-byte length, so 252.
+/// A SCSI name string ends with a zero byte and is padded to four bytes (SPC-5 7.7.6.11); at most 256 bytes
+/// do not fit the one-byte length, so 252.
 fn name_string(name: &str) -> Vec<u8> {
     let mut value = name.as_bytes()[..name.len().min(251)].to_vec();
     value.push(0);
@@ -77,7 +77,7 @@ fn name_string(name: &str) -> Vec<u8> {
     value
 }
 
-/// 83h: device identification. The logical unit first, so that a host with a short buffer finds what it needs.
+/// 83h: device identification. The logical unit first, so that a host with a short buffer gets it.
 fn identification<D: LogicalDisk>(ctx: &Context<'_, D>) -> Vec<u8> {
     let (identity, port) = (&ctx.lu().identity, &ctx.seat.nexus.port);
     let mut out = Vec::with_capacity(256);
@@ -115,7 +115,8 @@ fn block_limits<D: LogicalDisk>(lu: &LogicalUnit<D>) -> [u8; 60] {
     let blocks = |bytes: u64| (bytes / block) as u32;
     let mut out = [0; 60];
     let mut put = |at: usize, value: u32| out[at - 4..at].copy_from_slice(&value.to_be_bytes());
-    // Offsets below are of the page; the body begins at byte 4. WSNZ = 0: WRITE SAME of 0 blocks goes to the end.
+    // Offsets below are of the page; the body begins at byte 4. WSNZ = 0: WRITE SAME of 0 blocks goes to the
+    // end.
     let granularity = 1 << lu.identity.physical_block_exponent.min(15);
     put(4, (limits::COMPARE_AND_WRITE_BLOCKS_MAX as u32) << 16 | granularity);
     put(8, blocks(TRANSFER_BYTES_MAX));
@@ -145,7 +146,8 @@ fn characteristics<D: LogicalDisk>(lu: &LogicalUnit<D>) -> Vec<u8> {
     out
 }
 
-/// The threshold exponent: one threshold set is one page (SBC-4 6.6.6), or more where a pool has more than 2^32 pages.
+/// The threshold exponent: one threshold set is one page (SBC-4 6.6.6), or more where a pool has more than
+/// 2^32 pages.
 pub(crate) fn threshold_exponent<D: LogicalDisk>(lu: &LogicalUnit<D>) -> u8 {
     let Some(page) = lu.capabilities.page_bytes else { return 0 };
     let blocks = (page / u64::from(lu.block_bytes())).max(1);

@@ -1,4 +1,4 @@
-//! WRITE SAME(10) and (16): one block many times, or nothing at all (SBC-4 5.50, 5.51).
+//! WRITE SAME(10) and (16): writes one block repeatedly, or zeros (SBC-4 5.50, 5.51).
 
 use block::{Buf, LockMode, Pieces};
 use lu::{Durability, LogicalDisk};
@@ -8,8 +8,8 @@ use crate::error::CommandError;
 use crate::limits::{METADATA_STEP_BYTES, WRITE_SAME_BYTES_MAX};
 use crate::read_write::{STEP_BYTES, flush_if_asked, lba_and_blocks, length_field};
 
-/// WRITE SAME. Zeros are metadata work: the medium forgets the range. Anything else is written, also under UNMAP = 1, for
-/// unmapped blocks would not read as what the host gave (LBPRZ).
+/// WRITE SAME. Zeros are a metadata operation: the medium unmaps the range. Anything else is written, also
+/// with UNMAP = 1, because unmapped blocks would not read as the host's data (LBPRZ).
 pub(crate) async fn write_same<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let (cdb, lu) = (&ctx.cdb, ctx.lu());
     let (unmap, no_data) = (cdb.bit(1, 0x08), cdb.opcode() == 0x93 && cdb.bit(1, 0x01));
@@ -32,7 +32,8 @@ pub(crate) async fn write_same<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<P
     Ok(Pieces::new())
 }
 
-/// The blocks of the command: 0 means to the end of the medium (WSNZ = 0), and no more than the block limits page says.
+/// The blocks of the command: 0 means to the end of the medium (WSNZ = 0), and no more than the block limits
+/// page allows.
 fn blocks<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
     let (lba, blocks) = lba_and_blocks(&ctx.cdb);
     let mut span = ctx.span(lba, blocks)?;
@@ -45,7 +46,8 @@ fn blocks<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Span, CommandError> {
     Ok(span)
 }
 
-/// Zeros, step by step: each step locks its own range, so that a command on another part waits for one step at most.
+/// Writes zeros in steps: each step locks its own range, so that a command on another part waits for one step
+/// at most.
 async fn zero<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, unmap: bool) -> Result<(), CommandError> {
     let lu = ctx.lu();
     for step in steps(span, METADATA_STEP_BYTES) {
@@ -60,7 +62,7 @@ async fn zero<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, unmap: bool) -> 
     Ok(())
 }
 
-/// The pattern, from one buffer that is written again and again.
+/// Writes the pattern repeatedly from one buffer.
 async fn fill<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, pattern: &[u8]) -> Result<(), CommandError> {
     let repeated = Pieces::from(repeat(pattern, span.len.min(STEP_BYTES) as usize).freeze());
     for step in steps(span, STEP_BYTES) {
@@ -73,7 +75,7 @@ async fn fill<D: LogicalDisk>(ctx: &Context<'_, D>, span: Span, pattern: &[u8]) 
     Ok(())
 }
 
-/// `len` bytes of `pattern`, again and again.
+/// `len` bytes of repeated `pattern`.
 pub(crate) fn repeat(pattern: &[u8], len: usize) -> Buf {
     let mut buf = Buf::new(len);
     for chunk in buf.chunks_mut(pattern.len().max(1)) {
@@ -83,7 +85,7 @@ pub(crate) fn repeat(pattern: &[u8], len: usize) -> Buf {
     buf
 }
 
-/// A range in steps of at most `step` bytes.
+/// Splits a range into steps of at most `step` bytes.
 pub(crate) fn steps(span: Span, step: u64) -> impl Iterator<Item = Span> {
     let end = span.at + span.len;
     (0..span.len.div_ceil(step)).map(move |i| {

@@ -1,4 +1,4 @@
-//! Copying one range from a logical unit to another, or within one: in pieces, each under its locks.
+//! Copies one range from a logical unit to another, or within one: in pieces, each under its locks.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Copy<'a, D: LogicalDisk> {
 }
 
 impl<D: LogicalDisk> Copy<'_, D> {
-    /// Copies. `go_on` is asked before every piece, `done` is told the bytes of every piece.
+    /// Copies the range. `go_on` is called before every piece, `done` gets the bytes of every piece.
     pub(crate) async fn run(
         &self,
         go_on: impl Fn() -> Result<(), CommandError>,
@@ -34,7 +34,7 @@ impl<D: LogicalDisk> Copy<'_, D> {
         }
         let overlaps = within_one && self.from.abs_diff(self.at) < self.len;
         let piece = if overlaps { OVERLAP_PIECE_BYTES_MAX } else { PIECE_BYTES_MAX };
-        // A range that moves towards the end over itself is copied from its end.
+        // A range that moves towards higher addresses over itself is copied from its end.
         let backward = overlaps && self.at > self.from;
         let mut so_far = 0;
         while so_far < self.len {
@@ -73,9 +73,9 @@ impl<D: LogicalDisk> Copy<'_, D> {
         Ok(Copied { shared_bytes: 0, moved_bytes: len })
     }
 
-    /// Locks both ranges as readers and writers do, against COMPARE AND WRITE. Two copies in opposite directions must not
-    /// wait for each other behind a third command: within one logical unit both places in the queue are taken at once; of two,
-    /// the one with the smaller identity is locked first by everybody.
+    /// Locks both ranges like readers and writers, against COMPARE AND WRITE. Two copies in opposite
+    /// directions must not deadlock behind a third command: within one logical unit both places in the queue
+    /// are taken at once; with two, the one with the smaller identity is locked first.
     async fn lock(&self, offset: u64, len: u64) -> (RangeGuard<'_>, RangeGuard<'_>) {
         let of_source = || self.source.locks.shared(self.from + offset..self.from + offset + len);
         let of_destination = || self.destination.locks.shared(self.at + offset..self.at + offset + len);

@@ -19,23 +19,23 @@ use crate::sense::{Asc, failure_of};
 use crate::unit::LogicalUnit;
 use crate::view::Seat;
 
-/// 00h/00h: nothing that the standard has a code for; here: a range past the end of its logical unit.
+/// 00h/00h: the standard has no code for it; here: a range past the end of its logical unit.
 const NO_ADDITIONAL_SENSE: Asc = Asc(0x0000);
-/// 08h/04h UNREACHABLE COPY TARGET: a segment names a target that the list does not have.
+/// 08h/04h UNREACHABLE COPY TARGET: a segment names a target that is not in the list.
 const UNREACHABLE_COPY_TARGET: Asc = Asc(0x0804);
-/// 0Dh/01h THIRD PARTY DEVICE FAILURE: the target would have refused the host itself.
+/// 0Dh/01h THIRD PARTY DEVICE FAILURE: the target would have refused the host's own command.
 const THIRD_PARTY_DEVICE_FAILURE: Asc = Asc(0x0D01);
-/// 0Dh/02h COPY TARGET DEVICE NOT REACHABLE: nothing of that name is mapped to the host.
+/// 0Dh/02h COPY TARGET DEVICE NOT REACHABLE: no such logical unit is mapped to the host.
 const COPY_TARGET_NOT_REACHABLE: Asc = Asc(0x0D02);
 /// 0Dh/03h INCORRECT COPY TARGET DEVICE TYPE.
 const INCORRECT_DEVICE_TYPE: Asc = Asc(0x0D03);
-/// 26h/0Ah UNEXPECTED INEXACT SEGMENT: the count is no whole number of blocks on the other side.
+/// 26h/0Ah UNEXPECTED INEXACT SEGMENT: the length is not a multiple of the block length of the other LU.
 const INEXACT_SEGMENT: Asc = Asc(0x260A);
 
 /// EXTENDED COPY(LID1).
 pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     let bytes = ctx.list()?;
-    // No list is no copy, and no error (SPC-4 6.4.1).
+    // Without a list there is no copy, and no error (SPC-4 6.4.1).
     if ctx.cdb.u32(10) == 0 {
         return Ok(Pieces::new());
     }
@@ -47,7 +47,7 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
         Results::Kept(id) => (u32::from(id), true),
         Results::Forgotten => (u32::from(u8::MAX) + 1, false),
     };
-    // Copies without an identifier run side by side; they have no name to be found by.
+    // Copies without an identifier run concurrently; they cannot be queried.
     let own = Operations::default();
     let operations = if kept { &ctx.view.copy_lists } else { &own };
     let running = operations.begin((ctx.seat.lun, id), 0x00)?;
@@ -56,7 +56,7 @@ pub(crate) async fn extended_copy<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resul
     result.map(|()| Pieces::new())
 }
 
-/// The sense data that the host gets for an error, to keep it with the copy.
+/// The sense data of an error, stored with the copy.
 pub(crate) fn sense_of<D: LogicalDisk>(lu: &LogicalUnit<D>, error: &CommandError) -> Vec<u8> {
     failure_of(error, lu.block_bytes()).sense.map_or_else(Vec::new, |sense| sense.encode(lu.sense_format()))
 }
@@ -67,7 +67,8 @@ async fn copy_all<D: LogicalDisk>(
     running: &Running,
 ) -> Result<(), CommandError> {
     if ctx.request.attribute == TaskAttribute::Ordered {
-        // After everything older. The lock is not kept: it would be waited for by copies whose locks this one needs.
+        // Wait for all older commands. The lock is released, because copies whose locks this one needs would
+        // wait for it.
         let lu = ctx.lu();
         drop(lu.locks.exclusive(Span::EVERYTHING).await);
     }
@@ -78,7 +79,7 @@ async fn copy_all<D: LogicalDisk>(
     Ok(())
 }
 
-/// What went wrong below a segment is COPY ABORTED with that cause (SPC-4 6.4.3).
+/// An error below a segment is COPY ABORTED with that cause (SPC-4 6.4.3).
 fn at_segment(error: CommandError, segment: u16) -> CommandError {
     match error {
         CommandError::CopyAborted { asc, .. } => CommandError::CopyAborted { asc, segment },
@@ -115,7 +116,7 @@ async fn copy_segment<D: LogicalDisk>(
     let command = ctx.task.context();
     let copy =
         Copy { command, source: &source.lu, from: from.at, destination: &destination.lu, at: to.at, len };
-    // Asked before every piece: a reservation that is made meanwhile holds for what is still to be copied.
+    // Called before every piece: a new reservation applies to the rest of the copy.
     let go_on = || {
         check_access(&source, Access::Read)?;
         check_access(&destination, Access::Write)?;
@@ -124,7 +125,7 @@ async fn copy_segment<D: LogicalDisk>(
     copy.run(go_on, |bytes| running.update(|op| op.bytes += bytes)).await
 }
 
-/// The logical unit that a segment names. It is looked for in the view of the asking host and nowhere else.
+/// The logical unit of a segment, looked up only in the view of the requesting host.
 fn seat_of<D: LogicalDisk>(
     ctx: &Context<'_, D>,
     list: &List,
@@ -148,7 +149,7 @@ fn is_named<D: LogicalDisk>(lu: &LogicalUnit<D>, target: &Target) -> bool {
     target.is_naa(&lu.identity.naa)
 }
 
-/// What the host could not do by itself it cannot do through a copy.
+/// A copy must not do what the host could not do itself.
 fn check_access<D: LogicalDisk>(seat: &Seat<D>, access: Access) -> Result<(), CommandError> {
     let lu = &seat.lu;
     let ready = lu.check_ready().and_then(|()| lu.reservations.check(&seat.nexus, access));

@@ -8,10 +8,11 @@ use crate::error::CommandError;
 /// Length of the header.
 pub(super) const HEADER_LEN: usize = 16;
 
-/// What becomes of the results of a copy (LIST ID USAGE).
+/// What happens to the results of a copy (LIST ID USAGE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Results {
-    /// 00b, 10b: kept under the list identifier for RECEIVE COPY RESULTS. (There is no held data, which is where the two differ.)
+    /// 00b, 10b: kept under the list identifier for RECEIVE COPY RESULTS. (The two differ only in held data,
+    /// which does not exist.)
     Kept(u8),
     /// 11b: the command has no list identifier.
     Forgotten,
@@ -26,8 +27,8 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Parses what the host sent. The order of the checks is the order in which a host can do something about them: the
-    /// lengths, the counts, then what stands in the descriptors.
+    /// Parses the host's list. The checks are in the order in which a host can react: lengths, counts, then
+    /// the content of descriptors.
     pub(super) fn parse(bytes: &[u8]) -> Result<List, CommandError> {
         let head = bytes.first_chunk::<HEADER_LEN>().ok_or(CommandError::ParameterListLength)?;
         let targets_len = usize::from(u16::from_be_bytes([head[2], head[3]]));

@@ -1,5 +1,5 @@
-//! Copies inside the array at a host's word: EXTENDED COPY and RECEIVE COPY RESULTS with one-byte list identifiers (SPC-4 6.4,
-//! 6.18; obsolete in SPC-5, and what hypervisors send).
+//! Copies inside the array, requested by a host: EXTENDED COPY and RECEIVE COPY RESULTS with one-byte list
+//! identifiers (SPC-4 6.4, 6.18; obsolete in SPC-5, and what hypervisors send).
 //!
 //! ```text
 //!   parameter list ──> list: targets and segments ──> each target looked up in the asking host's view, nowhere else
@@ -7,8 +7,8 @@
 //!                                                 ──> operations: what RECEIVE COPY RESULTS tells, per nexus
 //! ```
 //!
-//! A copy manager that looked a target up in the whole array would let any host read any volume (CVE-2020-28374). The
-//! view of the nexus is the only place where `execute` can find one.
+//! A copy manager that looked up targets in the whole array would let any host read any volume
+//! (CVE-2020-28374). `execute` can find a target only in the view of the nexus.
 
 mod copy;
 mod execute;

@@ -1,7 +1,7 @@
-//! The copies of one nexus that run or have ended, as it can query them. They go with the nexus.
+//! The copies of one nexus, running or ended, for its queries. They end with the nexus.
 //!
-//! Bounded: the oldest result that has ended makes room for a new copy; when all that fill the room still run, the host is told
-//! to try later.
+//! Their number is limited: a new copy replaces the oldest ended result; if all of them run, the host gets
+//! BUSY.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use super::limits::{OPERATIONS_MAX, OPERATIONS_PER_UNIT_MAX};
 use crate::error::CommandError;
 use crate::request::Lun;
 
-/// How a host names a copy: the logical unit that got the command, and the list identifier.
+/// The key of a copy: the logical unit that got the command, and the list identifier.
 pub(crate) type Name = (Lun, u32);
 
-/// Where a copy stands (SPC-4 table of COPY OPERATION STATUS).
+/// The state of a copy (SPC-4 table of COPY OPERATION STATUS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// 11h: runs, and its command has not ended.
@@ -38,18 +38,19 @@ impl Stage {
 /// One copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    /// The service action of 83h that began it.
+    /// The service action of 83h that started it.
     pub(crate) action: u8,
     pub(crate) stage: Stage,
-    /// Segments or ranges that are done.
+    /// Completed segments or ranges.
     pub(crate) segments: u16,
-    /// Bytes copied, or bytes that a token stands for.
+    /// Bytes copied, or bytes that a token represents.
     pub(crate) bytes: u64,
     /// Sense data of a failure.
     pub(crate) sense: Vec<u8>,
-    /// The token that POPULATE TOKEN made.
+    /// The token of POPULATE TOKEN.
     pub(crate) token: Option<Box<[u8; 512]>>,
-    /// The order of beginning: the oldest makes room, and a progress report does not reach a successor of the same name.
+    /// Start order: the oldest is replaced, and a progress report does not reach a successor with the same
+    /// key.
     turn: u64,
 }
 
@@ -63,7 +64,7 @@ struct Table {
     turns: u64,
 }
 
-/// A copy that runs: where its progress goes. Dropped before it has ended, the copy was terminated.
+/// A running copy, which receives the progress. If it is dropped before its end, the copy was terminated.
 #[derive(Debug)]
 pub(crate) struct Running {
     operations: Operations,
@@ -72,7 +73,7 @@ pub(crate) struct Running {
 }
 
 impl Operations {
-    /// Begins a copy. The name of a running one is taken; the result of an ended one of the same name is forgotten.
+    /// Starts a copy. An error if a copy with this key runs; the result of an ended one is replaced.
     pub(crate) fn begin(&self, name: Name, action: u8) -> Result<Running, CommandError> {
         let table = &mut *self.0.borrow_mut();
         if table.by_name.get(&name).is_some_and(|op| op.stage.is_running()) {
@@ -87,14 +88,14 @@ impl Operations {
         Ok(Running { operations: self.clone(), name, turn })
     }
 
-    /// A copy as it stands now.
+    /// A snapshot of the copy.
     pub(crate) fn find(&self, name: Name) -> Option<Operation> {
         self.0.borrow().by_name.get(&name).cloned()
     }
 }
 
 impl Running {
-    /// Changes what is known of the copy.
+    /// Updates the copy.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Operation)) {
         let table = &mut *self.operations.0.borrow_mut();
         if let Some(op) = table.by_name.get_mut(&self.name).filter(|op| op.turn == self.turn) {
@@ -102,7 +103,7 @@ impl Running {
         }
     }
 
-    /// The copy has ended. `sense_of` gives the sense data of a failure.
+    /// Ends the copy. `sense_of` returns the sense data of a failure.
     pub(crate) fn end<T>(
         &self,
         result: &Result<T, CommandError>,

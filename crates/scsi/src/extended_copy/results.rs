@@ -1,4 +1,4 @@
-//! RECEIVE COPY RESULTS (SPC-4 6.18): what the copy manager can do, and what became of a copy.
+//! RECEIVE COPY RESULTS (SPC-4 6.18): the capabilities of the copy manager, and the result of a copy.
 
 use super::limits::*;
 use super::operations::{Operation, Stage};
@@ -25,7 +25,7 @@ pub(super) fn copy_status(op: &Operation) -> Vec<u8> {
     out
 }
 
-/// The smallest unit in which the count fits into four bytes, and the count in it.
+/// The smallest unit in which the count fits in four bytes, and the count in it.
 fn transfer_count(bytes: u64) -> (u8, u32) {
     let mut unit = 0;
     loop {
@@ -37,7 +37,7 @@ fn transfer_count(bytes: u64) -> (u8, u32) {
     }
 }
 
-/// OPERATING PARAMETERS (SPC-4 6.18.4). Hosts send EXTENDED COPY only after they have read these.
+/// OPERATING PARAMETERS (SPC-4 6.18.4). Hosts read these before they send EXTENDED COPY.
 pub(super) fn operating_parameters(block_bytes: u32) -> Vec<u8> {
     let types = [TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION];
     let mut out = vec![0; 44];

@@ -6,7 +6,7 @@ use crate::error::CommandError;
 pub(super) const SEGMENT_LEN: usize = 28;
 /// Type code: block device to block device.
 pub(super) const TYPE_BLOCK_TO_BLOCK: u8 = 0x02;
-/// The target index that stands for the logical unit that got the command (SPC-4 table of CSCD descriptor IDs).
+/// The target index that means the logical unit that got the command (SPC-4 table of CSCD descriptor IDs).
 pub(super) const TARGET_ITSELF: u16 = 0xFFFF;
 
 /// One range to copy.
@@ -18,14 +18,14 @@ pub(super) struct Segment {
     pub(super) destination: u16,
     /// DC: the block count is in blocks of the destination; otherwise of the source.
     pub(super) counts_destination: bool,
-    /// How many blocks.
+    /// The number of blocks.
     pub(super) blocks: u16,
     pub(super) source_lba: u64,
     pub(super) destination_lba: u64,
 }
 
 impl Segment {
-    /// Parses the descriptor at the front of `bytes`, which stands at `at` in the parameter list.
+    /// Parses the descriptor at the beginning of `bytes`, at offset `at` of the parameter list.
     pub(super) fn parse(bytes: &[u8], at: usize) -> Result<Segment, CommandError> {
         let head = bytes.first_chunk::<4>().ok_or(CommandError::ParameterListLength)?;
         if head[0] != TYPE_BLOCK_TO_BLOCK {

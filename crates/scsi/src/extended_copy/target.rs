@@ -13,10 +13,10 @@ const DESIGNATOR_NAA: u8 = 3;
 /// The longest designator in it.
 const DESIGNATOR_LEN_MAX: usize = 20;
 
-/// A logical unit as a host names it: by a designator of its VPD page 83h.
+/// A logical unit, named by a designator of its VPD page 83h.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Where the descriptor stands in the parameter list.
+    /// Its offset in the parameter list.
     pub(super) at: usize,
     /// Peripheral device type.
     pub(super) device_type: u8,
@@ -25,12 +25,12 @@ pub(super) struct Target {
     kind: u8,
     designator: [u8; DESIGNATOR_LEN_MAX],
     len: usize,
-    /// The block length that the host takes the target to have; 0 when it does not say.
+    /// The block length that the host assumes; 0 if it does not say.
     pub(super) block_bytes: u32,
 }
 
 impl Target {
-    /// Parses the descriptor that stands at `at`. LU ID TYPE and NUL are obsolete and ignored (SPC-4 6.4.5.1).
+    /// Parses the descriptor at offset `at`. LU ID TYPE and NUL are obsolete and ignored (SPC-4 6.4.5.1).
     pub(super) fn parse(bytes: &[u8; TARGET_LEN], at: usize) -> Result<Target, CommandError> {
         if bytes[0] != TYPE_IDENTIFICATION {
             return Err(CommandError::UnsupportedTargetDescriptor {
@@ -58,8 +58,8 @@ impl Target {
         })
     }
 
-    /// Whether this names a logical unit by its NAA designator: binary, type 3h. It is the only designator of a logical unit that
-    /// is unique by construction.
+    /// Whether this is the NAA designator of the logical unit: binary, type 3h. It is the only designator
+    /// that is unique by construction.
     pub(super) fn is_naa(&self, naa: &[u8]) -> bool {
         (self.code_set, self.kind) == (CODE_SET_BINARY, DESIGNATOR_NAA) && self.designator[..self.len] == *naa
     }

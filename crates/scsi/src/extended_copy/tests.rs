@@ -77,7 +77,8 @@ fn copies_share_pages_and_are_counted_at_the_destination() {
         rig.fill(0, 0, 2048, 0xAA).await;
         let host = rig.host(1, &[0, 1]).await;
         let draft = Draft::of(1).target(&rig, 0).target(&rig, 1);
-        // Whole pages, then an odd rest, then within one logical unit through the index that stands for itself.
+        // Whole pages, then an odd rest, then within one logical unit through the index that stands for
+        // itself.
         let draft = draft.segment(0, 1, 2048, 0, 4096).segment(0, 1, 3, 0, 1).segment(
             0xFFFF,
             0,

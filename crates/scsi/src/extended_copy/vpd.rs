@@ -1,11 +1,11 @@
-//! The Third-Party Copy VPD page (8Fh, SPC-5 7.7.18, SBC-4 6.6.9): what may be copied, and by which commands.
+//! The Third-Party Copy VPD page (8Fh, SPC-5 7.7.18, SBC-4 6.6.9): the supported copies and commands.
 
 use super::limits::*;
 use super::segment::{TARGET_ITSELF, TYPE_BLOCK_TO_BLOCK};
 use super::target::TYPE_IDENTIFICATION;
 use crate::odx::{self, RodType};
 
-/// The third-party copy descriptors of a logical unit: everything of the page behind its four header bytes.
+/// The third-party copy descriptors of a logical unit: the page after its four header bytes.
 pub(crate) fn third_party_copy_descriptors(block_bytes: u32) -> Vec<u8> {
     let mut out = Vec::new();
     block_device_rod_limits(&mut out, block_bytes);
@@ -67,7 +67,7 @@ fn parameter_data(out: &mut Vec<u8>) {
 /// SPC-5 7.7.18.10 with the block device features of SBC-4 6.6.9.4.
 fn rod_token_features(out: &mut Vec<u8>, block_bytes: u32) {
     let mut content = vec![0; 12];
-    // Shortest and longest life of a token, longest inactivity. A token in use has no end of its own.
+    // Shortest and longest lifetime of a token, longest inactivity. A token in use does not expire.
     content.extend(1u32.to_be_bytes());
     content.extend(u32::MAX.to_be_bytes());
     content.extend(odx::INACTIVITY_S_MAX.to_be_bytes());

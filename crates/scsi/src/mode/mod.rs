@@ -56,7 +56,8 @@ fn block_descriptor<D: LogicalDisk>(lu: &LogicalUnit<D>, long: bool) -> Vec<u8> 
     } else {
         out.extend(u32::try_from(lu.blocks()).unwrap_or(u32::MAX).to_be_bytes());
     }
-    // The short form has three bytes of block length behind a reserved one, which a length under 16 MiB leaves 0.
+    // The short form has three bytes of block length behind a reserved one, which a length under 16 MiB
+    // leaves 0.
     out.extend(block);
     out
 }

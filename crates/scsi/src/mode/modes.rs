@@ -5,18 +5,18 @@ use std::cell::Cell;
 use block::BlockError;
 use lu::LogicalDisk;
 
-/// The record of a medium with WCE, 0 or 1 in one byte, when a host has saved it.
+/// The name of the record with a saved WCE, 0 or 1 in one byte.
 const RECORD: &str = "modes";
 
-/// The mode parameters that can change. Shared by all nexuses (the mode page policy is "shared"). WCE can be saved (PS of its
-/// page) and is then what power on and a reset bring back; of the rest that is the default.
+/// The changeable mode parameters. Shared by all nexuses (the mode page policy is "shared"). WCE can be saved
+/// (PS of its page); power on and a reset restore the saved value. The others return to their defaults.
 pub(crate) struct Modes {
     pub(super) now: Cell<Changeable>,
     pub(super) saved: Cell<Changeable>,
     pub(super) default: Changeable,
 }
 
-/// What MODE SELECT can change.
+/// The parameters that MODE SELECT can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changeable {
     pub(super) d_sense: bool,
@@ -26,7 +26,7 @@ pub(super) struct Changeable {
 }
 
 impl Modes {
-    /// After power on: what was saved with the disk.
+    /// After power on: as saved with the disk.
     pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Modes {
         let default =
             Changeable { write_through: !disk.capabilities().volatile_cache, ..Changeable::default() };
@@ -38,7 +38,7 @@ impl Modes {
         Modes { now: Cell::new(saved), saved: Cell::new(saved), default }
     }
 
-    /// Saves what can be saved of the present values.
+    /// Saves the current values that can be saved.
     pub(super) async fn save<D: LogicalDisk>(&self, disk: &D) -> Result<(), BlockError> {
         let saved = Changeable { write_through: self.now.get().write_through, ..self.default };
         disk.save_record(RECORD, &[u8::from(!saved.write_through)]).await?;
@@ -66,7 +66,7 @@ impl Modes {
         self.now.get().write_through
     }
 
-    /// Back to what was saved, as after power on.
+    /// Restores the saved values, as after power on.
     pub(crate) fn reset(&self) {
         self.now.set(self.saved.get());
     }

@@ -7,27 +7,26 @@ use crate::error::CommandError;
 use crate::unit::LogicalUnit;
 use crate::vpd::threshold_exponent;
 
-/// PAGE CONTROL: which values are asked for (SPC-5 6.14.1).
+/// PAGE CONTROL: the requested values (SPC-5 6.14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Current,
-    /// Ones where MODE SELECT may change a bit.
+    /// A mask of the changeable bits.
     Changeable,
     Default,
-    /// Of what cannot be saved: the defaults.
+    /// Saved values; the defaults for bits that cannot be saved.
     Saved,
 }
 
 /// Page and subpage of every page, in the order of MODE SENSE.
 const PAGES: [(u8, u8); 6] = [(0x01, 0), (0x08, 0), (0x0a, 0), (0x0a, 0x01), (0x1c, 0), (0x1c, 0x02)];
-/// The page that MODE SELECT saves when it is asked to (PS).
+/// The page that MODE SELECT can save (PS).
 const SAVABLE: (u8, u8) = (0x08, 0);
 /// All pages.
 const ALL: u8 = 0x3f;
-/// All subpages.
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// The pages that a page code and a subpage code ask for.
+/// The pages that match a page code and a subpage code.
 pub(super) fn pages<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     code: u8,
@@ -50,7 +49,7 @@ pub(super) fn pages<D: LogicalDisk>(
     Ok(found.concat())
 }
 
-/// One page, header included; `None` when this LU has none such.
+/// One page with its header; `None` if this LU does not have it.
 pub(super) fn page<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     code: u8,
@@ -64,7 +63,7 @@ pub(super) fn page<D: LogicalDisk>(
         Which::Changeable => Changeable { d_sense: true, swp: true, tas: true, write_through: false },
     };
     let ps = u8::from((code, subpage) == SAVABLE) << 7;
-    // What cannot be changed is all zeros in the mask.
+    // The mask of an unchangeable page is zero.
     let fixed = |byte: u8| if which == Which::Changeable { 0 } else { byte };
     let body = match (code, subpage) {
         (0x01, 0) => read_write_error_recovery(fixed),
@@ -102,7 +101,8 @@ fn caching(values: Changeable) -> Vec<u8> {
     body
 }
 
-/// 0Ah (SPC-5 7.5.10): one task set for all nexuses, unrestricted reordering, QERR = 0, no interlocked unit attentions.
+/// 0Ah (SPC-5 7.5.10): one task set for all nexuses, unrestricted reordering, QERR = 0, no interlocked unit
+/// attentions.
 fn control(values: Changeable, fixed: impl Fn(u8) -> u8) -> Vec<u8> {
     let mut body = vec![0; 10];
     body[0] = u8::from(values.d_sense) << 2;
@@ -119,7 +119,8 @@ fn control_extension(fixed: impl Fn(u8) -> u8) -> Vec<u8> {
     body
 }
 
-/// 1Ch/02h (SBC-4 6.5.9): the pool's soft threshold as one enabled descriptor: armed while the used resources grow.
+/// 1Ch/02h (SBC-4 6.5.9): the pool's soft threshold as one enabled descriptor: armed while the used resources
+/// grow.
 fn provisioning<D: LogicalDisk>(lu: &LogicalUnit<D>, which: Which) -> Option<Vec<u8>> {
     lu.capabilities.page_bytes?;
     let mut body = vec![0; 20];

@@ -27,7 +27,7 @@ pub(crate) async fn select<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piece
         lu.modes.now.set(after);
         lu.raise_for_others(ctx.seat.nexus.id, Attention::ModeParametersChanged);
     }
-    // Data that was written under WCE = 1 is still volatile.
+    // Data written under WCE = 1 are still volatile.
     if after.write_through && !before.write_through {
         lu.disk.flush().await?;
     }
@@ -38,7 +38,7 @@ pub(crate) async fn select<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Piece
     Ok(Pieces::new())
 }
 
-/// The parameters after the list.
+/// The parameters after applying the list.
 fn parse<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     list: &[u8],
@@ -66,8 +66,8 @@ fn parse<D: LogicalDisk>(
     Ok(after)
 }
 
-/// None, or the one that MODE SENSE gives: block length and capacity cannot be changed. A number of blocks of 0 or all ones
-/// stands for the present one (SBC-4 6.5.2).
+/// No block descriptor, or the one of MODE SENSE: block length and capacity cannot be changed. A number of
+/// blocks of 0 or all ones means the current one (SBC-4 6.5.2).
 fn check_block_descriptor<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     bytes: &[u8],
@@ -96,7 +96,7 @@ fn check_block_descriptor<D: LogicalDisk>(
     Ok(())
 }
 
-/// Checks the page at `at`, applies it to `after`, and gives where the next one begins.
+/// Checks the page at `at`, applies it to `after`, and returns the offset of the next page.
 fn apply_page<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     list: &[u8],

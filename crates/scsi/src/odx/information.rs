@@ -1,4 +1,4 @@
-//! RECEIVE ROD TOKEN INFORMATION (SPC-5 6.31): what became of a token command, and the token.
+//! RECEIVE ROD TOKEN INFORMATION (SPC-5 6.31): the result of a token command, and the token.
 
 use block::Pieces;
 use lu::LogicalDisk;
@@ -9,13 +9,13 @@ use crate::extended_copy::{Operation, Stage};
 
 /// TRANSFER COUNT UNITS: logical blocks (SPC-5 table of transfer count units).
 const UNITS_BLOCKS: u8 = 0xF1;
-/// ESTIMATED STATUS UPDATE DELAY in milliseconds, while a copy runs: soon.
+/// ESTIMATED STATUS UPDATE DELAY in milliseconds, while a copy runs: short.
 const UPDATE_DELAY_MS: u32 = 100;
 /// The same for a copy that has ended: no more updates (SPC-5 6.31).
 const NO_MORE_UPDATES: u32 = 0xFFFF_FFFE;
 
-/// RECEIVE ROD TOKEN INFORMATION. The information stays until another copy needs the room, so that a host may ask again with a
-/// larger allocation length.
+/// RECEIVE ROD TOKEN INFORMATION. The result stays until another copy replaces it, so that a host may ask
+/// again with a larger allocation length.
 pub(crate) async fn receive_rod_token_information<D: LogicalDisk>(
     ctx: &Context<'_, D>,
 ) -> Result<Pieces, CommandError> {

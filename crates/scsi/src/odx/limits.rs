@@ -1,20 +1,21 @@
-//! What tokens are bounded by; VPD page 8Fh tells the hosts.
+//! The limits of tokens, as reported by VPD page 8Fh.
 
 /// Range descriptors in one list.
 pub(crate) const RANGES_MAX: usize = 64;
-/// Bytes that one token stands for: more than hosts ask for at once.
+/// Bytes represented by one token: more than hosts request at once.
 pub(crate) const TOKEN_BYTES_MAX: u64 = 4 << 30;
-/// What a host had best ask for: 256 MiB move between two pools within the four seconds that hosts take a copy command to need at most,
-/// at 64 MiB/s; within a pool it is metadata.
+/// The optimal request of a host: 256 MiB move between two pools at 64 MiB/s within the four seconds that
+/// hosts expect at most; within a pool it is a metadata operation.
 pub(crate) const TOKEN_BYTES_OPTIMAL: u64 = 256 << 20;
 const _: () = assert!(TOKEN_BYTES_OPTIMAL <= TOKEN_BYTES_MAX);
-/// How long a token lives unused when the host does not say, in seconds.
+/// Default inactivity time-out of a token, in seconds.
 pub(crate) const INACTIVITY_S_DEFAULT: u32 = 60;
-/// How long it lives unused at most. A token keeps the pages that it stands for.
+/// Longest inactivity time-out. A token holds the pages that it represents.
 pub(crate) const INACTIVITY_S_MAX: u32 = 600;
-/// Tokens of one controller. A host that copies with 1 GiB/s in steps of 256 MiB and never deletes a token has 240 alive.
+/// Tokens of one controller. A host that copies 1 GiB/s in steps of 256 MiB and never deletes a token has 240
+/// alive.
 pub(super) const TOKENS_MAX: usize = 1024;
-/// Tokens of one host: its oldest makes room for its next, so that it cannot push out those of others.
+/// Tokens of one host: its oldest is deleted for its next one, so that it cannot displace those of others.
 pub(super) const TOKENS_PER_HOST_MAX: usize = 256;
 /// Bytes of one step of a copy from a token; see the limit of EXTENDED COPY.
 pub(super) const PIECE_BYTES_MAX: u64 = 16 << 20;

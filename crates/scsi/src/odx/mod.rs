@@ -1,4 +1,5 @@
-//! Offloaded data transfer: POPULATE TOKEN, WRITE USING TOKEN, RECEIVE ROD TOKEN INFORMATION (SBC-4 5.10, 5.53; SPC-5 6.31).
+//! Offloaded data transfer: POPULATE TOKEN, WRITE USING TOKEN, RECEIVE ROD TOKEN INFORMATION (SBC-4 5.10,
+//! 5.53; SPC-5 6.31).
 //!
 //! ```text
 //!   POPULATE TOKEN on the source ──> disk: take_rod  ──> Tokens: 512 bytes that stand for the data as it was then
@@ -6,10 +7,11 @@
 //!   WRITE USING TOKEN on the destination, from any nexus ─────┘──> disk: copy_from_rod
 //! ```
 //!
-//! **Who may use a token.** The standard lets any application client present a token that it has (SPC-4 5.17.6): the token
-//! is the permission, so it must be impossible to guess. Here it must be both: known, and its source mapped to the
-//! host that presents it. A host reaches only what is mapped to it; and the hosts of a cluster, which do hand tokens to each
-//! other, see the same logical units. To any other host the token is unknown (23h/04h).
+//! **Who may use a token.** The standard lets any application client present a token (SPC-4 5.17.6): the
+//! token is the permission, so it must be impossible to guess. masu requires more: the token must be valid,
+//! and its source must be mapped to the host that presents it. A host reaches only what is mapped to it; the
+//! hosts of a cluster, which do exchange tokens, see the same logical units. For any other host the token is
+//! unknown (23h/04h).
 
 mod information;
 mod limits;

@@ -1,4 +1,4 @@
-//! POPULATE TOKEN (SBC-4 5.10): freezes ranges of a logical unit and gives a token for them.
+//! POPULATE TOKEN (SBC-4 5.10): freezes ranges of a logical unit and returns a token for them.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use crate::context::{Context, Span};
 use crate::error::CommandError;
 use crate::extended_copy::sense_of;
 
-/// The parameter list in front of the range descriptors.
+/// The length of the parameter list before the range descriptors.
 pub(super) const FIXED_LEN: usize = 16;
 /// The service action.
 pub(super) const ACTION: u8 = 0x10;
 
-/// A parsed list. IMMED has no effect: freezing ranges is metadata, so the token is there when the command ends.
+/// A parsed list. IMMED has no effect: freezing ranges is a metadata operation, so the token exists when the
+/// command ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct List {
     pub(super) idle_max: Duration,
@@ -42,7 +43,6 @@ impl List {
     }
 }
 
-/// POPULATE TOKEN.
 pub(crate) async fn populate_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     if ctx.cdb.u32(10) == 0 {
         return Ok(Pieces::new());
@@ -60,7 +60,8 @@ pub(crate) async fn populate_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resu
     result.map(|()| Pieces::new())
 }
 
-/// All ranges at one point in time: everything between the first and the last waits meanwhile, and what was under way is over.
+/// Freezes all ranges at one point in time: everything between the first and the last waits meanwhile, after
+/// running commands have ended.
 async fn freeze<D: LogicalDisk>(ctx: &Context<'_, D>, spans: &[Span]) -> Result<Rods<D>, CommandError> {
     let used = || spans.iter().filter(|s| s.len > 0);
     let from = used().map(|s| s.at).min().unwrap_or(0);

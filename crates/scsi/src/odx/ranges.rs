@@ -1,4 +1,4 @@
-//! Block device range descriptors (SBC-4 5.10.3) and the list header that both token commands have in common.
+//! Block device range descriptors (SBC-4 5.10.3) and the common list header of both token commands.
 
 use lu::LogicalDisk;
 
@@ -17,7 +17,8 @@ pub(super) struct Range {
     pub(super) blocks: u32,
 }
 
-/// The range descriptors of a parameter list whose fixed part has `fixed_len` bytes and ends with their length.
+/// The range descriptors of a parameter list whose fixed part has `fixed_len` bytes and ends with their
+/// length.
 pub(super) fn parse(list: &[u8], fixed_len: usize) -> Result<Vec<Range>, CommandError> {
     if list.len() < fixed_len {
         return Err(CommandError::ParameterListLength);
@@ -47,8 +48,8 @@ fn range(bytes: &[u8; RANGE_LEN]) -> Range {
     }
 }
 
-/// The ranges in bytes on a logical unit: within it, not overlapping, together one block to `bytes_max`. `at` is where they stand
-/// in the parameter list.
+/// The ranges in bytes on a logical unit: within it, not overlapping, one block to `bytes_max` in total. `at`
+/// is their offset in the parameter list.
 pub(super) fn spans<D: LogicalDisk>(
     lu: &LogicalUnit<D>,
     ranges: &[Range],

@@ -1,4 +1,4 @@
-//! The tokens that are alive on a controller, and what they stand for.
+//! The valid tokens of a controller, and the data that they represent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::limits::{TOKENS_MAX, TOKENS_PER_HOST_MAX};
 use super::token::{CHECK_LEN, Facts, Key, Token};
 use crate::error::TokenFault;
 
-/// The tokens of all logical units of a controller: a token made on one LU is used on another.
+/// The tokens of all logical units of a controller: a token of one LU can be used on another.
 pub struct Tokens<D: LogicalDisk>(Rc<Shared<D>>);
 
 struct Shared<D: LogicalDisk> {
@@ -24,7 +24,7 @@ struct Shared<D: LogicalDisk> {
     reaping: Cell<bool>,
 }
 
-/// What a token stands for.
+/// The data of a token.
 pub(super) struct Rods<D: LogicalDisk> {
     /// The ranges in order: data and length in bytes.
     pub(super) list: Vec<(D::Rod, u64)>,
@@ -34,7 +34,7 @@ pub(super) struct Rods<D: LogicalDisk> {
 
 struct Entry<D: LogicalDisk> {
     rods: Rc<Rods<D>>,
-    /// The logical unit that the data are of.
+    /// The source logical unit.
     naa: [u8; 16],
     /// The iSCSI name of the host that asked for the token.
     host: String,
@@ -44,13 +44,13 @@ struct Entry<D: LogicalDisk> {
 }
 
 impl<D: LogicalDisk> Entry<D> {
-    /// When it dies if nobody uses it; never while somebody does.
+    /// Its expiry time if it is not used; a token in use does not expire.
     fn expires(&self) -> Option<Instant> {
         (self.users == 0).then(|| self.last_used + self.idle_max)
     }
 }
 
-/// A token in use: it does not expire, and its data stay.
+/// A token in use: it does not expire, and its data are held.
 pub(super) struct InUse<D: LogicalDisk> {
     store: Rc<Shared<D>>,
     check: [u8; CHECK_LEN],
@@ -58,7 +58,7 @@ pub(super) struct InUse<D: LogicalDisk> {
 }
 
 impl<D: LogicalDisk> Tokens<D> {
-    /// No tokens. The key comes from the world's randomness; tokens of an earlier run are unknown.
+    /// An empty store. The key comes from the world's randomness; tokens of an earlier run are unknown.
     pub fn new(world: World) -> Tokens<D> {
         let mut key = [0; 32];
         world.random("rod tokens").fill(&mut key);
@@ -71,12 +71,13 @@ impl<D: LogicalDisk> Tokens<D> {
         }))
     }
 
-    /// How many are alive.
+    /// The number of valid tokens.
     pub fn alive(&self) -> usize {
         self.0.alive.borrow().len()
     }
 
-    /// Makes a token. The one that was used least recently makes room for it: of the same host when that has its share.
+    /// Creates a token. If necessary, it replaces the least recently used one: one of the same host, if that
+    /// has its share.
     pub(super) fn make(&self, facts: &Facts, host: &str, idle_max: Duration, rods: Rods<D>) -> Token {
         let store = &self.0;
         store.made.set(store.made.get() + 1);
@@ -94,7 +95,7 @@ impl<D: LogicalDisk> Tokens<D> {
         token
     }
 
-    /// The data behind a token, for a host that sees what `is_mapped` says.
+    /// The data of a token, for a host with the mappings of `is_mapped`.
     pub(super) fn take(
         &self,
         token: &Token,
@@ -104,7 +105,7 @@ impl<D: LogicalDisk> Tokens<D> {
         let check = store.key.verify(token)?;
         let now = store.world.now();
         let alive = &mut *store.alive.borrow_mut();
-        // We made it: so it has lived.
+        // This store made the token, so it has existed.
         let entry = alive
             .get_mut(&check)
             .filter(|e| e.expires().is_none_or(|at| at > now))
@@ -116,7 +117,7 @@ impl<D: LogicalDisk> Tokens<D> {
         Ok(InUse { store: store.clone(), check, rods: entry.rods.clone() })
     }
 
-    /// Sees to it that expired tokens give their pages back even when nobody asks for tokens any more.
+    /// Ensures that expired tokens release their pages even if nobody uses tokens any more.
     fn reap(&self) {
         if self.0.reaping.replace(true) {
             return;
@@ -132,7 +133,7 @@ impl<D: LogicalDisk> Tokens<D> {
 }
 
 impl<D: LogicalDisk> Shared<D> {
-    /// Removes what has expired and gives when to look again; `None` and an end of reaping when none are left.
+    /// Removes expired tokens and returns when to check again; ends the task if no token is left.
     fn remove_expired(&self) -> Option<Instant> {
         let now = self.world.now();
         let alive = &mut *self.alive.borrow_mut();
@@ -141,13 +142,13 @@ impl<D: LogicalDisk> Shared<D> {
             self.reaping.set(false);
             return None;
         }
-        // One in use is looked at again after its own time: it cannot expire earlier.
+        // A token in use is checked again after its own lifetime: it cannot expire earlier.
         alive.values().map(|e| e.expires().unwrap_or(now + e.idle_max)).min()
     }
 }
 
 impl<D: LogicalDisk> InUse<D> {
-    /// DEL_TKN: the host needs the token no more. Others that use it right now go on.
+    /// DEL_TKN: the host needs the token no more. Concurrent uses continue.
     pub(super) fn delete(&self) {
         let entry = self.store.alive.borrow_mut().remove(&self.check);
         drop(entry);
@@ -163,7 +164,7 @@ impl<D: LogicalDisk> Drop for InUse<D> {
     }
 }
 
-/// Removes a token when there is no room for another one of this host.
+/// Removes a token if there is no room for another one of this host.
 fn make_room<D: LogicalDisk>(
     alive: &mut BTreeMap<[u8; CHECK_LEN], Entry<D>>,
     host: &str,

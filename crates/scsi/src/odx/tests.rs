@@ -1,4 +1,5 @@
-//! Offloaded data transfer as a host does it: populate, ask for the token, write with it; and what it must not get away with.
+//! Offloaded data transfer as a host does it: populate, ask for the token, write with it; and what it must
+//! not get away with.
 
 use lu::testing::ThinMemory;
 

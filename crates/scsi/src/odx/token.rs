@@ -1,4 +1,4 @@
-//! The 512 bytes of a token (SPC-4 5.17.6.5), and the keyed check that makes it hard to forge.
+//! The 512 bytes of a token (SPC-4 5.17.6.5), and its keyed check against forgery.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | 456..472 | 128 bits that nobody can guess |
 //! | 480..512 | SHA-256 over the store's key and everything before |
 //!
-//! The key is drawn when the store is made and never leaves it. Hashing the key in front is sound here because what is
-//! hashed has one fixed length.
+//! The key is generated with the store and never leaves it. Hashing the key as a prefix is sound here because
+//! the hashed data have one fixed length.
 
 use sha2::{Digest, Sha256};
 
@@ -21,7 +21,7 @@ use crate::error::TokenFault;
 
 /// Length of a token.
 pub(crate) const TOKEN_LEN: usize = 512;
-/// Bytes 6..8 of every token: what follows them.
+/// Bytes 6..8 of every token: the length of the rest.
 const LENGTH_FIELD: u16 = (TOKEN_LEN - 8) as u16;
 const TAG_AT: usize = 448;
 const TAG_LEN: usize = 8;
@@ -32,7 +32,7 @@ const CHECK_AT: usize = 480;
 pub(super) const CHECK_LEN: usize = TOKEN_LEN - CHECK_AT;
 const _: () = assert!(SECRET_AT + SECRET_LEN <= CHECK_AT && CHECK_LEN == 32);
 
-/// A token as it crosses the wire.
+/// A token on the wire.
 pub(crate) type Token = [u8; TOKEN_LEN];
 
 /// SPC-4 table of ROD types.
@@ -40,11 +40,11 @@ pub(crate) type Token = [u8; TOKEN_LEN];
 pub(crate) struct RodType(pub(crate) u32);
 
 impl RodType {
-    /// The data as they were when the token was made; what the array makes.
+    /// The data at the time of creation; the array creates only these.
     pub(crate) const POINT_IN_TIME: RodType = RodType(0x0080_0000);
-    /// Any kind of point in time copy, as the copy manager likes.
+    /// Any kind of point in time copy, chosen by the copy manager.
     pub(crate) const POINT_IN_TIME_ANY: RodType = RodType(0x0080_FFFF);
-    /// Zeros without end; known to everybody (SBC-4 4.30.4).
+    /// Unlimited zeros; a well known token (SBC-4 4.30.4).
     pub(crate) const BLOCK_ZERO: RodType = RodType(0xFFFF_0001);
 
     /// The type of a token.
@@ -53,7 +53,7 @@ impl RodType {
     }
 }
 
-/// What a token says openly of its data.
+/// The public properties of a token's data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) naa: [u8; 16],
@@ -95,7 +95,7 @@ impl Key {
         token
     }
 
-    /// The check of a token that this store made and nobody changed.
+    /// Verifies that this store made the token and nobody changed it.
     pub(super) fn verify(&self, token: &Token) -> Result<[u8; CHECK_LEN], TokenFault> {
         if RodType::of(token) != RodType::POINT_IN_TIME {
             return Err(TokenFault::UnsupportedTokenType);

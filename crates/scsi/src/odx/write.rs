@@ -1,4 +1,4 @@
-//! WRITE USING TOKEN (SBC-4 5.53): writes what a token stands for.
+//! WRITE USING TOKEN (SBC-4 5.53): writes the data of a token.
 
 use std::rc::Rc;
 
@@ -17,18 +17,18 @@ use crate::sense::Asc;
 use crate::unit::LogicalUnit;
 use crate::view::Seat;
 
-/// The parameter list in front of the range descriptors.
+/// The length of the parameter list before the range descriptors.
 pub(super) const FIXED_LEN: usize = 536;
 /// The service action.
 pub(super) const ACTION: u8 = 0x11;
-/// Where the token stands in the list.
+/// The offset of the token in the list.
 const TOKEN_AT: usize = 16;
-/// 0Dh/04h COPY TARGET DEVICE DATA UNDERRUN: the ranges ask for more than the token stands for.
+/// 0Dh/04h COPY TARGET DEVICE DATA UNDERRUN: the ranges are longer than the data of the token.
 const DATA_UNDERRUN: Asc = Asc(0x0D04);
 
 /// A parsed list.
 pub(super) struct List {
-    /// The command ends when the copy has begun.
+    /// IMMED: the command ends when the copy has started.
     pub(super) immediate: bool,
     /// DEL_TKN.
     pub(super) delete: bool,
@@ -51,10 +51,10 @@ impl List {
     }
 }
 
-/// Where the data come from.
+/// The source of the data.
 enum Source<D: LogicalDisk> {
     Zeros,
-    /// A token's data, from this byte on.
+    /// The data of a token, from this byte on.
     Rods {
         token: InUse<D>,
         from: u64,
@@ -62,7 +62,7 @@ enum Source<D: LogicalDisk> {
     },
 }
 
-/// A copy that was checked and may begin.
+/// A checked copy, ready to start.
 struct Job<D: LogicalDisk> {
     seat: Rc<Seat<D>>,
     source: Source<D>,
@@ -70,7 +70,6 @@ struct Job<D: LogicalDisk> {
     running: Running,
 }
 
-/// WRITE USING TOKEN.
 pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> Result<Pieces, CommandError> {
     if ctx.cdb.u32(10) == 0 {
         return Ok(Pieces::new());
@@ -91,7 +90,7 @@ pub(crate) async fn write_using_token<D: LogicalDisk>(ctx: &Context<'_, D>) -> R
     result.map(|()| Pieces::new())
 }
 
-/// IMMED: the copy goes on as a task of its own, which a reset or the end of the nexus aborts like any other.
+/// IMMED: the copy continues as its own task; a reset or the end of the nexus aborts it like any other.
 async fn in_background<D: LogicalDisk>(job: Job<D>) {
     let seat = job.seat.clone();
     let Some(task) = seat.lu.tasks.enter(seat.nexus.id, u64::MAX) else {
@@ -101,7 +100,7 @@ async fn in_background<D: LogicalDisk>(job: Job<D>) {
         if task.is_aborted() || seat.nexus.ended.get() {
             return Err(CommandError::Aborted);
         }
-        // The command has ended long ago; what stands before a write now holds for what is still to be written.
+        // The command ended long ago; the checks of a write still apply to the rest.
         seat.lu.reservations.check(&seat.nexus, Access::Write)?;
         seat.lu.check_ready()?;
         seat.lu.check_writable()
@@ -165,7 +164,7 @@ impl<D: LogicalDisk> Job<D> {
     }
 }
 
-/// Zeros some of `left` bytes at `at`; gives how many.
+/// Zeros some of `left` bytes at `at`; returns the length.
 async fn zero<D: LogicalDisk>(
     command: CommandContext<'_>,
     lu: &LogicalUnit<D>,
@@ -181,7 +180,8 @@ async fn zero<D: LogicalDisk>(
     Ok(len)
 }
 
-/// Copies some of `left` bytes to `at` from offset `from` of a token's data, as far as one ROD and one step reach; gives how many.
+/// Copies some of `left` bytes to `at` from offset `from` of a token's data, within one ROD and one step;
+/// returns the length.
 async fn copy<D: LogicalDisk>(
     command: CommandContext<'_>,
     lu: &LogicalUnit<D>,

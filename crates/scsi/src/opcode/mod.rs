@@ -1,5 +1,5 @@
-//! The one table of commands. Dispatch, data-out lengths, reserved-bit checks, reservation conflicts, REPORT SUPPORTED
-//! OPERATION CODES and `docs/scsi.md` all derive from it.
+//! The one table of commands. Dispatch, data-out lengths, reserved-bit checks, reservation conflicts, REPORT
+//! SUPPORTED OPERATION CODES and `docs/scsi.md` all derive from it.
 
 mod table;
 
@@ -8,7 +8,7 @@ pub use table::TABLE;
 use crate::cdb::Cdb;
 use crate::counters::OpClass;
 
-/// Who executes a command.
+/// The handler of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the commands")]
 pub enum Handler {
@@ -56,54 +56,54 @@ pub enum Handler {
     WriteUsingToken,
 }
 
-/// How a command stands to another nexus's reservation (SPC-5 table of allowed commands; SPC-2 5.5.1).
+/// The effect of another nexus's reservation on a command (SPC-5 table of allowed commands; SPC-2 5.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Allowed whatever is reserved.
+    /// Allowed under any reservation.
     Free,
     /// Allowed under every persistent reservation; conflicts with RESERVE.
     Query,
-    /// Needs the right to read.
+    /// Requires read access.
     Read,
-    /// Needs the right to write.
+    /// Requires write access.
     Write,
     /// The handler decides (the reservation commands themselves).
     Own,
 }
 
-/// What a command needs of the LU: in this order, each needs what the one before it needs.
+/// The requirements of a command; each includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
-    /// Nothing: it is executed while a sanitize operation runs.
+    /// None: it is executed even while a sanitize operation runs.
     Nothing,
-    /// A LU that is ready.
+    /// The LU is ready.
     Ready,
-    /// A LU that is ready and not write-protected.
+    /// The LU is ready and not write-protected.
     Writable,
 }
 
-/// How much data-out a CDB asks for.
+/// The data-out length that a CDB requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum DataOut {
-    /// None.
     None,
-    /// A parameter list of as many bytes as a field says.
+    /// A parameter list with its length in a field.
     List {
-        /// Where the field is.
+        /// The offset of the field.
         at: u8,
         /// Its width in bytes.
         width: u8,
     },
-    /// As many logical blocks as a field says.
+    /// A number of logical blocks in a field.
     Blocks {
-        /// Where the field is.
+        /// The offset of the field.
         at: u8,
         /// Its width in bytes.
         width: u8,
     },
     /// WRITE(6): one byte, in which 0 means 256 blocks.
     Blocks6,
-    /// Twice as many logical blocks as byte 13 says (COMPARE AND WRITE).
+    /// Twice the number of logical blocks in byte 13 (COMPARE AND WRITE).
     TwiceBlocks,
     /// One logical block, unless NDOB (bit 0 of byte 1 where `ndob`).
     OneBlock {
@@ -112,7 +112,7 @@ pub enum DataOut {
     },
     /// VERIFY: by BYTCHK (bits 2 and 1 of byte 1) no block, all blocks, or one.
     Verified {
-        /// Where the field is.
+        /// The offset of the field.
         at: u8,
         /// Its width in bytes.
         width: u8,
@@ -130,21 +130,22 @@ pub struct Command {
     pub name: &'static str,
     /// Length of the CDB in bytes.
     pub cdb_len: u8,
-    /// The CDB usage data (SPC-5 6.37.3): operation code and service action as they are, otherwise the bits that are looked at.
+    /// The CDB usage data (SPC-5 6.37.3): operation code and service action literally, otherwise a mask of
+    /// the bits that are used.
     pub usage: [u8; 16],
-    /// How much data-out it asks for.
+    /// Its data-out length.
     pub data_out: DataOut,
-    /// Whether it gives data-in.
+    /// Whether it returns data-in.
     pub data_in: bool,
-    /// How it stands to reservations.
+    /// Its behaviour under reservations.
     pub access: Access,
-    /// What it needs.
+    /// Its requirements.
     pub needs: Needs,
-    /// Where it is counted.
+    /// Its counter class.
     pub class: OpClass,
     /// Nominal and recommended time-outs in seconds (0: none stated), SPC-5 6.37.4.
     pub timeouts_s: [u32; 2],
-    /// Who executes it.
+    /// Executes the command.
     pub handler: Handler,
     /// The bits that must be zero, the CDB as one big-endian number.
     pub reserved: u128,
@@ -154,7 +155,7 @@ pub struct Command {
 pub const SERVICE_ACTION_MASK: u8 = 0x1f;
 
 impl Command {
-    /// A command without data-out that everybody may give. `usage` is the CDB usage data from byte 1 on.
+    /// A command without data-out that every nexus may send. `usage` is the CDB usage data from byte 1 on.
     const fn new(opcode: u8, name: &'static str, handler: Handler, usage: &[u8]) -> Command {
         let mut bytes = [0u8; 16];
         bytes[0] = opcode;
@@ -249,7 +250,7 @@ impl Command {
         self
     }
 
-    /// The bits of `cdb` that should be zero and are not: byte and bit of the first.
+    /// The nonzero reserved bits of `cdb`: byte and bit of the first.
     pub fn reserved_set(&self, cdb: &Cdb) -> Option<(u16, u8)> {
         let wrong = u128::from_be_bytes(cdb.0) & self.reserved;
         if wrong == 0 {
@@ -259,7 +260,7 @@ impl Command {
         Some(((from_left / 8) as u16, 7 - (from_left % 8) as u8))
     }
 
-    /// How much more data-out than it asks for the command has to see, to refuse it.
+    /// How much excess data-out the command must receive in order to refuse it.
     pub fn data_out_over(&self, block_bytes: u32) -> u64 {
         match self.data_out {
             DataOut::OneBlock { .. } | DataOut::TwiceBlocks => u64::from(block_bytes),
@@ -267,7 +268,7 @@ impl Command {
         }
     }
 
-    /// How much data-out the CDB asks for, in bytes.
+    /// The data-out length that the CDB requires, in bytes.
     pub fn data_out_len(&self, cdb: &Cdb, block_bytes: u32) -> u64 {
         let block = u64::from(block_bytes);
         let field = |at: u8, width: u8| cdb.uint(usize::from(at), usize::from(width));
@@ -288,7 +289,7 @@ impl Command {
     }
 }
 
-/// Where the entries of each operation code begin in the table.
+/// The index of the first entry of each operation code.
 static FIRST: [Option<u8>; 256] = {
     let mut first = [None; 256];
     let mut i = TABLE.len();
@@ -307,7 +308,7 @@ pub fn entries(opcode: u8) -> &'static [Command] {
     &TABLE[from..from + len]
 }
 
-/// The command that a CDB asks for.
+/// The command of a CDB.
 pub fn find(cdb: &Cdb) -> Option<&'static Command> {
     let first = FIRST[usize::from(cdb.opcode())]?;
     let mut at = usize::from(first);

@@ -1,4 +1,5 @@
-//! The commands, by operation code and service action. Sources: SPC-5 table of operation codes, SBC-4 clause 5.
+//! The commands, by operation code and service action. Sources: SPC-5 table of operation codes, SBC-4 clause
+//! 5.
 
 use super::{Access, Command, DataOut, Handler as H, Needs};
 use crate::counters::OpClass;
@@ -9,7 +10,7 @@ const fn cmd(opcode: u8, name: &'static str, handler: H, usage: &[u8]) -> Comman
 
 /// Byte 1 of a read or write: DPO and FUA; RDPROTECT and WRPROTECT are not supported.
 const DPO_FUA: u8 = 0x18;
-/// The GROUP NUMBER field; accepted and without effect.
+/// The GROUP NUMBER field; accepted and ignored.
 const GROUP: u8 = 0x3f;
 /// VERIFY: DPO and BYTCHK; FUA is not a bit of it.
 const DPO_BYTCHK: u8 = 0x16;
@@ -20,7 +21,7 @@ const LONG_S: [u32; 2] = [1, 300];
 /// Time-outs of SANITIZE.
 const SANITIZE_S: [u32; 2] = [60, 86_400];
 
-/// Every command of the disk. Entries of one operation code stand together.
+/// Every command of the disk, with the entries of one operation code together.
 pub static TABLE: &[Command] = &[
     cmd(0x00, "TEST UNIT READY", H::TestUnitReady, &[0, 0, 0, 0, 0]).needs(Needs::Ready),
     cmd(0x03, "REQUEST SENSE", H::RequestSense, &[0x01, 0, 0, 0xff, 0]).gives().access(Access::Free),
@@ -120,7 +121,7 @@ pub static TABLE: &[Command] = &[
     reserve_out(0x05, "PERSISTENT RESERVE OUT/PREEMPT AND ABORT"),
     reserve_out(0x06, "PERSISTENT RESERVE OUT/REGISTER AND IGNORE EXISTING KEY"),
     reserve_out(0x07, "PERSISTENT RESERVE OUT/REGISTER AND MOVE"),
-    // Third-party copies look at the reservations of every LU that they touch, so their handlers decide.
+    // Third-party copies check the reservations of every LU that they access, so their handlers decide.
     cmd(
         0x83,
         "EXTENDED COPY(LID1)",

@@ -1,4 +1,5 @@
-//! The reservation commands on a logical unit: the pure state in its place, saved before it takes effect.
+//! The reservation commands on a logical unit: they change the pure state, and save it before it takes
+//! effect.
 
 use block::Pieces;
 use lu::LogicalDisk;
@@ -26,7 +27,7 @@ pub(crate) async fn persistent_out<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resu
     let list = ctx.list()?;
     let turn = lu.reservations.turn.take(1).await;
     ctx.go_on()?;
-    // RESERVE waits for its turn as well, and nothing else sets what a clone could miss.
+    // RESERVE waits for its turn as well, and nothing else changes the state that the clone could miss.
     let mut next = lu.reservations.state.borrow().clone();
     let ports: Vec<u16> = ctx.view.ports.iter().map(|port| port.relative_id).collect();
     let initiators: Vec<_> = lu.nexuses().iter().map(|nexus| nexus.initiator.clone()).collect();
@@ -44,7 +45,7 @@ pub(crate) async fn persistent_out<D: LogicalDisk>(ctx: &Context<'_, D>) -> Resu
     Ok(Pieces::new())
 }
 
-/// Tells and aborts whom the verdict names, of those who are logged in.
+/// Raises unit attentions and aborts tasks of the logged-in nexuses that the verdict names.
 async fn carry_out<D: LogicalDisk>(ctx: &Context<'_, D>, verdict: &Verdict) {
     let lu = ctx.lu();
     for (whom, attention) in &verdict.attentions {
@@ -57,7 +58,7 @@ async fn carry_out<D: LogicalDisk>(ctx: &Context<'_, D>, verdict: &Verdict) {
         lu.nexuses().iter().filter(|n| verdict.abort.contains(&ItNexus::of(n))).map(|n| n.id).collect();
     let aborted = lu.abort(Some(ctx.seat.nexus.id), Some(&ctx.task), |id| doomed.contains(&id));
     if aborted > 0 {
-        // The command may be aborted itself while it waits; then it must not wait for its own end.
+        // The command may itself be aborted while it waits; it must not wait for its own end.
         let mut ended = std::pin::pin!(lu.tasks.aborted_ended());
         let never = Signal::default();
         let mut own_end = std::pin::pin!(ctx.task.wait_for(&never, || None::<()>));

@@ -1,11 +1,11 @@
-//! Who a registration belongs to: an initiator port and the target port that it is logged in to.
+//! The owner of a registration: an initiator port and a target port.
 
 use std::fmt;
 use std::rc::Rc;
 
 use crate::nexus::{InitiatorPort, Nexus};
 
-/// An I_T nexus as reservations know it: it is the same one when the host logs in again (SPC-5 5.14.5).
+/// An I_T nexus for reservations: it remains the same when the host logs in again (SPC-5 5.14.5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ItNexus {
     /// The initiator port.
@@ -15,7 +15,7 @@ pub(crate) struct ItNexus {
 }
 
 impl ItNexus {
-    /// The identity behind a nexus that is logged in.
+    /// The identity of a nexus.
     pub(crate) fn of(nexus: &Nexus) -> ItNexus {
         ItNexus { initiator: nexus.initiator.clone(), port: nexus.port.relative_id }
     }

@@ -1,4 +1,4 @@
-//! The six types of persistent reservations, and what they admit (SPC-5 5.14.4).
+//! The six types of persistent reservation, and their access rules (SPC-5 5.14.4).
 
 /// The type of a persistent reservation (SPC-5 6.16.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The type of that code.
+    /// The type of a code.
     pub(crate) fn of_code(code: u8) -> Option<Kind> {
         Some(match code {
             1 => Kind::WriteExclusive,
@@ -47,7 +47,7 @@ impl Kind {
         !matches!(self, Kind::WriteExclusive | Kind::ExclusiveAccess)
     }
 
-    /// Reading is for everybody.
+    /// Any nexus may read.
     pub(crate) fn admits_reads(self) -> bool {
         matches!(
             self,

@@ -1,12 +1,12 @@
-//! RESERVE and RELEASE of SPC-2, with the exceptions of SPC-4 5.13.3 (CRH): hosts of clusters and old hypervisors use them.
+//! RESERVE and RELEASE of SPC-2, with the exceptions of SPC-4 5.13.3 (CRH), for clusters and old hypervisors.
 
 use super::it_nexus::ItNexus;
 use super::state::State;
 use crate::error::CommandError;
 
 impl State {
-    /// RESERVE(6), RESERVE(10). A persistent reservation stays what it is: for a nexus that has access by it RESERVE is a GOOD
-    /// without effect, for any other one a conflict.
+    /// RESERVE(6), RESERVE(10). A persistent reservation is unaffected: for a nexus with access RESERVE is a
+    /// GOOD without effect, for any other one a conflict.
     pub(crate) fn reserve(&mut self, nexus: &ItNexus) -> Result<(), CommandError> {
         if self.is_exempt(nexus)? {
             return Ok(());
@@ -20,7 +20,8 @@ impl State {
         }
     }
 
-    /// RELEASE(6), RELEASE(10). Releasing what another nexus holds is a GOOD without effect (SPC-2 7.16).
+    /// RELEASE(6), RELEASE(10). Releasing the reservation of another nexus is a GOOD without effect (SPC-2
+    /// 7.16).
     pub(crate) fn release(&mut self, nexus: &ItNexus) -> Result<(), CommandError> {
         if self.is_exempt(nexus)? {
             return Ok(());
@@ -31,19 +32,21 @@ impl State {
         Ok(())
     }
 
-    /// The nexus is gone (logout, connection lost): its RESERVE goes with it; persistent state stays (SPC-5 5.14.1).
+    /// A nexus ended (logout, connection lost): its RESERVE is released; persistent state remains (SPC-5
+    /// 5.14.1).
     pub(crate) fn nexus_lost(&mut self, nexus: &ItNexus) {
         if self.legacy.as_ref() == Some(nexus) {
             self.legacy = None;
         }
     }
 
-    /// Logical unit reset, target reset: RESERVE is gone, persistent state stays.
+    /// Logical unit reset, target reset: RESERVE is released, persistent state remains.
     pub(crate) fn reset(&mut self) {
         self.legacy = None;
     }
 
-    /// `Ok(true)`: answer GOOD and do nothing. A conflict when anything persistent exists that does not exempt `nexus`.
+    /// `Ok(true)`: return GOOD and do nothing. A conflict if any persistent state exists that does not exempt
+    /// `nexus`.
     fn is_exempt(&self, nexus: &ItNexus) -> Result<bool, CommandError> {
         if self.registrants.is_empty() {
             return Ok(false);

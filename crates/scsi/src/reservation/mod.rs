@@ -1,4 +1,4 @@
-//! State of a logical unit: persistent ones (SPC-5 5.14) and the older RESERVE and RELEASE (SPC-2).
+//! Reservations of a logical unit: persistent ones (SPC-5 5.14) and the older RESERVE and RELEASE (SPC-2).
 //!
 //! ```text
 //!   CDB and parameter list ──> State (pure: no I/O) ──> Verdict
@@ -7,9 +7,9 @@
 //!                                                         └─ the record to save, when APTPL
 //! ```
 //!
-//! The logical unit works on a clone: it saves the record first, puts the clone in place of the old state only when that
-//! succeeded, and then raises what the verdict says. So a reservation that was acknowledged with APTPL survives a power loss,
-//! and one that could not be saved was never there.
+//! The logical unit works on a clone: it saves the record first, replaces the old state only if that
+//! succeeded, and then raises the verdict's unit attentions. So a reservation that was acknowledged with
+//! APTPL survives a power failure, and one that could not be saved never existed.
 
 mod execute;
 mod it_nexus;

@@ -1,4 +1,4 @@
-//! PERSISTENT RESERVE OUT (SPC-5 6.17): the parameter list, the service actions, and what follows from them.
+//! PERSISTENT RESERVE OUT (SPC-5 6.17): the parameter list, the service actions, and their effects.
 
 use std::rc::Rc;
 
@@ -12,18 +12,18 @@ use crate::nexus::InitiatorPort;
 /// Length of the parameter list of every service action but REGISTER AND MOVE, without TransportIDs.
 pub(super) const LIST_LEN: usize = 24;
 
-/// What the logical unit does after a PERSISTENT RESERVE OUT that succeeded.
+/// The effects of a successful PERSISTENT RESERVE OUT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Unit attentions to raise; a nexus occurs once. Never the one that sent the command.
+    /// Unit attentions to raise; each nexus occurs once, and never the sender.
     pub(crate) attentions: Vec<(ItNexus, Attention)>,
-    /// PREEMPT AND ABORT: the nexuses whose tasks are aborted; never the one that sent the command.
+    /// PREEMPT AND ABORT: the nexuses whose tasks are aborted; never the sender.
     pub(crate) abort: Vec<ItNexus>,
     /// The record to save before the new state takes effect.
     pub(crate) save: Option<Vec<u8>>,
 }
 
-/// What a registration needs to know of the target besides the command.
+/// The properties of the target that a registration needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     /// The relative identifiers of all target ports of the target (ALL_TG_PT).
@@ -55,8 +55,8 @@ impl Basic {
 }
 
 impl State {
-    /// Carries out PERSISTENT RESERVE OUT from `nexus`; nothing changes when it is refused. `list` is the data-out, cut to
-    /// the PARAMETER LIST LENGTH of the CDB.
+    /// Executes PERSISTENT RESERVE OUT from `nexus`; a refused command changes nothing. `list` is the
+    /// data-out, truncated to the PARAMETER LIST LENGTH of the CDB.
     pub(crate) fn persistent_out(
         &mut self,
         nexus: &ItNexus,
@@ -65,7 +65,7 @@ impl State {
         around: Surroundings<'_>,
     ) -> Result<Verdict, CommandError> {
         let action = cdb[1] & 0x1F;
-        // 08h, REPLACE LOST RESERVATION, is for devices that can lose what they were told to keep (SPC-5 5.14.11.6).
+        // 08h, REPLACE LOST RESERVATION, is for devices that can lose their reservations (SPC-5 5.14.11.6).
         if action > 0x07 {
             return Err(CommandError::field(1));
         }
@@ -97,7 +97,7 @@ impl State {
         Ok(verdict)
     }
 
-    /// The command is refused unless it comes from a registered nexus with its own key (SPC-5 5.14.6).
+    /// Refuses the command unless it comes from a registered nexus with its own key (SPC-5 5.14.6).
     pub(super) fn check_key(&self, nexus: &ItNexus, key: u64) -> Result<(), CommandError> {
         if self.registrants.get(nexus) == Some(&key) {
             Ok(())
@@ -156,7 +156,7 @@ impl State {
         Ok(verdict)
     }
 
-    /// Ends the reservation. The registrants of the types that gave them access are told (SPC-5 5.14.11.2.2).
+    /// Ends the reservation. Registrants that had access by it get a unit attention (SPC-5 5.14.11.2.2).
     pub(super) fn drop_reservation(&mut self, by: &ItNexus, verdict: &mut Verdict) {
         let Some(held) = self.held.take() else { return };
         if held.kind.admits_registrants() {

@@ -1,4 +1,5 @@
-//! PREEMPT and PREEMPT AND ABORT: taking a reservation, or a registration, from somebody else (SPC-5 5.14.11.4).
+//! PREEMPT and PREEMPT AND ABORT: taking a reservation or a registration from another nexus (SPC-5
+//! 5.14.11.4).
 
 use super::it_nexus::ItNexus;
 use super::out::{Basic, Verdict, scope_and_type};
@@ -7,8 +8,8 @@ use crate::attention::Attention;
 use crate::error::CommandError;
 
 impl State {
-    /// Either preempts the reservation (its holder's key was named, or key zero for the all registrants types) or removes the
-    /// registrations of the named key. The verdict names the preempted nexuses for PREEMPT AND ABORT.
+    /// Either preempts the reservation (the key is its holder's, or zero for the all registrants types) or
+    /// removes the registrations of the key. The verdict lists the preempted nexuses for PREEMPT AND ABORT.
     pub(super) fn preempt(
         &mut self,
         nexus: &ItNexus,
@@ -38,7 +39,8 @@ impl State {
     ) -> Result<Verdict, CommandError> {
         let kind = scope_and_type(cdb)?;
         let kind_before = self.kind();
-        // Key zero, for the all registrants types, means everybody else. The sender keeps its own registration in any case.
+        // Key zero, for the all registrants types, means all other nexuses. The sender keeps its own
+        // registration in any case.
         let gone =
             self.select(|other, key| other != nexus && (basic.action_key == 0 || key == basic.action_key));
         let mut verdict = self.expel(nexus, gone);
@@ -56,7 +58,7 @@ impl State {
             return Err(CommandError::ReservationConflict);
         }
         let mut verdict = self.expel(nexus, gone);
-        // Only when the sender named its own key as the last registrant of an all registrants reservation.
+        // Only if the sender named its own key as the last registrant of an all registrants reservation.
         if self.holder_is_gone() {
             self.drop_reservation(nexus, &mut verdict);
         }
@@ -72,7 +74,8 @@ impl State {
             .collect()
     }
 
-    /// Removes the registrations; their nexuses are told, and their tasks are aborted if the command says so.
+    /// Removes the registrations; their nexuses get unit attentions, and their tasks are aborted if the
+    /// command requires it.
     fn expel(&mut self, by: &ItNexus, gone: Vec<ItNexus>) -> Verdict {
         let mut verdict = Verdict::default();
         for nexus in gone {

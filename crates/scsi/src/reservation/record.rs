@@ -10,9 +10,10 @@
 //! | then per entry | key (8), ISID (6), relative target port (2), length of the name (1), name |
 //! | last 8 | checksum over everything before: FNV-1a, 64 bits, little endian |
 //!
-//! A state that does not survive a power loss is the record without entries. The generation is not in it: it starts at
-//! zero with the power (SPC-5 6.16.2). The checksum finds damage, it does not keep out forgers: who can write the record can write the
-//! volume. The record goes through the disk, whose own metadata is checksummed as well.
+//! The record of a state that does not survive a power failure has no entries. It does not contain the
+//! generation, which starts at zero at power on (SPC-5 6.16.2). The checksum detects damage, not forgery:
+//! whoever can write the record can write the volume. The record goes through the disk, whose own metadata
+//! are checksummed as well.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,36 +24,33 @@ use super::state::{Held, REGISTRANTS_MAX, State};
 use super::transport_id::{self, ISCSI_NAME_LEN_MAX};
 use crate::nexus::InitiatorPort;
 
-/// Under which name the record is saved with the disk.
+/// The name of the record on the disk.
 pub(crate) const RECORD_NAME: &str = "reservations";
 
 const MAGIC: [u8; 8] = *b"masu-pr\x01";
 const HEAD_LEN: usize = 14;
 const SUM_LEN: usize = 8;
-/// Everything but the entries.
+/// The length without entries.
 pub(super) const FRAME_LEN: usize = HEAD_LEN + SUM_LEN;
 /// An entry without its name.
 pub(super) const ENTRY_FIXED_LEN: usize = 8 + 6 + 2 + 1;
 
-/// Why a record was not understood.
+/// Why a record could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RecordError {
-    /// Too short, or not our magic and version.
+    /// Too short, or another magic or version.
     #[error("not a reservation record of this version")]
     Foreign,
     /// The checksum does not match.
     #[error("reservation record is damaged")]
     Damaged,
-    /// The checksum matches and the content makes no sense.
+    /// The checksum matches, but the content is invalid.
     #[error("reservation record is malformed at byte {at}")]
-    Malformed {
-        /// Where.
-        at: usize,
-    },
+    Malformed { at: usize },
 }
 
 impl State {
-    /// The record of this state: without entries unless the state survives a power loss.
+    /// The record of this state: without entries unless the state survives a power failure.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let held = self.held.as_ref().filter(|_| self.survives_power_loss);
@@ -76,7 +74,7 @@ impl State {
         out
     }
 
-    /// The state that a record holds, as it is after power on.
+    /// The state in a record, as after power on.
     pub(crate) fn restore(record: &[u8]) -> Result<State, RecordError> {
         if record.len() < FRAME_LEN || record[..8] != MAGIC {
             return Err(RecordError::Foreign);
@@ -135,7 +133,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     world::fnv1a(bytes.iter().copied())
 }
 
-/// Makes the checksum of a changed record right again.
+/// Corrects the checksum of a changed record.
 #[cfg(test)]
 pub(super) fn seal(record: &mut [u8]) {
     let at = record.len() - SUM_LEN;

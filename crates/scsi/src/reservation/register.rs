@@ -31,7 +31,7 @@ impl State {
             return self.add(&others, basic);
         }
         match (key_now, basic.action_key) {
-            // Nothing to unregister; and no change of registrations that would count.
+            // Nothing to unregister, and no change of registrations to count.
             (None, 0) => Ok(Verdict::default()),
             (_, 0) => Ok(self.remove(nexus, basic, around)),
             _ => {
@@ -58,7 +58,7 @@ impl State {
         self.add(&wanted, basic)
     }
 
-    /// REGISTER AND MOVE: the holder hands the reservation to another nexus.
+    /// REGISTER AND MOVE: moves the reservation to another nexus.
     pub(super) fn register_and_move(
         &mut self,
         nexus: &ItNexus,
@@ -106,7 +106,7 @@ impl State {
         Ok(Verdict::default())
     }
 
-    /// Gives every nexus of `wanted` the new key.
+    /// Registers the new key for every nexus of `wanted`.
     fn add(&mut self, wanted: &[ItNexus], basic: &Basic) -> Result<Verdict, CommandError> {
         for nexus in wanted {
             self.insert(nexus, basic.action_key)?;
@@ -124,7 +124,7 @@ impl State {
         Ok(())
     }
 
-    /// Unregisters, and releases what the last holder held (SPC-5 5.14.11.3).
+    /// Unregisters, and releases the reservation of the last holder (SPC-5 5.14.11.3).
     fn remove(&mut self, nexus: &ItNexus, basic: &Basic, around: Surroundings<'_>) -> Verdict {
         let mut verdict = Verdict::default();
         for gone in self.at_ports(std::slice::from_ref(nexus), basic, around) {
@@ -138,7 +138,7 @@ impl State {
         verdict
     }
 
-    /// Whether nobody is left who holds the reservation.
+    /// Whether no holder of the reservation is left.
     pub(super) fn holder_is_gone(&self) -> bool {
         match &self.held {
             Some(held) if held.kind.all_registrants() => self.registrants.is_empty(),

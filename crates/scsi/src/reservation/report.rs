@@ -3,7 +3,8 @@
 use super::state::State;
 use crate::error::CommandError;
 
-/// Byte 2 of REPORT CAPABILITIES: RESERVE and RELEASE are compatible (CRH), SPEC_I_PT and ALL_TG_PT are known; and APTPL is, where the medium keeps records.
+/// Byte 2 of REPORT CAPABILITIES: CRH, SIP_C and ATP_C are supported, and PTPL_C if the medium stores
+/// records.
 const CAPABILITIES: u8 = 0x10 | 0x08 | 0x04;
 const APTPL_CAPABLE: u8 = 0x01;
 /// Byte 3: the type mask is valid, ALLOW COMMANDS is 001b: TEST UNIT READY passes the exclusive types.
@@ -12,10 +13,10 @@ const TYPE_MASK_VALID: u8 = 0x80 | 0x10;
 const TYPE_MASK: [u8; 2] = [0xEA, 0x01];
 
 impl State {
-    /// Carries out PERSISTENT RESERVE IN: the whole answer, which the caller cuts to the allocation length. `durable`: whether reservations can
-    /// survive a power loss here.
+    /// Executes PERSISTENT RESERVE IN: the whole response, which the caller truncates to the allocation
+    /// length. `durable`: whether reservations can survive a power failure here.
     pub(crate) fn persistent_in(&self, cdb: &[u8; 16], durable: bool) -> Result<Vec<u8>, CommandError> {
-        // SPC-2 7.12: nothing persistent while RESERVE is in force.
+        // SPC-2 7.12: an error while RESERVE is in force.
         if self.legacy.is_some() {
             return Err(CommandError::ReservationConflict);
         }
@@ -36,7 +37,7 @@ impl State {
     fn read_reservation(&self) -> Vec<u8> {
         let mut body = Vec::new();
         if let Some(held) = &self.held {
-            // An all registrants reservation belongs to no key.
+            // An all registrants reservation has no key.
             let key = if held.kind.all_registrants() {
                 0
             } else {
@@ -75,7 +76,7 @@ impl State {
         self.with_generation(body)
     }
 
-    /// PRGENERATION and ADDITIONAL LENGTH stand in front of three of the four.
+    /// PRGENERATION and ADDITIONAL LENGTH begin three of the four.
     fn with_generation(&self, body: Vec<u8>) -> Vec<u8> {
         let mut out = self.generation.to_be_bytes().to_vec();
         out.extend((body.len() as u32).to_be_bytes());

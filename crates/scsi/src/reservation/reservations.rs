@@ -1,4 +1,4 @@
-//! The reservations of a logical unit in their place.
+//! The reservations of a logical unit: pure state, serialised and saved.
 
 use std::cell::RefCell;
 
@@ -15,12 +15,12 @@ use crate::opcode::Access;
 /// The reservations and registrations of one logical unit.
 pub(crate) struct Reservations {
     pub(super) state: RefCell<State>,
-    /// One permit: reservation commands change the state one after the other, for saving it takes a while.
+    /// One permit: reservation commands run one after the other, because saving takes time.
     pub(super) turn: Permits,
 }
 
 impl Reservations {
-    /// The state as it was last saved with the medium (APTPL). A record that cannot be understood is no reservation: nobody
+    /// The state as last saved with the medium (APTPL). An invalid record counts as no reservation: nobody
     /// could name its holder, and a logical unit that refuses everybody for ever helps nobody.
     pub(crate) fn load<D: LogicalDisk>(disk: &D) -> Reservations {
         let state =
@@ -28,7 +28,8 @@ impl Reservations {
         Reservations { state: RefCell::new(state), turn: Permits::new(1) }
     }
 
-    /// Whether the nexus may give a command of this class. On the hot path: no allocation, and one compare when nothing is reserved.
+    /// Whether the nexus may send a command of this class. On the hot path: no allocation, and one comparison
+    /// if nothing is reserved.
     pub(crate) fn check(&self, nexus: &Nexus, access: Access) -> Result<(), CommandError> {
         let state = self.state.borrow();
         if state.is_reserved() && state.conflicts(&ItNexus::of(nexus), access) {
@@ -37,7 +38,7 @@ impl Reservations {
         Ok(())
     }
 
-    /// The nexus has ended: a RESERVE of it is released, registrations stay.
+    /// Ends a nexus: its RESERVE is released, registrations remain.
     pub(crate) fn nexus_ended(&self, nexus: &Nexus) {
         self.state.borrow_mut().nexus_lost(&ItNexus::of(nexus));
     }

@@ -1,4 +1,4 @@
-//! The state of a logical unit's reservations, and the question that every command asks of it.
+//! The state of a logical unit's reservations, and the check of every command.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use super::kind::Kind;
 use super::transport_id::ISCSI_NAME_LEN_MAX;
 use crate::opcode::Access;
 
-/// How many nexuses may be registered with one logical unit. 256 records of the largest size stay under the 64 KiB of a saved
-/// record; with eight paths per host these are 32 hosts.
+/// Most nexuses registered with one logical unit. 256 entries of the largest size fit in the 64 KiB of a
+/// saved record; with eight paths per host these are 32 hosts.
 pub(crate) const REGISTRANTS_MAX: usize = 256;
 const _: () = assert!(
     REGISTRANTS_MAX * (super::record::ENTRY_FIXED_LEN + ISCSI_NAME_LEN_MAX) + super::record::FRAME_LEN
@@ -19,7 +19,7 @@ const _: () = assert!(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) kind: Kind,
-    /// Who made it. For the all registrants types that is only history: every registrant holds it.
+    /// Its creator. For the all registrants types this is only history: every registrant holds it.
     pub(super) by: ItNexus,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub(super) generation: u32,
     /// The APTPL value of the last registration: whether the state survives a power loss.
     pub(super) survives_power_loss: bool,
-    /// Who holds the logical unit by RESERVE(6) or RESERVE(10).
+    /// The holder of RESERVE(6) or RESERVE(10).
     pub(super) legacy: Option<ItNexus>,
 }
 

@@ -1,4 +1,4 @@
-//! TransportIDs of iSCSI initiator ports, as they stand in parameter lists and in READ FULL STATUS (SPC-5 7.6.4.6).
+//! TransportIDs of iSCSI initiator ports in parameter lists and in READ FULL STATUS (SPC-5 7.6.4.6).
 
 use crate::nexus::{InitiatorPort, PROTOCOL_ISCSI};
 
@@ -9,14 +9,13 @@ pub(super) const ISCSI_NAME_LEN_MAX: usize = 223;
 const FORMAT_NAME: u8 = 0b00;
 /// Byte 0, bits 7..6: name, separator and ISID.
 const FORMAT_NAME_ISID: u8 = 0b01;
-/// What stands between name and ISID in format 01b.
+/// The separator between name and ISID in format 01b.
 const SEPARATOR: &str = ",i,0x";
-/// A TransportID is at least this long (SPC-5 7.6.4.6: ADDITIONAL LENGTH at least 20).
+/// The minimum length of a TransportID (SPC-5 7.6.4.6: ADDITIONAL LENGTH at least 20).
 const LEN_MIN: usize = 24;
-/// Digits of an ISID.
 const ISID_DIGITS: usize = 12;
 
-/// What a TransportID names.
+/// The object that a TransportID names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// Format 01b: one initiator port.
@@ -25,7 +24,7 @@ pub(super) enum Named {
     Device(String),
 }
 
-/// Decodes the TransportID at the front of `bytes`: what it names, and its length.
+/// Decodes the TransportID at the beginning of `bytes`; returns its object and its length.
 pub(super) fn decode(bytes: &[u8]) -> Option<(Named, usize)> {
     let head = bytes.get(..4)?;
     if head[0] & 0x0F != PROTOCOL_ISCSI {
@@ -53,7 +52,7 @@ fn checked_name(name: &str) -> Option<&str> {
     (!name.is_empty() && name.len() <= ISCSI_NAME_LEN_MAX).then_some(name)
 }
 
-/// Hexadecimal digits, the leading ones possibly left out.
+/// Hexadecimal digits, possibly without leading ones.
 fn isid(digits: &str) -> Option<[u8; 6]> {
     if digits.is_empty() || digits.len() > ISID_DIGITS || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -64,7 +63,8 @@ fn isid(digits: &str) -> Option<[u8; 6]> {
     Some(isid)
 }
 
-/// The name of a port, cut to the limit. A login refuses longer names; a record and a parameter list have no room for them.
+/// The name of a port, truncated to the limit. A login refuses longer names; records and parameter lists have
+/// no room for them.
 pub(super) fn name_of(port: &InitiatorPort) -> &str {
     let mut end = port.name.len().min(ISCSI_NAME_LEN_MAX);
     while !port.name.is_char_boundary(end) {

@@ -146,7 +146,8 @@ fn compare_and_write_writes_all_or_tells_where_it_differs() {
     });
 }
 
-/// Two hosts count up the same block by COMPARE AND WRITE: no step is lost, and readers never see a half-written block.
+/// Two hosts count up the same block by COMPARE AND WRITE: no step is lost, and readers never see a
+/// half-written block.
 #[test]
 fn compare_and_write_is_atomic_between_hosts() {
     async fn count_up(host: View<ThinMemory>, steps: u32, done: Rc<std::cell::Cell<u32>>) {
@@ -406,7 +407,8 @@ fn an_atomic_write_happens_or_does_not() {
         assert!(read[..old.len()] == old && read[old.len()..] == [0; 256 * BLOCK]);
         assert_eq!(b.disk.load_record("atomic"), Some(vec![]));
 
-        // The power fails at every record and in the middle of the write: what is there afterwards is all old or all new.
+        // The power fails at every record and in the middle of the write: what is there afterwards is all old
+        // or all new.
         for records in 0..12 {
             let disk = b.disk.with_power_cut_after(records);
             let again = Bench::on(b.world.clone(), disk.clone());

@@ -1,4 +1,5 @@
-//! What is stated elsewhere holds: the table of commands in the documentation, the size of a command's future.
+//! What is stated elsewhere holds: the table of commands in the documentation, the size of a command's
+//! future.
 
 use super::*;
 use crate::cdb::Cdb;
@@ -49,8 +50,8 @@ fn the_table_is_well_formed() {
     }
 }
 
-/// The future of a command lives in a task's slot for as long as the session lives; this keeps a thousand sessions small. The
-/// medium's own future comes on top (this one's is about a hundred bytes).
+/// The future of a command lives in a task's slot for as long as the session lives; this keeps a thousand
+/// sessions small. The medium's own future comes on top (this one's is about a hundred bytes).
 #[test]
 fn the_future_of_a_command_is_small() {
     bench(async |b| {

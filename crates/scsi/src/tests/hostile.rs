@@ -8,8 +8,8 @@ use super::*;
 use crate::host_view::HostView;
 use crate::opcode::{DataOut, TABLE};
 
-/// A random request. Most begin with an operation code of the table, have few bits set elsewhere and bring the data that they ask
-/// for, so that they get past the first checks.
+/// A random request. Most begin with an operation code of the table, have few bits set elsewhere and bring
+/// the data that they ask for, so that they get past the first checks.
 fn random_request(rng: &mut world::Rng) -> Request {
     let mut cdb = [0u8; 16];
     rng.fill(&mut cdb);

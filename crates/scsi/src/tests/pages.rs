@@ -225,7 +225,8 @@ fn supported_operation_codes_are_those_of_the_table() {
     });
 }
 
-/// A host that logged in with several LUNs mapped had to be told twice on each before its first command went through.
+/// A host that logged in with several LUNs mapped had to be told twice on each before its first command went
+/// through.
 #[test]
 fn a_new_nexus_hears_one_unit_attention_however_many_luns_it_sees() {
     bench(async |b| {
