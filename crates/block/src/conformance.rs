@@ -4,9 +4,9 @@ use world::{Buf, Rng};
 
 use crate::{Device, Pieces};
 
-/// Random reads, writes, zeros and flushes against a shadow in memory: `operations` of them, then a full comparison.
-/// Panics at the first difference, naming the operation. The device may hold anything before; its first
-/// `min(len, 4 MiB)` bytes are overwritten.
+/// Random reads, writes, zeros and flushes compared with a shadow in memory: `operations` of them, then a
+/// full comparison. Panics at the first difference and names the operation. Overwrites the first `min(len, 4
+/// MiB)` bytes of the device.
 pub async fn random_against_shadow(device: &impl Device, rng: &mut Rng, operations: usize) {
     let geometry = device.geometry();
     let block = geometry.block_bytes as usize;

@@ -2,7 +2,7 @@
 
 use crate::{BlockError, Pieces};
 
-/// The immutable facts of a device. (A volume that grows is a new geometry; ask again after growing.)
+/// The immutable properties of a device. (A volume that grows has a new geometry; ask again after growing.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Size in bytes.
@@ -12,7 +12,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// `OutOfRange` unless `at..at + len` lies within the device.
+    /// # Errors
+    /// [`BlockError::OutOfRange`] unless `at..at + len` is within the device.
     pub fn check(&self, at: u64, len: u64) -> Result<(), BlockError> {
         match at.checked_add(len) {
             Some(end) if end <= self.len_bytes => Ok(()),
@@ -21,12 +22,12 @@ impl Geometry {
     }
 }
 
-/// Something that stores blocks: a RAID group, a volume.
+/// A block device of the data path: a RAID group, a volume.
 ///
-/// Addresses are bytes. The caller keeps to whole blocks (asserted); a range past the end is an error. Operations in
-/// flight at once on overlapping ranges have no order: who needs one (COMPARE AND WRITE) locks ranges above. A
-/// completed write is seen by every later read; it is durable once a `flush` that began after it has completed. An
-/// operation that fails may have written part of its range.
+/// Addresses are bytes. The caller uses whole blocks (asserted); a range past the end is an error. Concurrent
+/// operations on overlapping ranges have no order: whoever needs one (COMPARE AND WRITE) locks ranges above.
+/// Every later read sees a completed write; the write is durable after a `flush` that began when it had
+/// completed. A failed operation may have written part of its range.
 pub trait Device {
     /// Size and block size.
     fn geometry(&self) -> Geometry;
@@ -37,7 +38,7 @@ pub trait Device {
     /// Writes `data` at `at`.
     fn write(&self, at: u64, data: &Pieces) -> impl Future<Output = Result<(), BlockError>>;
 
-    /// Makes `len` bytes at `at` read as zeros, giving space back where that is possible.
+    /// Makes `len` bytes at `at` read as zeros, and releases space where possible.
     fn zero(&self, at: u64, len: u64) -> impl Future<Output = Result<(), BlockError>>;
 
     /// Makes everything that completed before this call durable.

@@ -1,16 +1,17 @@
-//! What can go wrong below a LU. One enum for all layers, so that it turns into sense data in exactly one place.
+//! Errors below a LU. One enum for all layers, so that one function maps them to sense data.
 
 use std::time::Duration;
 
 use world::{DriveError, World};
 
-/// What failed and may pass is tried again after this time.
+/// Pause before a temporary error is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Why an operation on blocks failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum BlockError {
-    /// The range is not within the device.
+    /// The range is beyond the device.
     #[error("range {at}+{len} is past the end at {end}")]
     OutOfRange {
         /// First byte.
@@ -20,66 +21,67 @@ pub enum BlockError {
         /// Size of the device in bytes.
         end: u64,
     },
-    /// The pool has no free page for a write that needs one. Nothing was written beyond what was complete before.
+    /// The pool has no free page for a write. Nothing was written except what had completed before.
     #[error("pool {pool} is full")]
     NoSpace {
         /// The pool's name.
         pool: String,
     },
-    /// The blocks cannot be read, and no redundancy is left to rebuild them from.
+    /// Redundancy cannot reconstruct the blocks.
     #[error("unrecoverable read error at byte {at}: {cause}")]
     Unreadable {
         /// First byte of the failed range on the device.
         at: u64,
-        /// What the layer below said.
+        /// The error of the layer below.
         cause: String,
     },
-    /// Fewer drives are left than the layout needs, or the device below is gone.
+    /// Too few drives are left, or the device below is gone.
     #[error("device failed: {cause}")]
     Failed {
-        /// What the layer below said.
+        /// The error of the layer below.
         cause: String,
     },
-    /// The drives below do not answer in time, and there are no others that have the blocks. What was written may be written, or not. It may
-    /// go on by itself.
-    #[error("no answer: {cause}")]
+    /// The drives below are unresponsive, and no other drive has the blocks. A write may have been carried
+    /// out or not, and may continue in the background.
+    #[error("no response: {cause}")]
     Silent {
-        /// What the layer below said.
+        /// The error of the layer below.
         cause: String,
     },
-    /// There is no room below a drive: the write was not carried out, or a part of it. It may be as soon as there is room.
+    /// The storage below a drive is out of space: the write was not, or only partly, carried out. It may
+    /// succeed once there is room.
     #[error("no room: {cause}")]
     NoRoom {
-        /// What the layer below said.
+        /// The error of the layer below.
         cause: String,
     },
-    /// A metadata write failed earlier; the component refuses everything from then on, for ever.
+    /// A metadata write failed earlier; the component refuses everything until it is opened again.
     #[error("{component} stopped after a failed metadata write: {cause}")]
     Poisoned {
-        /// What was poisoned.
+        /// The component that was poisoned.
         component: String,
         /// The first failure.
         cause: String,
     },
-    /// Stored data or metadata does not match its checksum.
+    /// Stored data or metadata contradict their checksum or each other.
     #[error("corruption in {place}: {cause}")]
     Corrupt {
-        /// Where.
         place: String,
-        /// What does not fit.
+        /// What does not match.
         cause: String,
     },
 }
 
 impl BlockError {
-    /// Whether the same may succeed later, without a start: the state below is what it was, or what was asked for.
+    /// Whether the same operation may succeed later without a restart: the state below is unchanged, or as
+    /// requested.
     pub fn may_pass(&self) -> bool {
         matches!(self, BlockError::Silent { .. } | BlockError::NoRoom { .. })
     }
 }
 
-/// Tries metadata I/O until it succeeds, or fails in a way that does not pass. `stalled` hears of each failure, and of its end: whoever waits
-/// for the I/O is not to wait for what is below.
+/// Repeats metadata I/O until it succeeds, or fails permanently. `stalled` gets each error and the end of the
+/// errors, so that callers need not wait for the storage below.
 pub async fn persistently<T>(
     world: &World,
     attempt: impl AsyncFn() -> Result<T, BlockError>,

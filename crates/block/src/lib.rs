@@ -1,14 +1,14 @@
-//! The seam between the layers of the data path: addresses, data, errors, and what every layer promises.
+//! The seam between the layers of the data path: addresses, data, errors, and the contract of every layer.
 //!
 //! ```text
 //!   LU's disk ──> pool's volume ──> RAID group ──> world's drive
 //!                 each arrow is this seam: read, write, zero, flush
 //! ```
 //!
-//! The layers are structs with `async fn`s, joined statically, so that an I/O through all of them is one future and
-//! allocates nothing. The [`Device`] trait is for what is generic over a layer: the [`conformance`] suite that
-//! every layer runs, the shadow model of the simulation, and the layers that stack on either of two. [`RangeLocks`] say who
-//! works on which addresses of a layer.
+//! The layers are structs with `async fn`s, joined statically, so that an I/O through all of them is one
+//! future and allocates nothing. The [`Device`] trait is for code that is generic over a layer: the
+//! [`conformance`] suite, the shadow model of the simulation, and layers that stack on either of two.
+//! [`RangeLocks`] coordinate operations on addresses of a layer.
 
 mod backing_store;
 pub mod conformance;

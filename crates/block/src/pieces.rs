@@ -16,7 +16,7 @@ impl Pieces {
         Pieces::default()
     }
 
-    /// A copy of `bytes` (at most [`world::BUF_LEN_MAX`]); nothing for no bytes.
+    /// A copy of `bytes` (at most [`world::BUF_LEN_MAX`]); no piece for no bytes.
     pub fn copy_of(bytes: &[u8]) -> Pieces {
         let mut pieces = Pieces::new();
         if !bytes.is_empty() {
@@ -65,7 +65,7 @@ impl Pieces {
         self.list.iter()
     }
 
-    /// The pieces that hold bytes `from..from + len`, shared.
+    /// The pieces with the bytes `from..from + len`, shared.
     pub fn slice(&self, from: usize, len: usize) -> Pieces {
         assert!(from + len <= self.len, "slice {from}+{len} of {} bytes", self.len);
         let mut out = Pieces::new();
@@ -86,20 +86,20 @@ impl Pieces {
         out
     }
 
-    /// Keeps the first `len` bytes.
+    /// Truncates to the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             *self = self.slice(0, len);
         }
     }
 
-    /// The bytes in one buffer: shared when there is one piece or nothing but shared zeros, copied otherwise.
-    /// At most [`world::BUF_LEN_MAX`] bytes.
+    /// The bytes in one buffer: shared if there is one piece or only shared zeros, copied otherwise. At most
+    /// [`world::BUF_LEN_MAX`] bytes.
     pub fn joined(&self) -> Data {
         Data::joined(&self.list)
     }
 
-    /// Copies all bytes to the front of `to`, which is at least as long.
+    /// Copies all bytes to the beginning of `to`, which is at least as long.
     pub fn copy_to(&self, to: &mut [u8]) {
         let mut at = 0;
         for data in &self.list {
@@ -140,7 +140,7 @@ impl IntoIterator for Pieces {
     type Item = Data;
     type IntoIter = smallvec::IntoIter<[Data; 4]>;
 
-    /// Hands the pieces out, without counting a new holder of each.
+    /// Returns the pieces without cloning them.
     fn into_iter(self) -> Self::IntoIter {
         self.list.into_iter()
     }

@@ -1,4 +1,4 @@
-//! Locks on ranges of addresses: shared with others, or exclusive. The one implementation for all layers.
+//! Locks on ranges of addresses, shared or exclusive. The one implementation for all layers.
 //!
 //! ```text
 //!   scsi: the LU        reads and writes share; COMPARE AND WRITE and its kin are exclusive
@@ -8,36 +8,36 @@
 //!   attach: a disk      writes of whole sectors share; a change of a part of one is exclusive
 //! ```
 //!
-//! Fair: a lock waits for every older lock, held or waiting, that it conflicts with. So nobody starves, the wait is bounded by what
-//! was there before, and a range that is contended does not hold up the others. Who needs several ranges of one
-//! table takes its places for all of them before it waits ([`RangeLocks::exclusive_of`] takes one for all); of several tables, everybody
-//! takes them in the same order. So nobody waits in a ring.
+//! Fair: a lock waits for every older conflicting lock, held or waiting. So nobody starves, the wait is
+//! bounded by the locks that were there before, and a contended range does not delay others. A task that
+//! needs several ranges of one table queues for all of them before it waits ([`RangeLocks::exclusive_of`]);
+//! locks of several tables are taken in the same order everywhere. So there is no deadlock.
 //!
-//! The common case, a shared lock while nobody holds or wants an exclusive one, looks at no other lock. Once the table has grown to
-//! the number of locks that are in use at once, a lock of one range allocates nothing.
+//! The common case, a shared lock without any exclusive lock held or waiting, reads no other lock. Once the
+//! table has grown to the number of concurrent locks, a lock of one range allocates nothing.
 
 use std::cell::RefCell;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a lock allows others.
+/// What a lock excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum LockMode {
-    /// Other shared locks.
+    /// Allows other shared locks.
     Shared,
-    /// Nothing.
     Exclusive,
 }
 
 /// No slot.
 const NONE: usize = usize::MAX;
 
-/// What is locked, and how.
+/// The range and mode of a lock.
 #[derive(Clone, Debug)]
 struct Claim {
     range: Range<u64>,
-    /// What of the range, in order and apart; empty: all of it.
+    /// The parts of the range, sorted and disjoint; empty: all of it.
     parts: Vec<Range<u64>>,
     mode: LockMode,
 }
@@ -75,19 +75,19 @@ struct Entry {
     claim: Claim,
     is_held: bool,
     waker: Option<Waker>,
-    /// The slots of the next older and the next younger lock; of a free slot, `younger` is the next free one.
+    /// The slots of the next older and the next younger lock; in a free slot, `younger` is the next free one.
     older: usize,
     younger: usize,
 }
 
-/// The entries, linked from the oldest to the youngest: a slot is taken and given back without a look at the others.
+/// The entries, linked from the oldest to the youngest: taking and freeing a slot touches no others.
 #[derive(Debug)]
 struct Table {
     slots: Vec<Entry>,
     oldest: usize,
     youngest: usize,
     free: usize,
-    /// Locks held or waited for; exclusive ones among them; those that wait.
+    /// Locks held or waiting; exclusive ones among them; waiting ones.
     in_use: usize,
     exclusive: usize,
     waiting: usize,
@@ -119,7 +119,7 @@ impl Table {
         })
     }
 
-    /// Whether a lock older than `slot` stands against `claim`.
+    /// Whether a lock older than `slot` conflicts with `claim`.
     fn is_blocked(&self, claim: &Claim, slot: usize) -> bool {
         if self.exclusive == 0 && claim.mode == LockMode::Shared {
             return false;
@@ -174,7 +174,7 @@ impl Table {
         }
     }
 
-    /// Grants what only `gone` stood against, which was just older than `from`.
+    /// Grants the locks that waited only for `gone`, which was just older than `from`.
     fn grant_after(&mut self, gone: &Claim, from: usize) {
         let mut slot = from;
         while slot != NONE {
@@ -195,8 +195,8 @@ impl Table {
     }
 }
 
-/// The locks on one thing: a logical unit, a unit of the cache, a volume, a group. What an address counts (bytes, pages) is its owner's
-/// choice.
+/// The locks of one object: a logical unit, a unit of the cache, a volume, a group. Its owner chooses the
+/// unit of addresses (bytes, pages).
 #[derive(Debug, Default)]
 pub struct RangeLocks(RefCell<Table>);
 
@@ -208,22 +208,22 @@ pub struct RangeGuard<'a> {
 }
 
 impl RangeLocks {
-    /// Locks a range. The place in the queue is taken at the call, not when the future is first polled.
+    /// Locks a range. The call takes the place in the queue, not the first poll of the future.
     pub fn lock(&self, range: Range<u64>, mode: LockMode) -> Acquire<'_> {
         self.acquire(Claim::of(range, mode))
     }
 
-    /// Locks a range together with others that share it.
+    /// Locks a range in shared mode.
     pub fn shared(&self, range: Range<u64>) -> Acquire<'_> {
         self.lock(range, LockMode::Shared)
     }
 
-    /// Locks a range against all others.
+    /// Locks a range exclusively.
     pub fn exclusive(&self, range: Range<u64>) -> Acquire<'_> {
         self.lock(range, LockMode::Exclusive)
     }
 
-    /// Locks several ranges against all others, at once. (Of more than one range it allocates a list.)
+    /// Locks several ranges exclusively, at once. (With more than one range it allocates a list.)
     pub fn exclusive_of(&self, ranges: impl IntoIterator<Item = Range<u64>>) -> Acquire<'_> {
         let mut parts: Vec<Range<u64>> = ranges.into_iter().collect();
         parts.sort_unstable_by_key(|part| part.start);
@@ -242,7 +242,7 @@ impl RangeLocks {
         self.acquire(Claim { range, parts, mode: LockMode::Exclusive })
     }
 
-    /// Locks a range against all others if nobody has any of it, or waits for it.
+    /// Locks a range exclusively if nobody holds, or waits for, any of it.
     pub fn try_exclusive(&self, range: Range<u64>) -> Option<RangeGuard<'_>> {
         if !self.is_free(&range) {
             return None;
@@ -251,12 +251,12 @@ impl RangeLocks {
         Some(RangeGuard { locks: self, slot })
     }
 
-    /// Whether nobody has any of the range, or waits for it.
+    /// Whether nobody holds, or waits for, any of the range.
     pub fn is_free(&self, range: &Range<u64>) -> bool {
         self.0.borrow().entries().all(|(_, entry)| !entry.claim.covers_any_of(range))
     }
 
-    /// Whether an exclusive lock on any of the range is held or waited for: whether a shared one would wait.
+    /// Whether an exclusive lock on any of the range is held or waiting: a shared lock would wait.
     pub fn has_exclusive(&self, range: &Range<u64>) -> bool {
         let table = self.0.borrow();
         table.exclusive > 0
@@ -265,8 +265,8 @@ impl RangeLocks {
                 .any(|(_, entry)| entry.claim.mode == LockMode::Exclusive && entry.claim.covers_any_of(range))
     }
 
-    /// Whether an exclusive lock on any of the range is held. (One that is waited for does not count: what stands in its way may wait
-    /// for whoever asks.)
+    /// Whether an exclusive lock on any of the range is held. (A waiting one does not count: it may wait for
+    /// the caller.)
     pub fn is_held_exclusively(&self, range: &Range<u64>) -> bool {
         let table = self.0.borrow();
         let is_in_the_way = |entry: &Entry| {
@@ -275,7 +275,7 @@ impl RangeLocks {
         table.exclusive > 0 && table.entries().any(|(_, entry)| is_in_the_way(entry))
     }
 
-    /// How many locks are held or waited for.
+    /// The number of locks held or waiting.
     pub fn in_use(&self) -> usize {
         self.0.borrow().in_use
     }
@@ -292,7 +292,7 @@ impl Drop for RangeGuard<'_> {
     }
 }
 
-/// Waits for a lock. Dropping it gives up the place in the queue.
+/// Waits for a lock. Dropping it leaves the queue.
 #[derive(Debug)]
 #[must_use = "the range is locked once this was awaited"]
 pub struct Acquire<'a>(Option<RangeGuard<'a>>);

@@ -1,4 +1,4 @@
-//! What travels with an operation: whose command it is part of.
+//! The context of an operation: the command that it belongs to.
 
 use std::task::{Context, Poll};
 
@@ -6,9 +6,10 @@ use crate::task_set::TaskSet;
 
 /// The command that an operation is part of, passed by value with each operation of a disk.
 ///
-/// It says whether the command was aborted. An operation that waits for its turn waits for that, too ([`CommandContext::poll_aborted`]), and ends
-/// with an error; one that has begun goes on to its end. There is no deadline: no command of iSCSI carries one, hosts give up by
-/// aborting, and drives have deadlines of their own (`world`).
+/// It tells whether the command was aborted. An operation that waits for its turn also waits for that
+/// ([`CommandContext::poll_aborted`]), and ends with an error; an operation that has begun continues to its
+/// end. There is no deadline: no iSCSI command carries one, hosts abort instead, and drives have their own
+/// deadlines (`world`).
 #[derive(Clone, Copy)]
 pub struct CommandContext<'a>(Option<Running<'a>>);
 
@@ -19,14 +20,15 @@ struct Running<'a> {
 }
 
 impl<'a> CommandContext<'a> {
-    /// Work that is no command's, and that nobody aborts: the undo of an atomic write, a sanitize operation in the background.
+    /// Work without a command, which nobody aborts: the undo of an atomic write, a sanitize operation in the
+    /// background.
     pub const DETACHED: CommandContext<'static> = CommandContext(None);
 
     pub(crate) fn of(set: &'a TaskSet, slot: usize) -> CommandContext<'a> {
         CommandContext(Some(Running { set, slot }))
     }
 
-    /// Whether the command was aborted: it should end soon, and what it answers goes nowhere.
+    /// Whether the command was aborted: it should end soon, and its response is discarded.
     pub fn is_aborted(self) -> bool {
         self.0.is_some_and(|r| r.set.is_aborted(r.slot))
     }

@@ -1,4 +1,4 @@
-//! A logical unit without a protocol: what it needs of its disk, and the commands that run on it.
+//! A logical unit without a protocol: its requirements on a disk, and its running commands.
 //!
 //! ```text
 //!   scsi (today's protocol) ── CommandContext, range ──> LogicalDisk: a volume, a cached volume, an image
@@ -6,8 +6,9 @@
 //!        └── TaskSet: who runs what, who aborted it ─────────┘ an operation that waits ends when its command is aborted
 //! ```
 //!
-//! A front end enters each command into the [`TaskSet`] of its logical unit, and passes the command's [`CommandContext`] with every operation
-//! of the [`LogicalDisk`]. Nothing here knows a CDB, a port or a sense code.
+//! A front end enters each command into the [`TaskSet`] of its logical unit, and passes the command's
+//! [`CommandContext`] with every operation of the [`LogicalDisk`]. This crate knows no CDB, port or sense
+//! code.
 
 #![forbid(unsafe_code)]
 

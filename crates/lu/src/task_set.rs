@@ -1,4 +1,4 @@
-//! The task set of a logical unit: which commands run, for whom, and whether they were aborted.
+//! The task set of a logical unit: the running commands, their nexuses, and which of them were aborted.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -8,10 +8,10 @@ use world::sync::Signal;
 
 use crate::command::CommandContext;
 
-/// How many commands may run on one LU at once before TASK SET FULL: 64 sessions with a window of 128.
+/// Commands that may run on one LU before TASK SET FULL: 64 sessions with a window of 128.
 pub const TASKS_MAX: usize = 8192;
 
-/// One nexus of a host with the array (SCSI: an I_T nexus, one session) within the process.
+/// One I_T nexus (one session) within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NexusId(pub u64);
 
@@ -19,14 +19,14 @@ pub struct NexusId(pub u64);
 struct Running {
     nexus: NexusId,
     tag: u64,
-    /// Which use of the slot this is, so that a waiter is not misled by its next use.
+    /// The generation of the slot, so that a waiter does not mistake its next use.
     turn: u64,
     aborted: bool,
-    /// The abort was asked for by another nexus.
+    /// Another nexus requested the abort.
     by_other: bool,
 }
 
-/// A place for a command; used again.
+/// A reusable place for a command.
 #[derive(Default)]
 struct Slot {
     running: Option<Running>,
@@ -40,7 +40,7 @@ pub struct TaskSet {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<usize>>,
     turns: Cell<u64>,
-    /// Fires when an aborted command ends.
+    /// Wakes when an aborted command ends.
     ended: Signal,
     /// Aborted commands that still run.
     dying: Cell<usize>,
@@ -53,7 +53,7 @@ pub struct Task<'a> {
 }
 
 impl TaskSet {
-    /// Enters a command, unless there are too many.
+    /// Enters a command; `None` if there are too many.
     pub fn enter(&self, nexus: NexusId, tag: u64) -> Option<Task<'_>> {
         self.turns.set(self.turns.get() + 1);
         let running = Running { nexus, tag, turn: self.turns.get(), aborted: false, by_other: false };
@@ -72,8 +72,8 @@ impl TaskSet {
         Some(Task { set: self, slot })
     }
 
-    /// Marks the commands of the nexuses that `of` selects as aborted, but not the one that asks (`except`), and gives
-    /// how many.
+    /// Marks the commands of the nexuses that `of` selects as aborted, except that of the requester
+    /// (`except`); returns how many.
     pub fn abort(
         &self,
         by: Option<NexusId>,
@@ -94,7 +94,7 @@ impl TaskSet {
         count
     }
 
-    /// Marks the commands of a nexus that have this tag.
+    /// Marks the commands of a nexus with this tag as aborted.
     pub fn abort_one(&self, nexus: NexusId, tag: u64) {
         let mut count = 0;
         for slot in self.slots.borrow_mut().iter_mut() {
@@ -108,7 +108,7 @@ impl TaskSet {
         self.dying.set(self.dying.get() + count);
     }
 
-    /// Waits until no command that was aborted before the call runs any more.
+    /// Waits until no command that was aborted before the call still runs.
     pub async fn aborted_ended(&self) {
         let last = self.turns.get();
         self.ended
@@ -140,22 +140,22 @@ impl Slot {
 }
 
 impl<'a> Task<'a> {
-    /// What its operations carry.
+    /// The context for its operations.
     pub fn context(&self) -> CommandContext<'a> {
         CommandContext::of(self.set, self.slot)
     }
 
-    /// Whether the command was aborted: it should end soon, and what it answers goes nowhere.
+    /// Whether the command was aborted: it should end soon, and its response is discarded.
     pub fn is_aborted(&self) -> bool {
         self.set.is_aborted(self.slot)
     }
 
-    /// Whether it was another nexus that aborted the command.
+    /// Whether another nexus aborted the command.
     pub fn is_aborted_by_other(&self) -> bool {
         self.set.dying.get() > 0 && self.set.slots.borrow()[self.slot].running.is_some_and(|r| r.by_other)
     }
 
-    /// Waits for `ready`, which is looked at when `signal` changes, or until the command is aborted (`None`).
+    /// Waits for `ready`, which is checked when `signal` changes, or until the command is aborted (`None`).
     pub async fn wait_for<T>(&self, signal: &Signal, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         let mut done = std::pin::pin!(signal.wait_for(&mut ready));
         poll_fn(|cx| match done.as_mut().poll(cx) {

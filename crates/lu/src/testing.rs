@@ -1,4 +1,4 @@
-//! A thin disk in memory, for tests of protocols: pages in a map, a pool that can be full, faults on demand.
+//! A thin disk in memory for protocol tests: pages in a map, a pool that can be full, faults on demand.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use block::{BlockError, Buf, Geometry, Pieces};
 
 use crate::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
 
-/// A page's bytes, shared by clones and ROD.
+/// The bytes of a page, shared by clones and ROD.
 type Page = Rc<Vec<u8>>;
 
 /// A thin disk in memory: a handle.
@@ -24,13 +24,13 @@ struct Inner {
     len_bytes: Cell<u64>,
     pool: Rc<Pool>,
     flushes: Cell<u64>,
-    /// What was synced last.
+    /// The last synced range.
     synced: Cell<Option<(u64, u64)>>,
     /// Flushes are cheap.
     has_journal: Cell<bool>,
-    /// The next operations that fail, and how.
+    /// The next operations that fail, with their errors.
     fault: RefCell<Option<BlockError>>,
-    /// The power fails after so many more records.
+    /// The number of records until the power fails.
     records_left: Cell<Option<u64>>,
 }
 
@@ -43,7 +43,7 @@ pub struct Pool {
     pub used: Cell<u64>,
 }
 
-/// Point-in-time data: offset of each page, and what it held.
+/// A point-in-time copy: the offset of each page, and its content.
 pub struct MemoryRod {
     from: u64,
     pages: BTreeMap<u64, Page>,
@@ -56,7 +56,7 @@ impl ThinMemory {
         ThinMemory::in_pool(pool, len_bytes, block_bytes, page_bytes, true)
     }
 
-    /// The same, fully provisioned: it answers as a thick volume.
+    /// The same, thick.
     pub fn thick(len_bytes: u64, block_bytes: u32) -> ThinMemory {
         let pool = Rc::new(Pool { pages: Cell::new(1 << 40), used: Cell::new(0) });
         ThinMemory::in_pool(pool, len_bytes, block_bytes, 1 << 16, false)
@@ -86,15 +86,15 @@ impl ThinMemory {
         }))
     }
 
-    /// A copy of the disk whose power fails once it has stored `records` more records: from then on nothing is stored, and the
-    /// write that is under way stores its first half.
+    /// A copy of the disk whose power fails after it has stored `records` more records: from then on nothing
+    /// is stored, and the write in progress stores its first half.
     pub fn with_power_cut_after(&self, records: u64) -> ThinMemory {
         let copy = self.after_power_on();
         copy.0.records_left.set(Some(records));
         copy
     }
 
-    /// The disk as the next start finds it.
+    /// The disk as after a restart.
     pub fn after_power_on(&self) -> ThinMemory {
         let inner = &self.0;
         let copy = ThinMemory::new(inner.len_bytes.get(), inner.block_bytes, inner.page_bytes);
@@ -118,22 +118,22 @@ impl ThinMemory {
         self.0.len_bytes.set(len_bytes);
     }
 
-    /// How often it was flushed.
+    /// The number of flushes.
     pub fn flushes(&self) -> u64 {
         self.0.flushes.get()
     }
 
-    /// The range that was synced last: address and length.
+    /// The last synced range: address and length.
     pub fn synced(&self) -> Option<(u64, u64)> {
         self.0.synced.get()
     }
 
-    /// From now on it is a disk whose flushes are cheap: WCE = 0 for LUs that are made of it.
+    /// Makes flushes cheap: WCE = 0 for its LUs.
     pub fn gets_journal(&self) {
         self.0.has_journal.set(true);
     }
 
-    /// Every read and write fails with this from now on; `None`: none does.
+    /// Every read and write fails with this error from now on; `None`: none does.
     pub fn fail_with(&self, fault: Option<BlockError>) {
         *self.0.fault.borrow_mut() = fault;
     }
@@ -162,7 +162,7 @@ impl ThinMemory {
         })
     }
 
-    /// Changes a part of a page, which gets a copy of its own.
+    /// Changes a part of a page, which is copied first if it is shared.
     fn change(&self, page: u64, edit: impl FnOnce(&mut [u8])) -> Result<(), BlockError> {
         let mut pages = self.0.pages.borrow_mut();
         if let std::collections::btree_map::Entry::Vacant(place) = pages.entry(page) {
@@ -199,7 +199,7 @@ impl ThinMemory {
         Ok(())
     }
 
-    /// Zeros a range; whole pages are dropped. Gives the bytes that came free.
+    /// Zeros a range; whole pages are dropped. Returns the freed bytes.
     fn clear(&self, at: u64, len: u64) -> Result<u64, BlockError> {
         let mut freed = 0;
         for (page, from, n) in self.parts(at, len) {
@@ -215,7 +215,7 @@ impl ThinMemory {
         Ok(freed)
     }
 
-    /// Shares a page of somebody else's (`None`: nothing there).
+    /// Shares a page of another disk (`None`: unmapped).
     fn adopt(&self, page: u64, bytes: Option<Page>) {
         let mut pages = self.0.pages.borrow_mut();
         let used = &self.0.pool.used;
@@ -286,7 +286,7 @@ impl LogicalDisk for ThinMemory {
         }
         let mut done = 0;
         for piece in data.iter() {
-            // Between two pieces others may run, so that what is not atomic shows.
+            // Yields between two pieces, so that tests see what is not atomic.
             world::yield_now().await;
             self.put(at + done, piece)?;
             done += piece.len() as u64;
@@ -371,7 +371,7 @@ impl LogicalDisk for ThinMemory {
     async fn save_record(&self, name: &str, bytes: &[u8]) -> Result<(), BlockError> {
         world::yield_now().await;
         if !self.has_power() {
-            // A write that was under way at the cut comes through in part, see above; a record does not.
+            // Part of a write in progress at the power failure is stored, see above; a record is not.
             return Err(BlockError::Failed { cause: "no power".into() });
         }
         self.0.records_left.set(self.0.records_left.get().map(|n| n - 1));

@@ -1,5 +1,5 @@
-//! GF(2⁸) with polynomial x⁸ + x⁴ + x³ + x² + 1 (11Dh) and generator 2, as RAID 6 has used it since H. P. Anvin, "The
-//! mathematics of RAID-6".
+//! GF(2⁸) with polynomial x⁸ + x⁴ + x³ + x² + 1 (11Dh) and generator 2, as RAID 6 has used it since H. P.
+//! Anvin, "The mathematics of RAID-6".
 
 /// The polynomial without x⁸.
 const POLYNOMIAL: u8 = 0x1d;
@@ -28,7 +28,8 @@ const LOGARITHMS: [u8; 256] = {
     logarithms
 };
 
-/// Of each coefficient c: c·i for i in 0..16, then c·16·i: the product of a byte is that of its low and its high half.
+/// Of each coefficient c: c·i for i in 0..16, then c·16·i: the product of a byte is that of its low and its
+/// high half.
 pub(crate) const HALVES: [[u8; 32]; 256] = {
     let mut halves = [[0; 32]; 256];
     let mut c = 0;
@@ -68,7 +69,8 @@ pub(crate) fn logarithm(a: u8) -> usize {
     LOGARITHMS[usize::from(a)].into()
 }
 
-/// The coefficient of data unit `k` in Q: the generator to the power of k. Panics from 255 on, where they repeat.
+/// The coefficient of data unit `k` in Q: the generator to the power of k. Panics from 255 on, where they
+/// repeat.
 pub const fn q_coefficient(k: usize) -> u8 {
     assert!(k < 255);
     POWERS[k]

@@ -1,20 +1,20 @@
-//! Whether data and parity of a row fit each other, and in RAID 6 which single unit does not.
+//! Compares data and parity of a row, and in RAID 6 finds a single wrong unit.
 
 use crate::field::logarithm;
 use crate::geometry::{Role, WIDTH_MAX};
 use crate::kernels::{p as p_of, pq, xor_into};
 
-/// Bytes compared at once: of all units and both sums together they stay in the first cache.
+/// Bytes compared at once: those of all units and both sums fit in the first-level cache.
 const PIECE: usize = 1024;
 
-/// How data and parity fit.
+/// The result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// They agree.
+    /// They match.
     Whole,
-    /// All differences are explained by this one unit being wrong.
+    /// This one wrong unit explains all differences.
     Wrong(Role),
-    /// They do not agree, and no single unit explains it.
+    /// They do not match, and no single unit explains it.
     Several,
 }
 
@@ -29,8 +29,8 @@ pub fn fits(data: &[&[u8]], p: &[u8]) -> bool {
     })
 }
 
-/// Which unit of a row of RAID 6 does not fit. Callers hand in what fails together, such as a block of each unit: two
-/// wrong units in different bytes of one call are [`Fit::Several`].
+/// The wrong unit of a RAID 6 row. Callers pass what fails together, such as a block of each unit: two wrong
+/// units in different bytes of one call are [`Fit::Several`].
 ///
 /// A wrong data unit k by d changes P by d and Q by gᵏ·d, so that at each byte the quotient tells k.
 pub fn locate(data: &[&[u8]], p: &[u8], q: &[u8]) -> Fit {
@@ -63,7 +63,7 @@ pub fn locate(data: &[&[u8]], p: &[u8], q: &[u8]) -> Fit {
     found
 }
 
-/// Which unit the differences of P and Q at one byte tell.
+/// The unit that the differences of P and Q at one byte point to.
 fn at_byte(p: u8, q: u8, data_units: usize) -> Fit {
     match (p, q) {
         (0, 0) => Fit::Whole,

@@ -1,4 +1,4 @@
-//! Which drive holds which unit of a row: left-symmetric, as most arrays have it.
+//! The placement of units on drives: left-symmetric, as on most arrays.
 //!
 //! ```text
 //!   RAID 5, width 4            RAID 6, width 5
@@ -8,13 +8,13 @@
 //!   row 3:  P  D0 D1 D2        row 3:  D2 P  Q  D0 D1
 //! ```
 //!
-//! Parity moves one drive back with every row and data follow it: `width` units of consecutive addresses are on all drives
-//! (RAID 6: on all but one), so that a sequential reader uses them all.
+//! Parity moves one drive back with every row and data follow it: `width` units of consecutive addresses are
+//! on all drives (RAID 6: on all but one), so that a sequential reader uses them all.
 
 /// Most drives of a group; drives are sets of bits in a `u32`.
 pub const WIDTH_MAX: u32 = 32;
 
-/// How a group with parity lays out its data.
+/// The data layout of a group with parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     unit_bytes: u32,
@@ -22,18 +22,18 @@ pub struct Geometry {
     parities: u32,
 }
 
-/// Where an address of the group lies.
+/// The location of an address of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The row, from 0.
     pub row: u64,
-    /// Which of the row's data units, from 0.
+    /// The data unit of the row, from 0.
     pub data: u32,
     /// The byte within the unit.
     pub within: u32,
 }
 
-/// What a drive holds in a row.
+/// What a drive has in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// The data unit of this number.
@@ -45,8 +45,8 @@ pub enum Role {
 }
 
 impl Geometry {
-    /// A layout of `width` drives of which `parities` (1 for RAID 5, 2 for RAID 6) hold parity in each row; `None` when
-    /// there is no such layout: fewer than two data units, more than [`WIDTH_MAX`] drives, an empty unit.
+    /// A layout of `width` drives with `parities` (1 for RAID 5, 2 for RAID 6) parity units per row; `None`
+    /// if there is no such layout: fewer than two data units, more than [`WIDTH_MAX`] drives, an empty unit.
     pub fn new(unit_bytes: u32, width: u32, parities: u32) -> Option<Geometry> {
         let fine =
             unit_bytes > 0 && (1..=2).contains(&parities) && (parities + 2..=WIDTH_MAX).contains(&width);
@@ -78,7 +78,7 @@ impl Geometry {
         u64::from(self.unit_bytes) * u64::from(self.data_units())
     }
 
-    /// Where byte `at` of the group lies.
+    /// The location of byte `at` of the group.
     pub fn locate(&self, at: u64) -> Place {
         let unit = u64::from(self.unit_bytes);
         let in_row = at % self.row_bytes();
@@ -86,7 +86,7 @@ impl Geometry {
         Place { row: at / self.row_bytes(), data: (in_row / unit) as u32, within: (in_row % unit) as u32 }
     }
 
-    /// The address of a place: the inverse of [`Geometry::locate`].
+    /// The address of a location: the inverse of [`Geometry::locate`].
     pub fn address(&self, place: Place) -> u64 {
         debug_assert!(place.data < self.data_units() && place.within < self.unit_bytes);
         place.row * self.row_bytes()
@@ -94,29 +94,29 @@ impl Geometry {
             + u64::from(place.within)
     }
 
-    /// Where row `row` begins on each drive, from the begin of its data.
+    /// The offset of row `row` on each drive, from the beginning of its data.
     pub fn row_on_drive(&self, row: u64) -> u64 {
         row * u64::from(self.unit_bytes)
     }
 
-    /// The drive that holds P in `row`.
+    /// The drive with P in `row`.
     pub fn p_drive(&self, row: u64) -> u32 {
         // Below the width.
         self.width - 1 - (row % u64::from(self.width)) as u32
     }
 
-    /// The drive that holds Q in `row`; none in RAID 5.
+    /// The drive with Q in `row`; `None` in RAID 5.
     pub fn q_drive(&self, row: u64) -> Option<u32> {
         (self.parities == 2).then(|| self.after_p(row, 1))
     }
 
-    /// The drive that holds data unit `data` of `row`.
+    /// The drive with data unit `data` of `row`.
     pub fn drive_of(&self, row: u64, data: u32) -> u32 {
         debug_assert!(data < self.data_units());
         self.after_p(row, self.parities + data)
     }
 
-    /// What `drive` holds in `row`: the inverse of the three above.
+    /// What `drive` has in `row`: the inverse of the three above.
     pub fn role_of(&self, row: u64, drive: u32) -> Role {
         debug_assert!(drive < self.width);
         match (drive + self.width - self.p_drive(row)) % self.width {

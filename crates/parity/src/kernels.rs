@@ -1,4 +1,4 @@
-//! P, Q and their updates over slices of equal length, with the best instructions this processor has.
+//! P, Q and their updates over slices of equal length, with the best instructions of this processor.
 
 use crate::field::q_coefficient;
 use crate::{portable, simd};

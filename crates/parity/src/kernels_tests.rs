@@ -1,4 +1,5 @@
-//! The kernels, recovery and the search for the wrong unit against another implementation and against each other.
+//! The kernels, recovery and the search for the wrong unit against another implementation and against each
+//! other.
 
 use rusty_erasure::raid::{pq_gen, xor_gen};
 

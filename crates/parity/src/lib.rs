@@ -2,9 +2,9 @@
 //!
 //! * [`Geometry`]: which drive holds which unit of a row (left-symmetric).
 //! * [`Plan`]: what a write of parts of a row reads and writes, in the fewest drive operations.
-//! * Kernels: P = Σ dₖ and Q = Σ gᵏ·dₖ over GF(2⁸) with polynomial 11Dh and g = 2 ([`p`], [`pq`]), their updates by a delta
-//!   ([`xor_into`], [`mul_xor_into`]), [`recover`]y of any one or two missing units, and whether a row fits ([`fits`]) or
-//!   which unit does not ([`locate`]).
+//! * Kernels: P = Σ dₖ and Q = Σ gᵏ·dₖ over GF(2⁸) with polynomial 11Dh and g = 2 ([`p`], [`pq`]), their
+//!   updates by a delta ([`xor_into`], [`mul_xor_into`]), [`recover`]y of any one or two missing units, and
+//!   whether a row fits ([`fits`]) or which unit does not ([`locate`]).
 
 #![deny(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! Geometry, plans and kernels together on rows in memory: random partial writes, drives that come and go, and after every
-//! step all that is there must be what it should be, and all that is missing must be recoverable.
+//! Geometry, plans and kernels together on rows in memory: random partial writes, drives that come and go,
+//! and after every step all that is there must be what it should be, and all that is missing must be
+//! recoverable.
 //!
 //! The I/O code does with drives what `write` does here with vectors.
 
@@ -9,13 +10,12 @@ use crate::{Geometry, Plan, Role, Span, Unit, Way, mul_xor_into, pq, q_coefficie
 
 const UNIT: u32 = 96;
 const ROWS: u64 = 7;
-/// What a drive that is not there holds: reading it spoils everything.
+/// The content of a missing drive: reading it spoils everything.
 const NOTHING: u8 = 0xdd;
 
 /// Drives and what they should hold.
 struct Rig {
     geometry: Geometry,
-    /// By drive.
     drives: Vec<Vec<u8>>,
     missing: u32,
     /// The data by address of the group.
@@ -34,7 +34,7 @@ impl Rig {
     }
 
     fn bytes(&self, row: u64, drive: u32, span: Span) -> &[u8] {
-        assert_eq!(self.missing & 1 << drive, 0, "drive {drive} is not there");
+        assert_eq!(self.missing & 1 << drive, 0, "drive {drive} is missing");
         let at = self.geometry.row_on_drive(row) as usize;
         &self.drives[drive as usize][at + span.from as usize..at + span.to as usize]
     }
@@ -257,8 +257,8 @@ fn parity_stays_right_under_partial_writes_with_drives_missing() {
             rig.check(&format!("seed {seed} step {step} missing {:b} {way:?}", rig.missing));
         }
     }
-    // Every way is gone with none, one and two missing, as far as there is one: without a missing drive neither the
-    // parity nor old content is missing.
+    // Every way is gone with none, one and two missing, as far as there is one: without a missing drive
+    // neither the parity nor old content is missing.
     for (missing, counts) in ways.iter().enumerate() {
         let reached = counts.iter().filter(|count| **count > 10).count();
         assert_eq!(reached, if missing == 0 { 3 } else { 5 }, "{missing} missing: {counts:?}");

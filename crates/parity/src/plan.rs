@@ -1,4 +1,4 @@
-//! What a write of parts of one row reads and writes, in the fewest drive operations.
+//! Plans a write of parts of one row with the fewest drive operations.
 //!
 //! | way | reads | writes |
 //! |---|---|---|
@@ -6,25 +6,25 @@
 //! | read-modify-write of *k* units | *k* + parities | *k* + parities |
 //! | reconstruct-write of *k* of *n* units | *n* − *k* | *k* + parities |
 //!
-//! Units may be written in part. Then parity changes over the *hull*, the smallest range within the unit that has all of
-//! them; a unit that is written over less than the hull counts as one to be read by a reconstruct-write. One range of one
-//! drive is one operation. With drives missing, what is left is counted; see [`Way`].
+//! Units may be written partially. Then parity changes over the *hull*, the smallest range within the unit
+//! that contains all of them; a unit that is written over less than the hull counts as one to be read by a
+//! reconstruct-write. One range of one drive is one operation. Missing drives are not counted; see [`Way`].
 
 use crate::geometry::{Geometry, Role, WIDTH_MAX};
 
 const SLOTS: usize = WIDTH_MAX as usize;
 
-/// A range of bytes within a unit; `from == to` is none.
+/// A range of bytes within a unit; empty if `from == to`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
     pub from: u32,
-    /// The byte behind the last.
+    /// The byte after the last.
     pub to: u32,
 }
 
 impl Span {
-    /// Nothing.
+    /// The empty range.
     pub const NONE: Span = Span { from: 0, to: 0 };
 
     /// Bytes `from..to`.
@@ -32,7 +32,7 @@ impl Span {
         Span { from, to }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.from >= self.to
     }
@@ -42,12 +42,12 @@ impl Span {
         self.to.saturating_sub(self.from)
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether it contains `other`.
     pub fn covers(self, other: Span) -> bool {
         other.is_empty() || (self.from <= other.from && other.to <= self.to)
     }
 
-    /// The smallest range that has both.
+    /// The smallest range that contains both.
     fn hull(self, other: Span) -> Span {
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other,
@@ -56,8 +56,8 @@ impl Span {
         }
     }
 
-    /// What has to be read of `self` when `written` (which is in it) will be new: one range, since one operation of more
-    /// bytes is cheaper than two.
+    /// The part of `self` to read if `written` (within it) will be new: one range, because one longer
+    /// operation is cheaper than two.
     fn without(self, written: Span) -> Span {
         match (written.is_empty(), written.from == self.from, written.to == self.to) {
             (false, true, true) => Span::NONE,
@@ -68,36 +68,36 @@ impl Span {
     }
 }
 
-/// How the parity of the row is kept right.
+/// How the parity of the row is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// All data units are written whole: parity from what is written, nothing is read.
+    /// All data units are written completely: parity from the new data, without reads.
     FullRow,
-    /// No drive with parity of this row is left: the data are written, nothing is read.
+    /// No drive with parity of this row is left: data are written without reads.
     NoParity,
-    /// parity ^= coefficient · (old data ^ new data): read are the written ranges of the written units, and the parities over the hull.
+    /// parity ^= coefficient · (old data ^ new data): reads the written ranges of the written units, and the
+    /// parities over the hull.
     ReadModifyWrite,
-    /// Parity from all data over the hull: read is what is not written of it.
+    /// Parity from all data over the hull: reads what is not written.
     Reconstruct,
-    /// A missing unit is wanted whose old content nobody holds: read are all data and as many parities as data units
-    /// are missing, over the hull; the missing are recovered, then parity is computed from all data.
+    /// Requires the old content of a missing unit: reads all data and as many parities as data units are
+    /// missing, over the hull; the missing ones are reconstructed, then parity is computed from all data.
     Recover,
 }
 
 /// A write of parts of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Plan {
-    /// The row.
     pub row: u64,
-    /// How.
     pub way: Way,
-    /// Over which range within the unit parity changes.
+    /// The range within the unit over which parity changes.
     pub hull: Span,
     reads: [Span; SLOTS],
     writes: [Span; SLOTS],
 }
 
-/// What is asked for, with what the drives have.
+/// The request, and what the drives have.
 struct Ask<'a> {
     geometry: &'a Geometry,
     row: u64,
@@ -107,12 +107,12 @@ struct Ask<'a> {
 }
 
 impl Plan {
-    /// Plans the write of `written[k]` of each data unit k of `row` ([`Span::NONE`]: not written) while the drives of the set
-    /// `missing` (bit d: drive d) can be neither read nor written. `None` when more drives are missing than there are
-    /// parities.
+    /// Plans the write of `written[k]` of each data unit k of `row` ([`Span::NONE`]: not written) while the
+    /// drives of the set `missing` (bit d: drive d) can be neither read nor written. `None` if more drives
+    /// are missing than there are parities.
     ///
-    /// Panics when `written` has not one range for each data unit, a range passes the unit, or nothing is written: the caller's
-    /// bug.
+    /// Panics if `written` has not one range for each data unit, a range exceeds the unit, or nothing is
+    /// written: a bug of the caller.
     pub fn new(geometry: &Geometry, row: u64, written: &[Span], missing: u32) -> Option<Plan> {
         let unit = geometry.unit_bytes();
         assert_eq!(written.len(), geometry.data_units() as usize, "a range for each data unit");
@@ -139,12 +139,12 @@ impl Plan {
         Some(plan)
     }
 
-    /// What is read of `drive`, within its unit of the row.
+    /// The range of `drive` to read, within its unit of the row.
     pub fn read(&self, drive: u32) -> Span {
         self.reads[drive as usize]
     }
 
-    /// What is written of `drive`, within its unit of the row.
+    /// The range of `drive` to write, within its unit of the row.
     pub fn write(&self, drive: u32) -> Span {
         self.writes[drive as usize]
     }
@@ -174,7 +174,7 @@ impl Ask<'_> {
         if parities == 0 {
             return Way::NoParity;
         }
-        // Read-modify-write wants the old content of what is written, reconstruct-write of what is not.
+        // Read-modify-write needs the old content of written ranges, reconstruct-write of the others.
         let mut modify = Some(parities);
         let mut reconstruct = Some(0);
         for (k, written) in self.written.iter().enumerate() {
@@ -193,7 +193,7 @@ impl Ask<'_> {
         }
     }
 
-    /// One read more, of data unit `k`; none is possible of a unit that is missing.
+    /// One more read, of data unit `k`; impossible for a missing unit.
     fn counted(&self, reads: Option<u32>, k: usize) -> Option<u32> {
         reads.filter(|_| self.has_data(k)).map(|r| r + 1)
     }
@@ -211,7 +211,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Whether P alone does not recover the missing data.
+    /// Whether P alone cannot reconstruct the missing data.
     fn q_is_wanted(&self) -> bool {
         let missing_data = self.missing.count_ones() - (self.geometry.parities() - self.parities_left());
         missing_data == 2 || !self.has(self.geometry.p_drive(self.row))

@@ -81,8 +81,8 @@ fn draw(rng: &mut fastrand::Rng) -> (Geometry, u64, Vec<Span>, u32) {
     (geometry, rng.u64(0..20), written, missing)
 }
 
-/// Whether every parity that is left can be computed from what is read and written: the definition, byte by byte, of what a
-/// correct set of reads is. `reads[drive]` has a bit for each byte of the unit.
+/// Whether every parity that is left can be computed from what is read and written: the definition, byte by
+/// byte, of what a correct set of reads is. `reads[drive]` has a bit for each byte of the unit.
 fn suffices(geometry: &Geometry, row: u64, written: &[Span], missing: u32, reads: &[u32]) -> bool {
     let bits = |span: Span| (span.from..span.to).fold(0u32, |set, byte| set | 1 << byte);
     let has = |drive: u32| missing & 1 << drive == 0;
@@ -138,8 +138,9 @@ fn plans_suffice_and_write_what_is_asked() {
 
 #[test]
 fn no_smaller_set_of_reads_would_do() {
-    // Every set of drives, read over the whole hull. All written ranges are the same, since a plan does not read some bytes
-    // for one way and others for another. No data unit is missing: then the table asks for one certain way.
+    // Every set of drives, read over the whole hull. All written ranges are the same, since a plan does not
+    // read some bytes for one way and others for another. No data unit is missing: then the table asks for
+    // one certain way.
     let mut rng = fastrand::Rng::with_seed(2);
     let mut compared = 0;
     for _ in 0..2_000 {

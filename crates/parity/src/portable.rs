@@ -1,4 +1,5 @@
-//! The kernels in plain Rust: where there is no SIMD, and for the last bytes of a length that is no multiple of a vector.
+//! The kernels in plain Rust: for processors without SIMD, and for the last bytes of a length that is not a
+//! multiple of a vector.
 
 use crate::field::HALVES;
 

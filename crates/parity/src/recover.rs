@@ -1,7 +1,7 @@
-//! Missing units of a row from those that are there.
+//! Reconstructs missing units of a row.
 //!
-//! Every unit is a combination of as many others as there are data units: its *coefficients*. They are found by a little algebra on a few bytes;
-//! then one pass over the units computes one missing unit.
+//! Every unit is a combination of as many others as there are data units: its *coefficients*. They follow
+//! from a few bytes; then one pass over the units computes one missing unit.
 
 use crate::field::{inverse, multiply, q_coefficient};
 use crate::geometry::WIDTH_MAX;
@@ -9,18 +9,18 @@ use crate::kernels::combine;
 
 const SLOTS: usize = WIDTH_MAX as usize;
 
-/// A unit of a row as a caller has it.
+/// A unit of a row, as passed by the caller.
 #[derive(Debug)]
 pub enum Unit<'a> {
-    /// It is there.
+    /// It is available.
     Known(&'a [u8]),
-    /// It is missing; its content goes here.
+    /// It is missing; its content is written here.
     Wanted(&'a mut [u8]),
-    /// It is missing (or was not read), and nobody asks for it.
+    /// It is missing (or was not read), and not requested.
     Unknown,
 }
 
-/// More is missing than the parity that is known can tell.
+/// More units are missing than the known parity can reconstruct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFewUnits;
 
@@ -52,10 +52,10 @@ impl Sum {
     }
 }
 
-/// Fills all wanted units of a row: `data` in order of their numbers, `p`, and `q` (RAID 5: [`Unit::Unknown`]).
+/// Reconstructs all requested units of a row: `data` in order, `p`, and `q` (RAID 5: [`Unit::Unknown`]).
 ///
-/// Of the data at most as many may be missing as parities are known. Panics when the lengths differ or there are more than
-/// [`WIDTH_MAX`] data units.
+/// At most as many data units may be missing as parities are known. Panics if the lengths differ or there are
+/// more than [`WIDTH_MAX`] data units.
 pub fn recover(data: &mut [Unit<'_>], p: &mut Unit<'_>, q: &mut Unit<'_>) -> Result<(), TooFewUnits> {
     assert!(data.len() <= SLOTS, "{} data units", data.len());
     let known = |unit: &Unit<'_>| matches!(unit, Unit::Known(_));
@@ -84,7 +84,7 @@ pub fn recover(data: &mut [Unit<'_>], p: &mut Unit<'_>, q: &mut Unit<'_>) -> Res
     Ok(())
 }
 
-/// Fills data unit `k` when it is wanted.
+/// Reconstructs data unit `k` if it is requested.
 fn fill(sum: &Sum, k: usize, data: &mut [Unit<'_>], p: &Unit<'_>, q: &Unit<'_>) {
     let Unit::Wanted(to) = &mut data[k] else { return };
     // Taken out, so that the others can be read.

@@ -1,12 +1,12 @@
 //! The kernels with vector instructions: AVX-512 with GFNI, or AVX2. The only unsafe code of the crate.
 //!
-//! Each function does as many whole steps as fit and says how many bytes that were; the caller does the rest with
-//! [`portable`](crate::portable). So no access passes a slice's end and no length is special.
+//! Each function processes as many whole steps as fit and returns that length; the caller processes the rest
+//! with [`portable`](crate::portable). So no access exceeds a slice, and no length is special.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{combine, pq, sum};
 
-/// Other processors: the portable kernels do it all.
+/// Other processors use only the portable kernels.
 #[cfg(not(target_arch = "x86_64"))]
 mod none {
     pub(crate) fn sum(_to: &mut [u8], _sources: &[&[u8]], _keep: bool) -> usize {

@@ -1,4 +1,4 @@
-//! A volume under the controller's cache.
+//! A volume behind the controller's cache.
 
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
@@ -7,7 +7,8 @@ use pool::Rod;
 use crate::CachedVolume;
 use crate::volume::{PlainVolume, counted};
 
-/// A volume under a cache: reads and writes go to the frames; what changes the volume itself evicts them first.
+/// A volume behind a cache: reads and writes use the frames; operations that change the volume itself evict
+/// them first.
 #[derive(Clone)]
 pub struct Cached {
     unit: CachedVolume,
@@ -15,7 +16,7 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// The volume of the unit, in blocks of so many bytes.
+    /// The volume of the unit, in blocks of this length.
     pub fn new(unit: CachedVolume, block_bytes: u32) -> Cached {
         let below = PlainVolume::new(unit.store().clone(), block_bytes);
         Cached { unit, below }
@@ -33,11 +34,11 @@ impl Cached {
         len: u64,
         operation: impl Future<Output = Result<T, BlockError>>,
     ) -> Result<T, BlockError> {
-        // Boxed: the unit's future holds it several times over.
+        // Boxed, because the unit's future contains it several times.
         self.unit.change(at..at + len, Box::pin(operation)).await
     }
 
-    /// Where every command is durable when it ends, a copy is, too.
+    /// If every command is durable at its end, so is a copy.
     async fn durable(&self, copied: Copied) -> Result<Copied, BlockError> {
         if self.unit.has_journal() {
             self.unit.flush().await?;
@@ -61,7 +62,8 @@ impl LogicalDisk for Cached {
         self.below.space()
     }
 
-    // A write to a page that is not mapped goes to the volume before it is acknowledged, so that this is true under a cache, too.
+    // A write to an unmapped page goes to the volume before it is acknowledged, so this also holds behind a
+    // cache.
     fn extent(&self, at: u64) -> Extent {
         self.below.extent(at)
     }

@@ -16,7 +16,7 @@ pub struct Gate {
     pub(crate) client: ClientId,
 }
 
-/// An operation that waits for its turn. Dropping it takes it back.
+/// An operation that waits for its turn. Dropping it withdraws it.
 pub struct Enter<'a, 'c> {
     gate: &'a Gate,
     command: CommandContext<'c>,
@@ -24,7 +24,7 @@ pub struct Enter<'a, 'c> {
     place: Option<usize>,
 }
 
-/// An operation that runs, until this is dropped.
+/// An operation in progress, until this is dropped.
 pub struct Permit<'a> {
     service: &'a Service,
     request: RequestId,
@@ -35,17 +35,20 @@ impl Gate {
         Gate { service, client }
     }
 
-    /// Whether nothing is promised to anybody in the pool: operations need no permit.
+    /// Whether no policy is in force in the pool: operations need no permit.
     pub fn is_open(&self) -> bool {
         !self.service.is_on()
     }
 
-    /// Waits for the turn of an operation of so many bytes; an error when its command is aborted before.
+    /// Waits for the turn of an operation of this many bytes.
+    ///
+    /// # Errors
+    /// If its command is aborted first.
     pub fn enter<'c>(&self, command: CommandContext<'c>, bytes: u64) -> Enter<'_, 'c> {
         Enter { gate: self, command, bytes, place: None }
     }
 
-    /// What was done was more than it entered with.
+    /// Charges more than the operation entered with.
     pub fn charge(&self, bytes: u64) {
         if bytes > 0 && !self.is_open() {
             self.service.scheduler.borrow_mut().charge(self.service.now(), self.client, bytes);
@@ -57,18 +60,18 @@ impl Gate {
         self.service.scheduler.borrow().settings().unit_bytes
     }
 
-    /// What was served and charged here so far.
+    /// Operations served and charged here so far.
     pub fn counts(&self) -> ClientCounts {
         self.service.scheduler().counts(self.client)
     }
 
-    /// Whether what is promised here is kept.
+    /// Whether the minimum is met.
     pub fn health(&self) -> Health {
         let scheduler = self.service.scheduler();
         scheduler.health(scheduler.flow_of(self.client))
     }
 
-    /// Whether both ask the same scheduler.
+    /// Whether both use the same scheduler.
     pub fn is_beside(&self, other: &Gate) -> bool {
         Rc::ptr_eq(&self.service, &other.service)
     }

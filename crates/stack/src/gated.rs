@@ -8,7 +8,8 @@ use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, 
 use crate::gate::{Gate, Permit};
 use crate::move_bytes::move_bytes;
 
-/// A disk behind a gate. While no policy is in force in the pool the gate is open, and an operation tests one flag.
+/// A disk behind a gate. While no policy is in force in the pool the gate is open, and an operation tests one
+/// flag.
 #[derive(Clone)]
 pub struct Gated<D> {
     gate: Rc<Gate>,
@@ -16,7 +17,7 @@ pub struct Gated<D> {
 }
 
 impl<D: LogicalDisk> Gated<D> {
-    /// Operations of the disk pass this gate.
+    /// The disk's operations pass this gate.
     pub fn new(gate: Rc<Gate>, below: D) -> Gated<D> {
         Gated { gate, below }
     }
@@ -31,7 +32,7 @@ impl<D: LogicalDisk> Gated<D> {
         &self.below
     }
 
-    /// Waits for the turn of an operation that is charged so many bytes.
+    /// Waits for the turn of an operation with this charge in bytes.
     async fn enter(
         &self,
         command: CommandContext<'_>,
@@ -43,7 +44,8 @@ impl<D: LogicalDisk> Gated<D> {
         }
     }
 
-    /// What it costs to make a range zeros, in bytes: a unit for each whole page that is given back, and what is written of others.
+    /// The charge of zeroing a range, in bytes: a unit for each whole page that is released, and the written
+    /// bytes of the others.
     fn zeroing_bytes(&self, at: u64, len: u64) -> u64 {
         let Capabilities { page_bytes: Some(page), offloads: true, .. } = self.below.capabilities() else {
             return len;
@@ -55,8 +57,8 @@ impl<D: LogicalDisk> Gated<D> {
         }
     }
 
-    /// A copy was charged a unit before: now what it cost. A shared page costs a unit, bytes that moved were read and written, and of another
-    /// pool only written here.
+    /// A copy was charged one unit at first: now charge its cost. A shared page costs a unit; copied bytes
+    /// were read and written, or only written here if the source is in another pool.
     fn charge_copy(&self, source: Option<&Gated<D>>, copied: Copied) {
         let (gate, charged_bytes) = (&self.gate, self.gate.unit_bytes());
         let page = self.below.capabilities().page_bytes.unwrap_or(u64::MAX);
@@ -106,7 +108,7 @@ impl<D: LogicalDisk> LogicalDisk for Gated<D> {
         self.below.read(command, at, len, out).await
     }
 
-    // What a flush makes durable is everybody's: it takes nobody's turn, and the permit is given back before.
+    // A flush makes the data of all clients durable, so it takes no turn; the permit is returned first.
     async fn write(
         &self,
         command: CommandContext<'_>,

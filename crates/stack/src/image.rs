@@ -7,12 +7,12 @@ use vdisk::Image;
 
 use crate::move_bytes::move_bytes;
 
-/// An image. Its operations are boxed: what images need is not to lengthen the future of every volume.
+/// An image. Its operations are boxed, so that they do not enlarge the future of every volume.
 #[derive(Clone)]
 pub struct ImageDisk(Image);
 
 fn refuse_tokens<T>() -> Result<T, BlockError> {
-    Err(BlockError::Failed { cause: "an image has no point-in-time copies".into() })
+    Err(BlockError::Failed { cause: "an image does not support snapshots".into() })
 }
 
 impl ImageDisk {
@@ -38,13 +38,13 @@ impl LogicalDisk for ImageDisk {
         Capabilities {
             page_bytes: self.0.block_bytes(),
             volatile_cache: true,
-            // It has no place that others would leave alone.
+            // An image supports no snapshots, so no page is shared.
             keeps_records: false,
             offloads: false,
         }
     }
 
-    // What the file system below has left, nobody asks it: all that the disk does not use yet.
+    // The free space of the file system below is unknown: report all that the disk does not use yet.
     fn space(&self) -> Space {
         let (used_bytes, pool_bytes) = (self.0.used_len_bytes().min(self.0.len_bytes()), self.0.len_bytes());
         let pool_free_bytes = pool_bytes - used_bytes;
@@ -125,7 +125,7 @@ impl LogicalDisk for ImageDisk {
     }
 
     async fn save_record(&self, _: &str, _: &[u8]) -> Result<(), BlockError> {
-        Err(BlockError::Failed { cause: "an image keeps no records".into() })
+        Err(BlockError::Failed { cause: "an image cannot store records".into() })
     }
 
     fn load_record(&self, _: &str) -> Option<Vec<u8>> {

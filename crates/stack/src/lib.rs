@@ -7,8 +7,9 @@
 //!                       or      ImageDisk ──> vdisk::Image
 //! ```
 //!
-//! Each implements [`lu::LogicalDisk`]: it does what it adds, and asks the disk below for the rest. What stands below the cache is not implemented
-//! above it. [`Storage`] is one type because the logical units of a controller copy from each other.
+//! Each implements [`lu::LogicalDisk`]: it does what it adds, and asks the disk below for the rest. What
+//! stands below the cache is not implemented above it. [`Storage`] is one type because the logical units of a
+//! controller copy from each other.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +34,7 @@ pub use service::Service;
 pub use storage::Storage;
 pub use volume::PlainVolume;
 
-/// What the logical units of an array stand on.
+/// The disks of an array's logical units.
 pub type Disk = Gated<Storage>;
 /// The cache of a controller.
 pub type VolumeCache = Cache<Volume, Group>;

@@ -3,7 +3,7 @@
 use block::{BlockError, Pieces};
 use lu::{CommandContext, Copied, Durability, LogicalDisk};
 
-/// What is read and written at once.
+/// Unit of the copy.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Copies `len` bytes from a disk and address to another, piece by piece.
@@ -16,7 +16,7 @@ pub(crate) async fn move_bytes<S: LogicalDisk, D: LogicalDisk>(
     let mut done = 0;
     while done < len {
         let n = PIECE_BYTES.min(len - done);
-        // A range that moves over itself is read before it is overwritten: to higher addresses from the end.
+        // If a range moves over itself to higher addresses, it is copied from its end.
         let offset = if at > from { len - done - n } else { done };
         let mut bytes = Pieces::new();
         source.read(command, from + offset, n as usize, &mut bytes).await?;

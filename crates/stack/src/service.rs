@@ -14,7 +14,7 @@ use world::{Instant, World};
 
 use crate::gate::Gate;
 
-/// An operation that waits, or may begin. A place is used again.
+/// An operation that waits, or may begin. Slots are reused.
 struct Place {
     request: Option<RequestId>,
     begins: bool,
@@ -27,23 +27,23 @@ struct Places {
     free: Vec<usize>,
 }
 
-/// What operations of a pool wait for.
+/// The wait queue of a pool's operations.
 pub struct Service {
     world: World,
     on: Cell<bool>,
     pub(crate) scheduler: RefCell<Scheduler>,
-    /// Flows of aggregated policies, by their names.
+    /// Flows of aggregated policies, by policy name.
     shared: RefCell<BTreeMap<String, FlowId>>,
-    /// Who asks, by name.
+    /// The clients, by name.
     names: RefCell<BTreeMap<ClientId, String>>,
     places: RefCell<Places>,
-    /// When the scheduler is to be asked again, if nothing happens before.
+    /// When to ask the scheduler again, unless something happens before.
     wake_at: Cell<Option<u64>>,
     rearmed: Signal,
 }
 
 impl Service {
-    /// One in which no policy is in force. Its clock runs until `ended` is ready.
+    /// A service without a policy. Its clock runs until `ended` is ready.
     pub fn new(world: World, settings: Settings, ended: impl Future<Output = ()> + 'static) -> Rc<Service> {
         let service = Rc::new(Service {
             world: world.clone(),
@@ -63,7 +63,7 @@ impl Service {
         self.world.now().0
     }
 
-    /// A new client with nothing promised.
+    /// A new client without a policy.
     pub fn gate(self: &Rc<Service>, name: &str) -> Rc<Gate> {
         let now = self.now();
         let mut scheduler = self.scheduler.borrow_mut();
@@ -79,7 +79,7 @@ impl Service {
         self.on.get()
     }
 
-    /// The scheduler, to look at.
+    /// Borrows the scheduler for reading.
     pub fn scheduler(&self) -> Ref<'_, Scheduler> {
         self.scheduler.borrow()
     }
@@ -97,7 +97,7 @@ impl Service {
         self.pump();
     }
 
-    /// Gives a client a policy: one of its own, or one that it shares with all that name it.
+    /// Sets the policy of a client: its own instance, or the one shared by all clients that name it.
     pub fn set_policy(&self, gate: &Gate, shared: Option<&String>, policy: Policy) {
         let now = self.now();
         let mut scheduler = self.scheduler.borrow_mut();
@@ -120,24 +120,24 @@ impl Service {
         }
     }
 
-    /// Ends the scheduler's window if it is over: the flows whose health changed in it.
+    /// Ends the scheduler's window if it is over; returns the flows whose health changed.
     pub fn close_window(&self, news: &mut Vec<(FlowId, Health)>) {
         self.scheduler.borrow_mut().close_window(self.now(), news);
     }
 
-    /// The name of the policy that the clients of a flow share, if they share one.
+    /// The name of the policy that the clients of a flow share, if any.
     pub fn shared_policy(&self, flow: FlowId) -> Option<String> {
         let shared = self.shared.borrow();
         shared.iter().find(|(_, of)| **of == flow).map(|(name, _)| name.clone())
     }
 
-    /// The name of a client of a flow.
+    /// The name of one client of a flow.
     pub fn client_of(&self, flow: FlowId) -> Option<String> {
         let (names, scheduler) = (self.names.borrow(), self.scheduler.borrow());
         names.iter().find(|(client, _)| scheduler.flow_of(**client) == flow).map(|(_, name)| name.clone())
     }
 
-    /// Forgets a client, of which nothing waits or runs, and its flow unless others have it.
+    /// Removes a client without waiting or running operations, and its flow unless others use it.
     pub(crate) fn forget(&self, client: ClientId) {
         self.names.borrow_mut().remove(&client);
         let mut scheduler = self.scheduler.borrow_mut();
@@ -154,7 +154,7 @@ impl Service {
         }
     }
 
-    /// An operation begins to wait; its place.
+    /// Queues an operation; returns its slot.
     pub(crate) fn submit(&self, client: ClientId, bytes: u64) -> usize {
         let mut places = self.places.borrow_mut();
         let place = Place { request: None, begins: false, waker: None };
@@ -177,7 +177,7 @@ impl Service {
         index
     }
 
-    /// Whether the operation may begin: its request, and the place is free again.
+    /// Whether the operation may begin: returns its request, and frees the slot.
     pub(crate) fn poll(&self, index: usize, waker: &Waker) -> Poll<RequestId> {
         let mut places = self.places.borrow_mut();
         let place = &mut places.all[index];
@@ -193,7 +193,7 @@ impl Service {
         Poll::Ready(request)
     }
 
-    /// The operation in this place is not wanted any more.
+    /// Withdraws the operation in this slot.
     pub(crate) fn cancel(&self, index: usize) {
         let mut places = self.places.borrow_mut();
         let place = &mut places.all[index];
@@ -215,7 +215,7 @@ impl Service {
         self.pump();
     }
 
-    /// Lets all begin whose turn it is.
+    /// Starts all operations whose turn it is.
     pub(crate) fn pump(&self) {
         let mut scheduler = self.scheduler.borrow_mut();
         loop {
@@ -241,7 +241,7 @@ impl Service {
     }
 }
 
-/// Asks the scheduler when it is time, until the pool is let go.
+/// Asks the scheduler when it is time, until the pool is released.
 async fn clock_task(service: Rc<Service>, ended: impl Future<Output = ()>) {
     let mut ended = pin!(ended);
     loop {

@@ -1,4 +1,4 @@
-//! Whatever a logical unit of a controller is stored on, as one type: the units of a controller copy from each other.
+//! The storage of a logical unit as one type, because the units of a controller copy from each other.
 
 use block::{BlockError, Geometry, Pieces};
 use lu::{Capabilities, CommandContext, Copied, Durability, Extent, LogicalDisk, Space};
@@ -40,7 +40,7 @@ impl Storage {
     }
 }
 
-/// Asks whichever it is.
+/// Dispatches to the variant.
 macro_rules! each {
     ($self:ident, $disk:ident => $asked:expr) => {
         match $self {
@@ -121,7 +121,7 @@ impl LogicalDisk for Storage {
             (Storage::Cached(to), Storage::Cached(source)) => {
                 to.copy_from(command, source, from, at, len).await
             }
-            // All volumes of a controller are under its cache, or none is: one of the two is an image.
+            // All volumes of a controller are behind its cache, or none is: one of the two is an image.
             _ => Box::pin(move_bytes(command, (source, from), (self, at), len)).await,
         }
     }

@@ -12,7 +12,7 @@ pub struct PlainVolume {
 }
 
 impl PlainVolume {
-    /// The volume, in blocks of so many bytes.
+    /// The volume, in blocks of this length.
     pub fn new(volume: Volume, block_bytes: u32) -> PlainVolume {
         PlainVolume { volume, block_bytes }
     }
@@ -23,7 +23,7 @@ impl PlainVolume {
     }
 }
 
-/// As a logical unit counts it.
+/// In the block length of the logical unit.
 pub(crate) fn counted(copied: pool::Copied) -> Copied {
     Copied { shared_bytes: copied.shared_bytes, moved_bytes: copied.moved_bytes }
 }
@@ -95,7 +95,7 @@ impl LogicalDisk for PlainVolume {
         self.volume.flush().await
     }
 
-    // The drives' caches know no ranges.
+    // The drives' caches do not know ranges.
     async fn sync(&self, _: u64, _: u64) -> Result<(), BlockError> {
         self.volume.flush().await
     }

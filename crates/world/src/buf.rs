@@ -6,9 +6,10 @@
 //!      └───────────────── the memory goes back to this thread's shelf <──last drop──┘
 //! ```
 //!
-//! A [`Buf`] is unique and mutable, a [`Data`] shared and immutable. Both are one counted block of memory, so that
-//! freezing, slicing and handing the same bytes to two mirrored drives and a socket copies nothing; when the last holder
-//! drops it, block and count go back to the shelf together and the next `Buf::new` allocates nothing.
+//! A [`Buf`] is unique and mutable, a [`Data`] shared and immutable. Both are one reference-counted block of
+//! memory, so that freezing, slicing and passing the same bytes to two mirrored drives and a socket copies
+//! nothing. When the last holder drops it, block and count return to the shelf together, and the next
+//! `Buf::new` allocates nothing.
 
 use std::fmt;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use crate::shelf::{self, CLASS_LEN_MIN, CLASSES, Memory};
 
-/// The largest buffer, in bytes: the largest transfer of one command and some.
+/// The largest buffer, in bytes: the largest transfer of one command, with some headroom.
 pub const BUF_LEN_MAX: usize = CLASS_LEN_MIN << (CLASSES - 1);
 
 fn class_of(len: usize) -> usize {
@@ -44,8 +45,8 @@ impl Buf {
         buf
     }
 
-    /// A buffer of `len` zero bytes (at most [`BUF_LEN_MAX`]) in memory that all such buffers of this thread share, until it is written: it
-    /// costs neither memory nor time.
+    /// A buffer of `len` zero bytes (at most [`BUF_LEN_MAX`]). Until it is written, its memory is shared by
+    /// all such buffers of this thread: it costs neither memory nor time.
     pub fn shared_zeros(len: usize) -> Buf {
         assert!(len <= BUF_LEN_MAX, "a buffer of {len} bytes is over the limit of {BUF_LEN_MAX}");
         Buf { memory: Some(shelf::zeros()), len }
@@ -63,15 +64,18 @@ impl Buf {
         self.len = self.len.min(len);
     }
 
-    /// Changes the length within the memory that the buffer has (its size class); what lies beyond the old length is
-    /// unspecified. Panics past that memory: the caller's bug.
+    /// Changes the length within the buffer's memory (its size class); content beyond the old length is
+    /// unspecified.
+    ///
+    /// # Panics
+    /// If the length exceeds that memory: a bug of the caller.
     pub fn set_len(&mut self, len: usize) {
         let memory = self.memory.as_ref().expect("memory is only taken by freeze and drop");
         assert!(len <= memory.bytes().len(), "a length of {len} bytes is over the buffer's memory");
         self.len = len;
     }
 
-    /// Whether these are shared zeros ([`Buf::shared_zeros`]) that nobody has written to, known without a look at them.
+    /// Whether these are unwritten shared zeros ([`Buf::shared_zeros`]), without reading them.
     pub fn is_shared_zeros(&self) -> bool {
         self.memory.as_ref().is_some_and(|m| m.is_zeros())
     }
@@ -117,7 +121,7 @@ impl fmt::Debug for Buf {
     }
 }
 
-/// Immutable bytes, shared by counting: a clone and a slice cost no copy.
+/// Immutable, reference-counted bytes: a clone and a slice copy nothing.
 #[derive(Clone)]
 pub struct Data {
     memory: Option<Arc<Memory>>,
@@ -131,7 +135,8 @@ impl Data {
         Buf::copy_of(bytes).freeze()
     }
 
-    /// The bytes of a list, at most [`BUF_LEN_MAX`], in one buffer: shared when there is one piece or nothing but shared zeros, copied otherwise.
+    /// The bytes of a list, at most [`BUF_LEN_MAX`], in one buffer: shared if there is one piece or only
+    /// shared zeros, copied otherwise.
     pub fn joined(list: &[Data]) -> Data {
         if let [one] = list {
             return one.clone();
@@ -165,17 +170,17 @@ impl Data {
         Data { memory: self.memory.clone(), from: self.from + from, len: to - from }
     }
 
-    /// Whether these are shared zeros ([`Buf::shared_zeros`]), known without a look at them.
+    /// Whether these are shared zeros ([`Buf::shared_zeros`]), without reading them.
     pub fn is_shared_zeros(&self) -> bool {
         self.memory.as_ref().is_some_and(|m| m.is_zeros())
     }
 
-    /// Whether whoever keeps this keeps no more memory than its bytes: it is all of its buffer, or shared zeros.
+    /// Whether holding this holds no more memory than its bytes: it is the whole buffer, or shared zeros.
     pub fn keeps_only_itself(&self) -> bool {
         self.memory.as_ref().is_some_and(|m| m.is_zeros() || m.bytes().len() == self.len)
     }
 
-    /// Whether the first byte lies on a multiple of `align` in memory.
+    /// Whether the first byte is aligned to `align` in memory.
     pub fn is_aligned_to(&self, align: usize) -> bool {
         self.from.is_multiple_of(align)
     }

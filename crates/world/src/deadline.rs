@@ -1,4 +1,4 @@
-//! How long a drive may be silent: every operation has a deadline.
+//! Deadlines of drive operations: how long a drive may be silent.
 //!
 //! ```text
 //!   submitted ────── slow ────────────── given up ─────── ended by the world
@@ -6,11 +6,12 @@
 //!             without it need not wait   operation works with stays with the world
 //! ```
 //!
-//! Time is counted in turns of a task that runs while something is in flight, so that an operation costs no timer and no look at the
-//! clock, and a process that did not run for a while blames no drive for it.
+//! Time is counted in turns of a task that runs while something is in flight, so that an operation needs no
+//! timer and no clock, and a suspended process blames no drive for it.
 //!
-//! While operations that were given up have not ended, the drive takes no others: nobody knows when the old ones will be carried out, and
-//! a write must not be overtaken by one that its caller believes to be over. So there are never more of them than were in flight at once.
+//! Until abandoned operations have ended, the drive accepts no others: it is unknown when the old ones will
+//! be carried out, and a write must not be overtaken by one that its caller believes to have ended. So there
+//! are never more of them than were in flight at once.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -23,18 +24,19 @@ use crate::{DriveError, Filled, Io, TaskBackend};
 
 /// A turn of the count.
 const TURN: Duration = Duration::from_millis(250);
-/// So many turns without an operation end the task.
+/// The task ends after this many turns without an operation.
 const IDLE_TURNS_MAX: u32 = 40;
-/// Zeros take time for their length: so many bytes are given another turn, where they are written and where they are cheap.
+/// Zeroing takes time for its length: each of these lengths gets another turn, for written and for cheap
+/// zeros.
 const ZEROS_PER_TURN: u64 = 4 << 20;
 const CHEAP_ZEROS_PER_TURN: u64 = 256 << 20;
 
 /// How long a drive may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// From then on an operation counts as slow: what others can answer is asked of them.
+    /// After this time an operation is slow: other drives are asked for what they can answer.
     pub slow: Duration,
-    /// From then on it is given up.
+    /// After this time it is abandoned.
     pub drop: Duration,
 }
 
@@ -55,14 +57,14 @@ struct Entry<T> {
 
 type Entries<T> = RefCell<VecDeque<Entry<T>>>;
 
-/// What is silent of a drive, as the last turn saw it.
+/// The silent operations of a drive, as of the last turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
     /// Whether an operation is slow.
     pub slow: bool,
-    /// Operations that were given up and have not ended.
+    /// Abandoned operations that have not ended.
     pub given_up: u32,
-    /// The memory that they keep.
+    /// The memory that they hold.
     pub given_up_bytes: u64,
 }
 
@@ -79,9 +81,9 @@ pub(crate) struct Deadlines {
     reads: Entries<Filled>,
     others: Entries<Result<(), DriveError>>,
     silence: Cell<Silence>,
-    /// Whether operations may be given up now; always, where nobody says so.
+    /// Whether operations may be abandoned now; always, if unset.
     may_give_up: RefCell<Option<Rc<dyn Fn() -> bool>>>,
-    /// Operations that were ever given up.
+    /// All operations that were abandoned.
     silences: Cell<u64>,
 }
 
@@ -90,7 +92,7 @@ impl Deadlines {
         Deadlines { drive, cheap_zero, ..Deadlines::default() }
     }
 
-    /// From here on operations have deadlines. A drive that has them keeps its first clock.
+    /// Enables deadlines. A drive that has them keeps its first clock.
     pub(crate) fn begin(&self, tasks: &Rc<dyn TaskBackend>) {
         self.tasks.get_or_init(|| (tasks.clone(), Rc::new(Latencies::new(tasks.clone()))));
     }
@@ -115,14 +117,14 @@ impl Deadlines {
         self.tasks.get().and_then(|(_, latencies)| latencies.p99())
     }
 
-    /// Why the drive takes nothing now.
+    /// Why the drive accepts nothing now.
     pub(crate) fn refusal(&self) -> Option<DriveError> {
         self.has_given_up().then(|| self.silent())
     }
 
-    /// Whether an operation that was given up has not ended.
+    /// Whether an abandoned operation has not ended.
     pub(crate) fn has_given_up(&self) -> bool {
-        // The last turn saw it; it may have ended since.
+        // As of the last turn; it may have ended since.
         self.silence.get().given_up > 0 && (has_given_up(&self.reads) || has_given_up(&self.others))
     }
 
@@ -161,7 +163,7 @@ impl Deadlines {
                 io.time(Stopwatch::start(latencies));
             }
         }
-        // One more than the quotient: the turn that goes on has begun at some time.
+        // One more than the quotient: the current turn began at some time.
         let turns = |time: Duration| time.as_millis().div_ceil(TURN.as_millis()) as u64 + 1 + more;
         let (now, patience) = (self.turn.get(), self.patience.get());
         let (slow_at, given_up_at) = (now + turns(patience.slow), now + turns(patience.drop));
@@ -179,7 +181,7 @@ impl Deadlines {
         }
     }
 
-    /// One turn. Whether something is in flight.
+    /// One turn. Returns whether something is in flight.
     fn count_turn(&self) -> bool {
         let turn = self.turn.get() + 1;
         self.turn.set(turn);

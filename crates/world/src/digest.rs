@@ -1,6 +1,6 @@
-//! A digest for what nobody forges: names of streams, small records, numbers made of names.
+//! A digest without protection against forgery: for names of streams, small records, numbers made of names.
 
-/// FNV-1a, 64 bits (Fowler, Noll and Vo). It is stored in records: it stays as it is.
+/// FNV-1a, 64 bits (Fowler, Noll and Vo). Records contain it, so it must not change.
 pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)

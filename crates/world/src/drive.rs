@@ -1,4 +1,4 @@
-//! Drives: the seam to what stores blocks, and the handle that everybody above it holds.
+//! Drives: the seam to block storage, and the handle for everything above it.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -11,22 +11,23 @@ use crate::{Buf, Data, Io, Patience, Silence, TaskBackend};
 /// Pieces of one vectored write: what Linux takes (IOV_MAX).
 pub const VECTORED_MAX: usize = 1024;
 
-/// What a drive is, asked once when it is opened and true for its life (but for the size of an image file, see [`Drive::set_len`]).
+/// The properties of a drive, read at opening and constant (except for the size of an image file, see
+/// [`Drive::set_len`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveInfo {
-    /// How the drive is called in messages (a path, a catalogue name).
+    /// The name in messages (a path, a catalogue name).
     pub name: String,
     /// Size in bytes, a multiple of `block_bytes`.
     pub len_bytes: u64,
-    /// Address and length of every operation are multiples of this (512 or 4096).
+    /// Address and length of every operation must be multiples of this (512 or 4096).
     pub block_bytes: u32,
-    /// Whether an acknowledged write may be lost by a power cut until the next flush.
+    /// Whether a power failure may lose an acknowledged write before the next flush.
     pub volatile_cache: bool,
     /// Whether [`Drive::zero`] is cheap (a hole, a discarded block) rather than a write of zeros.
     pub cheap_zero: bool,
 }
 
-/// What a drive did wrong.
+/// Errors of a drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriveError {
     /// The medium cannot be read at this address (a latent sector error).
@@ -42,19 +43,19 @@ pub enum DriveError {
     Gone {
         /// The drive's name.
         drive: String,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
-    /// The drive does not answer in time, or has not ended what it did not answer. It may again.
+    /// The drive is unresponsive, or an unresponsive operation has not ended. It may answer again.
     #[error("drive {drive} does not answer for {secs} s")]
     Silent {
         /// The drive's name.
         drive: String,
-        /// How long operations were waited for.
+        /// How long masu waited.
         secs: u64,
     },
-    /// The drive has no room for the write (a file system that is full below a file drive).
-    #[error("drive {drive}: no room below it for a write at byte {at}")]
+    /// The storage below has no room for the write (a full file system below a file drive).
+    #[error("drive {drive}: the storage below it is out of space for a write at byte {at}")]
     NoRoom {
         /// The drive's name.
         drive: String,
@@ -64,58 +65,56 @@ pub enum DriveError {
 }
 
 impl DriveError {
-    /// Whether the drive is at fault, and not the place or the room: it is gone, or does not answer.
+    /// Whether the whole drive failed, not only a block or an allocation: it is gone or unresponsive.
     pub fn is_of_drive(&self) -> bool {
         matches!(self, DriveError::Gone { .. } | DriveError::Silent { .. })
     }
 }
 
-/// What to open as a drive.
+/// The specification of a drive to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum DriveSpec {
-    /// A file, opened O_DIRECT; created with this size when it is not there (`None`: it must be there).
+    /// A file, opened with O_DIRECT; created with this size if it is missing (`None`: it must exist).
     File {
         /// Where the file is.
         path: PathBuf,
         /// Size in bytes for a new file.
         create_len_bytes: Option<u64>,
     },
-    /// A file that holds a virtual disk: its length may change ([`Drive::set_len`]), and is whatever it is. O_DIRECT where file and file
-    /// system are in whole blocks of 512 bytes, through the page cache elsewhere; what is missing of its last block reads as zeros.
+    /// A file with a virtual disk, of any length, which may change ([`Drive::set_len`]). O_DIRECT if file and
+    /// file system use whole blocks of 512 bytes, otherwise through the page cache; the missing part of its
+    /// last block reads as zeros.
     Image {
         /// Where the file is.
         path: PathBuf,
-        /// What is done with it.
+        /// How it is opened.
         access: ImageAccess,
     },
-    /// The same, to be read, beneath a directory: neither `..` nor a symbolic link in `path` leads out of it.
+    /// The same, read-only, confined to a directory: neither `..` nor a symbolic link in `path` leaves it.
     ImageWithin {
         /// The directory; empty: the current one.
         folder: PathBuf,
-        /// The file, from there.
+        /// The path within it.
         path: PathBuf,
     },
-    /// A block device, opened O_DIRECT and exclusively.
+    /// A block device, opened with O_DIRECT and exclusively.
     Device {
         /// The device node.
         path: PathBuf,
     },
-    /// Memory, gone with the process.
+    /// Memory, lost with the process.
     Memory {
-        /// Its name.
         name: String,
-        /// Size in bytes; memory is taken as it is written.
+        /// Size in bytes; memory is allocated when it is written.
         len_bytes: u64,
     },
-    /// A drive of the model world, by the name under which the harness holds it.
-    Modelled {
-        /// Its name.
-        name: String,
-    },
+    /// A drive of the model world, by its name in the harness.
+    Modelled { name: String },
 }
 
 impl DriveSpec {
-    /// How it is called in messages: its path or name.
+    /// Its name in messages: its path or name.
     pub fn name(&self) -> String {
         match self {
             DriveSpec::File { path, .. } | DriveSpec::Image { path, .. } | DriveSpec::Device { path } => {
@@ -127,18 +126,18 @@ impl DriveSpec {
     }
 }
 
-/// What is done with an image file.
+/// How an image file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageAccess {
-    /// It is read; others may read it at the same time.
+    /// Read-only; others may read it at the same time.
     Read,
-    /// It is read and written by nobody else.
+    /// Read and write, exclusively.
     Write,
-    /// It is made, empty; it must not be there.
+    /// Created, empty; it must not exist.
     Create,
 }
 
-/// Why a drive could not be opened: one clear line with cause and place.
+/// Why a drive could not be opened: one line with place and cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("drive {name}: {cause}")]
 pub struct OpenError {
@@ -148,49 +147,50 @@ pub struct OpenError {
     pub cause: String,
 }
 
-/// A read that ended: the buffer comes back, filled when `result` is `Ok`.
+/// A completed read: the buffer, filled if `result` is `Ok`.
 #[derive(Debug)]
 pub struct Filled {
-    /// The buffer that was given.
+    /// The buffer of the call.
     pub buf: Buf,
-    /// How it went.
+    /// The outcome.
     pub result: Result<(), DriveError>,
 }
 
 /// A drive as a world implements it. Callers use [`Drive`], which checks bounds and counts.
 ///
-/// Semantics are those of a disk with a volatile write cache (when [`DriveInfo::volatile_cache`]): a completed write is
-/// seen by every later read; it survives a power cut once a flush that was submitted after its completion has
-/// completed. A write that is in flight or not flushed at a power cut is, per 512-byte sector, old or new. Operations
-/// in flight at once have no order among them.
+/// The semantics are those of a disk with a volatile write cache (if [`DriveInfo::volatile_cache`]). Every
+/// later read sees a completed write; the write survives a power failure after a flush that was submitted
+/// when it had completed. After a power failure, each 512-byte sector of a write in flight or not flushed is
+/// old or new. Operations in flight have no order.
 pub trait DriveBackend {
     /// Reads `buf.len()` bytes at `at`.
     fn read(&self, at: u64, buf: Buf) -> Io<Filled>;
-    /// Writes `data` at `at`. Memory that the device cannot take as it lies is copied by the back end.
+    /// Writes `data` at `at`. The back end copies memory that is not suitably aligned for the device.
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>>;
-    /// Writes all of `list`, one after the other, from `at` on. A back end that takes one buffer at a time gets them joined.
+    /// Writes all of `list` contiguously from `at` on. A back end that takes one buffer at a time gets them
+    /// joined.
     fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
         self.write(at, Data::joined(&list))
     }
-    /// Makes `len` bytes at `at` read as zeros and gives their space back where the medium can.
+    /// Makes `len` bytes at `at` read as zeros and releases their space where the medium can.
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>>;
     /// Makes every write (and zero) that was complete at the call durable.
     fn flush(&self) -> Io<Result<(), DriveError>>;
-    /// Whether the drive is still there: [`DriveError::Gone`] when its file was removed or cut, or the disk pulled. Touches no
-    /// block; a drive that hangs does not answer this either.
+    /// Probes the drive: [`DriveError::Gone`] if its file was removed or truncated, or the disk pulled.
+    /// Touches no block; a hanging drive does not answer.
     fn probe(&self) -> Io<Result<(), DriveError>>;
-    /// Makes the drive so long; `None`: its length is fixed.
+    /// Sets the length; `None`: it is fixed.
     fn set_len(&self, _len_bytes: u64) -> Option<Io<Result<(), DriveError>>> {
         None
     }
 }
 
-/// How often a drive was used, since it was opened.
+/// Counters of a drive since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct DriveCounts {
     /// Read operations.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Write operations.
     pub writes: u64,
@@ -200,9 +200,8 @@ pub struct DriveCounts {
     pub zeros: u64,
     /// Bytes zeroed.
     pub zero_bytes: u64,
-    /// Flushes.
     pub flushes: u64,
-    /// Operations that were given up because the drive did not answer in time.
+    /// Operations that were abandoned because the drive was unresponsive.
     pub silences: u64,
 }
 
@@ -219,7 +218,7 @@ struct Opened {
 }
 
 impl Drive {
-    /// Wraps a back end. `info` is trusted from here on.
+    /// Wraps a back end. `info` must be correct.
     pub fn new(info: DriveInfo, backend: Box<dyn DriveBackend>) -> Drive {
         assert!(info.block_bytes.is_power_of_two() && info.block_bytes >= 512);
         assert!(info.len_bytes.is_multiple_of(info.block_bytes.into()));
@@ -228,49 +227,50 @@ impl Drive {
         Drive(Rc::new(Opened { backend, info, len_bytes, counts: Cell::default(), deadlines }))
     }
 
-    /// From here on its operations have deadlines on this clock. A drive that a world opens has them from the beginning.
+    /// Enables deadlines of its operations on this clock. A drive that a world opens has them from the
+    /// beginning.
     pub(crate) fn with_deadlines(self, tasks: &Rc<dyn TaskBackend>) -> Drive {
         self.0.deadlines.begin(tasks);
         self
     }
 
-    /// How long it may be silent, for operations that follow.
+    /// Sets the deadlines of later operations.
     pub fn set_patience(&self, patience: Patience) {
         self.0.deadlines.set_patience(patience);
     }
 
-    /// How long it may be silent.
+    /// The deadlines of its operations.
     pub fn patience(&self) -> Patience {
         self.0.deadlines.patience()
     }
 
-    /// What is said of it when it does not answer in time.
+    /// The error when it is unresponsive.
     pub fn silent(&self) -> DriveError {
         self.0.deadlines.silent()
     }
 
-    /// What of it was silent a moment ago.
+    /// Its silent operations, as of the last turn.
     pub fn silence(&self) -> Silence {
         self.0.deadlines.silence()
     }
 
-    /// Whether it still works on what was given up: until then it takes nothing.
+    /// Whether abandoned operations have not ended: until then it accepts nothing.
     pub fn has_given_up(&self) -> bool {
         self.0.deadlines.has_given_up()
     }
 
-    /// From here on `may` is asked before operations are given up: while it says no, they are waited for.
+    /// `may` is asked before operations are abandoned: while it returns false, callers keep waiting.
     pub fn ask_before_giving_up(&self, may: Rc<dyn Fn() -> bool>) {
         self.0.deadlines.ask_before_giving_up(may);
     }
 
-    /// What 99 of 100 of its reads and writes of the last whole minute did not exceed, measured at some of them; none where there were too
-    /// few.
+    /// The 99th percentile of the latency of its reads and writes in the last whole minute, from a sample;
+    /// `None` if there were too few.
     pub fn latency_p99(&self) -> Option<Duration> {
         self.0.deadlines.p99()
     }
 
-    /// The drive's facts.
+    /// Its immutable properties.
     pub fn info(&self) -> &DriveInfo {
         &self.0.info
     }
@@ -280,8 +280,8 @@ impl Drive {
         self.0.len_bytes.get()
     }
 
-    /// Makes an image file so long (a multiple of its block); what is new reads as zeros, and the length is durable with the next flush.
-    /// `false`: this drive's length is fixed.
+    /// Sets the length of an image file (a multiple of its block). The new part reads as zeros, and the next
+    /// flush makes the length durable. `false`: the length of this drive is fixed.
     pub async fn set_len(&self, len_bytes: u64) -> Result<bool, DriveError> {
         assert!(len_bytes.is_multiple_of(self.0.info.block_bytes.into()), "a length in whole blocks");
         let Some(set) = self.0.backend.set_len(len_bytes) else { return Ok(false) };
@@ -290,12 +290,15 @@ impl Drive {
         Ok(true)
     }
 
-    /// How often it was used.
+    /// Its counters.
     pub fn counts(&self) -> DriveCounts {
         DriveCounts { silences: self.0.deadlines.silences(), ..self.0.counts.get() }
     }
 
-    /// Reads `buf.len()` bytes at byte `at`. Panics when the range is misaligned or past the end: the caller's bug.
+    /// Reads `buf.len()` bytes at byte `at`.
+    ///
+    /// # Panics
+    /// If the range is misaligned or past the end: a bug of the caller.
     pub fn read(&self, at: u64, buf: Buf) -> Io<Filled> {
         self.check(at, buf.len() as u64);
         self.count(|c| {
@@ -311,7 +314,7 @@ impl Drive {
         io
     }
 
-    /// Writes `data` at byte `at`. Panics like [`Drive::read`].
+    /// Writes `data` at byte `at`. Panics as [`Drive::read`].
     pub fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
         self.check(at, data.len() as u64);
         self.count(|c| {
@@ -322,8 +325,9 @@ impl Drive {
         self.in_time(|backend| backend.write(at, data), |deadlines, io| deadlines.write(io, len))
     }
 
-    /// Writes all of `list`, one after the other, from byte `at` on, as one operation of at most [`BUF_LEN_MAX`](crate::BUF_LEN_MAX)
-    /// bytes in at most [`VECTORED_MAX`] pieces. Panics like [`Drive::read`], for every piece.
+    /// Writes all of `list` contiguously from byte `at` on, as one operation of at most
+    /// [`BUF_LEN_MAX`](crate::BUF_LEN_MAX) bytes in at most [`VECTORED_MAX`] pieces. Panics as
+    /// [`Drive::read`], for every piece.
     pub fn write_vectored(&self, at: u64, list: Vec<Data>) -> Io<Result<(), DriveError>> {
         assert!(list.len() <= VECTORED_MAX, "{} pieces are too many for one write", list.len());
         let mut end = at;
@@ -341,7 +345,7 @@ impl Drive {
         )
     }
 
-    /// Makes a range read as zeros. Panics like [`Drive::read`].
+    /// Makes a range read as zeros. Panics as [`Drive::read`].
     pub fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
         self.check(at, len);
         self.count(|c| {
@@ -357,13 +361,13 @@ impl Drive {
         self.in_time(|backend| backend.flush(), Deadlines::flush_or_probe)
     }
 
-    /// Asks whether the drive is still there, without reading or writing a block: an idle drive that was pulled is noticed
-    /// by this. Not counted, for no use of the medium is made.
+    /// Probes the drive without reading or writing a block: this detects that an idle drive was pulled. Not
+    /// counted, because it does not use the medium.
     pub fn probe(&self) -> Io<Result<(), DriveError>> {
         self.in_time(|backend| backend.probe(), Deadlines::flush_or_probe)
     }
 
-    /// Submits an operation unless the drive takes none now, and has its deadline begin.
+    /// Submits an operation and starts its deadline, unless the drive accepts none now.
     fn in_time(
         &self,
         submit: impl FnOnce(&dyn DriveBackend) -> Io<Result<(), DriveError>>,

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::latency::Stopwatch;
 
-/// An operation that was submitted and will complete with a `T`.
+/// A submitted operation that will complete with a `T`.
 ///
-/// Dropping it abandons the outcome; the operation itself goes on.
+/// Dropping it abandons the outcome; the operation itself continues.
 #[must_use = "an operation is submitted already, but only awaiting it tells how it ended"]
 pub struct Io<T>(State<T>);
 
@@ -19,12 +19,12 @@ enum State<T> {
     Waiting(Option<Rc<Slot<T>>>),
 }
 
-/// Where a world puts the outcome of one operation.
+/// Delivers the outcome of one operation; held by the world.
 pub struct Completer<T>(Rc<Slot<T>>);
 
 struct Slot<T> {
     inner: RefCell<Inner<T>>,
-    /// Which operation has the cell, counted from the first.
+    /// The operation that has the cell, as a count.
     serial: Cell<u64>,
     /// The world has not completed it.
     in_flight: Cell<bool>,
@@ -39,7 +39,7 @@ struct Inner<T> {
     stopwatch: Option<Stopwatch>,
 }
 
-/// An operation that somebody keeps an eye on while it is in flight, beside the caller and the world.
+/// Observes an operation in flight, beside the caller and the world.
 pub(crate) struct Followed<T> {
     slot: Weak<Slot<T>>,
     serial: u64,
@@ -52,7 +52,7 @@ struct Shelf<T> {
     free: RefCell<Vec<Rc<Slot<T>>>>,
 }
 
-/// How many free cells are kept: more than the operations that one device has in flight in steady state.
+/// Free cells that are kept: more than the operations of one device in flight in steady state.
 const FREE_MAX: usize = 1024;
 
 impl<T> Default for Completions<T> {
@@ -83,7 +83,8 @@ impl<T> Completions<T> {
 }
 
 impl<T> Completer<T> {
-    /// Completes the operation and wakes whoever waits for it. One that was given up has told its caller so already.
+    /// Completes the operation and wakes its waiter. The waiter of an abandoned operation already has its
+    /// error.
     pub fn complete(self, outcome: T) {
         if let Some(stopwatch) = self.0.inner.borrow_mut().stopwatch.take() {
             stopwatch.stop();
@@ -93,7 +94,7 @@ impl<T> Completer<T> {
         }
     }
 
-    /// Whether the caller still waits: `false` once its future was dropped.
+    /// Whether the caller still waits: `false` after its future was dropped.
     pub fn is_awaited(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
@@ -120,7 +121,7 @@ impl<T> Drop for Completer<T> {
 }
 
 impl<T> Io<T> {
-    /// An operation that has ended already.
+    /// An operation that has already ended.
     pub fn ready(outcome: T) -> Io<T> {
         Io(State::Ready(Some(outcome)))
     }
@@ -137,12 +138,13 @@ impl<T> Io<T> {
 }
 
 impl<T> Io<T> {
-    /// Waits until the operation has ended, or is told to be slow (see [`crate::Patience`]): then it comes back, and may be waited for.
+    /// Waits until the operation has ended, or counts as slow (see [`crate::Patience`]): then it is returned
+    /// and may be awaited further.
     pub fn unless_slow(self) -> UnlessSlow<T> {
         UnlessSlow(Some(self))
     }
 
-    /// The operation, to be followed; none when it ended at once.
+    /// An observer of the operation; `None` if it ended at once.
     pub(crate) fn follow(&self) -> Option<Followed<T>> {
         match &self.0 {
             State::Waiting(Some(slot)) => {
@@ -170,7 +172,7 @@ impl<T> Followed<T> {
         self.slot().is_some()
     }
 
-    /// Tells whoever waits that it takes long.
+    /// Tells the waiter that the operation is slow.
     pub(crate) fn tell_slow(&self) {
         let Some(slot) = self.slot() else { return };
         slot.slow.set(true);
@@ -180,7 +182,7 @@ impl<T> Followed<T> {
         }
     }
 
-    /// Ends the wait for it. What it works with stays with the world until that has it back.
+    /// Ends the wait. The world keeps the operation's buffers until it completes.
     pub(crate) fn give_up(&self, outcome: T) {
         let Some(slot) = self.slot() else { return };
         if !slot.given_up.replace(true) {
@@ -245,9 +247,10 @@ impl<T> Drop for Io<T> {
     }
 }
 
-/// The last holder of a cell clears it and puts it back. Called from a `drop`, so that the holder itself still counts.
+/// The last holder clears the cell and returns it. Called from a `drop`, so that the holder itself still
+/// counts.
 ///
-/// The first of the two holders to go leaves an outcome that nobody took; the second clears it.
+/// The first of the two holders to leave takes an outcome that nobody took; the second clears it.
 fn recycle<T>(slot: &Rc<Slot<T>>) {
     if Rc::strong_count(slot) != 1 {
         return;

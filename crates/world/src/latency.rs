@@ -1,4 +1,4 @@
-//! How long operations of a drive take: a sample of them, by the minute.
+//! The latency of a drive's operations: a sample, by the minute.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::{Instant, TaskBackend};
 
-/// One operation of so many is measured: the clock is not free.
+/// One operation in this many is measured, because reading the clock has a cost.
 pub(crate) const SAMPLED_ONE_IN: u64 = 16;
-/// Fewer measured operations in a minute say nothing of a percentile.
+/// The fewest measurements in a minute for a percentile.
 const SAMPLES_MIN: u32 = 20;
-/// Parts of a factor of two: a percentile is told to within 19 %.
+/// Buckets per factor of two: a percentile is accurate to within 19 %.
 const PARTS: u32 = 4;
 /// From 1 us to 2^24 us, 17 s.
 const BUCKETS: usize = 24 * PARTS as usize;
 
-/// The minute that goes on, and the one before.
+/// The current minute and the one before.
 pub(crate) struct Latencies {
     tasks: Rc<dyn TaskBackend>,
     minute: Cell<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct Latencies {
     last: RefCell<[u32; BUCKETS]>,
 }
 
-/// A measurement that goes on.
+/// A measurement in progress.
 pub(crate) struct Stopwatch {
     began: Instant,
     of: Rc<Latencies>,
@@ -56,7 +56,7 @@ impl Latencies {
         }
     }
 
-    /// What 99 of 100 operations of the last whole minute did not exceed; none where too few were measured.
+    /// The 99th percentile of the last whole minute; `None` with too few measurements.
     pub(crate) fn p99(&self) -> Option<Duration> {
         self.turn(self.tasks.now());
         let last = self.last.borrow();

@@ -1,21 +1,25 @@
-//! The one seam to everything that is not deterministic: time, tasks, randomness, drives and sockets.
+//! The only seam to everything that is not deterministic: time, tasks, randomness, drives and sockets.
 //!
-//! Everything above this crate is plain `async` Rust on one thread per controller (futures are `!Send`) and gets
-//! a [`World`]: the real one (`world_real`: io_uring, TCP) or the modelled one (`world_model`: virtual time, modelled
-//! drives, faults). No type parameter says which: a world is a handle, and what it gives out ([`Drive`],
-//! [`Stream`], [`Listener`]) are concrete handles, too.
+//! Everything above this crate is plain `async` Rust on one thread per controller (futures are `!Send`) and
+//! gets a [`World`]: the real one (`world_real`: io_uring, TCP) or the modelled one (`world_model`: virtual
+//! time, modelled drives, faults). No type parameter distinguishes them: a world is a handle, and so are its
+//! [`Drive`]s, [`Stream`]s and [`Listener`]s.
 //!
 //! # The contract
 //!
-//! * **Operations are submitted when called, and completed through a concrete future**, [`Io`]. Two drive operations
-//!   run at once when both were called before the first is awaited; no `join` is needed, and nothing is allocated: the
-//!   completion cells are recycled ([`io::Completions`]), and an operation that ends at once needs none.
-//! * **An operation owns its buffers** until it completes ([`Buf`] to be filled, [`Data`] to be written). Dropping the
-//!   future abandons the outcome, not the operation: the world keeps the buffers until the kernel is done with them.
-//! * **Every operation of a drive has a deadline** ([`Patience`]): a drive that is silent is an error value after it, too.
-//! * Handles have cached, validated facts ([`DriveInfo`]); a caller that breaks an alignment or a bound has a bug, and
-//!   the handle asserts it. What a drive or a peer does wrong is an error value.
-//! * Tasks run on the thread that spawned them, in turn, never concurrently. A task that panics takes its world down.
+//! * **Operations are submitted when called, and completed through a concrete future**, [`Io`]. Two drive
+//!   operations run at once when both were called before the first is awaited; no `join` is needed, and
+//!   nothing is allocated: the completion cells are recycled ([`io::Completions`]), and an operation that
+//!   ends at once needs none.
+//! * **An operation owns its buffers** until it completes ([`Buf`] to be filled, [`Data`] to be written).
+//!   Dropping the future abandons the outcome, not the operation: the world keeps the buffers until the
+//!   kernel is done with them.
+//! * **Every operation of a drive has a deadline** ([`Patience`]): a drive that is silent is an error value
+//!   after it, too.
+//! * Handles have cached, validated facts ([`DriveInfo`]); a caller that breaks an alignment or a bound has a
+//!   bug, and the handle asserts it. What a drive or a peer does wrong is an error value.
+//! * Tasks run on the thread that spawned them, in turn, never concurrently. A task that panics takes its
+//!   world down.
 
 mod buf;
 mod deadline;
@@ -46,5 +50,6 @@ pub use task::{TaskBackend, yield_now};
 pub use time::Instant;
 pub use world::{World, WorldBackend};
 
-/// The generator of a random stream: seeded from the world's seed and the stream's name, see [`World::random`].
+/// The generator of a random stream: seeded from the world's seed and the stream's name, see
+/// [`World::random`].
 pub type Rng = fastrand::Rng;

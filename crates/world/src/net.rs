@@ -5,34 +5,34 @@ use std::rc::Rc;
 
 use crate::{Buf, Data, Io};
 
-/// What went wrong with a socket.
+/// Errors of a socket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum NetError {
     /// The connection is closed or broken.
     #[error("connection closed: {0}")]
     Closed(String),
-    /// An address cannot be listened on.
+    /// Listening on an address failed.
     #[error("cannot listen on {addr}: {cause}")]
     Listen {
         /// The address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
-    /// A socket of this machine cannot be listened on.
+    /// Listening on a local socket failed.
     #[error("cannot listen on {path}: {cause}")]
     ListenLocal {
-        /// Its path.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
-    /// An address cannot be reached.
+    /// Connecting to an address failed.
     #[error("cannot connect to {addr}: {cause}")]
     Connect {
         /// The address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
 }
@@ -47,11 +47,11 @@ pub enum Piece {
         /// Number of bytes.
         len: usize,
     },
-    /// Payload, shared with whoever else holds it.
+    /// Shared payload.
     Data(Data),
 }
 
-/// What is sent with one call: many messages, each a header and its payload. Reused from send to send.
+/// The content of one send: many messages, each a header and its payload. Reused from send to send.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Storage of the small pieces.
@@ -62,7 +62,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Appends a copy of `bytes`, joining it to the piece before when that is small, too.
+    /// Appends a copy of `bytes`, joined to the previous piece if that is small, too.
     pub fn push_head(&mut self, bytes: &[u8]) {
         let from = self.heads.len();
         self.heads.extend_from_slice(bytes);
@@ -89,7 +89,7 @@ impl Batch {
         self.pieces.is_empty()
     }
 
-    /// Empties the batch and lets the payload go; the storage stays.
+    /// Empties the batch and drops the payload; the storage stays.
     pub fn clear(&mut self) {
         self.heads.clear();
         self.pieces.clear();
@@ -97,25 +97,25 @@ impl Batch {
     }
 }
 
-/// A receive that ended.
+/// A completed receive.
 #[derive(Debug)]
 pub struct Received {
-    /// The buffer that was given.
+    /// The buffer of the call.
     pub buf: Buf,
-    /// How many bytes came, at the `from` that was given; 0 when the peer has closed.
+    /// The number of bytes received, at the given `from`; 0 if the peer has closed.
     pub result: Result<usize, NetError>,
 }
 
-/// A send that ended: all of it went out, or the connection is broken.
+/// A completed send: all of it was sent, or the connection is broken.
 #[derive(Debug)]
 pub struct Sent {
-    /// The batch that was given, cleared for the next use.
+    /// The batch of the call, cleared for the next use.
     pub batch: Batch,
-    /// How it went.
+    /// The outcome.
     pub result: Result<(), NetError>,
 }
 
-/// What the kernel counted on a connection (`TCP_INFO`); zeros where there is no kernel.
+/// The kernel's counters of a connection (`TCP_INFO`); zeros without a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounts {
     /// Segments sent (`tcpi_segs_out`).
@@ -128,26 +128,26 @@ pub struct TcpCounts {
     pub bytes_in: u64,
 }
 
-/// How a connection is made.
+/// The options of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamOptions {
     /// The largest TCP segment in bytes (`TCP_MAXSEG`): 1448 makes a loopback count packets as Ethernet does.
     pub segment_bytes_max: Option<u16>,
 }
 
-/// A byte stream as a world implements it. At most one receive and one send are in flight at once.
+/// A byte stream as a world implements it. At most one receive and one send are in flight.
 pub trait StreamBackend {
     /// Receives at least one byte into `buf[from..]`.
     fn recv(&self, buf: Buf, from: usize) -> Io<Received>;
     /// Sends the whole batch.
     fn send(&self, batch: Batch) -> Io<Sent>;
-    /// Ends the connection in both directions: what is in flight completes with an error. Idempotent.
+    /// Closes the connection in both directions: operations in flight complete with an error. Idempotent.
     fn close(&self);
-    /// The other end.
+    /// The peer's address.
     fn peer(&self) -> SocketAddr;
-    /// This end.
+    /// The local address.
     fn local(&self) -> SocketAddr;
-    /// What the kernel counted so far.
+    /// The kernel's counters so far.
     fn tcp_counts(&self) -> TcpCounts;
 }
 
@@ -167,27 +167,27 @@ impl Stream {
         self.0.recv(buf, from)
     }
 
-    /// Sends the whole batch; it comes back cleared.
+    /// Sends the whole batch and returns it cleared.
     pub fn send(&self, batch: Batch) -> Io<Sent> {
         self.0.send(batch)
     }
 
-    /// Ends the connection: what is in flight completes with an error.
+    /// Closes the connection: operations in flight complete with an error.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// The other end's address.
+    /// The peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer()
     }
 
-    /// This end's address.
+    /// The local address.
     pub fn local(&self) -> SocketAddr {
         self.0.local()
     }
 
-    /// What the kernel counted so far.
+    /// The kernel's counters so far.
     pub fn tcp_counts(&self) -> TcpCounts {
         self.0.tcp_counts()
     }
@@ -197,7 +197,7 @@ impl Stream {
 pub trait ListenerBackend {
     /// The next connection.
     fn accept(&self) -> Io<Result<Stream, NetError>>;
-    /// The address that is listened on (with the port that the system chose).
+    /// The local address (with the port that the system chose).
     fn local(&self) -> SocketAddr;
     /// Stops listening: an accept in flight completes with an error. Idempotent.
     fn close(&self);
@@ -218,7 +218,7 @@ impl Listener {
         self.0.accept()
     }
 
-    /// The address that is listened on.
+    /// The local address.
     pub fn local(&self) -> SocketAddr {
         self.0.local()
     }

@@ -1,21 +1,23 @@
-//! The memory of buffers: page-aligned blocks in size classes, kept for the next taker.
+//! The memory of buffers: page-aligned blocks in size classes, kept for reuse.
 //!
 //! ```text
 //!   take ──> this thread's shelf ──empty──> the depot (all threads) ──empty──> a new slab, or a block of its own
 //!   give_back ──> this thread's shelf ──full──> half of it to the depot
 //! ```
 //!
-//! Small blocks are cut from slabs, which live as long as the process: an aligned block of 4 KiB of its own would cost the
-//! system's allocator 8 KiB, and a cache has hundreds of thousands of them. Large blocks are given back to the system when more of them
-//! lie idle than the limit: taking them anew costs a page fault for each 4 KiB, which at some GB/s is most of a core. The
-//! depot is where blocks come back that one thread takes and another drops; it is locked once for many of them.
+//! Small blocks are cut from slabs, which live as long as the process: an aligned block of 4 KiB of its own
+//! would cost 8 KiB of the system's allocator, and a cache has hundreds of thousands. Large blocks return to
+//! the system when more of them than the limit are idle; allocating them again costs a page fault per 4 KiB,
+//! which at some GB/s takes most of a core. The depot takes blocks that one thread allocates and another
+//! drops; it is locked once for many of them.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-/// The smallest size class, and the alignment of all: the largest memory alignment that O_DIRECT asks for on common devices.
+/// The smallest size class, and the alignment of all: the largest memory alignment that O_DIRECT requires on
+/// common devices.
 pub(crate) const CLASS_LEN_MIN: usize = 4096;
 /// Size classes are powers of two from 4 KiB to 8 MiB.
 pub(crate) const CLASSES: usize = 12;
@@ -23,9 +25,10 @@ pub(crate) const CLASSES: usize = 12;
 const SLAB_CLASSES: usize = 5;
 /// A slab: sixteen of the largest blocks that are cut from one.
 const SLAB_BYTES: usize = 1 << 20;
-/// What a thread keeps of a small class before half goes to the depot.
+/// The limit of a small class on a thread before half goes to the depot.
 const SMALL_BYTES_MAX: usize = 8 << 20;
-/// What a thread keeps of all large classes together: what is in flight on a group of nine drives and some.
+/// The limit of all large classes on a thread: what is in flight on a group of nine drives, with some
+/// headroom.
 const LARGE_BYTES_MAX: usize = 256 << 20;
 
 /// One aligned page.
@@ -37,7 +40,7 @@ enum Pages {
     /// A part of a slab.
     Cut(&'static mut [Page]),
     Own(Box<[Page]>),
-    /// Zeros for ever, of which there may be many holders.
+    /// Permanent zeros, with any number of holders.
     Zeros(Box<[Page]>),
 }
 
@@ -87,7 +90,7 @@ struct Shelf {
     classes: [Blocks; CLASSES],
     /// Bytes in the large classes.
     large: usize,
-    /// As long as the largest buffer; the system gives no memory to pages that nobody writes.
+    /// As long as the largest buffer; the system allocates no memory for pages that nobody writes.
     zeros: Option<Arc<Memory>>,
 }
 
@@ -97,9 +100,9 @@ thread_local! {
 
 static DEPOT: [Mutex<Blocks>; SLAB_CLASSES] = [const { Mutex::new(Vec::new()) }; SLAB_CLASSES];
 
-/// A block of this class that nobody else holds.
+/// A block of this class without another holder.
 pub(crate) fn take(class: usize) -> Arc<Memory> {
-    // During the thread's end the shelf is gone.
+    // The shelf is gone while the thread ends.
     SHELF.try_with(|shelf| shelf.borrow_mut().take(class)).unwrap_or_else(|_| Memory::own(class))
 }
 
@@ -110,7 +113,7 @@ pub(crate) fn zeros() -> Arc<Memory> {
     SHELF.try_with(|shelf| shelf.borrow_mut().zeros.get_or_insert_with(new).clone()).unwrap_or_else(|_| new())
 }
 
-/// Puts the memory back when nobody else holds it.
+/// Returns the memory to the shelf if there is no other holder.
 pub(crate) fn give_back(mut memory: Arc<Memory>) {
     if Arc::get_mut(&mut memory).is_none() {
         return;
@@ -163,7 +166,7 @@ impl Shelf {
             }
             return;
         }
-        // A block of its own is of a thread that ended, or began: the system may have it again.
+        // A block of a thread that ended, or had just begun: return it to the system.
         if matches!(memory.pages, Pages::Own(_)) {
             return;
         }
@@ -175,7 +178,8 @@ impl Shelf {
         }
     }
 
-    /// Makes room for a block of this class by giving one of another class back to the system, which is at least as large. Whether there was one.
+    /// Makes room for a block of this class by returning a block of another class, at least as large, to the
+    /// system. Returns whether there was one.
     fn give_up_other(&mut self, class: usize) -> bool {
         let other = (class + 1..CLASSES).rev().find(|c| !self.classes[*c].is_empty());
         let Some(memory) = other.and_then(|c| self.classes[c].pop()) else { return false };

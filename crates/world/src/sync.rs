@@ -1,4 +1,4 @@
-//! Waiting within one thread: a signal that tasks wait for, and permits that limit what is in flight.
+//! Waiting within one thread: a signal, and permits that limit what is in flight.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -6,14 +6,14 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// A condition that tasks wait for. Waiters look again at what they wait for after every wake.
+/// A condition that tasks wait for. Waiters check their condition again after every wake.
 #[derive(Default)]
 pub struct Signal {
     waiters: RefCell<VecDeque<Waker>>,
 }
 
 impl Signal {
-    /// Waits until `ready` gives a value; it is asked at once and after every wake.
+    /// Waits until `ready` returns a value; it is called at once and after every wake.
     pub async fn wait_for<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
         poll_fn(|cx| match ready() {
             Some(value) => Poll::Ready(value),
@@ -28,16 +28,16 @@ impl Signal {
         .await
     }
 
-    /// Wakes everybody who waits.
+    /// Wakes all waiters.
     pub fn wake_all(&self) {
-        // A woken task runs later, never inside wake(), so the list cannot change under the loop; taking one at a time
-        // keeps the storage for the next waiters.
+        // A woken task runs later, never inside wake(), so the list does not change during the loop; taking
+        // one at a time keeps the storage for the next waiters.
         while let Some(waker) = self.pop() {
             waker.wake();
         }
     }
 
-    /// Wakes the one who has waited longest.
+    /// Wakes the waiter that has waited longest.
     pub fn wake_one(&self) {
         if let Some(waker) = self.pop() {
             waker.wake();
@@ -49,7 +49,7 @@ impl Signal {
     }
 }
 
-/// A number of permits; what is in flight holds some and gives them back when dropped.
+/// A number of permits; operations in flight hold some and return them when dropped.
 #[derive(Clone)]
 pub struct Permits(Rc<Counted>);
 
@@ -58,7 +58,7 @@ struct Counted {
     freed: Signal,
 }
 
-/// Permits held; given back when dropped.
+/// Permits held; returned when dropped.
 pub struct Permit {
     from: Rc<Counted>,
     count: u64,
@@ -70,7 +70,7 @@ impl Permits {
         Permits(Rc::new(Counted { free: Cell::new(count), freed: Signal::default() }))
     }
 
-    /// Waits for `count` permits. A count over the total never succeeds: the caller's bug.
+    /// Waits for `count` permits. A count over the total never succeeds: a bug of the caller.
     pub async fn take(&self, count: u64) -> Permit {
         self.0.freed.wait_for(|| self.try_take(count)).await
     }
@@ -82,7 +82,7 @@ impl Permits {
         Some(Permit { from: self.0.clone(), count })
     }
 
-    /// How many are free.
+    /// The number of free permits.
     pub fn free(&self) -> u64 {
         self.0.free.get()
     }

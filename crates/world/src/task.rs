@@ -1,4 +1,4 @@
-//! Time and tasks of a thread: what an operation needs to be measured and to have a deadline.
+//! Time and tasks of a thread, for measuring operations and their deadlines.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::{Instant, Io};
 
-/// Time and tasks as a world implements them. Callers use [`World`](crate::World); a drive has its deadlines from here.
+/// Time and tasks as a world implements them. Callers use [`World`](crate::World); a drive uses it for its
+/// deadlines.
 pub trait TaskBackend {
-    /// The clock.
+    /// Nanoseconds since the world began.
     fn now(&self) -> Instant;
-    /// Processor time that the thread has used.
+    /// CPU time that the thread has used.
     fn cpu_time(&self) -> Duration;
     /// Completes at `deadline`, or at once when it has passed.
     fn sleep_until(&self, deadline: Instant) -> Io<()>;

@@ -15,11 +15,11 @@ use crate::{
 pub trait WorldBackend: TaskBackend {
     /// The seed of the run.
     fn seed(&self) -> u64;
-    /// Opens a drive. The thread does not wait for it.
+    /// Opens a drive without blocking the thread.
     fn open_drive(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>>;
     /// Listens on an address.
     fn listen(&self, addr: SocketAddr, options: StreamOptions) -> Result<Listener, NetError>;
-    /// Listens on a socket at a path, for programs of this machine only.
+    /// Listens on a socket at a path, for programs on this machine.
     fn listen_local(&self, path: &Path) -> Result<Listener, NetError>;
     /// Connects to an address.
     fn connect(&self, addr: SocketAddr, options: StreamOptions) -> Io<Result<Stream, NetError>>;
@@ -35,12 +35,12 @@ impl World {
         World(backend)
     }
 
-    /// Now.
+    /// The current time of this world.
     pub fn now(&self) -> Instant {
         self.0.now()
     }
 
-    /// Processor time that the thread of this world has used; in the model world zero: code takes no time there.
+    /// CPU time that the thread of this world has used; zero in the model world, where code takes no time.
     pub fn cpu_time(&self) -> Duration {
         self.0.cpu_time()
     }
@@ -55,14 +55,14 @@ impl World {
         self.0.sleep_until(self.0.now() + time)
     }
 
-    /// Runs a task on this thread until it ends. It allocates: never once per I/O.
+    /// Runs a task on this thread until it ends. It allocates, so it must not be called per I/O.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.0.spawn(Box::pin(task));
     }
 
-    /// The random stream of this name: the same for the same seed, independent of the other streams.
+    /// The random stream of this name: reproducible by the seed, and independent of the other streams.
     pub fn random(&self, stream: &str) -> Rng {
-        // A digest of the name, so that a stream does not move when another is added.
+        // A digest of the name, so that adding a stream does not change others.
         Rng::with_seed(self.0.seed() ^ fnv1a(stream.bytes()))
     }
 
@@ -71,18 +71,20 @@ impl World {
         self.0.seed()
     }
 
-    /// Opens a drive, whose operations have deadlines. It ends in bounded time, also where what is to be opened never answers.
+    /// Opens a drive, whose operations have deadlines. Returns in bounded time, even if the device never
+    /// answers.
     pub async fn open_drive(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         let tasks: Rc<dyn TaskBackend> = self.0.clone();
         self.0.open_drive(spec).await.map(|drive| drive.with_deadlines(&tasks))
     }
 
-    /// Opens a drive for a world that wraps this one, and whose clock its deadlines are on.
+    /// Opens a drive for a world that wraps this one and provides the clock of the deadlines.
     pub fn open_for_outer(&self, spec: &DriveSpec) -> Io<Result<Drive, OpenError>> {
         self.0.open_drive(spec)
     }
 
-    /// Opens a drive that is there at once: memory, or a drive of the model that answers. What has to be waited for is refused.
+    /// Opens a drive that is available at once: memory, or a responsive drive of the model. Any other is
+    /// refused.
     pub fn open_now(&self, spec: &DriveSpec) -> Result<Drive, OpenError> {
         let opened = self.0.open_drive(spec).try_now().unwrap_or_else(|_| {
             Err(OpenError { name: spec.name(), cause: "it has to be waited for until it is open".into() })
@@ -101,8 +103,8 @@ impl World {
         self.0.listen(addr, options)
     }
 
-    /// Listens on a socket at a path, which is made and must not be there, for programs of this machine only. The addresses of its connections
-    /// say nothing.
+    /// Listens on a socket at a new path, for programs on this machine. The addresses of its connections are
+    /// meaningless.
     pub fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
         self.0.listen_local(path)
     }

@@ -77,7 +77,8 @@ fn several_ranges_are_locked_at_once_and_nothing_between_them() {
     assert!(locks.is_free(&(0..u64::MAX)) && locks.in_use() == 0);
 }
 
-/// Random locks and releases against the rule, said as simply as it can be: a lock is held exactly when no older one conflicts with it.
+/// Random locks and releases against the rule, said as simply as it can be: a lock is held exactly when no
+/// older one conflicts with it.
 #[test]
 fn what_is_held_follows_the_rule() {
     let locks = RangeLocks::default();

@@ -126,8 +126,8 @@ fn combine_256(to: &mut [u8], sources: &[&[u8]], coefficients: &[u8], keep: bool
     end
 }
 
-/// Q by Horner's rule, from the last unit to the first: a doubling is a shift and, where the highest bit was set, the
-/// polynomial.
+/// Q by Horner's rule, from the last unit to the first: a doubling is a shift and, where the highest bit was
+/// set, the polynomial.
 #[target_feature(enable = "avx2")]
 fn pq_256(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> usize {
     let end = p.len() - p.len() % STEP_256;
@@ -151,8 +151,9 @@ fn pq_256(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> usize {
     end
 }
 
-/// Of each coefficient the 8 × 8 matrix of bits that multiplies by it, as GF2P8AFFINEQB takes it: byte 7 − i holds which bits
-/// of the operand make bit i of the product. (GF2P8MULB would be of no use: its polynomial is 11Bh.)
+/// Of each coefficient the 8 × 8 matrix of bits that multiplies by it, as GF2P8AFFINEQB takes it: byte 7 − i
+/// holds which bits of the operand make bit i of the product. (GF2P8MULB would be of no use: its polynomial
+/// is 11Bh.)
 static MATRICES: [u64; 256] = {
     let mut matrices = [0; 256];
     let mut c = 0;
