@@ -1,4 +1,4 @@
-//! How long the operations of one disk take: fixed, or as the drive model says.
+//! The duration of operations on one disk: constant, or as the drive model computes it.
 
 use std::rc::Rc;
 
@@ -31,7 +31,8 @@ pub(crate) struct Running {
 #[derive(Default)]
 struct Held {
     inside: i128,
-    /// When those that have gone went, less when all came: with the present time for each one inside, the time that they all spent.
+    /// When those that have gone went, less when all came: with the present time for each one inside, the
+    /// time that they all spent.
     went_less_came_ns: i128,
 }
 
@@ -81,7 +82,8 @@ impl Clockwork {
         }
     }
 
-    /// Arms the completion of an operation, now or when the mechanism comes to it: `disk` is told with its token.
+    /// Arms the completion of an operation, now or when the mechanism comes to it: `disk` is told with its
+    /// token.
     pub(crate) fn submit(
         &mut self,
         timeline: &Timeline,
@@ -110,8 +112,8 @@ impl Clockwork {
     /// The mechanism may be free now.
     pub(crate) fn go_on(&mut self, timeline: &Timeline, disk: &Rc<impl Fire + 'static>) {
         if let Clockwork::Drive(running) = self {
-            // One that was armed before the mechanism's plans changed: its successor is still to come. If each armed another, they would be
-            // more and more.
+            // One that was armed before the mechanism's plans changed: its successor is still to come. If
+            // each armed another, they would be more and more.
             if running.armed_ns.is_some_and(|at_ns| at_ns > timeline.now_ns()) {
                 return;
             }

@@ -28,7 +28,7 @@ const MAIN: usize = usize::MAX;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// How a run came to its end.
+/// How a run ended.
 pub(crate) enum Ended<T> {
     Finished(T),
     PowerCut,
@@ -83,7 +83,7 @@ impl Core {
         self.timeline.now_ns()
     }
 
-    /// Runs until the main future ends or the power is cut.
+    /// Runs until the main future ends or the power fails.
     pub(crate) fn run<T, F>(self: &Rc<Core>, main: impl FnOnce(World) -> F) -> Ended<T>
     where
         F: Future<Output = T>,
@@ -99,7 +99,7 @@ impl Core {
                 Some(note) if note.id == MAIN => {
                     self.count_poll(MAIN);
                     let polled = main.as_mut().poll(&mut Context::from_waker(&waker));
-                    // A cut in the very last step is a cut: whoever asked for one must see it.
+                    // A power failure in the very last step counts: whoever requested it must see it.
                     if let (Poll::Ready(output), true) = (polled, self.disks.is_powered()) {
                         return Ended::Finished(output);
                     }
@@ -131,13 +131,14 @@ impl Core {
         self.free.borrow_mut().push(id);
     }
 
-    /// Nothing is ready: time goes to the next event.
+    /// No task is ready: time advances to the next event.
     fn advance(&self) {
         let before_ns = self.now_ns();
         let Some(event) = self.timeline.advance() else {
             let waiting = self.tasks.borrow().iter().flatten().count();
             panic!(
-                "deadlock at {before_ns} ns: the main task and {waiting} others wait for what never comes (seed {})",
+                "deadlock at {before_ns} ns: the main task and {waiting} other tasks wait and nothing can \
+                 wake them (seed {})",
                 self.seed
             );
         };
@@ -156,7 +157,7 @@ impl Core {
         self.polls_at_this_time.set(polls);
         assert!(
             polls <= self.polls_at_one_time_max,
-            "{polls} polls at {} ns and no time has passed: a task spins (seed {})",
+            "{polls} polls at {} ns without progress of time: a task spins (seed {})",
             self.now_ns(),
             self.seed
         );
@@ -186,7 +187,7 @@ impl TaskBackend for Handle {
         Instant(self.0.now_ns())
     }
 
-    /// Nothing is charged: the code takes no time here.
+    /// Nothing is charged: code takes no time in the model.
     fn cpu_time(&self) -> Duration {
         Duration::ZERO
     }
@@ -228,7 +229,7 @@ impl WorldBackend for Handle {
     }
 
     fn listen_local(&self, path: &Path) -> Result<Listener, NetError> {
-        let cause = "there are no paths in the model".to_owned();
+        let cause = "the model has no file system".to_owned();
         Err(NetError::ListenLocal { path: path.display().to_string(), cause })
     }
 

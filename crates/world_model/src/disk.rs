@@ -1,31 +1,32 @@
-//! Disks as the harness owns them: content, cache, power and faults.
+//! Disks of the harness: content, cache, power and faults.
 //!
 //! # The fault model
 //!
-//! A disk holds two images: the *durable* one, on the medium, and the *current* one, which every read sees. Between the
-//! two lies the volatile write cache: the writes that completed but are not on the medium. A flush moves what had
-//! completed when it was submitted; a cache that is over its size moves its oldest by itself. A disk with a cache of no
-//! bytes (a drive with power-loss protection) has every completed write on the medium.
+//! A disk holds two images: the *durable* one, on the medium, and the *current* one, which every read sees.
+//! Between the two lies the volatile write cache: the writes that completed but are not on the medium. A
+//! flush moves what had completed when it was submitted; a cache that is over its size moves its oldest by
+//! itself. A disk with a cache of no bytes (a drive with power-loss protection) has every completed write on
+//! the medium.
 //!
-//! **A power cut** loses the cache. Every write that is in flight or in the cache is, per 512-byte sector, old or new; where
-//! several are, a sector holds the newest that reached the medium. The seed draws one of five ways for each disk, since
-//! each finds other bugs: everything in doubt is lost; everything is kept; each write as a whole is kept or lost, in any
-//! subset (so a later one may be there and an earlier one not); each sector of 512 bytes of each write is kept or lost; the
-//! same for pieces of 4096 bytes, as drives with such physical sectors do it. What was flushed stays, always. Recovery
-//! must succeed, because that is all that a drive that keeps to its contract may do.
-//! The cut may come at any instant, or after the k-th *persistence point*: a write, zero or flush has completed in the
-//! disk, and its host has not heard of it.
+//! **A power cut** loses the cache. Every write that is in flight or in the cache is, per 512-byte sector,
+//! old or new; where several are, a sector holds the newest that reached the medium. The seed draws one of
+//! five ways for each disk, since each finds other bugs: everything in doubt is lost; everything is kept;
+//! each write as a whole is kept or lost, in any subset (so a later one may be there and an earlier one not);
+//! each sector of 512 bytes of each write is kept or lost; the same for pieces of 4096 bytes, as drives with
+//! such physical sectors do it. What was flushed stays, always. Recovery must succeed, because that is all
+//! that a drive that keeps to its contract may do. The cut may come at any instant, or after the k-th
+//! *persistence point*: a write, zero or flush has completed in the disk, and its host has not heard of it.
 //!
-//! **A latent sector error** fails every read that touches the sector, until the sector is written again. Redundancy must
-//! recover it; where there is none, the error must be reported, never data.
+//! **A latent sector error** fails every read that touches the sector, until the sector is written again.
+//! Redundancy must recover it; where there is none, the error must be reported, never data.
 //!
-//! **A slow disk** takes a multiple of its time. **A hung disk** answers nothing; after [`Disk::resume`] it goes on, after
-//! [`Disk::kill`] it is **dead**: every operation fails with [`world::DriveError::Gone`]. What was in flight may or may not
-//! have been done by then (here: it was not).
+//! **A slow disk** takes a multiple of its time. **A hung disk** answers nothing; after [`Disk::resume`] it
+//! goes on, after [`Disk::kill`] it is **dead**: every operation fails with [`world::DriveError::Gone`]. What
+//! was in flight may or may not have been done by then (here: it was not).
 //!
-//! **Lies**, from which only checksums above can protect: a *lost write* completes and changes nothing, a *misdirected
-//! write* lands elsewhere, a *lying flush* completes and moves nothing. [`Disk::poke`] changes content behind everybody's
-//! back.
+//! **Lies**, from which only checksums above can protect: a *lost write* completes and changes nothing, a
+//! *misdirected write* lands elsewhere, a *lying flush* completes and moves nothing. [`Disk::poke`] changes
+//! content behind everybody's back.
 //!
 //! When a process ends without a power cut, the disks carry out what was submitted, and caches stay.
 
@@ -44,7 +45,7 @@ use crate::power::Power;
 use crate::store::{Doubtful, SECTOR_BYTES, Store};
 use crate::timeline::Timeline;
 
-/// Whether a disk answers.
+/// Whether a disk responds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
     Well,
@@ -56,7 +57,7 @@ pub(crate) enum Health {
 pub(crate) struct Faults {
     pub(crate) health: Health,
     pub(crate) slow: u32,
-    /// Sectors that cannot be read.
+    /// Unreadable sectors.
     pub(crate) latent: BTreeSet<u64>,
     pub(crate) lose_writes: u32,
     pub(crate) misdirect_to: Option<u64>,
@@ -115,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// The power goes: what was in the cache or is `in_flight` is kept or lost as `rng` says.
+    /// Power failure: `rng` decides what of the cache and of `in_flight` survives.
     pub(crate) fn lose_power(&self, mut in_flight: Vec<Doubtful>, rng: &mut Rng) {
         if self.faults.borrow().health == Health::Dead {
             in_flight.clear();
@@ -123,7 +124,8 @@ impl Shared {
         self.store.borrow_mut().cut(in_flight, rng);
     }
 
-    /// The process goes and the power stays: what was submitted is carried out, unless the disk hangs or is dead.
+    /// The process ends and the power stays: submitted operations are carried out, unless the disk hangs or
+    /// is dead.
     pub(crate) fn lose_process(&self, in_flight: Vec<Doubtful>) {
         if self.faults.borrow().health == Health::Well {
             let mut store = self.store.borrow_mut();
@@ -132,7 +134,7 @@ impl Shared {
     }
 }
 
-/// One disk: content checks and faults, from outside or from within a run. Its content goes with its model.
+/// One disk: inspection and faults, from outside or within a run. Its content lives as long as its model.
 #[derive(Clone)]
 pub struct Disk(pub(crate) Rc<Shared>);
 
@@ -142,25 +144,25 @@ impl Disk {
         &self.0.name
     }
 
-    /// What it is.
+    /// Its specification.
     pub fn spec(&self) -> DiskSpec {
         self.0.spec.clone()
     }
 
-    /// What its drive did in the present or last run; `None` for a disk of fixed latency.
+    /// The counters of its drive in the current or last run; `None` for a disk of fixed latency.
     pub fn usage(&self) -> Option<Usage> {
         let now_ns = self.0.timeline.borrow().upgrade().map_or(0, |timeline| timeline.now_ns());
         self.0.clockwork.borrow().usage(now_ns)
     }
 
-    /// The content that a read would see now; latent errors do not hinder it.
+    /// The content that a read would return now, ignoring latent errors.
     pub fn peek(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.0.store.borrow().read(at, &mut bytes);
         bytes
     }
 
-    /// Changes content on the medium and in the cache's view, behind everybody's back.
+    /// Changes content on the medium and in the cache, bypassing the drive.
     pub fn poke(&self, at: u64, bytes: &[u8]) {
         self.0.store.borrow_mut().poke(at, bytes);
     }
@@ -171,12 +173,12 @@ impl Disk {
         self.0.faults.borrow_mut().latent.extend(sectors);
     }
 
-    /// Takes all latent errors away.
+    /// Removes all latent errors.
     pub fn clear_latent_errors(&self) {
         self.0.faults.borrow_mut().latent.clear();
     }
 
-    /// How many sectors are unreadable.
+    /// The number of unreadable sectors.
     pub fn latent_errors(&self) -> usize {
         self.0.faults.borrow().latent.len()
     }
@@ -186,29 +188,29 @@ impl Disk {
         self.0.faults.borrow_mut().slow = factor;
     }
 
-    /// The disk answers nothing any more.
+    /// Hangs the disk.
     pub fn hang(&self) {
         self.0.faults.borrow_mut().health = Health::Hung;
     }
 
-    /// A hung disk goes on; a dead one is plugged in again, with its content.
+    /// Resumes a hung disk; reconnects a dead one, with its content.
     pub fn resume(&self) {
         self.0.faults.borrow_mut().health = Health::Well;
         self.fire_parked();
     }
 
-    /// The disk is dead: what is in flight and what comes fails.
+    /// Kills the disk: operations in flight and later ones fail.
     pub fn kill(&self) {
         self.0.faults.borrow_mut().health = Health::Dead;
         self.fire_parked();
     }
 
-    /// The next `count` writes complete and change nothing.
+    /// The next `count` writes complete without effect.
     pub fn lose_writes(&self, count: u32) {
         self.0.faults.borrow_mut().lose_writes = count;
     }
 
-    /// The next write lands at `at` instead (it must fit there).
+    /// The next write is stored at `at` instead (it must fit there).
     pub fn misdirect_next_write(&self, at: u64) {
         self.0.faults.borrow_mut().misdirect_to = Some(at);
     }
@@ -218,7 +220,8 @@ impl Disk {
         self.0.faults.borrow_mut().flush_lies = lies;
     }
 
-    /// Whether writes are refused, as is opening it, as systems do; where it is open, reads and flushes are answered.
+    /// Whether writes and opening fail, as on a read-only device; on an open disk, reads and flushes still
+    /// succeed.
     pub fn set_read_only(&self, read_only: bool) {
         self.0.faults.borrow_mut().read_only = read_only;
     }

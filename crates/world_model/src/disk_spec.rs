@@ -1,24 +1,24 @@
-//! What a disk is: size, blocks, cache, and how long it takes.
+//! The specification of a disk: size, blocks, cache, timing.
 
 use std::time::Duration;
 
 use crate::drives::{DriveParameters, FlashParameters, HardDiskParameters, ParameterError, Prepared};
 
-/// How long a disk takes.
+/// The timing of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Every operation takes as long, and does not wait for others.
+    /// Every operation takes the same time, independent of others.
     Fixed {
-        /// How long.
+        /// From submission to completion.
         latency: Duration,
         /// Up to this much is added, drawn from the stream `latency`: operations overtake each other.
         jitter: Duration,
     },
-    /// As a drive of this kind takes: operations queue in it and are served as it chooses.
+    /// As this drive model: operations queue and are served in its order.
     Drive(Prepared),
 }
 
-/// What a disk is.
+/// The specification of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
     /// Size in bytes.
@@ -29,13 +29,14 @@ pub struct DiskSpec {
     pub timing: Timing,
     /// The size of the volatile write cache; 0: none.
     pub cache_bytes: u64,
-    /// Whether what is written is kept; if not, reads give zeros, and terabytes cost no memory. (Zeros cost none anyway.)
+    /// Whether written content is kept; otherwise reads return zeros, and terabytes cost no memory. (Zeros
+    /// never cost memory.)
     pub keeps_content: bool,
 }
 
 impl DiskSpec {
-    /// A disk with blocks of 512 bytes, a constant latency of 100 µs (a flash drive's, in round figures) and a volatile
-    /// cache of 16 MiB.
+    /// A disk with blocks of 512 bytes, a constant latency of 100 µs (a flash drive's, in round figures) and
+    /// a volatile cache of 16 MiB.
     pub fn new(len_bytes: u64) -> DiskSpec {
         DiskSpec {
             len_bytes,
@@ -46,7 +47,8 @@ impl DiskSpec {
         }
     }
 
-    /// A drive as its parameters describe it, in its whole size. It has a volatile cache if it acknowledges writes that a loss of power takes.
+    /// A drive with these parameters, in its full size. It has a volatile cache if it acknowledges writes
+    /// that a power failure can lose.
     pub fn drive(parameters: &DriveParameters) -> Result<DiskSpec, ParameterError> {
         let prepared = Prepared::new(parameters)?;
         Ok(DiskSpec {
@@ -58,13 +60,13 @@ impl DiskSpec {
         })
     }
 
-    /// A drive with platters ([`crate::drives::catalogue`] has some). Panics on parameters that no drive can have;
-    /// [`DiskSpec::drive`] says what is wrong with them.
+    /// A hard disk ([`crate::drives::catalogue`] has some). Panics on invalid parameters; [`DiskSpec::drive`]
+    /// returns the error instead.
     pub fn mechanical(parameters: &HardDiskParameters) -> DiskSpec {
         DiskSpec::drive(&DriveParameters::HardDisk(parameters.clone())).expect("a drive can be like this")
     }
 
-    /// A drive with flash. Panics like [`DiskSpec::mechanical`].
+    /// A flash drive. Panics as [`DiskSpec::mechanical`].
     pub fn flash(parameters: &FlashParameters) -> DiskSpec {
         DiskSpec::drive(&DriveParameters::Flash(parameters.clone())).expect("a drive can be like this")
     }
@@ -78,7 +80,8 @@ impl DiskSpec {
         DiskSpec { timing: Timing::Fixed { latency, jitter }, ..self }
     }
 
-    /// With up to this much more latency, drawn. Panics for a drive whose timing is modelled: nothing in it is drawn.
+    /// With up to this much additional latency, drawn. Panics for a modelled drive, whose timing has no
+    /// random part.
     pub fn with_jitter(self, jitter: Duration) -> DiskSpec {
         let Timing::Fixed { latency, .. } = self.timing else {
             panic!("a drive with modelled timing has no jitter");
@@ -96,12 +99,12 @@ impl DiskSpec {
         DiskSpec { block_bytes, ..self }
     }
 
-    /// Only so much of it, from the outermost track of a drive with platters.
+    /// Only this much of it, from the outermost track of a hard disk.
     pub fn with_len_bytes(self, len_bytes: u64) -> DiskSpec {
         DiskSpec { len_bytes, ..self }
     }
 
-    /// Keeping nothing of what is written.
+    /// Without keeping written content.
     pub fn without_content(self) -> DiskSpec {
         DiskSpec { keeps_content: false, ..self }
     }

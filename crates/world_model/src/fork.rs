@@ -1,29 +1,31 @@
-//! Images of all disks in the midst of a run, from which other models begin.
+//! Images of all disks in the middle of a run, from which other models start.
 
 use crate::disk::{Faults, Shared};
 use crate::disk_spec::DiskSpec;
 use crate::store::{Doubtful, Store};
 
-/// What is lost where a model goes on from an image.
+/// The loss with which a model continues from an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The power: caches, and what was in flight, are kept or lost as the fault model draws it.
+    /// Power failure: the fault model decides what of caches and operations in flight survives.
     Power,
-    /// The process: the disks carry out what was submitted, and keep their caches.
+    /// End of the process: the disks carry out submitted operations, and keep their caches.
     Process,
 }
 
-/// All disks of a model at one moment. Cheap: content is shared with the disks until they change it. May go to another thread.
+/// All disks of a model at one moment. Cheap: content is shared until it changes. May be sent to another
+/// thread.
 #[derive(Clone)]
 pub struct DisksImage {
     pub(crate) disks: Vec<DiskImage>,
-    /// How many persistence points had been passed.
+    /// The number of persistence points so far.
     pub(crate) points: u64,
 }
 
 impl DisksImage {
-    /// Puts the content of each disk on one that `spec` says, by its name: what was made ready on disks that cost no time is then used on
-    /// drives that do. Panics where the new one is of another length.
+    /// Moves the content of each disk to one with the specification that `spec` returns for its name: content
+    /// prepared on disks without timing is then used on modelled drives. Panics if the new one has another
+    /// length.
     pub fn moved_to(mut self, spec: impl Fn(&str) -> DiskSpec) -> DisksImage {
         for disk in &mut self.disks {
             let new = spec(&disk.name);

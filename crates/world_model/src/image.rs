@@ -1,5 +1,6 @@
-//! The content of a disk, kept sparsely: what was never written, or was zeroed or written with zeros, takes no memory. A copy shares everything with its
-//! original until either writes: an image of all disks at every persistence point of a run costs a few pointers each.
+//! The content of a disk, stored sparsely: zeros and unwritten ranges take no memory. A copy shares
+//! everything with its original until either is written: an image of all disks at every persistence point of
+//! a run costs a few pointers each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ impl Op {
 pub(crate) struct InFlight {
     list: Vec<Option<Op>>,
     free: Vec<u64>,
-    /// Those whose time has come while the disk was hung.
+    /// Operations that were due while the disk was hung.
     parked: Vec<u64>,
 }
 
@@ -74,7 +74,7 @@ impl InFlight {
         writes.collect()
     }
 
-    /// Nobody waits any more: the writes that were under way.
+    /// Drops the waiters; returns the writes in progress.
     pub(crate) fn abandon(&mut self) -> Vec<Doubtful> {
         std::mem::take(self).writes()
     }

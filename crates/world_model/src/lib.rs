@@ -1,4 +1,5 @@
-//! The model world: a deterministic executor in virtual time, modelled drives and sockets, faults and power cuts.
+//! The model world: a deterministic executor in virtual time, modelled drives and sockets, faults and power
+//! cuts.
 //!
 //! ```text
 //!   harness ── Model (seed, trace) ── run / run_until_crash ──> World ──> the code under test
@@ -7,9 +8,9 @@
 //!      └── Disk: spec, faults, peek ── Disks (power)  <───────────┘ open_drive(Modelled { name })
 //! ```
 //!
-//! The harness owns the disks. A run is one life of the process: it ends when its main future ends, or with a power cut,
-//! and everything that it made is dropped; the disks stay, and the next run finds on them what the fault model
-//! (see [`disk`]) allows.
+//! The harness owns the disks. A run is one life of the process: it ends when its main future ends, or with a
+//! power cut, and everything that it made is dropped; the disks stay, and the next run finds on them what the
+//! fault model (see [`disk`]) allows.
 //!
 //! ```
 //! use world::{Buf, DriveSpec};
@@ -31,20 +32,21 @@
 //!
 //! # Forks
 //!
-//! To cut the power at every persistence point of a run, the run need not be repeated: [`Disks::watch_points`] stops at each of them,
-//! [`Disks::image`] takes what the disks hold (sharing content until it is written, and free to go to another thread), and
-//! [`Model::from_image`] goes on from there in a model of its own.
+//! To cut the power at every persistence point of a run, the run need not be repeated:
+//! [`Disks::watch_points`] stops at each of them, [`Disks::image`] takes what the disks hold (sharing content
+//! until it is written, and free to go to another thread), and [`Model::from_image`] goes on from there in a
+//! model of its own.
 //!
 //! # What a run promises
 //!
-//! * The same seed and the same code give the same run, to the last scheduling decision; [`Model::digest`] proves it.
-//!   Randomness is split into named streams (`schedule`, `latency`, `segments`, `power`, and those of the code), so that
-//!   drawing from one does not move another.
-//! * Time stands still while a task is ready. Timers fire in the order (deadline, order of arming), one at a time; the new
-//!   time is published before anybody is woken.
+//! * The same seed and the same code give the same run, to the last scheduling decision; [`Model::digest`]
+//!   proves it. Randomness is split into named streams (`schedule`, `latency`, `segments`, `power`, and those
+//!   of the code), so that drawing from one does not move another.
+//! * Time stands still while a task is ready. Timers fire in the order (deadline, order of arming), one at a
+//!   time; the new time is published before anybody is woken.
 //! * Which of the ready tasks runs next is drawn from the seed.
-//! * A run in which nothing can happen any more (a deadlock) and a run that polls for ever without letting time pass
-//!   panic; so does a task that panics. The seed is printed with every panic.
+//! * A run in which nothing can happen any more (a deadlock) and a run that polls for ever without letting
+//!   time pass panic; so does a task that panics. The seed is printed with every panic.
 
 #![forbid(unsafe_code)]
 

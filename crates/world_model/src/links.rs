@@ -1,16 +1,19 @@
 //! Links as hardware: how long bytes occupy the wire. Pure, like [`crate::drives`].
 //!
-//! A link carries frames; each takes its payload and an overhead. What is sent together fills frames one after the other, and its last frame
-//! may be shorter. Both directions work at once, each at the full rate.
+//! A link carries frames; each takes its payload and an overhead. What is sent together fills frames one
+//! after the other, and its last frame may be shorter. Both directions work at once, each at the full rate.
 //!
-//! What the model sends are iSCSI PDUs, header and data: over Ethernet that is what travels; over Fibre Channel their 48-byte headers stand for
-//! the command, data and response frames of FCP, whose information is about as long.
+//! What the model sends are iSCSI PDUs, header and data: over Ethernet that is what travels; over Fibre
+//! Channel their 48-byte headers stand for the command, data and response frames of FCP, whose information is
+//! about as long.
 
 use std::time::Duration;
 
-/// SOF (4), header (24), CRC (4), EOF (4), and at least six primitives of 4 bytes between two frames (FC-FS-2).
+/// SOF (4), header (24), CRC (4), EOF (4), and at least six primitives of 4 bytes between two frames
+/// (FC-FS-2).
 const FC_FRAME_OVERHEAD_BYTES: u32 = 36 + 24;
-/// What FCP puts into a frame: a power of two below the 2,112 that would fit, so that blocks do not straddle frames.
+/// What FCP puts into a frame: a power of two below the 2,112 that would fit, so that blocks do not straddle
+/// frames.
 const FC_PAYLOAD_BYTES: u32 = 2048;
 /// 1GFC: 1.0625 GBd, ten bits on the wire for eight; faster ones are multiples.
 const FC_BYTES_PER_S: u64 = 106_250_000;
@@ -26,9 +29,9 @@ const MTU_BYTES: std::ops::RangeInclusive<u32> = 68..=65_535;
 pub struct Link {
     /// What the wire carries, frames and all, after line coding.
     pub bytes_per_s: u64,
-    /// The most that a frame carries.
+    /// The payload of a full frame.
     pub frame_payload_bytes: u32,
-    /// What else a frame takes of the wire.
+    /// The overhead of a frame on the wire.
     pub frame_overhead_bytes: u32,
     /// The time of a bit from end to end, with what the electronics at both ends need.
     pub latency: Duration,
@@ -47,14 +50,14 @@ pub enum FibreChannel {
     Gfc8,
 }
 
-/// No link is like this.
+/// Invalid parameters of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// An MTU that IPv4 does not have.
-    #[error("an mtu of {0} bytes: it must be {min} to {max}", min = MTU_BYTES.start(), max = MTU_BYTES.end())]
+    #[error("invalid mtu of {0} bytes: must be {min} to {max}", min = MTU_BYTES.start(), max = MTU_BYTES.end())]
     Mtu(u32),
     /// No such speed.
-    #[error("ethernet of {0} Gbit/s: there are 1, 10, 25, 40 and 100")]
+    #[error("invalid ethernet speed of {0} Gbit/s: must be 1, 10, 25, 40 or 100")]
     Gbit(u32),
 }
 
@@ -80,7 +83,8 @@ impl Link {
         }
     }
 
-    /// TCP over Ethernet. The latency is that of a switch and of two network stacks that coalesce interrupts: the slower, the longer.
+    /// TCP over Ethernet. The latency is that of a switch and of two network stacks that coalesce interrupts:
+    /// the slower, the longer.
     pub fn ethernet(gbit: u32, mtu_bytes: u32) -> Result<Link, LinkError> {
         if !MTU_BYTES.contains(&mtu_bytes) {
             return Err(LinkError::Mtu(mtu_bytes));
@@ -103,19 +107,19 @@ impl Link {
         Link { latency, ..self }
     }
 
-    /// What so many bytes that are sent together take of the wire.
+    /// The wire bytes of this payload, sent at once.
     pub fn wire_bytes(&self, payload: u64) -> u64 {
         let frames = payload.div_ceil(u64::from(self.frame_payload_bytes.max(1)));
         payload.saturating_add(frames.saturating_mul(self.frame_overhead_bytes.into()))
     }
 
-    /// For how long they occupy it.
+    /// How long it occupies the wire.
     pub fn wire_ns(&self, payload: u64) -> u64 {
         let ns = u128::from(self.wire_bytes(payload)) * 1_000_000_000 / u128::from(self.bytes_per_s.max(1));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// The most payload per second: full frames, one after the other.
+    /// The maximum payload rate: full frames without gaps.
     pub fn ceiling_bytes_per_s(&self) -> u64 {
         let payload = u64::from(self.frame_payload_bytes);
         (u128::from(self.bytes_per_s) * u128::from(payload) / u128::from(self.wire_bytes(payload).max(1)))

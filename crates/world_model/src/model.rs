@@ -1,4 +1,4 @@
-//! The model as the harness holds it: the seed, the disks, the links, and one run after another.
+//! The model for the harness: seed, disks, links, and successive runs.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -17,16 +17,16 @@ use crate::trace::{Trace, TraceEntry};
 /// More polls than any honest step of the array makes while time stands still.
 const POLLS_AT_ONE_TIME_MAX: u64 = 1_000_000;
 
-/// How a run that may lose its power came to its end.
+/// How a run ended that allows a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// The main future ended.
     Finished(T),
-    /// The power was cut; the disks hold what the fault model left on them. [`Model::reboot`] comes next.
+    /// The power failed; the disks hold what the fault model left. Call [`Model::reboot`] next.
     PowerCut,
 }
 
-/// The model world of one seed. It outlives the runs in it, and so do its disks.
+/// The model world of one seed. It outlives its runs, and so do its disks.
 pub struct Model {
     seed: u64,
     runs: Cell<u64>,
@@ -53,8 +53,8 @@ impl Model {
         }
     }
 
-    /// A model that goes on from an image of the disks of another one, after this loss, with a seed of its own; its links are new.
-    /// What of the unflushed writes survived a loss of power is drawn from the seed.
+    /// A model that continues from an image of another model's disks, after this loss, with its own seed and
+    /// new links. The seed decides which unflushed writes survive a power failure.
     pub fn from_image(seed: u64, image: DisksImage, loss: Loss) -> Model {
         Model::with_disks(seed, Disks::from_image(seed, image, loss))
     }
@@ -64,7 +64,7 @@ impl Model {
         self.seed
     }
 
-    /// A new disk, full of zeros. Code opens it as `DriveSpec::Modelled { name }`. The name must be new.
+    /// Adds a disk of zeros. Code opens it as `DriveSpec::Modelled { name }`. Panics if the name exists.
     pub fn disk(&self, name: &str, spec: DiskSpec) -> Disk {
         self.disks.add(name, spec)
     }
@@ -79,25 +79,26 @@ impl Model {
         &self.net
     }
 
-    /// Runs until the future ends. When it has, the process dies: all that it spawned is dropped, and what it had
-    /// submitted to drives is still carried out. A power cut panics; see [`Model::run_until_crash`].
+    /// Runs until the future ends. Then the process dies: all spawned tasks are dropped, and submitted drive
+    /// operations are still carried out. Panics at a power failure; see [`Model::run_until_crash`].
     pub fn run<T, F: Future<Output = T>>(&self, main: impl FnOnce(World) -> F) -> T {
         match self.run_until_crash(main) {
             Outcome::Finished(output) => output,
             Outcome::PowerCut => {
-                panic!("the power was cut in a run that does not expect it (seed {})", self.seed)
+                panic!("unexpected power failure in this run (seed {})", self.seed)
             }
         }
     }
 
-    /// Runs until the future ends or the power is cut.
+    /// Runs until the future ends or the power fails.
     pub fn run_until_crash<T, F: Future<Output = T>>(&self, main: impl FnOnce(World) -> F) -> Outcome<T> {
-        assert!(self.disks.is_powered(), "the power is off: Model::reboot comes before the next run");
+        assert!(self.disks.is_powered(), "the power is off; call Model::reboot before the next run");
         let _seed = SeedOnPanic(self.seed);
         let run = self.runs.get();
         self.runs.set(run + 1);
         self.trace.record(0, "run", run, self.seed);
-        // Every run has its own streams: what a run draws (the identity of a new pool) the next one must not draw again.
+        // Every run has its own streams: a run must not draw again what an earlier one drew (the identity of
+        // a new pool).
         let seed = self.seed.wrapping_add(run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (trace, polls_max) = (self.trace.clone(), self.polls_at_one_time_max.get());
         let core = Core::new(seed, trace, self.disks.clone(), self.net.clone(), polls_max);
@@ -117,17 +118,17 @@ impl Model {
         }
     }
 
-    /// The power comes back.
+    /// Restores the power.
     pub fn reboot(&self) {
         self.disks.power_on();
     }
 
-    /// One number for all that happened so far: every scheduling decision, drive and socket operation with its time.
+    /// A digest of the history: every scheduling decision, drive and socket operation with its time.
     pub fn digest(&self) -> u64 {
         self.trace.digest()
     }
 
-    /// From now on the trace is kept as a list, too: to find where two runs of one seed part.
+    /// Also keeps the trace as a list, to find where two runs of one seed diverge.
     pub fn keep_trace(&self) {
         self.trace.keep();
     }
@@ -137,26 +138,26 @@ impl Model {
         self.trace.entries()
     }
 
-    /// How many polls may happen while time stands still, before the run is called a spinning one.
+    /// The limit of polls without progress of time, before the run panics.
     pub fn set_polls_at_one_time_max(&self, polls: u64) {
         self.polls_at_one_time_max.set(polls);
     }
 }
 
 impl Drop for Model {
-    /// Code under test may leave circles of counted pointers behind when its process dies; they must not keep the disks' content.
+    /// Code under test may leave reference cycles behind; they must not keep the disks' content.
     fn drop(&mut self) {
         self.disks.clear();
     }
 }
 
-/// Says the seed when a run panics, so that it can be run again.
+/// Prints the seed when a run panics, so that it can be repeated.
 struct SeedOnPanic(u64);
 
 impl Drop for SeedOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("this run of the model had the seed {}", self.0);
+            eprintln!("seed of this model run: {}", self.0);
         }
     }
 }

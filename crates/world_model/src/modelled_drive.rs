@@ -38,12 +38,12 @@ pub(crate) fn open(timeline: &Rc<Timeline>, disks: &Disks, spec: &DriveSpec) -> 
         | DriveSpec::Image { path, .. }
         | DriveSpec::ImageWithin { path, .. }
         | DriveSpec::Device { path } => {
-            return refuse(path.display().to_string(), "the model world has no files and devices");
+            return refuse(path.display().to_string(), "the model world has no files or devices");
         }
     };
     if disk.faults.borrow().read_only {
         // It would be opened for reading and writing.
-        return refuse(disk.name.clone(), "it is read-only");
+        return refuse(disk.name.clone(), "read-only");
     }
     if disk.timeline.borrow().as_ptr() != Rc::as_ptr(timeline) {
         // Another run: its time begins anew, and the drive is at rest.

@@ -1,12 +1,13 @@
-//! Links between sockets of one run: who listens, how fast bytes travel, and how connections break.
+//! Links between sockets of one run: listeners, speed, and how connections break.
 //!
 //! # The fault model
 //!
-//! A connection is two pipes. Each carries its bytes in order, at the link's speed (its own link, or the one of the `Port` that it is
-//! made to, which it shares), and holds a bounded number of bytes; a
-//! sender that is faster waits. A receive gives what has arrived, cut at points drawn from the stream `segments`, so that
-//! a message comes in any number of pieces. A connection may be *reset* (both ends learn at once, what is under way
-//! is lost) or go *silent* (nothing arrives any more and nobody learns). A power cut takes all connections with it.
+//! A connection is two pipes. Each carries its bytes in order, at the link's speed (its own link, or the one
+//! of the `Port` that it is made to, which it shares), and holds a bounded number of bytes; a sender that is
+//! faster waits. A receive gives what has arrived, cut at points drawn from the stream `segments`, so that a
+//! message comes in any number of pieces. A connection may be *reset* (both ends learn at once, what is under
+//! way is lost) or go *silent* (nothing arrives any more and nobody learns). A power cut takes all
+//! connections with it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -46,14 +47,14 @@ struct State {
     ports: RefCell<BTreeMap<SocketAddr, Port>>,
 }
 
-/// A port of the array (or of whoever listens): all connections to its address share its link, in turns.
+/// A port with its own link, which all connections to its address share in turns.
 struct Port {
     link: Link,
     /// What arrives at it, and what leaves it.
     wires: [Rc<Wire>; 2],
 }
 
-/// What a port has carried, in all runs.
+/// The traffic of a port, in all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortUsage {
     /// To the listener.
@@ -68,7 +69,7 @@ struct Connection {
     pipes: [Weak<Pipe>; 2],
 }
 
-/// A connection that is being made.
+/// A connection in progress.
 struct Dial {
     client: SocketAddr,
     server: SocketAddr,
@@ -78,17 +79,17 @@ struct Dial {
 }
 
 impl Net {
-    /// Changes the links: for connections that are made from now on.
+    /// Changes the links of later connections.
     pub fn set_spec(&self, spec: NetSpec) {
         self.0.spec.set(spec);
     }
 
-    /// Connections that are made from now on come from this address; none: from the address that they are made to.
+    /// Sets the client address of later connections; `None`: the address that they connect to.
     pub fn set_source(&self, source: Option<IpAddr>) {
         self.0.source.set(source);
     }
 
-    /// From now on all connections that are made to this address share one link; those that share one already share this one.
+    /// All later connections to this address share one link; existing ones share it already if they did.
     pub fn set_port(&self, addr: SocketAddr, link: Link) {
         let mut ports = self.0.ports.borrow_mut();
         let new = || Port { link, wires: [Rc::new(Wire::new(link)), Rc::new(Wire::new(link))] };
@@ -97,7 +98,7 @@ impl Net {
         port.wires.iter().for_each(|wire| wire.set_link(link));
     }
 
-    /// What the port at this address has carried; `None` if it has no link of its own.
+    /// The traffic of the port at this address; `None` without a link of its own.
     pub fn port_usage(&self, addr: SocketAddr) -> Option<PortUsage> {
         let ports = self.0.ports.borrow();
         let [arrived, left] = &ports.get(&addr)?.wires;
@@ -115,12 +116,12 @@ impl Net {
         self.0.connections.borrow().iter().filter(|c| c.is_up()).map(|c| (c.client, c.server)).collect()
     }
 
-    /// Resets the connections of this client: both ends learn at once, what was under way is lost.
+    /// Resets the connections of this client: both ends learn at once, data in flight are lost.
     pub fn reset(&self, client: SocketAddr) {
         self.each_pipe_of(client, |pipe| pipe.break_off("reset"));
     }
 
-    /// From now on nothing arrives on the connections of this client, and nobody learns.
+    /// Silences the connections of this client: nothing arrives any more, and nobody learns.
     pub fn silence(&self, client: SocketAddr) {
         self.each_pipe_of(client, Pipe::silence);
     }
@@ -154,7 +155,10 @@ impl Net {
         timeline.record("listen", u64::from(addr.port()), 0);
         let mut listeners = self.0.listeners.borrow_mut();
         if listeners.contains_key(&addr) {
-            return Err(NetError::Listen { addr, cause: "the address is in use".to_owned() });
+            return Err(NetError::Listen {
+                addr,
+                cause: "the address is in use by another listener".to_owned(),
+            });
         }
         let listening = Rc::new(Listening::at(addr));
         listeners.insert(addr, listening.clone());
@@ -195,7 +199,7 @@ impl Net {
                 self.0.dials.borrow_mut().insert(number, dial);
             }
             None => {
-                let cause = "nobody listens there".to_owned();
+                let cause = "connection refused: no listener".to_owned();
                 dial.done.complete(Err(NetError::Connect { addr: dial.server, cause }));
             }
         }

@@ -1,4 +1,4 @@
-//! One direction of a connection: bytes under way, bytes that have arrived, and who waits at either end.
+//! One direction of a connection: bytes in flight, arrived bytes, and the waiters at both ends.
 //!
 //! ```text
 //!   send ──window──> flying (in order, at the link's speed, or when a shared wire comes to it) ──> arrived ──cut──> receive
@@ -47,9 +47,9 @@ struct State {
     free_at_ns: u64,
     /// The writer has closed, and the reader knows.
     ended: bool,
-    /// No more is sent: why.
+    /// Sending fails, with this reason.
     writer_gone: Option<&'static str>,
-    /// No more is received: what arrives is thrown away.
+    /// Received data are discarded.
     reader_gone: bool,
     broken: Option<&'static str>,
     silent: bool,
@@ -284,7 +284,7 @@ impl Pipe {
         self.pump(state);
     }
 
-    /// The writing end closes: what is under way still arrives, then the end.
+    /// Closes the writing end: bytes in flight still arrive, then the end.
     pub(crate) fn close_writer(&self) {
         let state = &mut *self.state.borrow_mut();
         if state.writer_gone.replace("closed at this end").is_some() || state.broken.is_some() {
@@ -299,7 +299,7 @@ impl Pipe {
         }
     }
 
-    /// The reading end closes: what arrives from now on is thrown away.
+    /// Closes the reading end: later arrivals are discarded.
     pub(crate) fn close_reader(&self) {
         let state = &mut *self.state.borrow_mut();
         if std::mem::replace(&mut state.reader_gone, true) {
@@ -312,7 +312,7 @@ impl Pipe {
         self.pump(state);
     }
 
-    /// Both ends learn that the connection is gone.
+    /// Breaks the connection; both ends learn.
     pub(crate) fn break_off(&self, cause: &'static str) {
         let state = &mut *self.state.borrow_mut();
         state.broken = Some(cause);
@@ -331,7 +331,7 @@ impl Pipe {
         self.state.borrow_mut().silent = true;
     }
 
-    /// The peer of the reader has closed: nobody reads what is sent this way any more.
+    /// The reader's peer has closed: nobody reads this direction any more.
     fn lose_reader(&self) {
         let state = &mut *self.state.borrow_mut();
         state.writer_gone.get_or_insert("closed by the peer");

@@ -32,7 +32,7 @@ impl Power {
         self.on.get()
     }
 
-    /// Something persisted. Returns whether the power is still on.
+    /// Passes a persistence point. Returns whether the power is still on.
     pub(crate) fn pass_point(&self) -> bool {
         let points = self.points.get() + 1;
         self.points.set(points);

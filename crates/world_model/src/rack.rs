@@ -29,7 +29,7 @@ impl Disks {
     }
 
     pub(crate) fn add(&self, name: &str, spec: DiskSpec) -> Disk {
-        assert!(self.get(name).is_none(), "there is a disk {name} already");
+        assert!(self.get(name).is_none(), "disk {name} already exists");
         let mut list = self.0.list.borrow_mut();
         let disk = Disk(Rc::new(Shared::new(name, list.len() as u64, spec, self.0.power.clone())));
         list.push(disk.clone());
@@ -41,45 +41,47 @@ impl Disks {
         self.0.list.borrow().iter().find(|d| d.name() == name).cloned()
     }
 
-    /// How many writes, zeros and flushes have completed in all disks since the model began.
+    /// The number of writes, zeros and flushes completed on all disks since the model began.
     pub fn persistence_points(&self) -> u64 {
         self.0.power.points.get()
     }
 
-    /// Cuts the power right after the persistence point of this number ([`Disks::persistence_points`] counts from 1).
+    /// Cuts the power right after the persistence point with this number ([`Disks::persistence_points`]
+    /// counts from 1).
     pub fn cut_power_after(&self, point: u64) {
         self.0.power.cut_after.set(Some(point));
     }
 
-    /// No cut is to come any more.
+    /// Cancels a planned power failure.
     pub fn keep_power(&self) {
         self.0.power.cut_after.set(None);
     }
 
-    /// Cuts the power now: of the code under test, nothing runs after the present step.
+    /// Cuts the power now: no code under test runs after the current step.
     pub fn cut_power(&self) {
         self.0.power.on.set(false);
         self.tear();
     }
 
-    /// Calls `watch` with the number of every persistence point, until [`Disks::unwatch`]: the operation has completed in its disk,
-    /// and its host has not heard of it. What the disks hold then can be taken with [`Disks::image`].
+    /// Calls `watch` with the number of every persistence point, until [`Disks::unwatch`]: the operation has
+    /// completed on its disk, and its host has not learned it. [`Disks::image`] returns what the disks hold
+    /// then.
     pub fn watch_points(&self, watch: impl Fn(u64) + 'static) {
         *self.0.power.watcher.borrow_mut() = Some(Rc::new(watch));
     }
 
-    /// Nobody watches any more.
+    /// Ends the watch.
     pub fn unwatch(&self) {
         *self.0.power.watcher.borrow_mut() = None;
     }
 
-    /// All that the disks hold at this moment, in the midst of a run: content, caches, writes in flight, faults.
+    /// The state of all disks at this moment of a run: content, caches, writes in flight, faults.
     pub fn image(&self) -> DisksImage {
         let disks = self.0.list.borrow().iter().map(|disk| DiskImage::of(&disk.0)).collect();
         DisksImage { disks, points: self.persistence_points() }
     }
 
-    /// Disks as they were in the image, after this loss.
+    /// Disks as in the image, after this loss.
     pub(crate) fn from_image(seed: u64, image: DisksImage, loss: Loss) -> Disks {
         let disks = Disks::new(seed);
         disks.0.power.points.set(image.points);
@@ -100,7 +102,7 @@ impl Disks {
         self.0.power.is_on()
     }
 
-    /// Lets all content go.
+    /// Drops all content.
     pub(crate) fn clear(&self) {
         self.unwatch();
         for disk in self.0.list.take() {
@@ -114,7 +116,7 @@ impl Disks {
         self.0.power.cut_after.set(None);
     }
 
-    /// Once for each power cut, decides what survives.
+    /// Decides what survives a power failure; once for each.
     pub(crate) fn tear(&self) {
         if self.0.power.torn.replace(true) {
             return;
@@ -126,7 +128,7 @@ impl Disks {
         }
     }
 
-    /// The process is gone and the power is on: what was submitted is carried out.
+    /// The process has ended and the power is on: submitted operations are carried out.
     pub(crate) fn process_ended(&self) {
         for disk in self.0.list.borrow().iter() {
             let in_flight = disk.0.ops.borrow_mut().abandon();

@@ -1,10 +1,10 @@
-//! Something that serves one thing after another: the cores of a controller, a direction of a port, the I/O path of a host. Pure: the caller says
-//! what time it is, and waits for the end that it is told.
+//! A server with a queue: the cores of a controller, a direction of a port, the I/O path of a host. Pure: the
+//! caller passes the time, and waits for the returned end.
 
 /// Servers with one queue between them, first come, first served.
 #[derive(Clone, Debug)]
 pub struct Station {
-    /// For each server, when it has done all that it was given.
+    /// When each server will be idle.
     free_at_ns: Vec<u64>,
     /// All work so far, also what waits.
     given_ns: u64,
@@ -17,7 +17,8 @@ impl Station {
         Station { free_at_ns: vec![0; servers.max(1)], given_ns: 0, served: 0 }
     }
 
-    /// Takes work that comes now, after all that came before, and says when it will be done. Time does not go back between calls.
+    /// Adds work that arrives now, behind all earlier work; returns when it will be done. Time must not
+    /// decrease between calls.
     pub fn serve(&mut self, now_ns: u64, work_ns: u64) -> u64 {
         let first = self.free_at_ns.iter_mut().min().expect("there is a server");
         *first = (*first).max(now_ns).saturating_add(work_ns);
@@ -31,14 +32,14 @@ impl Station {
         self.free_at_ns.len()
     }
 
-    /// How long they have worked until now, added up.
+    /// The total busy time until now.
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         // A server that has work works without a pause until it has none.
         let ahead: u64 = self.free_at_ns.iter().map(|at| at.saturating_sub(now_ns)).sum();
         self.given_ns.saturating_sub(ahead)
     }
 
-    /// How often it was given something.
+    /// The number of jobs.
     pub fn served(&self) -> u64 {
         self.served
     }

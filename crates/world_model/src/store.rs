@@ -1,4 +1,4 @@
-//! The content of a disk: what is on the medium, what is in the cache, and what a power cut leaves.
+//! The content of a disk: on the medium, in the cache, and after a power failure.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,8 @@ use world::{Data, Rng};
 
 use crate::image::Image;
 
-/// The unit in which a write is torn, and in which the medium fails: the smallest that any disk writes at once.
+/// The unit in which a write is torn, and in which the medium fails: the smallest that any disk writes at
+/// once.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 /// The physical sector of most disks of today: they tear a write only here.
 pub(crate) const PHYSICAL_BYTES: u64 = 4096;
@@ -67,7 +68,7 @@ pub(crate) struct Store {
     cache_first: u64,
     cache_used_bytes: u64,
     cache_max_bytes: u64,
-    /// Nothing is kept, and zeros are read.
+    /// Written content is discarded; reads return zeros.
     keeps: bool,
 }
 
@@ -90,7 +91,7 @@ impl Store {
         *self = Store { durable: current.clone(), current, ..Store::new(cache_max_bytes, keeps) };
     }
 
-    /// Changes what is on the medium and what is read.
+    /// Changes the content of medium and cache.
     pub(crate) fn poke(&mut self, at: u64, bytes: &[u8]) {
         self.current.write(at, bytes);
         self.durable.write(at, bytes);
@@ -140,7 +141,7 @@ impl Store {
         oldest.content.put(&mut self.durable, oldest.at);
     }
 
-    /// The power goes; `in_flight` had been submitted.
+    /// Power failure; `in_flight` had been submitted.
     pub(crate) fn cut(&mut self, in_flight: Vec<Doubtful>, rng: &mut Rng) {
         let with_cache = self.cache_max_bytes > 0;
         let medium = if with_cache { &mut self.durable } else { &mut self.current };

@@ -1,5 +1,5 @@
-//! The time of one run: its clock, what will happen (events in the order of deadline and arming), what has happened (the trace), and what is
-//! drawn. Disks and links live on it; they know nothing of tasks.
+//! The time of one run: its clock, its events (by deadline and order of arming), its trace, and its random
+//! streams. Disks and links use it; they know nothing of tasks.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -21,7 +21,8 @@ pub(crate) trait Fire {
     fn fire(self: Rc<Self>, timeline: &Timeline, token: u64);
 }
 
-/// The time of one run. Events hold what they tell, which may hold this: [`Timeline::end`] takes the circle apart.
+/// The time of one run. Events hold what they tell, which may hold this: [`Timeline::end`] takes the circle
+/// apart.
 pub(crate) struct Timeline {
     pub(crate) latency: RefCell<Rng>,
     pub(crate) segments: RefCell<Rng>,
@@ -60,14 +61,14 @@ impl Timeline {
         self.timers.borrow_mut().arm(at_ns, Event::Wake(done));
     }
 
-    /// Time goes to the next event. None: nothing will ever happen.
+    /// Advances to the next event; `None` if there is none.
     pub(crate) fn advance(&self) -> Option<Event> {
         let (at_ns, event) = self.timers.borrow_mut().pop()?;
         self.now_ns.set(at_ns.max(self.now_ns()));
         Some(event)
     }
 
-    /// Nothing happens any more.
+    /// Cancels all events.
     pub(crate) fn end(&self) {
         drop(self.timers.take());
     }

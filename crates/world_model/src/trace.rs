@@ -1,4 +1,5 @@
-//! The trace: every decision of a run folded into one number, and kept as a list when somebody looks for a difference.
+//! The trace: every decision of a run folded into one number, and kept as a list when somebody looks for a
+//! difference.
 
 use std::cell::{Cell, RefCell};
 
@@ -51,7 +52,8 @@ fn mix(h: u64, v: u64) -> u64 {
     (h.rotate_left(23) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Chains of a digest that do not wait for each other: a multiplication takes as long as a processor begins four.
+/// Chains of a digest that do not wait for each other: a multiplication takes as long as a processor begins
+/// four.
 const CHAINS: usize = 4;
 
 /// A digest of bytes, eight at a time in each chain: 4 KiB cost an eighth of a microsecond.

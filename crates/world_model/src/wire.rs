@@ -14,7 +14,7 @@ use crate::links::Link;
 use crate::pipe::Pipe;
 use crate::timeline::{Fire, Timeline};
 
-/// What one direction of a port has carried, in all runs.
+/// The traffic of one direction of a port, in all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// What the connections sent.
@@ -63,7 +63,7 @@ impl Wire {
         !self.occupied.get()
     }
 
-    /// This pipe has flights that wait now, and had none before.
+    /// Registers a pipe whose flights now wait.
     pub(crate) fn queue(&self, pipe: Rc<Pipe>) {
         self.waiting.borrow_mut().push_back(pipe);
     }

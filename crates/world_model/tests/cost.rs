@@ -1,6 +1,8 @@
-//! What an I/O costs in the model world: allocations and nanoseconds through zero, one and two layers that only pass on.
+//! What an I/O costs in the model world: allocations and nanoseconds through zero, one and two layers that
+//! only pass on.
 //!
-//! `cargo test -p world_model --release --test cost -- --nocapture` prints the row of docs/decisions/0001-worlds.md.
+//! `cargo test -p world_model --release --test cost -- --nocapture` prints the row of
+//! docs/decisions/0001-worlds.md.
 
 #![expect(clippy::disallowed_methods, reason = "this measures the model from outside, on the real clock")]
 
@@ -115,7 +117,8 @@ fn cost_of_run(spec: &DiskSpec, kind: Kind, layers: u32, ios: u64) -> (u64, Dura
 /// The least of this many measurements counts: whatever else the machine does only adds.
 const MEASUREMENTS: usize = 5;
 
-/// What a longer run costs more than a shorter one is the steady state: it may not allocate. Its nanoseconds for each I/O.
+/// What a longer run costs more than a shorter one is the steady state: it may not allocate. Its nanoseconds
+/// for each I/O.
 fn check_steady_state(spec: &DiskSpec, kind: Kind, layers: u32) -> u128 {
     let (few, many) = (5_000, 25_000);
     // The first run fills the thread's shelf of buffers.

@@ -1,7 +1,9 @@
-//! What a layer costs: one drive and one 4 KiB write and read, through no, one and two layers that pass it on.
+//! What a layer costs: one drive and one 4 KiB write and read, through no, one and two layers that pass it
+//! on.
 //!
-//! Layers are `block::Device`s with static `async fn`s. Beside them stands the other way to write a seam, a boxed future
-//! per call, so that the price of that choice is known. Each figure is the median of 5 alternating repeats.
+//! Layers are `block::Device`s with static `async fn`s. Beside them stands the other way to write a seam, a
+//! boxed future per call, so that the price of that choice is known. Each figure is the median of 5
+//! alternating repeats.
 //!
 //! ```text
 //! cargo run --release -p world_real --example layers

@@ -1,8 +1,9 @@
 //! How much of a bare loopback exchange the sockets of a world keep.
 //!
-//! The exchange is that of 4 KiB reads over iSCSI, without iSCSI: 48 bytes out, 48 + 4,096 back, a number of them in
-//! flight, answered batch by batch. Server and client are pinned to a core each. "bare" is two threads with blocking
-//! sockets, one receive and one vectored send per batch: the simplest program, and about the best that a kernel does.
+//! The exchange is that of 4 KiB reads over iSCSI, without iSCSI: 48 bytes out, 48 + 4,096 back, a number of
+//! them in flight, answered batch by batch. Server and client are pinned to a core each. "bare" is two
+//! threads with blocking sockets, one receive and one vectored send per batch: the simplest program, and
+//! about the best that a kernel does.
 //!
 //! ```text
 //! cargo run --release -p world_real --example loopback -- --depth 32 --seconds 3

@@ -1,4 +1,4 @@
-//! Calls that may wait for a drive, on threads of their own: no thread of a world makes one.
+//! Blocking calls, made on helper threads: no thread of a world makes a call that may wait for a drive.
 //!
 //! ```text
 //!   world ──ask(lane, call)──> lane of the path: calls in order ──> at most one thread works on a lane
@@ -6,9 +6,9 @@
 //!     └───────── wake ──── Answer (dropped: nobody waits any more) <─────┘
 //! ```
 //!
-//! A lane is a path: what is asked about one path is done in the order of the calls, so that a file that was let go is closed
-//! before it is opened again. A drive that never answers holds one thread and its lane; the others do not notice. Threads are
-//! started when they are needed and end when there was nothing to do for a while.
+//! A lane is a path: calls about one path run in order, so that a released file is closed before it is opened
+//! again. A drive that never answers blocks one thread and its lane; others are unaffected. Threads are
+//! started on demand and end when idle.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// So many drives may hang at once before calls about others are refused.
+/// Drives that may hang at once before calls about others are refused.
 const THREADS_MAX: usize = 256;
-/// Calls that wait in one lane: more are refused, but for those that close something.
+/// Calls that wait in one lane. More are refused, except those that close something.
 const WAITING_MAX: usize = 8;
 /// A thread without work ends after this time.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -36,9 +36,9 @@ struct Lanes {
 }
 
 struct State {
-    /// What waits behind the call that is being made; a lane that is not here has nothing.
+    /// The calls that wait behind the current one; a lane without an entry is idle.
     waiting: BTreeMap<PathBuf, VecDeque<Call>>,
-    /// Lanes that no thread works on yet.
+    /// Lanes without a thread.
     ready: VecDeque<PathBuf>,
     threads: usize,
     idle: usize,
@@ -54,7 +54,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Queues a call; false when too many wait, and it may be refused.
+/// Queues a call. Returns false if too many wait and it may be refused.
 fn queue(lane: &Path, call: Call, may_be_refused: bool) -> bool {
     let mut state = lock(&LANES.state);
     if let Some(waiting) = state.waiting.get_mut(lane) {
@@ -71,7 +71,7 @@ fn queue(lane: &Path, call: Call, may_be_refused: bool) -> bool {
     state.ready.push_back(lane.to_owned());
     if state.idle < state.ready.len() && state.threads < THREADS_MAX {
         let started = thread::Builder::new().name("aside".to_owned()).spawn(work);
-        // Without a thread the lane waits for one that works now.
+        // Without a new thread, the lane waits for a running one.
         state.threads += usize::from(started.is_ok());
     }
     drop(state);
@@ -79,7 +79,7 @@ fn queue(lane: &Path, call: Call, may_be_refused: bool) -> bool {
     true
 }
 
-/// One thread: takes a lane, does what waits in it, takes the next.
+/// One helper thread: takes a lane, makes its waiting calls, takes the next.
 fn work() {
     let mut state = lock(&LANES.state);
     loop {
@@ -107,11 +107,11 @@ fn work() {
 enum Slot<T> {
     Waiting(Option<Waker>),
     Done(T),
-    /// Taken, or nobody waits any more.
+    /// Taken, or nobody waits for it.
     Over,
 }
 
-/// What a call will give.
+/// The result of a call.
 pub(crate) struct Answer<T>(Arc<Mutex<Slot<T>>>);
 
 impl<T> Future for Answer<T> {
@@ -132,13 +132,13 @@ impl<T> Future for Answer<T> {
 
 impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
-        // What it gave ends after the lock is given up.
+        // The result is dropped after the lock is released.
         let _late = std::mem::replace(&mut *lock(&self.0), Slot::Over);
     }
 }
 
-/// Makes a call about `lane` on another thread; `None` when too many wait already. A call that nobody waits for any more when its turn
-/// comes is not made; what it gives too late is dropped where it was made.
+/// Makes a call about `lane` on another thread; `None` if too many wait. A call without a waiter is skipped
+/// when its turn comes; a late result is dropped on the helper thread.
 pub(crate) fn ask<T: Send + 'static>(
     lane: &Path,
     call: impl FnOnce() -> T + Send + 'static,
@@ -169,12 +169,12 @@ pub(crate) fn ask<T: Send + 'static>(
     queue(lane, Box::new(made), true).then_some(Answer(slot))
 }
 
-/// What one world has given away to be closed.
+/// The closes that one world has handed over.
 #[derive(Clone, Default)]
 pub(crate) struct Closings(Arc<(Mutex<usize>, Condvar)>);
 
 impl Closings {
-    /// Ends something on another thread, after what was asked about `lane` before.
+    /// Drops a value on another thread, after all earlier calls about `lane`.
     pub(crate) fn close(&self, lane: &Path, end: impl FnOnce() + Send + 'static) {
         *lock(&self.0.0) += 1;
         let own = self.clone();
@@ -186,7 +186,7 @@ impl Closings {
         queue(lane, Box::new(made), false);
     }
 
-    /// Waits until all is closed, but for what hangs: at most `time`.
+    /// Waits until everything is closed, except what hangs: at most `time`.
     pub(crate) fn wait(&self, time: Duration) {
         let end = Instant::now() + time;
         let mut open = lock(&self.0.0);

@@ -6,17 +6,19 @@ use std::time::{Duration, Instant as System};
 use rustix::time::{ClockId, clock_gettime};
 use world::Instant;
 
-/// All worlds of a process count from the same origin, so that a time stamp may cross from one thread to another.
+/// All worlds of a process count from the same origin, so that a time stamp may cross from one thread to
+/// another.
 static ORIGIN: OnceLock<System> = OnceLock::new();
 
-/// Now. Asked from the kernel's shared page on every call (about 25 ns, no system call) rather than once per turn of
-/// the loop: a latency histogram would otherwise see all operations of a batch end at once.
+/// The current time. Read from the kernel's shared page on every call (about 25 ns, no system call) rather
+/// than once per turn of the loop: otherwise a latency histogram would show all operations of a batch as
+/// ending together.
 pub(crate) fn now() -> Instant {
     let passed = ORIGIN.get_or_init(System::now).elapsed();
     Instant(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Processor time of this thread.
+/// CPU time of this thread.
 pub(crate) fn cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))

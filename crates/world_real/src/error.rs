@@ -2,6 +2,7 @@
 
 /// Why a world cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum RunError {
     /// There is no usable io_uring.
     #[error("io_uring: {cause}")]
@@ -12,20 +13,19 @@ pub enum RunError {
     /// The thread cannot be pinned.
     #[error("cannot pin the thread to cpu {cpu}: {cause}")]
     Pin {
-        /// The CPU.
         cpu: usize,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
-    /// One thread, one world.
-    #[error("a world runs on this thread already")]
+    /// A thread can have only one world.
+    #[error("a world already runs on this thread")]
     Nested,
     /// The system refused a thread or a descriptor.
     #[error("{what}: {cause}")]
     System {
-        /// What was asked for.
+        /// The requested resource.
         what: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         cause: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The executor: a slab of tasks, polled in the order of their wakes.
+//! The executor: a slab of tasks, polled in wake order.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -38,7 +38,8 @@ impl Tasks {
         let mut slots = self.slots.borrow_mut();
         let id = self.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(None);
-            // Four billion tasks do not fit into memory: the conversion cannot fail before an allocation does.
+            // Four billion tasks do not fit into memory: the conversion cannot fail before an allocation
+            // does.
             TaskId::try_from(slots.len() - 1).expect("fewer than 2^32 tasks")
         });
         let header = Header::new(id, &self.mailbox);
@@ -49,13 +50,13 @@ impl Tasks {
         }
     }
 
-    /// Polls a task once. A number whose task has ended is ignored: its wake came late.
+    /// Polls a task once. The number of an ended task is ignored: its wake came late.
     pub(crate) fn poll(&self, id: TaskId) {
         let Some(mut task) = self.slots.borrow_mut().get_mut(id as usize).and_then(Option::take) else {
             return;
         };
         task.header.begin_poll();
-        // No borrow is held: the task may spawn others.
+        // No borrow is held, because the task may spawn others.
         let ended = task.work.as_mut().poll(&mut Context::from_waker(&task.waker)).is_ready();
         if ended {
             task.header.retire();
@@ -66,9 +67,10 @@ impl Tasks {
         }
     }
 
-    /// Drops every task where it stands.
+    /// Drops every task.
     pub(crate) fn clear(&self) {
-        // A task's drop may spawn: look until nothing is left. The bound ends a task that spawns itself for ever.
+        // Dropping a task may spawn another: repeat until none is left. The bound stops a task that respawns
+        // itself for ever.
         for _ in 0..64 {
             let slots = std::mem::take(&mut *self.slots.borrow_mut());
             self.free.borrow_mut().clear();

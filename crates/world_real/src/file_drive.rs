@@ -14,10 +14,10 @@ use crate::operations::Op;
 use crate::operations::drive::{DriveOp, End, Gathered, Medium, Opened, Work, Zeroing, error_of};
 use crate::presence::Presence;
 
-/// Changing a file's length is given up after this time.
+/// Deadline for changing a file's length.
 const LEN_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A file or device as it was opened, on whichever thread that was.
+/// A file or device after opening, on any thread.
 pub(crate) struct OpenMedium {
     pub(crate) fd: OwnedFd,
     pub(crate) info: DriveInfo,
@@ -25,7 +25,7 @@ pub(crate) struct OpenMedium {
     pub(crate) zeroing: Zeroing,
     /// Memory of an operation starts at a multiple of this.
     pub(crate) memory_align: usize,
-    /// An image file: its length may change, and what is missing of its last block reads as zeros.
+    /// An image file: its length may change, and the missing part of its last block reads as zeros.
     pub(crate) is_image: bool,
 }
 
@@ -47,14 +47,14 @@ impl OpenMedium {
     }
 }
 
-/// Who waits for the answer to a question that was asked once.
+/// The waiters of a question that is asked only once.
 type Askers = Rc<RefCell<Vec<Completer<Result<(), DriveError>>>>>;
 
 /// The back end of file drives and of block devices.
 pub(crate) struct FileDrive {
     local: Local,
     medium: Rc<Medium>,
-    /// Who asked whether it is there, while that is asked.
+    /// The waiters of a probe in progress.
     probers: Askers,
     probing: Rc<Cell<bool>>,
     fills: Completions<Filled>,
@@ -90,7 +90,7 @@ impl DriveBackend for FileDrive {
     }
 
     fn write(&self, at: u64, data: Data) -> Io<Result<(), DriveError>> {
-        // O_DIRECT refuses memory that does not lie on the device's alignment: it goes through a buffer that does.
+        // O_DIRECT refuses memory that is not aligned for the device: copy through an aligned buffer.
         let data = if data.is_aligned_to(self.medium.memory_align) { data } else { Data::copy_of(&data) };
         self.start(Work::Write(data), at)
     }
@@ -125,7 +125,7 @@ impl DriveBackend for FileDrive {
         let check = move || opened.presence.check(&opened.fd);
         drop(self.local.ask(&lane, None, check, move |there| {
             probing.set(false);
-            // Not asked because too many calls wait: nothing is known, and the drive hangs.
+            // Too many calls wait, so the state is unknown, and the drive hangs.
             let Some(there) = there else { return };
             let outcome = there.map_err(|cause| DriveError::Gone { drive: name, cause });
             askers.take().into_iter().for_each(|end| end.complete(outcome.clone()));

@@ -1,4 +1,5 @@
-//! Opening files and block devices as drives: O_DIRECT, alignment, size, exclusive use; a refusal says what to do.
+//! Opens files and block devices as drives: O_DIRECT, alignment, size, exclusive use. An error says what to
+//! do.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -15,9 +16,9 @@ use crate::file_drive::OpenMedium;
 use crate::operations::drive::Zeroing;
 use crate::presence::Presence;
 
-/// Buffers lie on this alignment; a medium that asks for more cannot be used.
+/// Buffers have this alignment; a medium that requires more cannot be used.
 const MEMORY_ALIGN_MAX: usize = 4096;
-/// Blocks that the layers above can address.
+/// Block sizes that the layers above can address.
 const BLOCK_BYTES: [u32; 2] = [512, 4096];
 
 pub(crate) struct Opening<'a> {
@@ -40,7 +41,7 @@ pub(crate) fn open_file(path: &Path, create_len_bytes: Option<u64>) -> Result<Op
     let (file, is_new) = open_or_create(&opening, create_len_bytes)?;
     let opened = file_drive(&opening, file, is_new.then_some(create_len_bytes).flatten());
     if opened.is_err() && is_new {
-        // What was made for nothing does not stay behind.
+        // Remove a file that was created in vain.
         let _ = std::fs::remove_file(path);
     }
     opened
@@ -60,7 +61,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The file, and whether it was made here.
+/// The file, and whether it was created here.
 fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(File, bool), OpenError> {
     let path = opening.path;
     refuse_special(opening)?;
@@ -87,7 +88,8 @@ fn open_or_create(opening: &Opening, create_len_bytes: Option<u64>) -> Result<(F
     }
 }
 
-/// Refuses what is neither a file nor a block device before it is opened: opening a pipe or a character device has effects.
+/// Refuses what is neither a file nor a block device before it is opened: opening a pipe or a character
+/// device has effects.
 fn refuse_special(opening: &Opening) -> Result<(), OpenError> {
     let Ok(kind) = std::fs::metadata(opening.path).map(|found| found.file_type()) else { return Ok(()) };
     match kind.is_file() || kind.is_block_device() || kind.is_dir() {
@@ -101,36 +103,36 @@ pub(crate) fn open_error(opening: &Opening, e: &io::Error) -> OpenError {
         Some(libc::EINVAL) => no_direct(opening),
         Some(libc::EACCES | libc::EPERM) => opening.refuse("no permission to read and write it"),
         Some(libc::EROFS) => opening.refuse("the file system is mounted read-only"),
-        Some(libc::EISDIR) => opening.refuse("it is a directory: name a file in it"),
+        Some(libc::EISDIR) => opening.refuse("a directory, not a file; name a file in it"),
         Some(libc::ENOSPC) => opening.refuse("no space left on the file system"),
         Some(libc::EBUSY) => {
             opening.refuse("in use: mounted, held by device-mapper or md, or open in another array")
         }
-        Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => opening.refuse("there is no device behind it"),
+        Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM) => opening.refuse("no device behind this path"),
         _ => opening.refuse_io("cannot be opened", e),
     }
 }
 
 fn no_direct(opening: &Opening) -> OpenError {
-    opening.refuse("its file system refuses O_DIRECT: put it on ext4, xfs or btrfs, or use a memory drive")
+    opening.refuse("the file system does not support O_DIRECT; use ext4, xfs or btrfs, or a memory drive")
 }
 
 fn file_drive(opening: &Opening, file: File, set_len_bytes: Option<u64>) -> Result<OpenMedium, OpenError> {
     let kind = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.file_type();
     if kind.is_block_device() {
-        return Err(opening.refuse("it is a block device: declare it as a device, not as a file"));
+        return Err(opening.refuse("a block device, not a file; declare it with `device`"));
     }
     if !kind.is_file() {
         return Err(opening.refuse("not a file and not a block device"));
     }
-    // On the open file, not on the process: a second opening in this process is refused, too.
+    // The lock is on the open file, not on the process: a second opening in this process is refused, too.
     flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| opening.refuse("in use: another array has it open"))?;
+        .map_err(|_| opening.refuse("in use by another array"))?;
     if let Some(len) = set_len_bytes {
-        file.set_len(len).map_err(|e| opening.refuse_io(&format!("cannot be made {len} bytes long"), &e))?;
+        file.set_len(len).map_err(|e| opening.refuse_io(&format!("cannot allocate {len} bytes"), &e))?;
         // The file's name must survive a power cut as well as what is flushed to it.
         let folder = File::open(folder_of(opening.path)).and_then(|folder| folder.sync_all());
-        folder.map_err(|e| opening.refuse_io("its directory cannot be written", &e))?;
+        folder.map_err(|e| opening.refuse_io("no permission to write to its directory", &e))?;
     }
     let len_bytes = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.len();
     let (memory_align, block_bytes) = match direct_alignment(&file) {
@@ -157,7 +159,8 @@ fn describe(
     let presence = Presence::new(opening.path, &fd, len_bytes)
         .map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     let name = opening.path.display().to_string();
-    // Whether the device below caches is not told reliably (and a file system has metadata to write): flushes are needed.
+    // Whether the device caches writes is not reported reliably (and a file system has metadata to write):
+    // flushes are required.
     let info = DriveInfo { name, len_bytes, block_bytes, volatile_cache: true, cheap_zero };
     Ok(OpenMedium { fd, info, presence, zeroing, memory_align, is_image: false })
 }
@@ -169,20 +172,26 @@ fn check_size(
     memory_align: usize,
 ) -> Result<(), OpenError> {
     if !BLOCK_BYTES.contains(&block_bytes) {
-        return Err(opening.refuse(format!("its block of {block_bytes} bytes is neither 512 nor 4096 bytes")));
+        return Err(opening.refuse(format!(
+            "unsupported block size of {block_bytes} bytes: must be 512 or \
+            4096"
+        )));
     }
     if !memory_align.is_power_of_two() || memory_align > MEMORY_ALIGN_MAX {
-        return Err(opening
-            .refuse(format!("it asks for memory on {memory_align} bytes; {MEMORY_ALIGN_MAX} is the most")));
+        return Err(opening.refuse(format!(
+            "unsupported memory alignment of {memory_align} bytes: the maximum is \
+                {MEMORY_ALIGN_MAX}"
+        )));
     }
     if len_bytes < u64::from(block_bytes) {
-        return Err(
-            opening.refuse(format!("too small: {len_bytes} bytes hold no block of {block_bytes} bytes"))
-        );
+        return Err(opening.refuse(format!(
+            "too small: {len_bytes} bytes, less than one block of {block_bytes} \
+                bytes"
+        )));
     }
     if !len_bytes.is_multiple_of(block_bytes.into()) {
         return Err(opening.refuse(format!(
-            "its size of {len_bytes} bytes is not a multiple of its block of {block_bytes} bytes"
+            "invalid size of {len_bytes} bytes: not a multiple of the block size of {block_bytes} bytes"
         )));
     }
     Ok(())
@@ -190,11 +199,11 @@ fn check_size(
 
 pub(crate) struct Alignment {
     pub(crate) memory: u32,
-    /// Alignment of addresses and lengths; 0 when the file cannot be used with O_DIRECT.
+    /// Alignment of addresses and lengths; 0 if the file does not support O_DIRECT.
     pub(crate) block: u32,
 }
 
-/// What the file system says about O_DIRECT (`STATX_DIOALIGN`, Linux 6.1); `None` when it says nothing.
+/// The file system's answer about O_DIRECT (`STATX_DIOALIGN`, Linux 6.1); `None` without an answer.
 pub(crate) fn direct_alignment(file: &File) -> Option<Alignment> {
     let empty = CString::default();
     let mut facts = MaybeUninit::<libc::statx>::zeroed();
@@ -214,7 +223,7 @@ pub(crate) fn direct_alignment(file: &File) -> Option<Alignment> {
         .then_some(Alignment { memory: facts.stx_dio_mem_align, block: facts.stx_dio_offset_align })
 }
 
-/// The smallest block that a direct read is accepted with, where the file system does not say.
+/// The smallest block of a direct read that succeeds, if the file system does not say.
 fn probe_block(opening: &Opening, file: &File, len_bytes: u64) -> Result<u32, OpenError> {
     for block in BLOCK_BYTES {
         if len_bytes < u64::from(block) * 2 {
@@ -230,7 +239,7 @@ fn probe_block(opening: &Opening, file: &File, len_bytes: u64) -> Result<u32, Op
     Err(no_direct(opening))
 }
 
-/// Whether holes can be punched: asked past the end of the file, where there is nothing to lose.
+/// Whether holes can be punched: tried past the end of the file, where there are no data.
 pub(crate) fn punches_holes(file: &File, len_bytes: u64) -> bool {
     fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, len_bytes, 4096).is_ok()
 }
@@ -243,14 +252,13 @@ pub(crate) fn open_device(path: &Path) -> Result<OpenMedium, OpenError> {
         _ => open_error(&opening, &e),
     })?;
     if !facts.file_type().is_block_device() {
-        return Err(opening.refuse("it is not a block device: declare it as a file"));
+        return Err(opening.refuse("not a block device; declare it with `file`"));
     }
     // O_EXCL: the kernel refuses when a file system or another array holds it.
     let file = direct(path, libc::O_EXCL, false).map_err(|e| open_error(&opening, &e))?;
-    let size =
-        (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("its size cannot be read", &e))?;
+    let size = (&file).seek(SeekFrom::End(0)).map_err(|e| opening.refuse_io("cannot read the size", &e))?;
     let block =
-        ioctl_blksszget(&file).map_err(|e| opening.refuse_io("its block size cannot be read", &e.into()))?;
+        ioctl_blksszget(&file).map_err(|e| opening.refuse_io("cannot read the block size", &e.into()))?;
     check_size(&opening, size, block, MEMORY_ALIGN_MAX)?;
     // The kernel zeroes the range by the device's own command, or by writing where it has none.
     let zeroing = Zeroing::Fallocate(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE);

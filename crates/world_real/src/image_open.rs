@@ -1,4 +1,4 @@
-//! Opening files that hold virtual disks: their length is their own, and they lie on any file system.
+//! Opens files with virtual disks, of any length and on any file system.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,24 +19,24 @@ use crate::presence::Presence;
 pub(crate) fn open(path: &Path, access: ImageAccess) -> Result<OpenMedium, OpenError> {
     let opening = Opening { path };
     if access != ImageAccess::Create {
-        // A pipe would wait for its other end, and a device may act: what it is, is asked without opening it.
+        // Check the type without opening: a pipe would wait for its other end, and a device may act.
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let found = found.map_err(|e| refuse(&opening, &e.into(), access))?;
         check_regular(&opening, &found)?;
     }
-    // Between the two it may have been replaced: a pipe does not block this one either, and is seen below.
+    // It may have been replaced in between: a pipe does not block this call either, and is detected below.
     let file = options(access, libc::O_NONBLOCK).open(path).map_err(|e| refuse(&opening, &e, access))?;
     check_regular(&opening, &file)?;
     opened(&opening, file, access)
 }
 
-/// Opens an image file beneath a directory to be read.
+/// Opens an image file within a directory, read-only.
 pub(crate) fn open_within(folder: &Path, path: &Path) -> Result<OpenMedium, OpenError> {
     let shown = folder.join(path);
     let opening = Opening { path: &shown };
     let access = ImageAccess::Read;
     let refused = |e: Errno| match e {
-        Errno::XDEV => opening.refuse("it leads out of the directory in which it was looked for"),
+        Errno::XDEV => opening.refuse("the path leaves the directory that it is confined to"),
         e => refuse(&opening, &e.into(), access),
     };
     let start = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -56,7 +56,7 @@ fn refuse(opening: &Opening, e: &io::Error, access: ImageAccess) -> OpenError {
     match e.kind() {
         io::ErrorKind::NotFound if access == ImageAccess::Create => opening.refuse("no such directory"),
         io::ErrorKind::NotFound => opening.refuse("no such file"),
-        io::ErrorKind::AlreadyExists => opening.refuse("it exists already: remove it first"),
+        io::ErrorKind::AlreadyExists => opening.refuse("already exists; remove it first"),
         _ => open_error(opening, e),
     }
 }
@@ -65,8 +65,8 @@ fn check_regular(opening: &Opening, file: impl AsFd) -> Result<(), OpenError> {
     let facts = rustix::fs::fstat(file).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     match FileType::from_raw_mode(facts.st_mode) {
         FileType::RegularFile => Ok(()),
-        FileType::Directory => Err(opening.refuse("it is a directory: name a file in it")),
-        _ => Err(opening.refuse("it is not a regular file")),
+        FileType::Directory => Err(opening.refuse("a directory, not a file; name a file in it")),
+        _ => Err(opening.refuse("not a regular file")),
     }
 }
 
@@ -77,11 +77,11 @@ fn opened(opening: &Opening, file: File, access: ImageAccess) -> Result<OpenMedi
         ImageAccess::Read => FlockOperation::NonBlockingLockShared,
         ImageAccess::Write | ImageAccess::Create => FlockOperation::NonBlockingLockExclusive,
     };
-    flock(&file, lock).map_err(|_| opening.refuse("in use: somebody else has it open"))?;
+    flock(&file, lock).map_err(|_| opening.refuse("in use by another process"))?;
     if access == ImageAccess::Create {
         // The file's name must survive a power cut as well as what is flushed to it.
         let folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
-        folder.map_err(|e| opening.refuse_io("its directory cannot be written", &e))?;
+        folder.map_err(|e| opening.refuse_io("no permission to write to its directory", &e))?;
     }
     let len = file.metadata().map_err(|e| opening.refuse_io("cannot be examined", &e))?.len();
     let (file, memory_align) = directly(opening, file, access, len)?;
@@ -90,7 +90,7 @@ fn opened(opening: &Opening, file: File, access: ImageAccess) -> Result<OpenMedi
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let zeroing = if punches { Zeroing::Fallocate(mode) } else { Zeroing::Writes };
     let fd = file.into();
-    // It may be cut at any time by who has it open: only that it is there is asked.
+    // Whoever has it open may truncate it at any time: check only that it exists.
     let presence =
         Presence::new(path, &fd, 0).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     let name = path.display().to_string();
@@ -111,7 +111,8 @@ fn options(access: ImageAccess, flags: i32) -> OpenOptions {
     options
 }
 
-/// The file without the page cache where that takes blocks of 512 bytes, and what memory lies on then; else the file as it is.
+/// Disables the page cache if the file supports blocks of 512 bytes, and returns the memory alignment;
+/// otherwise leaves the file as it is.
 fn directly(
     opening: &Opening,
     file: File,
@@ -123,12 +124,12 @@ fn directly(
         a.block > 0 && u64::from(a.block) <= block && len.is_multiple_of(block) && a.memory.is_power_of_two()
     });
     let Some(alignment) = fits else { return Ok((file, 1)) };
-    // The lock belongs to the opening that holds it: the flag is changed on that, not on a second one.
+    // The lock belongs to this open file, so its flag is changed instead of opening it again.
     let flags =
         rustix::fs::fcntl_getfl(&file).map_err(|e| opening.refuse_io("cannot be examined", &e.into()))?;
     match rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::DIRECT) {
         Ok(()) => Ok((file, alignment.memory as usize)),
         Err(_) if access == ImageAccess::Read => Ok((file, 1)),
-        Err(e) => Err(opening.refuse_io("O_DIRECT cannot be switched on", &e.into())),
+        Err(e) => Err(opening.refuse_io("cannot enable O_DIRECT", &e.into())),
     }
 }

@@ -1,4 +1,5 @@
-//! The real world: io_uring files and sockets, TCP, memory drives and timers; the only crate with unsafe code.
+//! The real world: io_uring files and sockets, TCP, memory drives and timers; the only crate with unsafe
+//! code.
 //!
 //! ```text
 //!   run ──> executor: ready tasks ──poll──> World handles ──submit──> operations (own the buffers)
@@ -7,10 +8,10 @@
 //!    └── timers: the next deadline bounds the wait
 //! ```
 //!
-//! One thread, one world, one ring. A turn of the loop runs what is ready, hands everything that was submitted meanwhile
-//! to the kernel with one `io_uring_enter`, and reaps what has ended; it sleeps in that same call when nothing is
-//! ready. Nothing is allocated per task wake, per poll or per operation in steady state. Why there is a ring of our own
-//! and no runtime from a library: `docs/decisions/0001-worlds.md`.
+//! One thread, one world, one ring. A turn of the loop runs what is ready, hands everything that was
+//! submitted meanwhile to the kernel with one `io_uring_enter`, and reaps what has ended; it sleeps in that
+//! same call when nothing is ready. Nothing is allocated per task wake, per poll or per operation in steady
+//! state. Why there is a ring of our own and no runtime from a library: `docs/decisions/0001-worlds.md`.
 
 #![expect(
     clippy::disallowed_methods,

@@ -16,8 +16,8 @@ use crate::operations::connection::{AcceptOp, Listening, closed};
 use crate::reactor::Reactor;
 use crate::{socket, tcp};
 
-/// Connections that wait to be accepted: a thousand hosts that come back at once after a restart, and as many again.
-/// The system cuts it to net.core.somaxconn.
+/// Backlog of connections: a thousand hosts that return after a restart, twice. The system limits it to
+/// net.core.somaxconn.
 const BACKLOG: i32 = 2048;
 
 /// The handle's back end.
@@ -38,11 +38,11 @@ pub(crate) fn listen(
     Ok(listener(reactor, fd, local, Some(options)))
 }
 
-/// Listens on a path. What is there is left alone, and the socket is the owner's only.
+/// Listens on a path. An existing file is left alone, and only the owner may connect.
 pub(crate) fn listen_local(reactor: &Rc<Reactor>, path: &Path) -> Result<Listener, NetError> {
     let fd = bind_local(path).map_err(|e| {
         let cause = match e.raw_os_error() {
-            Some(libc::EADDRINUSE) => "something is there already".into(),
+            Some(libc::EADDRINUSE) => "a file of this name already exists".into(),
             _ => e.to_string(),
         };
         NetError::ListenLocal { path: path.display().to_string(), cause }
@@ -86,9 +86,9 @@ fn bind_local(path: &Path) -> io::Result<OwnedFd> {
 
 fn bind(addr: SocketAddr, options: StreamOptions) -> io::Result<OwnedFd> {
     let fd = tcp::stream_socket(&addr)?;
-    // A restart need not wait until the old connections' TIME_WAIT is over.
+    // A restart need not wait for the TIME_WAIT of old connections.
     sockopt::set_socket_reuseaddr(&fd, true)?;
-    // Before listening: the segment size is agreed on in the handshake, before a connection is accepted.
+    // Before listening: the segment size is negotiated in the handshake, before a connection is accepted.
     tcp::apply(&fd, options)?;
     rustix::net::bind(&fd, &addr)?;
     rustix::net::listen(&fd, BACKLOG)?;
@@ -97,11 +97,9 @@ fn bind(addr: SocketAddr, options: StreamOptions) -> io::Result<OwnedFd> {
 
 fn cause(e: &io::Error) -> String {
     match e.raw_os_error() {
-        Some(libc::EADDRINUSE) => {
-            "the address is in use: another program (or another array) listens there".into()
-        }
-        Some(libc::EADDRNOTAVAIL) => "this machine has no such address".into(),
-        Some(libc::EACCES) => "no permission: ports below 1024 need a privilege".into(),
+        Some(libc::EADDRINUSE) => "the address is in use by another process".into(),
+        Some(libc::EADDRNOTAVAIL) => "no network interface of this machine has this address".into(),
+        Some(libc::EACCES) => "no permission: ports below 1024 require CAP_NET_BIND_SERVICE".into(),
         _ => e.to_string(),
     }
 }

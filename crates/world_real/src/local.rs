@@ -1,4 +1,4 @@
-//! What a drive needs of its world beside the ring: tasks, timers, and calls on other threads with a deadline.
+//! The services of a world for its drives, besides the ring: tasks, timers, and helper calls with a deadline.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -17,7 +17,7 @@ use crate::executor::Tasks;
 use crate::reactor::Reactor;
 use crate::timers::Timers;
 
-/// The parts of a world that its drives share with it.
+/// The parts of a world that its drives share.
 #[derive(Clone)]
 pub(crate) struct Local {
     pub(crate) tasks: Rc<Tasks>,
@@ -38,7 +38,8 @@ impl Local {
         self.timers.borrow_mut().set(deadline)
     }
 
-    /// Makes a call about `lane` on another thread, and `then` here with what it gave; with none when that did not come in time.
+    /// Makes a call about `lane` on another thread, then calls `then` here with the result, or with `None`
+    /// after the deadline.
     pub(crate) fn ask<T: Send + 'static, U: 'static>(
         &self,
         lane: &Path,
@@ -57,7 +58,7 @@ impl Local {
     }
 }
 
-/// The answer, if it comes before the deadline.
+/// The result, if it comes before the deadline.
 async fn in_time<T>(answer: Answer<T>, mut deadline: Option<Io<()>>) -> Option<T> {
     let mut answer = pin!(answer);
     poll_fn(|cx| {

@@ -1,7 +1,8 @@
-//! The memory drive: one anonymous mapping, sparse, complete at once, gone with the process.
+//! The memory drive: one anonymous mapping, sparse; operations complete at once; lost with the process.
 //!
-//! The mapping asks for huge pages: random reads of a large drive spend their time on address translation otherwise (half
-//! of the user time of a 4 KiB read, measured on a virtual machine, where each miss walks two page tables).
+//! The mapping asks for huge pages: random reads of a large drive spend their time on address translation
+//! otherwise (half of the user time of a 4 KiB read, measured on a virtual machine, where each miss walks two
+//! page tables).
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -10,11 +11,11 @@ use std::rc::Rc;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io, OpenError};
 
-/// Memory is taken and given back in huge pages.
+/// Memory is allocated and released in huge pages.
 const HUGE_PAGE_LEN: usize = 2 << 20;
 /// The logical block of most disks, and the one that every guest can use.
 const BLOCK_BYTES: u32 = 512;
-/// The largest memory drive: half of what a process can address (47 bits).
+/// Largest memory drive: half of a process's address space (47 bits).
 const LEN_BYTES_MAX: u64 = 1 << 46;
 
 /// Opens a memory drive.
@@ -22,21 +23,22 @@ pub(crate) fn open(name: &str, len_bytes: u64) -> Result<Drive, OpenError> {
     let refuse = |cause: String| OpenError { name: name.to_owned(), cause };
     if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_BYTES.into()) {
         return Err(refuse(format!(
-            "{len_bytes} bytes are not a positive multiple of the block of {BLOCK_BYTES} bytes"
+            "invalid size of {len_bytes} bytes: must be a positive multiple of {BLOCK_BYTES}"
         )));
     }
     if len_bytes > LEN_BYTES_MAX {
         return Err(refuse(format!(
-            "{len_bytes} bytes are over the limit of {LEN_BYTES_MAX} bytes for a memory drive"
+            "invalid size of {len_bytes} bytes: a memory drive is limited to {LEN_BYTES_MAX}"
         )));
     }
     let len = usize::try_from(len_bytes).map_err(|e| refuse(e.to_string()))?;
-    let memory = Mapping::new(len).map_err(|e| refuse(format!("{len_bytes} bytes cannot be mapped: {e}")))?;
+    let memory =
+        Mapping::new(len).map_err(|e| refuse(format!("cannot map {len_bytes} bytes of memory: {e}")))?;
     let info = DriveInfo {
         name: name.to_owned(),
         len_bytes,
         block_bytes: BLOCK_BYTES,
-        // Nothing is lost at a flush boundary: all of it is lost with the process, acknowledged or not.
+        // A flush makes no difference: everything is lost with the process.
         volatile_cache: false,
         cheap_zero: true,
     };
@@ -72,8 +74,8 @@ impl Mapping {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: `start + len` lies within the mapping, which lives as long as `self`; its bytes are initialised (zero
-        // pages), and are changed through `&mut self` only.
+        // SAFETY: `start + len` lies within the mapping, which lives as long as `self`; its bytes are
+        // initialised (zero pages), and are changed through `&mut self` only.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(self.start), self.len) }
     }
 
@@ -82,7 +84,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(self.start), self.len) }
     }
 
-    /// Zeroes a range: whole huge pages are given back, the rest is written.
+    /// Zeroes a range: whole huge pages are released, the rest is written.
     fn zero(&mut self, at: usize, len: usize) {
         let end = at + len;
         let (first, last) =
@@ -92,8 +94,8 @@ impl Mapping {
             return;
         }
         let whole = &mut self.bytes_mut()[first..last];
-        // SAFETY: the range is page-aligned, within the mapping, and borrowed mutably: nobody reads it meanwhile. A
-        // private anonymous mapping reads as zeros after it.
+        // SAFETY: the range is page-aligned, within the mapping, and borrowed mutably: nobody reads it
+        // meanwhile. A private anonymous mapping reads as zeros after it.
         let dropped = unsafe { madvise(whole.as_mut_ptr().cast(), whole.len(), Advice::LinuxDontNeed) };
         if dropped.is_err() {
             whole.fill(0);

@@ -1,5 +1,5 @@
-//! Whether what a drive was opened from is still there: a file that was removed or replaced, and a disk that was pulled, keep
-//! an open descriptor that looks alive until something is read.
+//! Checks whether the file or disk of a drive is still present. A removed or replaced file and a pulled disk
+//! keep an open descriptor, which seems alive until something is read.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, SeekFrom, Stat, fstat, fstatfs, seek, stat};
 use rustix::io::Errno;
 
-/// File systems that never let who hands in an operation wait (IOCB_NOWAIT), by the numbers of statfs(2): ext4, XFS, Btrfs, F2FS, tmpfs.
+/// File systems that never block the submission of an operation (IOCB_NOWAIT), by their numbers in statfs(2):
+/// ext4, XFS, Btrfs, F2FS, tmpfs.
 const NEVER_WAIT: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
 /// What was opened under which path.
@@ -18,7 +19,7 @@ pub(crate) struct Presence {
     may_wait_to_hand_in: bool,
 }
 
-/// What makes a file or device itself.
+/// The identity of a file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     /// A file: the file system and the inode.
@@ -37,7 +38,7 @@ impl Node {
 }
 
 impl Presence {
-    /// Remembers what `fd`, opened from `path`, is.
+    /// Records the identity of `fd`, opened from `path`.
     pub(crate) fn new(path: &Path, fd: impl AsFd, len_bytes: u64) -> rustix::io::Result<Presence> {
         let node = Node::of(&fstat(&fd)?);
         let may_wait_to_hand_in = match node {
@@ -47,8 +48,8 @@ impl Presence {
         Ok(Presence { path: path.to_owned(), node, len_bytes, may_wait_to_hand_in })
     }
 
-    /// Whether handing in an operation may wait for what lies below: on FUSE and on remote file systems it does. Block devices never let
-    /// it wait.
+    /// Whether submitting an operation may block: on FUSE and on remote file systems. Block devices never
+    /// block.
     pub(crate) fn may_wait_to_hand_in(&self) -> bool {
         self.may_wait_to_hand_in
     }
@@ -58,20 +59,20 @@ impl Presence {
         &self.path
     }
 
-    /// Looks under the path again, and at the size. `Err`: why it counts as gone. Three system calls on metadata that is in
-    /// memory; they may wait where the file system is a remote one.
+    /// Checks the path and the size again. `Err`: why it counts as gone. Three system calls on metadata in
+    /// memory; they may block on a remote file system.
     pub(crate) fn check(&self, fd: &OwnedFd) -> Result<(), String> {
         let facts = stat(&self.path).map_err(|e| match e {
-            Errno::NOENT | Errno::NOTDIR => "it was removed".to_owned(),
-            e => format!("it cannot be examined: {e}"),
+            Errno::NOENT | Errno::NOTDIR => "removed".to_owned(),
+            e => format!("cannot be examined: {e}"),
         })?;
         if Node::of(&facts) != self.node {
-            return Err("something else lies under its path".to_owned());
+            return Err("its path now names another file".to_owned());
         }
         // Of a device the size, too: it is 0 when the disk behind it was pulled.
-        let len = seek(fd, SeekFrom::End(0)).map_err(|e| format!("it has no size any more: {e}"))?;
+        let len = seek(fd, SeekFrom::End(0)).map_err(|e| format!("its size can no longer be read: {e}"))?;
         if len < self.len_bytes {
-            return Err(format!("it ends at byte {len}: it was cut while in use"));
+            return Err(format!("truncated to {len} bytes while in use"));
         }
         Ok(())
     }

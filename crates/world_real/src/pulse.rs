@@ -1,4 +1,5 @@
-//! The pulse of the worlds of this process: each loop counts its turns, so that a watchdog sees which one stands still.
+//! The pulse of the worlds in this process: each loop counts its turns, so that a watchdog detects one that
+//! stands still.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -18,7 +19,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Of the world that is about to run on the calling thread. It is watched until it is dropped.
+    /// The pulse of the world on the calling thread. It is watched until it is dropped.
     pub(crate) fn begin(mailbox: &Arc<Mailbox>) -> Arc<Pulse> {
         let thread = thread::current().name().unwrap_or("unnamed").to_owned();
         let pulse = Arc::new(Pulse { thread, turns: AtomicU64::new(0), mailbox: Arc::downgrade(mailbox) });
@@ -28,17 +29,17 @@ impl Pulse {
         pulse
     }
 
-    /// The loop turned. Only its own thread counts: a load and a store, no locked instruction.
+    /// Counts a turn. Only its own thread counts: a load and a store, no locked instruction.
     pub(crate) fn beat(&self) {
         self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How often it turned.
+    /// The number of turns.
     pub(crate) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// Wakes a loop that sleeps, so that it turns.
+    /// Wakes a sleeping loop, so that it turns.
     pub(crate) fn ask(&self) {
         if let Some(mailbox) = self.mailbox.upgrade() {
             mailbox.ring();

@@ -1,4 +1,4 @@
-//! The reactor: keeps the operations in flight and hands them to the ring.
+//! The reactor: holds the operations in flight and submits them to the ring.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,8 +20,8 @@ pub(crate) struct Reactor {
     closing: Cell<bool>,
 }
 
-/// How long the end of a world waits for operations that the kernel does not let go (a dead disk) before their memory is
-/// left behind.
+/// How long the end of a world waits for operations that the kernel does not complete (a dead disk) before
+/// their memory is leaked.
 const DRAIN_TURNS_MAX: u32 = 50;
 const DRAIN_TURN: Duration = Duration::from_millis(100);
 
@@ -37,9 +37,9 @@ impl Reactor {
         }
     }
 
-    /// Puts an operation in flight: the kernel hears of it at the end of the turn.
+    /// Adds an operation: it is submitted at the end of the turn.
     pub(crate) fn submit(&self, mut op: Op) {
-        assert!(!self.closing.get(), "this world has ended: its drives and sockets cannot be used any more");
+        assert!(!self.closing.get(), "the world has ended; its drives and sockets are closed");
         let entry = op.entry();
         self.enter(op, entry);
     }
@@ -54,8 +54,8 @@ impl Reactor {
         drop(ops);
         self.in_flight.set(self.in_flight.get() + 1);
         let entry = entry.user_data(u64::from(id));
-        // SAFETY: the entry points into heap memory that the operation owns; the operation stays in `ops` until its
-        // result is reaped, and is leaked rather than freed if that never happens (see `drain`).
+        // SAFETY: the entry points into heap memory that the operation owns; the operation stays in `ops`
+        // until its result is reaped, and is leaked rather than freed if that never happens (see `drain`).
         unsafe { self.ring.borrow_mut().push(&entry) };
     }
 
@@ -74,7 +74,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// Whether a turn would find something that ended. Looks at memory only.
+    /// Whether a turn would find a completion. Reads memory only.
     pub(crate) fn has_news(&self) -> bool {
         self.ring.borrow_mut().has_news()
     }
@@ -94,7 +94,7 @@ impl Reactor {
         }
     }
 
-    /// Ends everything in flight and waits until the kernel has let go of the memory.
+    /// Cancels everything in flight and waits until the kernel no longer uses the memory.
     pub(crate) fn drain(&self) {
         self.closing.set(true);
         let entry = Op::CancelAll.entry();

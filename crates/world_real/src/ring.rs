@@ -33,10 +33,10 @@ pub(crate) struct Ring {
     ended: Vec<Ended>,
 }
 
-/// Results are expected in bursts larger than submissions: multi-turn operations (accepts, receives) end together.
+/// Completions come in larger bursts than submissions: multishot operations (accepts, receives) end together.
 const RESULTS_PER_ENTRY: u32 = 4;
 
-/// Operations that wait in the kernel's own threads at once.
+/// Limit of operations in the kernel's worker threads.
 const KERNEL_THREADS_MAX: u32 = 1024;
 
 impl Ring {
@@ -45,12 +45,12 @@ impl Ring {
         let params = io.params();
         if !params.is_feature_ext_arg() || !params.is_feature_nodrop() {
             return Err(RunError::Ring {
-                cause: "this kernel's io_uring is too old: Linux 5.11 or later is needed".into(),
+                cause: "the kernel's io_uring is too old: Linux 5.11 or later is required".into(),
             });
         }
         check_opcodes(&io)?;
-        // A drive that hangs holds as many of the kernel's threads as it has operations; the operations of others must find one. (Linux 5.15;
-        // older kernels have a few threads for each processor.)
+        // A hanging drive blocks one kernel worker per operation; other operations must still find one.
+        // (Linux 5.15; older kernels have a few threads per CPU.)
         let _ = io.submitter().register_iowq_max_workers(&mut [KERNEL_THREADS_MAX, 0]);
         // Saves the look-up of the descriptor on every enter (Linux 5.18); older kernels do without.
         let _ = io.submitter().register_ring_fd();
@@ -65,16 +65,16 @@ impl Ring {
     pub(crate) unsafe fn push(&mut self, entry: &Entry) {
         // SAFETY: the caller promises what `push` asks for.
         while unsafe { self.io.submission().push(entry) }.is_err() {
-            // The queue is full: what is in it goes to the kernel early. Errors that pass (EAGAIN, EBUSY) are retried
-            // once results are reaped; others would come again from `turn`, which reports them.
+            // The queue is full: submit early. Temporary errors (EAGAIN, EBUSY) are retried after reaping;
+            // others recur in `turn`, which reports them.
             let _ = self.io.submit();
             self.reap();
         }
     }
 
-    /// Hands all queued entries to the kernel, sleeps if asked to, and reaps.
+    /// Submits all queued entries, sleeps if requested, and reaps.
     pub(crate) fn turn(&mut self, sleep: Sleep) -> io::Result<()> {
-        // A full queue had results reaped early: nothing else may end, so that nobody would wake a sleeper.
+        // A full queue caused early reaping: nothing else may end, so do not sleep.
         let sleep = if self.ended.is_empty() { sleep } else { Sleep::No };
         let entered = match sleep {
             Sleep::No => {
@@ -92,8 +92,8 @@ impl Ring {
         self.reap();
         match entered {
             Ok(_) => Ok(()),
-            // ETIME: the deadline came. EINTR: a signal. EBUSY, EAGAIN: too many results or too little memory for now; the
-            // entries are still queued.
+            // ETIME: the deadline came. EINTR: a signal. EBUSY, EAGAIN: too many results or too little memory
+            // for now; the entries are still queued.
             Err(e)
                 if matches!(
                     e.raw_os_error(),
@@ -106,7 +106,8 @@ impl Ring {
         }
     }
 
-    /// Whether there are results, or work of the kernel that becomes results when this thread asks. A look at memory.
+    /// Whether there are completions, or kernel work that becomes a completion when this thread asks. Reads
+    /// memory only.
     pub(crate) fn has_news(&mut self) -> bool {
         if !self.io.completion().is_empty() {
             return true;
@@ -121,15 +122,15 @@ impl Ring {
         }
     }
 
-    /// Swaps what was reaped with `into`, which must be empty.
+    /// Swaps the completions with `into`, which must be empty.
     pub(crate) fn take_ended(&mut self, into: &mut Vec<Ended>) {
         debug_assert!(into.is_empty());
         std::mem::swap(&mut self.ended, into);
     }
 }
 
-/// The fastest set-up first: results are only made when this thread asks for them (6.1), or without interrupting it
-/// (5.19), or as 5.11 did.
+/// The fastest set-up first: completions only when this thread asks (6.1), or without interrupting it (5.19),
+/// or as in 5.11.
 fn build(entries: u32) -> Result<IoUring, RunError> {
     let sized = || {
         let mut builder = IoUring::builder();
@@ -152,18 +153,20 @@ fn build(entries: u32) -> Result<IoUring, RunError> {
     Err(refused(&last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
 }
 
-/// What to tell when there is no ring.
+/// The error text without a ring.
 fn refused(e: &io::Error) -> RunError {
     let cause = match e.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has no io_uring: Linux 5.11 or later is needed".to_owned(),
+        Some(libc::ENOSYS) => "the kernel has no io_uring: Linux 5.11 or later is required".to_owned(),
         Some(libc::EPERM | libc::EACCES) => {
-            "io_uring is forbidden here: allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp \
-             profile, and set sysctl kernel.io_uring_disabled to 0"
+            "io_uring is disabled; allow io_uring_setup, io_uring_enter and io_uring_register in the \
+             container's seccomp profile, and set sysctl kernel.io_uring_disabled to 0"
                 .to_owned()
         }
-        Some(libc::ENOMEM) => "no memory for the ring: raise the limit of locked memory (ulimit -l)".to_owned(),
-        Some(libc::EMFILE | libc::ENFILE) => "too many open files: raise the limit (ulimit -n)".to_owned(),
-        _ => format!("the ring was refused: {e}"),
+        Some(libc::ENOMEM) => "no memory for the ring; raise the limit of locked memory (ulimit \
+            -l)"
+        .to_owned(),
+        Some(libc::EMFILE | libc::ENFILE) => "too many open files; raise the limit (ulimit -n)".to_owned(),
+        _ => format!("cannot set up io_uring: {e}"),
     };
     RunError::Ring { cause }
 }
@@ -185,7 +188,7 @@ fn check_opcodes(io: &IoUring) -> Result<(), RunError> {
     match needed.iter().find(|code| !probe.is_supported(**code)) {
         None => Ok(()),
         Some(code) => Err(RunError::Ring {
-            cause: format!("this kernel's io_uring lacks operation {code}: Linux 5.11 or later is needed"),
+            cause: format!("the kernel's io_uring lacks operation {code}: Linux 5.11 or later is required"),
         }),
     }
 }

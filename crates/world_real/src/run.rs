@@ -36,12 +36,12 @@ use crate::{clock, connect, file_open, image_open, listener, memory_drive};
 pub struct Options {
     /// Seed of the random streams.
     pub seed: u64,
-    /// The CPU that the thread is pinned to; `None`: wherever the system puts it.
+    /// The CPU of the thread; `None`: any.
     pub cpu: Option<usize>,
     /// Entries of the submission queue. A turn that submits more makes more system calls; nothing is lost.
     pub ring_entries: u32,
-    /// Whether the thread, after short sleeps, watches for news for at most 20 us before it sleeps again: less CPU time and
-    /// less latency per command under load, at most 20 us of CPU time per wait otherwise.
+    /// Whether the thread, after short sleeps, polls for at most 20 us before it sleeps again: less CPU time
+    /// and latency per command under load, at most 20 us of CPU time per wait otherwise.
     pub watch: bool,
 }
 
@@ -51,24 +51,24 @@ impl Default for Options {
     }
 }
 
-/// What does not open in this time is refused: longer than a disk takes to spin up.
+/// Opening a drive fails after this time: longer than a disk takes to spin up.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(12);
-/// The end of a world waits for its files to be closed, so that they can be opened again, but not longer for one that hangs.
+/// How long the end of a world waits for its files to be closed, so that they can be opened again; not
+/// longer, because one may hang.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Polls between two turns of the ring: enough to gather the submissions of a batch, few enough that the sockets are
-/// looked at when tasks keep each other busy.
+/// Polls between two turns of the ring: enough to gather a batch of submissions, few enough to serve sockets
+/// when tasks keep each other busy.
 const POLLS_PER_TURN_MAX: usize = 512;
 
-/// Runs one world on this thread until the future that `f` makes has ended, and gives its output. Tasks that are still
-/// there then are dropped, and what is in flight is ended and waited for.
+/// Runs one world on this thread until the future that `f` returns has ended, and returns its output.
+/// Remaining tasks are dropped, and operations in flight are cancelled and awaited.
 pub fn run<T, F: Future<Output = T>>(options: Options, f: impl FnOnce(World) -> F) -> Result<T, RunError> {
     if let Some(cpu) = options.cpu {
         pin_to(cpu)?;
     }
     let system = |what, cause: String| RunError::System { what, cause };
-    let mailbox =
-        Arc::new(Mailbox::new().map_err(|e| system("cannot make an event counter", e.to_string()))?);
+    let mailbox = Arc::new(Mailbox::new().map_err(|e| system("cannot create an eventfd", e.to_string()))?);
     let reactor = Rc::new(Reactor::new(Ring::new(options.ring_entries)?));
     if !mailbox.move_in() {
         return Err(RunError::Nested);
@@ -106,8 +106,8 @@ where
     started.map_err(|e| RunError::System { what: "cannot start a thread", cause: e.to_string() })
 }
 
-/// Raises the process's limit of open files to what the system allows it, and gives the limit. A thousand sessions need
-/// more than the 1,024 that most systems begin with.
+/// Raises the process's limit of open files to the system's maximum, and returns the limit. A thousand
+/// sessions need more than the usual 1,024.
 pub fn raise_open_files_max() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -119,7 +119,7 @@ pub fn raise_open_files_max() -> u64 {
 fn pin_to(cpu: usize) -> Result<(), RunError> {
     let refuse = |cause: String| RunError::Pin { cpu, cause };
     if cpu >= CpuSet::MAX_CPU {
-        return Err(refuse(format!("numbers go up to {}", CpuSet::MAX_CPU - 1)));
+        return Err(refuse(format!("CPU number out of range: the maximum is {}", CpuSet::MAX_CPU - 1)));
     }
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -177,7 +177,7 @@ impl WorldBackend for RealWorld {
             DriveSpec::Memory { name, len_bytes } => Io::ready(memory_drive::open(name, *len_bytes)),
             DriveSpec::Modelled { name } => Io::ready(Err(OpenError {
                 name: name.clone(),
-                cause: "modelled drives exist in the model world only".into(),
+                cause: "modelled drives require the model world".into(),
             })),
         }
     }
@@ -196,7 +196,8 @@ impl WorldBackend for RealWorld {
 }
 
 impl RealWorld {
-    /// Opens what a drive's path leads to on another thread: it may be a disk, a file system or a server that does not answer.
+    /// Opens a drive's path on another thread: it may lead to a disk, a file system or a server that does not
+    /// answer.
     fn open_aside(
         &self,
         spec: &DriveSpec,
@@ -207,7 +208,7 @@ impl RealWorld {
         self.local.ask(&lane, Some(OPEN_TIME_MAX), open, move |opened| match opened {
             Some(opened) => opened.map(|medium| medium.into_drive(&local)),
             None => {
-                let cause = format!("it does not answer for {} s", OPEN_TIME_MAX.as_secs());
+                let cause = format!("does not answer for {} s", OPEN_TIME_MAX.as_secs());
                 Err(OpenError { name, cause })
             }
         })
@@ -248,7 +249,8 @@ impl Running {
         }
     }
 
-    /// Submits what the tasks asked for, waits when none is ready, and wakes those whose operations or timers ended.
+    /// Submits the tasks' operations, waits if no task is ready, and wakes tasks whose operations or timers
+    /// ended.
     fn turn(&self) -> Result<(), RunError> {
         let world = &self.backend;
         let ring_error = |e: std::io::Error| RunError::Ring { cause: e.to_string() };
@@ -264,7 +266,7 @@ impl Running {
         Ok(())
     }
 
-    /// Nothing is ready: waits for an operation, a timer or a wake from another thread.
+    /// No task is ready: waits for an operation, a timer or a wake from another thread.
     fn wait(&self) -> std::io::Result<()> {
         let reactor = &self.backend.reactor;
         let begin = clock::now();
@@ -303,7 +305,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // First the tasks, whose handles end their connections; then what the kernel still works on; then the memory.
+        // First the tasks, whose handles end their connections; then what the kernel still works on; then the
+        // memory.
         self.backend.local.tasks.clear();
         self.backend.local.timers.borrow_mut().clear();
         self.backend.reactor.drain();

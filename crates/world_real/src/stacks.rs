@@ -1,5 +1,5 @@
-//! What every thread of the process does: where it is in the kernel, from /proc, and where in the program, from a signal that
-//! each thread answers with its own backtrace. For a process that is about to end.
+//! The state of every thread of the process: its position in the kernel, from /proc, and in the program, from
+//! a signal that each thread answers with its backtrace. For a process that is about to end.
 
 use std::backtrace::Backtrace;
 use std::fmt::Write;
@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A thread that does not answer in this time hangs in the kernel, or in the middle of an allocation. Long: the first
-/// backtrace reads the program's debug information.
+/// A thread that does not answer in this time hangs in the kernel, or in the middle of an allocation. Long,
+/// because the first backtrace reads the program's debug information.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 const ANSWER_PAUSE: Duration = Duration::from_millis(1);
 
@@ -32,9 +32,10 @@ extern "C" fn answer(_: libc::c_int) {
 
 /// Makes threads answer the signal.
 pub(crate) fn prepare() -> io::Result<()> {
-    // SAFETY: the structure is plain data, and all zeros is a valid value of it. The handler allocates and locks, which is
-    // not allowed to a handler in general: it runs only in a process whose end is decided, where the worst that comes of it
-    // is a thread that never answers, and nobody waits for that longer than `ANSWER_TIME`.
+    // SAFETY: the structure is plain data, and all zeros is a valid value of it. The handler allocates and
+    // locks, which is not allowed to a handler in general: it runs only in a process whose end is decided,
+    // where the worst that comes of it is a thread that never answers, and nobody waits for that longer than
+    // `ANSWER_TIME`.
     let outcome = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = answer as extern "C" fn(libc::c_int) as usize;

@@ -1,4 +1,4 @@
-//! What a TCP socket is set to and what the kernel tells about it; addresses as the kernel writes them.
+//! Options and kernel counters of TCP sockets; addresses in the kernel's format.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 use world::{StreamOptions, TcpCounts};
 
-/// Bytes of the TCP timestamp option, with its padding, in every segment (RFC 7323, appendix A). TCP_MAXSEG counts
-/// them, the payload does not: Ethernet's 1460 carry 1448.
+/// Bytes of the TCP timestamp option, with its padding, in every segment (RFC 7323, appendix A). TCP_MAXSEG
+/// counts them, the payload does not: Ethernet's 1460 carry 1448.
 const TIMESTAMP_BYTES: i32 = 12;
 
 /// A blocking stream socket: the ring waits for sockets only when they are not non-blocking.
@@ -20,7 +20,7 @@ pub(crate) fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
 
 /// What every connection gets, on the listening socket already where it must hold from the first segment.
 pub(crate) fn apply(fd: &OwnedFd, options: StreamOptions) -> io::Result<()> {
-    // Answers leave at once: a batch is one send already, so that Nagle's delay only harms.
+    // Responses leave at once: a batch is one send already, so Nagle's delay only harms.
     sockopt::set_tcp_nodelay(fd, true)?;
     if let Some(payload) = options.segment_bytes_max {
         set_segment_max(fd, i32::from(payload) + TIMESTAMP_BYTES)?;
@@ -37,7 +37,8 @@ fn set_segment_max(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The front of the kernel's `struct tcp_info` (linux/tcp.h; fields are only ever appended), up to the last one used.
+/// The front of the kernel's `struct tcp_info` (linux/tcp.h; fields are only ever appended), up to the last
+/// one used.
 #[repr(C)]
 struct TcpInfo {
     states: [u8; 8],
@@ -90,7 +91,7 @@ pub(crate) fn peer_addr(fd: &OwnedFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(addr)?)
 }
 
-/// Ends a socket in both directions. What is in flight on it completes.
+/// Closes a socket in both directions. Its operations in flight complete.
 pub(crate) fn shut_down(fd: &OwnedFd) {
     // Fails only when the connection has ended already.
     let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);

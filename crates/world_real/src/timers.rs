@@ -7,11 +7,13 @@ use std::time::Duration;
 use world::Instant;
 use world::io::{Completer, Completions, Io};
 
-/// Abandoned timers are swept when the heap has at least this many entries and has doubled since the last sweep.
+/// Abandoned timers are swept when the heap has at least this many entries and has doubled since the last
+/// sweep.
 const SWEEP_LEN_MIN: usize = 1024;
 
 struct Timer {
-    /// Deadline, then the order of the calls: timers of one deadline fire in the order in which they were set.
+    /// Deadline, then the order of the calls: timers of one deadline fire in the order in which they were
+    /// set.
     key: Reverse<(Instant, u64)>,
     end: Completer<()>,
 }
@@ -54,8 +56,8 @@ impl Timers {
     /// A timer that ends at `deadline`.
     pub(crate) fn set(&mut self, deadline: Instant) -> Io<()> {
         if self.heap.len() >= self.sweep_at_len {
-            // A timeout that is raced and lost stays here until its deadline: without the sweep, a long timeout per
-            // command would pile up.
+            // A timeout that lost its race stays here until its deadline: without the sweep, a long timeout
+            // per command would accumulate.
             self.heap.retain(|timer| timer.end.is_awaited());
             self.sweep_at_len = (self.heap.len() * 2).max(SWEEP_LEN_MIN);
         }
@@ -65,7 +67,7 @@ impl Timers {
         io
     }
 
-    /// The time from `now` to the next deadline that somebody waits for, if there is one.
+    /// The time from `now` to the next deadline with a waiter.
     pub(crate) fn next_in(&mut self, now: Instant) -> Option<Duration> {
         while let Some(first) = self.heap.peek() {
             if first.end.is_awaited() {

@@ -1,4 +1,5 @@
-//! Wakes: from the own thread onto a queue without a lock or a system call, from another thread through a mailbox.
+//! Wakes: from the same thread onto a queue without a lock or a system call, from another thread through a
+//! mailbox.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -50,7 +51,7 @@ impl Mailbox {
         &self.bell
     }
 
-    /// Makes this the mailbox of the calling thread; false when a world runs on it already.
+    /// Makes this the mailbox of the calling thread. Returns false if a world already runs on it.
     pub(crate) fn move_in(self: &Arc<Mailbox>) -> bool {
         LOCAL.with(|local| {
             let free = local.owner.get().is_null();
@@ -82,7 +83,7 @@ impl Mailbox {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Moves what other threads woke to the own queue.
+    /// Moves wakes from other threads to the own queue.
     pub(crate) fn empty(&self) {
         if !self.has_news() {
             return;
@@ -92,9 +93,10 @@ impl Mailbox {
         LOCAL.with(|local| local.ready.borrow_mut().extend(arrived.drain(..)));
     }
 
-    /// Announces that the owner will sleep; false when a wake came in between, and it must not.
+    /// Announces a sleep. Returns false if a wake came in between, so that the owner must not sleep.
     pub(crate) fn fall_asleep(&self) -> bool {
-        // Paired with `post`: either the poster sees `asleep` and rings, or the owner sees `any` and stays awake.
+        // Paired with `post`: either the poster sees `asleep` and rings, or the owner sees `any` and stays
+        // awake.
         self.asleep.store(true, Ordering::SeqCst);
         let quiet = !self.any.load(Ordering::SeqCst);
         if !quiet {
@@ -108,7 +110,7 @@ impl Mailbox {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Wakes the owner out of the kernel for nothing: its loop turns once. Whether it sleeps does not matter.
+    /// Wakes the owner without a task: its loop turns once, whether it sleeps or not.
     pub(crate) fn ring(&self) {
         let _ = rustix::io::write(&self.bell, &1u64.to_le_bytes());
     }
@@ -119,13 +121,14 @@ impl Mailbox {
         self.any.store(true, Ordering::SeqCst);
         drop(arrived);
         if self.asleep.swap(false, Ordering::SeqCst) {
-            // Any number but zero rings. It fails only when the counter is full, and then it has woken the owner already.
+            // Any number but zero rings. It fails only when the counter is full, and then it has woken the
+            // owner already.
             let _ = rustix::io::write(&self.bell, &1u64.to_le_bytes());
         }
     }
 }
 
-/// What a waker points to: which task, and whether it is queued.
+/// The target of a waker: which task, and whether it is queued.
 pub(crate) struct Header {
     id: TaskId,
     queued: AtomicBool,
@@ -160,8 +163,8 @@ impl Wake for Header {
             if local.owner.get() != home {
                 return false;
             }
-            // Load and store without a locked instruction: only this thread takes tasks off the queues. A wake from
-            // another thread in between queues the task twice, which costs one empty poll.
+            // Load and store without a locked instruction: only this thread takes tasks off the queues. A
+            // wake from another thread in between queues the task twice, which costs one empty poll.
             if !self.queued.load(Ordering::Relaxed) {
                 self.queued.store(true, Ordering::Relaxed);
                 local.ready.borrow_mut().push_back(self.id);

@@ -1,10 +1,10 @@
-//! The short watch before a sleep: how long, and when it pays.
+//! Polling before a sleep: how long, and when it pays.
 //!
-//! Sleeping and being woken costs this thread and the one that wakes it more than a batch of small commands does (20 to
-//! 25 us in a virtual machine, where the wake is an interrupt between CPUs). When the last sleep was short, the thread
-//! first watches the ring's memory for a moment: no system call, no interrupt. A watch is never longer than what it may
-//! save, so that it at most doubles the price of a wait; when it was in vain, the next ones are skipped, twice as many
-//! each time. An idle world sleeps and does not watch at all.
+//! Sleeping and being woken costs this thread and the waker more than a batch of small commands (20 to 25 us
+//! in a virtual machine, where the wake is an interrupt between CPUs). If the last sleep was short, the
+//! thread first polls the ring's memory for a moment, without a system call or an interrupt. It never polls
+//! longer than it could save, so that a wait costs at most twice as much; after unsuccessful polls the next
+//! waits skip it, twice as many each time. An idle world sleeps and does not poll.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! The watchdog: a world whose loop does not turn is told, then the process ends with the stacks of its threads in the log. And a
-//! panic on any thread ends the process. A dead part is a dead process: hosts' sessions end, whoever supervises the process
-//! starts it again, and the hosts come back; a process that goes on without a part of it hangs its hosts.
+//! The watchdog. When the loop of a world does not turn, it reports that, then ends the process with the
+//! stacks of its threads in the log. A panic on any thread also ends the process. A dead part is a dead
+//! process: the hosts' sessions end, the supervisor restarts the process, and the hosts return. A process
+//! that continued without one of its parts would hang its hosts.
 
 use std::backtrace::Backtrace;
 use std::io;
@@ -14,11 +15,12 @@ use crate::stacks;
 /// How long a loop may stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogLimits {
-    /// How often is looked. Silence is counted in looks, not by the clock: a process that was stopped and goes on was not silent.
+    /// The interval of checks. Silence is counted in checks, not by the clock: a process that was stopped and
+    /// continued was not silent.
     pub interval: Duration,
-    /// After this it is told.
+    /// Reported after this time.
     pub slow: Duration,
-    /// After this the process ends.
+    /// The process ends after this time.
     pub dead: Duration,
 }
 
@@ -32,43 +34,41 @@ impl Default for WatchdogLimits {
     }
 }
 
-/// What the watchdog saw.
+/// An observation of the watchdog.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Watched {
-    /// It looked; none is dead. Told at every look, for whoever watches the watchdog.
+    /// A check found no dead world. Sent at every check, for a supervisor of the watchdog.
     Looked,
     /// A loop has not turned for `slow`.
     Slow {
-        /// Its thread.
         thread: String,
-        /// For how long.
+        /// The time so far.
         silent: Duration,
     },
-    /// It turns again.
+    /// The loop turns again.
     Again {
-        /// Its thread.
         thread: String,
-        /// For how long it did not.
+        /// The time that it did not turn.
         silent: Duration,
     },
-    /// A loop has not turned for `dead`: when this is told, the process ends.
+    /// A loop has not turned for `dead`: after this report, the process ends.
     Dead {
-        /// Its thread.
         thread: String,
-        /// For how long.
+        /// The time so far.
         silent: Duration,
-        /// What every thread of the process does.
+        /// The stacks of all threads.
         stacks: String,
     },
 }
 
-/// Starts a thread that watches every world of this process, those that start later, too.
+/// Starts a thread that watches every world of this process, including those that start later.
 pub fn start_watchdog(limits: WatchdogLimits, tell: impl FnMut(Watched) + Send + 'static) -> io::Result<()> {
     stacks::prepare()?;
     thread::Builder::new().name("watchdog".into()).spawn(move || watch(limits, tell)).map(drop)
 }
 
-/// From here on a panic of any thread is logged with its backtrace, and ends the process.
+/// From now on a panic of any thread is logged with its backtrace and ends the process.
 pub fn abort_on_panic(log: impl Fn(&str) + Send + Sync + 'static) {
     std::panic::set_hook(Box::new(move |panic| {
         let thread = thread::current().name().unwrap_or("unnamed").to_owned();

@@ -87,7 +87,8 @@ fn drive_operations_do_not_allocate() {
                     continue;
                 }
             };
-            // The drive's deadlines begin with its first operation; the first turn of their timer makes the timer's place, once.
+            // The drive's deadlines begin with its first operation; the first turn of their timer makes the
+            // timer's place, once.
             write_and_read(&drive).await;
             world.sleep(Duration::from_millis(300)).await;
             assert_eq!(

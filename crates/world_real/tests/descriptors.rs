@@ -1,4 +1,5 @@
-//! No descriptor left for a connection: the listener waits, and goes on. Alone in its binary, since it takes all descriptors of the process.
+//! No descriptor left for a connection: the listener waits, and goes on. Alone in its binary, since it takes
+//! all descriptors of the process.
 
 use std::time::Duration;
 

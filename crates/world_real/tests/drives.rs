@@ -131,7 +131,8 @@ fn abandoned_operations_keep_their_memory_until_they_end() {
         assert_eq!(drive.write(0, Data::copy_of(&vec![9; 1 << 20])).await, Ok(()));
         for round in 0..200u64 {
             drop(drive.read(0, Buf::new(1 << 20)));
-            // Had the abandoned read lost its buffer, this one would get it, and the kernel would write 9s into it.
+            // Had the abandoned read lost its buffer, this one would get it, and the kernel would write 9s
+            // into it.
             let mut mine = Buf::new(1 << 20);
             mine.fill(round as u8);
             world::yield_now().await;
@@ -219,8 +220,8 @@ fn a_file_has_one_user() {
     .expect("runs");
 }
 
-/// The kernel keeps a file open for the last operations on it a moment longer than they take to be answered, and a process
-/// that is just being started holds copies of all descriptors: neither may keep the lock.
+/// The kernel keeps a file open for the last operations on it a moment longer than they take to be answered,
+/// and a process that is just being started holds copies of all descriptors: neither may keep the lock.
 #[test]
 fn a_file_that_was_let_go_can_be_opened_again_at_once() {
     let folder = folder();
@@ -266,11 +267,11 @@ fn a_probe_tells_whether_the_file_is_still_the_one_that_was_opened() {
         // The descriptor does not know.
         assert_eq!(drive.write(0, Buf::zeroed(4096).freeze()).await, Ok(()));
         fs::copy(&aside, &path).expect("another file of the same content");
-        check_gone(drive.probe().await, "something else");
+        check_gone(drive.probe().await, "another file");
         fs::rename(&aside, &path).expect("moved back");
         assert_eq!(drive.probe().await, Ok(()));
         fs::OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(4096)).expect("cuts");
-        check_gone(drive.probe().await, "cut");
+        check_gone(drive.probe().await, "truncated");
         fs::remove_file(&path).expect("removed");
         check_gone(drive.probe().await, "removed");
     })

@@ -29,7 +29,8 @@ fn timers_fire_in_order_and_on_time() {
         world.sleep(Duration::from_millis(50)).await;
         let fired = order.borrow();
         assert_eq!(fired.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // The kernel's timers are exact to some 100 us; what is late here is late by the scheduler of a busy machine.
+        // The kernel's timers are exact to some 100 us; what is late here is late by the scheduler of a busy
+        // machine.
         let latest = fired.iter().map(|(_, late)| *late).max();
         println!("latest timer: {latest:?}");
         assert!(latest < Some(Duration::from_millis(500)));

@@ -1,4 +1,5 @@
-//! Drives that tests take without a file. The catalogue's files say the same, with sources; a test of the laboratory compares.
+//! Drives that tests take without a file. The catalogue's files say the same, with sources; a test of the
+//! laboratory compares.
 
 use std::borrow::Cow;
 

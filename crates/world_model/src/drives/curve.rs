@@ -4,7 +4,8 @@ use super::parameters::Seek;
 
 /// Distances below this have a time of their own: here the curve is bent most.
 const EXACT: u32 = 1024;
-/// Beyond, so many knots at most, with straight lines between: together 20 KiB, which stay in a core's first cache.
+/// Beyond, so many knots at most, with straight lines between: together 20 KiB, which stay in a core's first
+/// cache.
 const KNOTS_MAX: u32 = 4096;
 const _: () = assert!(EXACT.is_power_of_two() && KNOTS_MAX.is_power_of_two());
 
@@ -54,8 +55,8 @@ impl SeekCurve {
     }
 }
 
-/// `t(d) = a·√(d−1) + b·(d−1) + c`: the curve through the single-cylinder time whose average over all pairs of cylinders and whose end
-/// are those of the data sheet (Lee and Katz, 1991). With s = d−1 and N cylinders,
+/// `t(d) = a·√(d−1) + b·(d−1) + c`: the curve through the single-cylinder time whose average over all pairs
+/// of cylinders and whose end are those of the data sheet (Lee and Katz, 1991). With s = d−1 and N cylinders,
 /// `a·√s = (−10·min + 15·avg − 5·max)/3 · √(s/N)` and `b·s = (7·min − 15·avg + 8·max)/3 · s/N`.
 fn from_datasheet(distance: u32, cylinders: u32, [single, average, full]: [u32; 3]) -> u32 {
     if distance == 0 {
@@ -90,7 +91,8 @@ fn between(distance: u32, points: &[(u32, u32)]) -> u32 {
 mod tests {
     use super::*;
 
-    /// Single, average and full seek in µs of the data sheets, reading and writing, with the cylinders of the drive.
+    /// Single, average and full seek in µs of the data sheets, reading and writing, with the cylinders of the
+    /// drive.
     const SHEETS: [(&str, u32, [u32; 3]); 10] = [
         ("15K.5 read", 72_171, [200, 3500, 7400]),
         ("15K.5 write", 72_171, [400, 4000, 7900]),

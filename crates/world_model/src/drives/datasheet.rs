@@ -6,11 +6,13 @@ use super::parameters::{
     HardDiskParameters, Overheads, ParameterError, Scheduling, Seek, SegmentParameters, Zone,
 };
 
-/// Zones of a drive whose zones are not published: drives have 10 to 30, and the difference between neighbours is then a few percent.
+/// Zones of a drive whose zones are not published: drives have 10 to 30, and the difference between
+/// neighbours is then a few percent.
 const ZONES: u32 = 16;
 
 /// The numbers that data sheets and product manuals give.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Datasheet {
     /// The name of the model.
     pub name: Cow<'static, str>,
@@ -18,7 +20,6 @@ pub struct Datasheet {
     pub revolution_ns: u32,
     /// Surfaces with a head each.
     pub heads: u32,
-    /// Tracks of a surface.
     pub tracks_per_surface: u32,
     /// The capacity.
     pub len_blocks: u64,
@@ -39,8 +40,9 @@ pub struct Datasheet {
 }
 
 impl Datasheet {
-    /// The drive: sectors fall evenly from the outermost zone to the innermost, so that together they hold the capacity; a head switch takes
-    /// a single seek, and tracks are skewed by what the shortest write seek takes, as they must be for streaming.
+    /// The drive: sectors fall evenly from the outermost zone to the innermost, so that together they hold
+    /// the capacity; a head switch takes a single seek, and tracks are skewed by what the shortest write seek
+    /// takes, as they must be for streaming.
     pub fn parameters(&self) -> Result<HardDiskParameters, ParameterError> {
         let [read, write] = [self.seek_read_ns, self.seek_write_ns]
             .map(|[single_ns, average_ns, full_ns]| Seek::Datasheet { single_ns, average_ns, full_ns });

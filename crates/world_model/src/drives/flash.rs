@@ -1,5 +1,6 @@
-//! A drive with flash: units of a fixed service time behind a link; writes go into a buffer that is programmed in the background.
-//! Each direction of the link is a queue of its own: what is read does not wait for what is written.
+//! A drive with flash: units of a fixed service time behind a link; writes go into a buffer that is
+//! programmed in the background. Each direction of the link is a queue of its own: what is read does not wait
+//! for what is written.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -68,7 +69,8 @@ impl Flash {
         self.link_read_free_ns
     }
 
-    /// The data crosses the link, then waits for room in the buffer. A write larger than the buffer takes as long as it is programmed.
+    /// The data crosses the link, then waits for room in the buffer. A write larger than the buffer takes as
+    /// long as it is programmed.
     fn write(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let sending_ns = time_ns(bytes.into(), self.parameters.link_write_bytes_per_s) * self.slow;
         let sent_ns = self.link_write_free_ns.max(now_ns) + sending_ns;

@@ -20,7 +20,6 @@ struct Band {
     end_block: u64,
     first_cylinder: u32,
     sectors: u32,
-    /// Sectors of a cylinder.
     cylinder_sectors: u32,
     /// By how many sectors a track begins later than the one before, and a cylinder, modulo a track.
     track_step: u32,
@@ -29,16 +28,16 @@ struct Band {
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Place {
-    /// The cylinder.
     pub cylinder: u32,
-    /// The head.
     pub head: u32,
     /// The block's number on its track, from 0.
     pub sector: u32,
     /// Sectors of the track.
     pub sectors: u32,
-    /// Blocks from here to the end of the track, this one included: less than the sectors where the zone ends in spare ones.
+    /// Blocks from here to the end of the track, this one included: less than the sectors where the zone ends
+    /// in spare ones.
     pub left: u32,
     /// The block's number around the track, counted from the angle 0.
     pub slot: u32,
@@ -112,7 +111,8 @@ impl Geometry {
         (u64::from(slot) * u64::from(self.revolution_ns) / u64::from(sectors)) as u32
     }
 
-    /// How long `count` sectors from this place take to pass. Exact: the angle afterwards is that of the next one.
+    /// How long `count` sectors from this place take to pass. Exact: the angle afterwards is that of the next
+    /// one.
     pub fn span_ns(&self, place: &Place, count: u32) -> u32 {
         self.angle_ns(place.slot + count, place.sectors) - place.angle_ns
     }

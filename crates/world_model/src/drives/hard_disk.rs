@@ -20,7 +20,7 @@ pub struct HardDisk {
     /// What the head reads; the arm is where its cursor is.
     reading: Option<Reading>,
     busy_until_ns: u64,
-    /// Until when an acknowledged write is put on the medium.
+    /// When the write in progress will be on the medium.
     writes_back_until_ns: u64,
     segments: Segments,
     queue: Queue,
@@ -212,7 +212,8 @@ impl HardDisk {
         Passed { first_ns, last_ns }
     }
 
-    /// The arm leaves what it does for this read: for its first block, or for the first that is not in a segment which holds the beginning.
+    /// The arm leaves what it does for this read: for its first block, or for the first that is not in a
+    /// segment which holds the beginning.
     fn begin_reading(&mut self, moves_ns: u64, queued: &Queued, in_cache: Option<usize>) -> Reading {
         let mut cursor = Cursor { block: queued.request.block, at_ns: moves_ns, ..self.arm };
         if let Some(segment) = in_cache {
@@ -254,7 +255,8 @@ impl HardDisk {
     fn write(&mut self, now_ns: u64, queued: &Queued) -> Passed {
         let request = &queued.request;
         let parameters = self.mechanics.parameters();
-        // A write that waited for the one just before it is part of the same pass: its command and its data are here.
+        // A write that waited for the one just before it is part of the same pass: its command and its data
+        // are here.
         let goes_on = self.write_on(now_ns) == Some(request.block) && queued.arrived_ns < now_ns;
         let overhead_ns = if goes_on { 0 } else { self.after(parameters.overheads.write_miss) };
         let moves_ns = now_ns + u64::from(overhead_ns);
@@ -388,7 +390,8 @@ impl HardDisk {
         }
     }
 
-    /// When so many blocks are over the bus, which carries what the cache serves and takes one after the other.
+    /// When so many blocks are over the bus, which carries what the cache serves and takes one after the
+    /// other.
     fn over_the_bus(&mut self, ready_ns: u64, blocks: u64) -> u64 {
         let bus_ns = u64::from(self.mechanics.parameters().bus_ns_per_block);
         self.bus_free_ns = self.bus_free_ns.max(ready_ns) + blocks * bus_ns;

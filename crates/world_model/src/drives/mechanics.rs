@@ -91,7 +91,8 @@ impl Mechanics {
         if to_ns >= from_ns { to_ns - from_ns } else { to_ns + self.parameters.revolution_ns - from_ns }
     }
 
-    /// From a track, with this angle under the heads now, to the beginning of a block. What the queue is ordered by: a few nanoseconds.
+    /// From a track, with this angle under the heads now, to the beginning of a block. What the queue is
+    /// ordered by: a few nanoseconds.
     pub(super) fn position_ns(&self, from: (u32, u32), angle_ns: u32, to: &Place, pass: Pass) -> u32 {
         let moved = self.move_ns(from, to, pass);
         let landed = (angle_ns + moved) % self.parameters.revolution_ns;

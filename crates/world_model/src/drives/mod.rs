@@ -1,4 +1,4 @@
-//! Drives as hardware: what a request costs in time. Pure: no clock, no world; the caller says what time it is.
+//! Drives as hardware: the time that a request takes. Pure: no clock, no world; the caller passes the time.
 //!
 //! ```text
 //!             submit(now, request)                    wake(now), at due_ns
@@ -8,12 +8,13 @@
 //!   Flash:     units ──> link ──> done at
 //! ```
 //!
-//! A drive is described by [`DriveParameters`] (a file of the catalogue, a constant of [`catalogue`]); [`DriveModel`] is one in operation.
-//! A request that is given to it is answered with the time of its completion, now or when the mechanism comes to it: the mechanism serves
-//! one request at a time and is never interrupted, except in reading ahead.
+//! A drive is described by [`DriveParameters`] (a file of the catalogue, a constant of [`catalogue`]);
+//! [`DriveModel`] is one in operation. A request that is given to it is answered with the time of its
+//! completion, now or when the mechanism comes to it: the mechanism serves one request at a time and is never
+//! interrupted, except in reading ahead.
 //!
-//! Time is in integer nanoseconds, the angle of the platters is time modulo one revolution, and nothing is drawn: the same requests at the
-//! same times give the same completions.
+//! Time is in integer nanoseconds, the angle of the platters is time modulo one revolution, and nothing is
+//! drawn: the same requests at the same times give the same completions.
 
 pub mod catalogue;
 mod curve;

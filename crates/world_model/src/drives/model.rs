@@ -45,7 +45,7 @@ impl Prepared {
         len_blocks * BLOCK_BYTES
     }
 
-    /// How much a loss of power may take of what was acknowledged.
+    /// How much acknowledged data a power failure may lose.
     pub(crate) fn volatile_bytes(&self) -> u64 {
         match self {
             Prepared::HardDisk(mechanics) => {
@@ -80,7 +80,8 @@ impl DriveModel {
         }
     }
 
-    /// Gives it a request; the blocks must lie on the drive. The completions that are certain now are added to `done`.
+    /// Submits a request; the blocks must be on the drive. Completions that are certain now are added to
+    /// `done`.
     pub fn submit(&mut self, now_ns: u64, request: Request, done: &mut Vec<Completion>) {
         match self {
             DriveModel::HardDisk(disk) => disk.submit(now_ns, request, done),
@@ -88,7 +89,7 @@ impl DriveModel {
         }
     }
 
-    /// When [`DriveModel::wake`] must be called, if nothing is submitted before.
+    /// When [`DriveModel::wake`] must be called, unless a request comes first.
     pub fn due_ns(&self) -> Option<u64> {
         match self {
             DriveModel::HardDisk(disk) => disk.due_ns(),
@@ -96,7 +97,7 @@ impl DriveModel {
         }
     }
 
-    /// The mechanism may be free now: it begins the next request.
+    /// The mechanism may be free now: starts the next request.
     pub fn wake(&mut self, now_ns: u64, done: &mut Vec<Completion>) {
         match self {
             DriveModel::HardDisk(disk) => disk.wake(now_ns, done),
@@ -112,7 +113,7 @@ impl DriveModel {
         }
     }
 
-    /// What it did since it was made.
+    /// The counters since it was created.
     pub fn usage(&self) -> Usage {
         match self {
             DriveModel::HardDisk(disk) => disk.usage(),

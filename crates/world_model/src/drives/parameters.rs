@@ -1,11 +1,12 @@
-//! What a drive is: the parameters of its file, and what they must keep to.
+//! The parameters of a drive, from its file, and their limits.
 
 use std::borrow::Cow;
 
 /// The unit of addresses within a drive.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// Cylinders of a surface: ten times what the densest drive of today has, and what fits the arithmetic of [`super::SeekCurve`].
+/// Cylinders of a surface: ten times what the densest drive of today has, and what fits the arithmetic of
+/// [`super::SeekCurve`].
 const CYLINDERS_MAX: u32 = 1 << 22;
 /// Sectors of a track: drives of today have 4,000.
 const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
@@ -19,7 +20,8 @@ const QUEUE_DEPTH_MAX: usize = 65_536;
 const SEGMENTS_MAX: usize = 1024;
 /// Units of a flash drive: dies, seen through the controller.
 const UNITS_MAX: usize = 4096;
-/// The slowest link and flash: with the largest buffer and amplification, emptying it takes 10^9 s, which fits in nanoseconds.
+/// The slowest link and flash: with the largest buffer and amplification, emptying it takes 10^9 s, which
+/// fits in nanoseconds.
 const RATE_MIN_BYTES_PER_S: u64 = 1_000_000;
 /// The largest write buffer: a tebibyte.
 const BUFFER_BYTES_MAX: u64 = 1 << 40;
@@ -42,7 +44,7 @@ impl DriveParameters {
         }
     }
 
-    /// Whether a drive can be like this.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), ParameterError> {
         match self {
             DriveParameters::HardDisk(disk) => disk.check(),
@@ -62,13 +64,15 @@ pub struct HardDiskParameters {
     pub heads: u32,
     /// From the outermost inwards, without a cylinder in two zones.
     pub zones: Cow<'static, [Zone]>,
-    /// The order of the heads is reversed on every other cylinder, so that the step to the next cylinder stays on its surface.
+    /// The order of the heads is reversed on every other cylinder, so that the step to the next cylinder
+    /// stays on its surface.
     pub serpentine: bool,
     /// Blocks that the drive shows; `None`: all that its zones hold.
     pub len_blocks: Option<u64>,
     /// From one head to another of the same cylinder.
     pub head_switch_ns: u32,
-    /// What a seek or head switch before a write takes more, where [`HardDiskParameters::seek_write`] does not have it yet.
+    /// What a seek or head switch before a write takes more, where [`HardDiskParameters::seek_write`] does
+    /// not have it yet.
     pub write_settle_ns: u32,
     /// Seeks before a read.
     pub seek_read: Seek,
@@ -88,12 +92,10 @@ pub struct HardDiskParameters {
 
 /// Cylinders with the same number of sectors on each track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Zone {
-    /// The first cylinder.
     pub first_cylinder: u32,
-    /// The last cylinder.
     pub last_cylinder: u32,
-    /// Sectors of a track.
     pub sectors_per_track: u32,
     /// How many sectors later the next track of a cylinder begins.
     pub track_skew_sectors: u32,
@@ -169,11 +171,12 @@ pub struct SegmentParameters {
     pub read_ahead_min_blocks: u64,
     /// What passes under the head on the track of a read is kept, too: reading begins where the head lands.
     pub keeps_whole_track: bool,
-    /// How many segments may hold writes that are acknowledged and not yet on the medium; 0: the write cache is off, as arrays have it.
+    /// Segments for writes that are acknowledged and not yet on the medium; 0: the write cache is off, as in
+    /// arrays.
     pub write_segments: usize,
 }
 
-/// How far reading ahead goes.
+/// The extent of read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAhead {
     /// Nowhere.
@@ -184,16 +187,17 @@ pub enum ReadAhead {
     Segment,
 }
 
-/// In which order a queue is served.
+/// The order in which a queue is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
     /// In the order of arrival.
     Fcfs,
-    /// The arm goes on in its direction as long as requests lie there.
+    /// The arm continues in its direction as long as there are requests.
     Look,
     /// The request that the head can begin soonest.
     Sptf {
-        /// For each nanosecond of waiting, so many thousandths of one are taken off a request's positioning time.
+        /// For each nanosecond of waiting, this many thousandths of one are subtracted from a request's
+        /// positioning time.
         ageing_permille: u32,
     },
 }
@@ -215,48 +219,46 @@ pub struct FlashParameters {
     pub link_read_bytes_per_s: u64,
     /// The link, writing.
     pub link_write_bytes_per_s: u64,
-    /// The write buffer.
+    /// Size of the write buffer.
     pub buffer_bytes: u64,
     /// How fast the buffer is emptied into flash, before amplification.
     pub program_bytes_per_s: u64,
     /// How many bytes are programmed for 100 that the host writes.
     pub amplification_percent: u32,
-    /// The buffer survives a loss of power: a flush need not empty it.
+    /// The buffer survives a power failure: a flush need not empty it.
     pub protected_buffer: bool,
 }
 
-/// What is wrong with parameters.
+/// Invalid parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum ParameterError {
     /// A number out of its range.
-    #[error("{what} is {value}: it must be {min} to {max}")]
+    #[error("invalid value {value} for {what}: must be {min} to {max}")]
     Range {
-        /// Which.
         what: &'static str,
-        /// What it is.
+        /// The parameter.
         value: u64,
         /// The least that it may be.
         min: u64,
         /// The most that it may be.
         max: u64,
     },
-    /// Zones that do not follow each other, or have spare sectors only.
-    #[error("zone {number} is wrong: {why}")]
+    /// Zones that are not contiguous, or have only spare sectors.
+    #[error("invalid zone {number}: {why}")]
     Zone {
-        /// Which, from 0.
+        /// The index, from 0.
         number: usize,
-        /// Why.
         why: &'static str,
     },
     /// A seek curve that goes down, or does not begin at 1.
-    #[error("the seek times are wrong: {0}")]
+    #[error("invalid seek times: {0}")]
     Seek(&'static str),
     /// More blocks than the zones hold.
-    #[error("{len_blocks} blocks are declared and the zones hold {held_blocks}")]
+    #[error("invalid size of {len_blocks} blocks: the zones hold {held_blocks}")]
     TooLong {
         /// Declared.
         len_blocks: u64,
-        /// Held.
         held_blocks: u64,
     },
 }
@@ -279,7 +281,7 @@ impl HardDiskParameters {
         self.zones.last().map_or(0, |zone| zone.last_cylinder + 1)
     }
 
-    /// Whether a drive can be like this.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), ParameterError> {
         let (time, count) = (u64::from(TIME_MAX_NS), |n: usize| n as u64);
         range("the time of a revolution in ns", self.revolution_ns.into(), 1000, time)?;
@@ -314,21 +316,21 @@ impl HardDiskParameters {
         for (number, zone) in self.zones.iter().enumerate() {
             let wrong = |why| Err(ParameterError::Zone { number, why });
             if zone.first_cylinder < next || zone.last_cylinder < zone.first_cylinder {
-                return wrong("its cylinders do not follow those before");
+                return wrong("its cylinders do not follow the previous zone");
             }
             range("the last cylinder of a zone", zone.last_cylinder.into(), 0, (CYLINDERS_MAX - 1).into())?;
             range("the sectors of a track", zone.sectors_per_track.into(), 1, SECTORS_PER_TRACK_MAX.into())?;
             if zone.track_skew_sectors.max(zone.cylinder_skew_sectors) > SECTORS_PER_TRACK_MAX {
-                return wrong("its skew is beyond any track");
+                return wrong("the skew exceeds a track");
             }
             let sectors = u64::from(zone.last_cylinder - zone.first_cylinder + 1)
                 * u64::from(self.heads)
                 * u64::from(zone.sectors_per_track);
             if sectors > u32::MAX.into() {
-                return wrong("it has more than 2^32 sectors: divide it");
+                return wrong("more than 2^32 sectors; divide the zone");
             }
             if sectors <= zone.spare_sectors.into() {
-                return wrong("it has spare sectors only");
+                return wrong("it has only spare sectors");
             }
             held_blocks += sectors - u64::from(zone.spare_sectors);
             next = zone.last_cylinder + 1;
@@ -350,19 +352,19 @@ impl Seek {
                 range("the full seek in ns", (*full_ns).into(), 1, TIME_MAX_NS.into())?;
                 match single_ns <= average_ns && average_ns <= full_ns {
                     true => Ok(()),
-                    false => Err(ParameterError::Seek("single, average and full do not ascend")),
+                    false => Err(ParameterError::Seek("single, average and full must ascend")),
                 }
             }
             Seek::Measured(points) => {
                 if points.first().is_none_or(|first| first.0 != 1) {
-                    return Err(ParameterError::Seek("the first distance is not 1"));
+                    return Err(ParameterError::Seek("the first distance must be 1"));
                 }
                 if !points.is_sorted_by(|a, b| a.0 < b.0) {
-                    return Err(ParameterError::Seek("the distances do not ascend"));
+                    return Err(ParameterError::Seek("the distances must ascend"));
                 }
                 match points.iter().all(|point| point.1 <= TIME_MAX_NS) {
                     true => Ok(()),
-                    false => Err(ParameterError::Seek("one is longer than a second")),
+                    false => Err(ParameterError::Seek("a seek time must not exceed one second")),
                 }
             }
         }
@@ -370,7 +372,7 @@ impl Seek {
 }
 
 impl FlashParameters {
-    /// Whether a drive can be like this.
+    /// Checks the parameters.
     pub fn check(&self) -> Result<(), ParameterError> {
         let rate = |what, value| range(what, value, RATE_MIN_BYTES_PER_S, 1 << 50);
         range("the number of units", self.units as u64, 1, UNITS_MAX as u64)?;

@@ -1,4 +1,4 @@
-//! What is asked of a drive, and what it did.
+//! A request to a drive, and the counters of a drive.
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Kind {
     Zero,
     /// Makes every write that was acknowledged durable.
     Flush,
-    /// Asks whether the drive is there.
+    /// Probes the drive.
     Probe,
 }
 
@@ -40,25 +40,26 @@ impl Request {
 
 /// A request is done at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Completion {
     /// Its name.
     pub token: u64,
-    /// When.
     pub at_ns: u64,
 }
 
-/// What a drive did.
+/// The counters of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// How long the mechanism, or the flash units on average, worked for requests. Reading ahead does not count: it hinders nobody.
+    /// Busy time of the mechanism, or of the flash units on average. Read-ahead does not count, because it
+    /// delays no request.
     pub busy_ns: u64,
-    /// Requests that the mechanism or a unit served.
+    /// Requests served by the mechanism or a unit.
     pub served: u64,
-    /// Reads that the cache on the drive served, and writes that it took.
+    /// Reads served by the cache on the drive, and writes that it took.
     pub hits: u64,
-    /// Cylinders that the arm crossed for requests.
+    /// Cylinders crossed for requests.
     pub cylinders: u64,
-    /// How long requests were in the drive, added up: of so many nanoseconds, this many were in it on average. Kept by the disk that the
-    /// drive is in.
+    /// How long requests were in the drive, added up: of so many nanoseconds, this many were in it on
+    /// average. Kept by the disk that the drive is in.
     pub held_ns: u64,
 }

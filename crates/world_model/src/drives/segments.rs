@@ -1,4 +1,4 @@
-//! The cache on the drive: segments, each with one run of blocks, the one that was not used for longest given up first.
+//! The cache on the drive: segments, each with one run of blocks; the least recently used one is reused.
 
 /// One run of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -110,7 +110,7 @@ fn the_same_seed_twice_gives_the_same_digest() {
 
 #[test]
 #[should_panic(
-    expected = "deadlock at 5000000 ns: the main task and 1 others wait for what never comes (seed 77)"
+    expected = "deadlock at 5000000 ns: the main task and 1 other tasks wait and nothing can wake them (seed 77)"
 )]
 fn a_deadlock_is_a_panic_that_names_the_seed() {
     Model::new(77).run(async |world| {

@@ -206,10 +206,13 @@ fn a_reset_fails_both_ends_and_a_silent_connection_neither() {
 fn addresses_are_used_once_and_nobody_there_is_an_error() {
     Model::new(1).run(async |world| {
         let refused = world.connect(addr(), StreamOptions::default()).await.err().expect("refused");
-        assert_eq!(refused.to_string(), "cannot connect to 127.0.0.1:3260: nobody listens there");
+        assert_eq!(refused.to_string(), "cannot connect to 127.0.0.1:3260: connection refused: no listener");
         let listener = world.listen(addr()).expect("listen");
         let taken = world.listen(addr()).err().expect("taken");
-        assert_eq!(taken.to_string(), "cannot listen on 127.0.0.1:3260: the address is in use");
+        assert_eq!(
+            taken.to_string(),
+            "cannot listen on 127.0.0.1:3260: the address is in use by another listener"
+        );
         let accept = listener.accept();
         listener.close();
         assert!(accept.await.is_err());

@@ -31,7 +31,7 @@ pub(crate) struct Listening {
 }
 
 pub(crate) fn closed() -> NetError {
-    NetError::Closed("not listening any more".into())
+    NetError::Closed("the listener is closed".into())
 }
 
 /// How long to wait before the next try when the system has no descriptor or memory for a connection.

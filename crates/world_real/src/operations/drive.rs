@@ -30,7 +30,7 @@ pub(crate) enum Zeroing {
     Writes,
 }
 
-/// What calls on other threads need, and keep from being closed.
+/// The state for calls on other threads, which keeps the file open.
 pub(crate) struct Opened {
     pub(crate) fd: OwnedFd,
     pub(crate) presence: Presence,
@@ -44,15 +44,15 @@ pub(crate) struct Medium {
     pub(crate) zeroing: Cell<Zeroing>,
     pub(crate) memory_align: usize,
     pub(crate) is_image: bool,
-    /// Operations go to the kernel's own threads at once: to hand them in may wait for what lies below.
+    /// Operations go to the kernel's worker threads at once, because submitting may block.
     pub(crate) hands_over: bool,
     pub(crate) closings: Closings,
 }
 
 impl Drop for Medium {
-    /// Closes the file on another thread. Its lock is given up by name: it would go with the last descriptor of this opening; but the
-    /// kernel has one of its own for a moment after the last answer, and so has each process that is just being started by another
-    /// thread.
+    /// Closes the file on another thread. The lock is released explicitly: otherwise it would end with the
+    /// last descriptor of this open file, and the kernel keeps one for a moment after the last completion, as
+    /// does a process that another thread is just starting.
     fn drop(&mut self) {
         let opened = self.opened.clone();
         self.closings.close(self.opened.presence.path(), move || {
@@ -62,7 +62,7 @@ impl Drop for Medium {
     }
 }
 
-/// What is to be done.
+/// The kind of operation.
 pub(crate) enum Work {
     Read(Buf),
     Write(Data),
@@ -89,7 +89,8 @@ impl Work {
 /// Buffers that go to neighbouring places, and their addresses as the kernel wants them.
 pub(crate) struct Gathered {
     list: Vec<Data>,
-    /// Of the bytes that are still to be written. On the heap: the kernel may read it as long as the operation is in flight.
+    /// Of the bytes that are still to be written. On the heap: the kernel may read it as long as the
+    /// operation is in flight.
     iovecs: Box<[libc::iovec]>,
 }
 
@@ -116,7 +117,7 @@ impl Gathered {
     }
 }
 
-/// Who is told how it ended.
+/// Who gets the outcome.
 pub(crate) enum End {
     Filled(Completer<Filled>),
     Outcome(Completer<Result<(), DriveError>>),
@@ -196,8 +197,7 @@ impl DriveOp {
                 None
             }
             0 if self.len() > 0 => {
-                let error =
-                    self.gone(format!("it ends at byte {}: it was cut while in use", self.at + self.done));
+                let error = self.gone(format!("truncated to {} bytes while in use", self.at + self.done));
                 self.finish(Err(error));
                 None
             }
@@ -224,7 +224,7 @@ impl DriveOp {
         }
     }
 
-    /// The medium turned out to have no cheap zeroing (the device's answer, not the file system's, decides).
+    /// The medium does not support cheap zeroing (the device's answer decides, not the file system's).
     fn zero_by_writes(mut self) -> DriveOp {
         self.medium.zeroing.set(Zeroing::Writes);
         if let Work::Fallocate { len, .. } = self.work {
@@ -253,7 +253,7 @@ impl DriveOp {
     }
 }
 
-/// What a drive did wrong, from what the system said.
+/// Maps the system's error to a drive error.
 pub(crate) fn error_of(drive: String, at: u64, errno: i32) -> DriveError {
     match errno {
         // ENODATA and EILSEQ: how the block layer reports an unreadable sector and a failed integrity check.
@@ -272,7 +272,8 @@ mod tests {
 
     use super::*;
 
-    /// What a caller hears when the system answers `results`, one after the other, to a write of 8 KiB at byte 4096.
+    /// What a caller hears when the system answers `results`, one after the other, to a write of 8 KiB at
+    /// byte 4096.
     fn outcome(results: &[i32]) -> Result<(), DriveError> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"));
         let fd: OwnedFd =

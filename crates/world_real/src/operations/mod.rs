@@ -1,4 +1,5 @@
-//! Operations in flight: what each owns until the kernel is done with it, and what its result means. Nothing here submits.
+//! Operations in flight: what each owns until the kernel is done with it, and what its result means. Nothing
+//! here submits.
 
 pub(crate) mod connection;
 pub(crate) mod drive;
@@ -29,7 +30,8 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// The entry for the ring. What it points to lives in the operation's heap memory, not in the operation, which moves.
+    /// The entry for the ring. What it points to lives in the operation's heap memory, not in the operation,
+    /// which moves.
     pub(crate) fn entry(&mut self) -> Entry {
         match self {
             Op::Drive(op) => op.entry(),

@@ -44,7 +44,8 @@ fn writes_are_as_fast_as_the_link_until_the_buffer_is_full_and_then_as_flash() {
     // 512,000 bytes, twice, at 100 MB/s.
     assert_eq!(write_ns(&mut drive, at_ns), 10_240_000);
     at_ns += 10_240_000;
-    // A flush empties the buffer, which holds 1,024,000 bytes; one whose content survives a loss of power need not.
+    // A flush empties the buffer, which holds 1,024,000 bytes; one whose content survives a loss of power
+    // need not.
     let flushed_ns = alone(&mut drive, at_ns, Kind::Flush, 0, 0) - at_ns;
     assert!((20_000_000..20_600_000).contains(&flushed_ns), "{flushed_ns}");
     assert_eq!(alone(&mut flash(true), 0, Kind::Flush, 0, 0), 10_000);

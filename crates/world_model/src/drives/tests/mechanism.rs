@@ -23,7 +23,8 @@ fn a_request_is_overhead_seek_rotation_and_transfer() {
         seek_write: Some(Seek::Measured(vec![(1, 1_500_000), (999, 9_500_000)].into())),
         ..plain()
     });
-    // Cylinder 1: 0.3 ms and a seek of 1 ms end in the middle of sector 13; sector 20 begins at 2 ms, and 5 sectors pass.
+    // Cylinder 1: 0.3 ms and a seek of 1 ms end in the middle of sector 13; sector 20 begins at 2 ms, and 5
+    // sectors pass.
     assert_eq!(alone(&mut drive, 0, Kind::Read, CYLINDER + 20, 5), 2_500_000);
     // Back, writing: 0.3 and 1.5 ms from 10 ms on; sector 18 begins just then.
     assert_eq!(alone(&mut drive, 10_000_000, Kind::Write, 18, 1), 11_900_000);

@@ -13,8 +13,8 @@ use super::parameters::{
 };
 use super::{Completion, DriveModel, Kind, Request};
 
-/// Two surfaces of 1,000 cylinders with 100 sectors to the track; a turn takes 10 ms, so that a sector passes in 100 µs. No skew, no
-/// overhead, no cache; a seek takes 1 to 9 ms.
+/// Two surfaces of 1,000 cylinders with 100 sectors to the track; a turn takes 10 ms, so that a sector passes
+/// in 100 µs. No skew, no overhead, no cache; a seek takes 1 to 9 ms.
 fn plain() -> HardDiskParameters {
     let zone = Zone {
         first_cylinder: 0,

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// One read under way on cylinder 500, and behind it reads of these blocks: the order in which those are served.
+/// One read under way on cylinder 500, and behind it reads of these blocks: the order in which those are
+/// served.
 fn order(scheduling: Scheduling, blocks: &[u64]) -> Vec<u64> {
     let mut drive = model(plain().with_scheduling(scheduling));
     let mut requests = vec![request(500 * CYLINDER, Kind::Read, 500 * CYLINDER, 1)];
@@ -19,12 +20,14 @@ fn requests_are_served_in_the_order_of_arrival_or_of_the_arms_way_or_of_the_leas
     let blocks = [low, high, near, above];
     assert_eq!(order(Scheduling::Fcfs, &blocks), blocks);
     assert_eq!(order(Scheduling::Look, &blocks), [above, high, near, low], "upwards, then back");
-    // Two tracks at the same distance: the one whose sector comes round first. The head leaves sector 0; the seek takes 1.1 ms.
+    // Two tracks at the same distance: the one whose sector comes round first. The head leaves sector 0; the
+    // seek takes 1.1 ms.
     let (soon, late, gone) = (at(510, 20), at(490, 60), at(510, 5));
     assert_eq!(order(SPTF, &[gone, late, soon]), [soon, late, gone]);
 }
 
-/// A closed loop of reads on one cylinder, with one read far from it that has come after the first of them: when that is done.
+/// A closed loop of reads on one cylinder, with one read far from it that has come after the first of them:
+/// when that is done.
 fn wait_of_the_far_one(scheduling: Scheduling, give_up_ns: u64) -> Option<u64> {
     let mut drive = model(plain().with_scheduling(scheduling));
     let (far, near) = (1_000_000, |i: u64| request(i, Kind::Read, i * 7 % CYLINDER, 1));
@@ -54,8 +57,8 @@ fn wait_of_the_far_one(scheduling: Scheduling, give_up_ns: u64) -> Option<u64> {
 #[test]
 fn ageing_bounds_the_longest_wait() {
     assert_eq!(wait_of_the_far_one(SPTF, 60_000_000_000), None, "without ageing it starves for a minute");
-    // The worst positioning is a full seek and a turn: 19 ms. Its credit is that much after 19 ms · 1000 / permille; those that came before it,
-    // and one under way, may still be served.
+    // The worst positioning is a full seek and a turn: 19 ms. Its credit is that much after 19 ms · 1000 /
+    // permille; those that came before it, and one under way, may still be served.
     for ageing_permille in [5, 10, 30, 100] {
         let waited_ns = wait_of_the_far_one(Scheduling::Sptf { ageing_permille }, 60_000_000_000).unwrap();
         let bound_ns = 19_000_000 * 1000 / u64::from(ageing_permille) + 9 * 19_000_000;
