@@ -1,4 +1,5 @@
-//! Crashes and recoveries by the thousand: rounds of random stacks and seeds, on all cores, until enough are survived.
+//! Thousands of crashes and recoveries: rounds of random stacks and seeds, on all cores, until the requested
+//! number has been survived.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,8 @@ use crate::lives::How;
 use crate::stacks::{Deed, Stack, run_stack};
 use crate::tally::Tally;
 
-/// How often a stack comes: a group recovers in a millisecond, an array with its sessions takes fifty times as long.
+/// The frequency of a stack: a group recovers in a millisecond, an array with its sessions takes fifty times
+/// as long.
 fn weight(stack: Stack) -> usize {
     match stack {
         Stack::Array | Stack::CachedArray => 1,
@@ -21,14 +23,15 @@ fn weight(stack: Stack) -> usize {
     }
 }
 
-/// Survives at least so many crashes, in rounds with the seeds from `seed` on.
-#[expect(clippy::disallowed_methods, reason = "how long the rounds took is told, nothing depends on it")]
+/// Survives at least this many crashes, in rounds with the seeds from `seed` on.
+#[expect(clippy::disallowed_methods, reason = "only the duration of the rounds, on which nothing depends")]
 pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64, how: How) {
     println!("at least {crashes} crashes, rounds from seed {seed}");
     let begun = Instant::now();
     let turns: Vec<Stack> =
         stacks.iter().flat_map(|stack| std::iter::repeat_n(*stack, weight(*stack))).collect();
-    // Rounds of one length come one after the other, whoever runs them: which rounds are run depends on their crashes alone.
+    // Rounds of one length run one after the other, on any thread: which rounds run depends only on their
+    // crashes.
     let (next, survived) = (AtomicU64::new(0), AtomicU64::new(0));
     let all: Mutex<BTreeMap<String, Tally>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -48,7 +51,7 @@ pub(crate) fn run(stacks: &[Stack], seed: u64, crashes: u64, how: How) {
             .collect();
         for thread in threads {
             if let Err(panic) = thread.join() {
-                // The other one stops after its round.
+                // The other thread stops after its round.
                 survived.store(crashes, Ordering::Relaxed);
                 std::panic::resume_unwind(panic);
             }

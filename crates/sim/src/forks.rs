@@ -1,6 +1,6 @@
-//! Forks: at a persistence point of a run an image of the disks and of what is known is taken; in a model of its own the power is
-//! cut there, perhaps drives are lost with it, and the array recovers and is compared. So a workload is run once, and not
-//! once for each of its points.
+//! Forks. At a persistence point of a run, an image of the disks and of the shadows is taken. In a model of
+//! its own the power is cut there, possibly with a loss of drives, and the array recovers and is compared. So
+//! a workload runs once, and not once for each of its points.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,29 +16,29 @@ use world_model::{DisksImage, Loss, Model};
 use crate::lives::{Ended, How, Life, Lives, Living};
 use crate::tally::Tally;
 
-/// How many threads recover forks: the cores of the smallest machine that is in use.
+/// Threads that recover forks: the cores of the smallest machine in use.
 pub(crate) const THREADS: usize = 2;
-/// Forks that wait for a thread: few, for each keeps what its point overwrote later.
+/// Forks that wait for a thread: few, because each keeps what later writes replace.
 const QUEUE: usize = 16;
-/// A second cut comes within so many persistence points after the first: within most recoveries.
+/// A second power cut comes within this many persistence points after the first: within most recoveries.
 const SECOND_CUT_MAX: u64 = 40;
-/// One fork in so many is cut again while it recovers.
+/// One fork in this many is cut again while it recovers.
 const SECOND_CUT_ONE_IN: u8 = 3;
-/// One fork in so many that lost drives gets blank ones, and rebuilds.
+/// One fork in this many that lost drives gets blank ones, and rebuilds.
 const REPAIR_ONE_IN: u8 = 3;
 /// A multiplier for seeds: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What happens at the moment of a fork.
+/// The event at a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// The power goes.
+    /// Power failure.
     Power,
-    /// The process dies.
+    /// Death of the process.
     Process,
-    /// The power goes, and with it as many drives as can be borne.
+    /// Power failure, with the loss of as many drives as redundancy allows.
     PowerAndDrives,
-    /// One drive more than that.
+    /// Power failure, with the loss of one drive more.
     Beyond,
 }
 
@@ -50,18 +50,19 @@ pub(crate) struct Fork<K> {
     seed: u64,
 }
 
-/// Which seed a fork has: of the run's seed, the point and what happens there.
+/// The seed of a fork: from the run's seed, the point and the event.
 fn seed_at(seed: u64, point: u64, blow: Blow) -> u64 {
     (seed ^ point.wrapping_mul(GOLDEN)).wrapping_mul(4).wrapping_add(blow as u64).wrapping_mul(GOLDEN)
 }
 
 impl<K: Clone + Send> Fork<K> {
-    /// Takes one.
+    /// Takes a fork.
     fn of<L: Living<Known = K>>(disks: &world_model::Disks, living: &L, point: u64, seed: u64) -> Fork<K> {
         Fork { image: disks.image(), known: living.known(), point, seed }
     }
 
-    /// Strikes, recovers, compares; strikes again now and then; goes on for `steps` operations.
+    /// Applies the event, recovers and compares; sometimes repeats that; then continues for `steps`
+    /// operations.
     fn strike<L: Living<Known = K>>(&self, kind: L::Kind, how: How, blow: Blow, steps: u64) -> Tally {
         let seed = seed_at(self.seed, self.point, blow);
         let mut rng = Rng::with_seed(seed);
@@ -89,14 +90,14 @@ impl<K: Clone + Send> Fork<K> {
                 u64::from(lives.one_life(&living, &Life { repairs, thorough: true, ..Life::of(steps) }));
         }
         lives.one_life(&living, &Life { repairs, thorough: true, ..Life::of(steps) });
-        // A last look, at what the recovery left.
+        // A final comparison of what the recovery left.
         if repairs || steps > 0 {
             lives.one_life(&living, &Life { thorough: true, ..Life::of(0) });
         }
         Tally { crashes, persistence_points: 0, ..lives.tally() }
     }
 
-    /// The same, and says how to come here again when it fails.
+    /// The same; on failure prints how to reproduce it.
     fn strike_named<L: Living<Known = K>>(&self, kind: L::Kind, how: How, blow: Blow, steps: u64) -> Tally {
         match catch_unwind(AssertUnwindSafe(|| self.strike::<L>(kind, how, blow, steps))) {
             Ok(tally) => tally,
@@ -108,24 +109,24 @@ impl<K: Clone + Send> Fork<K> {
     }
 }
 
-/// In which state a group is while the workload runs.
+/// The state of a group while the workload runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Optimal,
-    /// Drives were lost before.
+    /// Degraded: drives were lost before.
     Degraded,
-    /// Blank drives took their places, and are filled beside the workload.
+    /// Rebuilding: blank drives were assigned, and are rebuilt beside the workload.
     Rebuilding,
 }
 
 /// Operations before drives are lost.
 const BEFORE_STEPS: u64 = 100;
 
-/// Makes a life of this phase; `None` when there is nothing to lose.
+/// Creates a life of this phase; `None` if no drive can be lost.
 fn begin<L: Living>(kind: L::Kind, seed: u64, how: How, phase: Phase) -> Option<(Lives, Rc<L>)> {
     let (mut lives, living) = L::create(kind, seed, how);
     if phase != Phase::Optimal {
-        // Something to lose, made and flushed before.
+        // Write and flush data first.
         lives.one_life(&living, &Life { closes: true, ..Life::of(BEFORE_STEPS) });
         if !living.lose_disks(&mut Rng::with_seed(seed), false) {
             return None;
@@ -134,12 +135,12 @@ fn begin<L: Living>(kind: L::Kind, seed: u64, how: How, phase: Phase) -> Option<
     Some((lives, Rc::new(living)))
 }
 
-/// At which of the persistence points of a workload to strike.
+/// At which persistence points of a workload to fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Points {
-    /// At one in so many: 1 is every one.
+    /// At one in this many; 1 is every point.
     OneIn(u64),
-    /// At this one.
+    /// At this point.
     Only(u64),
 }
 
@@ -162,7 +163,7 @@ impl fmt::Display for Points {
     }
 }
 
-/// Strikes at the persistence points of a workload, in every way that must be borne.
+/// Forks a workload at its persistence points, with every event that must be survived.
 pub(crate) fn every_point<L: Living>(
     kind: L::Kind,
     seed: u64,
@@ -180,7 +181,7 @@ pub(crate) fn every_point<L: Living>(
         let (disks, watched) = (lives.model.disks().clone(), living.clone());
         lives.model.disks().watch_points(move |point| {
             if points.has(point) {
-                // Nobody receives any more when all have failed, and then they say why.
+                // No thread receives any more if all have failed; they print why.
                 let _ = send.send(Fork::of(&disks, &*watched, point, seed));
             }
         });
@@ -200,7 +201,7 @@ pub(crate) fn every_point<L: Living>(
     })
 }
 
-/// Strikes all forks that come, in every way.
+/// Runs all forks from the channel, with every event.
 fn strike_all<L: Living>(
     kind: L::Kind,
     receive: &Mutex<Receiver<Fork<L::Known>>>,
@@ -220,7 +221,7 @@ fn strike_all<L: Living>(
     }
 }
 
-/// Says to the others when this thread fails.
+/// Tells the other threads when this one fails.
 struct FailsUnless<'a>(&'a AtomicBool);
 
 impl Drop for FailsUnless<'_> {
@@ -231,16 +232,16 @@ impl Drop for FailsUnless<'_> {
     }
 }
 
-/// A round takes at most so many forks, ...
+/// Most forks of a round …
 const FORKS_MAX: usize = 24;
-/// ... of one persistence point in so many, on average: the rounds spread over their workloads.
+/// … at one persistence point in this many, on average: the forks are spread over the workload.
 const FORK_ONE_IN: u64 = 12;
-/// A round's workload has at most so many operations.
+/// Most operations of a round's workload.
 const ROUND_STEPS_MAX: u64 = 200;
-/// A fork goes on for at most so many operations.
+/// Most operations after a fork.
 const FORK_STEPS_MAX: u64 = 30;
 
-/// One round of random crashes: a workload in a random phase, struck at random points in random ways.
+/// One round of random crashes: a workload in a random phase, with random events at random points.
 pub(crate) fn round<L: Living>(kind: L::Kind, seed: u64, how: How) -> Tally {
     let mut rng = Rng::with_seed(seed.wrapping_mul(GOLDEN));
     let phase = [Phase::Optimal, Phase::Optimal, Phase::Degraded, Phase::Rebuilding][rng.usize(..4)];

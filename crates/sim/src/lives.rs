@@ -1,4 +1,4 @@
-//! One life of the process after another, on the same disks; how each ends is drawn.
+//! Lives: the process starts again and again on the same disks; how each life ends is drawn.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,32 +10,32 @@ use world_model::{DiskSpec, Model, Outcome};
 use crate::faults::Fault;
 use crate::tally::Tally;
 
-/// A life does at most so many operations.
+/// Most operations of a life.
 const STEPS_MAX: u64 = 600;
-/// When the power is cut, it is after at most so many persistence points: within the life, most often.
+/// Most persistence points before a power cut: usually within the life.
 const POINTS_MAX: u64 = 400;
-/// A small cache, so that it runs over and writes reach the medium in pieces.
+/// A small cache, so that it overflows and writes reach the medium in pieces.
 const CACHE_BYTES: u64 = 256 << 10;
 
-/// How a run is made.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
     pub(crate) fault: Fault,
     pub(crate) verbose: bool,
 }
 
-/// How one life is to end.
+/// The planned end of a life.
 #[derive(Clone, Copy)]
 enum End {
-    /// In order: everything is closed.
+    /// Clean: everything is closed.
     Close,
     /// The process dies, the power stays.
     Die,
-    /// The power is cut after so many persistence points.
+    /// Power failure after this many persistence points.
     PowerCut(u64),
 }
 
-/// How one life has ended, as the shadows are told.
+/// How a life ended, for the shadows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Closed,
@@ -43,18 +43,18 @@ pub(crate) enum Ended {
     PowerCut,
 }
 
-/// What one life is told.
+/// The parameters of a life.
 #[derive(Clone, Default)]
 pub(crate) struct Life {
-    /// How many operations are left to do; each takes one.
+    /// Remaining operations.
     pub(crate) steps: Rc<Cell<u64>>,
-    /// Whether it ends in order.
+    /// Whether it ends cleanly.
     pub(crate) closes: bool,
-    /// Whether faults are drawn while it lasts.
+    /// Whether faults are drawn.
     pub(crate) faults: bool,
-    /// Whether redundancy is compared, too, not only content.
+    /// Whether redundancy is compared, too, and not only content.
     pub(crate) thorough: bool,
-    /// Whether lost disks are replaced by blank ones, beside the workload.
+    /// Whether blank disks replace lost ones, beside the workload.
     pub(crate) repairs: bool,
 }
 
@@ -64,49 +64,49 @@ impl Life {
     }
 }
 
-/// Something that lives on disks, with what is known of its content.
+/// A stack on disks, with the shadows of its content.
 pub(crate) trait Living: Sized + 'static {
     /// Which of its kind.
     type Kind: Copy + Send + Sync;
-    /// What is known of its content, to be taken to another thread.
+    /// The shadows, which can be sent to another thread.
     type Known: Clone + Send;
 
-    /// Makes it, in a life of its own.
+    /// Creates it, in a life of its own.
     fn create(kind: Self::Kind, seed: u64, how: How) -> (Lives, Self);
 
-    /// One that lives on with this knowledge, on other disks.
+    /// A stack with these shadows on other disks.
     fn with(kind: Self::Kind, how: How, known: Self::Known) -> Self;
 
-    /// What is known now.
+    /// The current shadows.
     fn known(&self) -> Self::Known;
 
-    /// One life: it recovers, compares everything, and does its steps.
+    /// One life: recovers, compares everything, and does its steps.
     async fn life(&self, model: &Model, world: World, life: &Life);
 
-    /// A life has ended so.
+    /// A life ended in this way.
     fn ended(&self, how: Ended);
 
-    /// Disks are lost for good at this moment: as many as can be borne, or one more than that. Returns whether any was.
+    /// Loses disks for good: as many as redundancy allows, or one more. Returns whether any was lost.
     fn lose_disks(&self, rng: &mut Rng, beyond: bool) -> bool;
 
-    /// A life after more was lost than can be borne: errors, or the right data.
+    /// A life after more was lost than redundancy allows: every read is an error or correct.
     async fn life_beyond(&self, model: &Model, world: World);
 }
 
-/// The disks of a run, and what it has lived through.
+/// The disks of a run, and its history.
 pub(crate) struct Lives {
     pub(crate) model: Model,
     rng: Rng,
     tally: Tally,
 }
 
-/// What all disks of the simulation are, apart from their size.
+/// The specification of all simulated disks, except their size.
 pub(crate) fn disk_spec(len_bytes: u64) -> DiskSpec {
     DiskSpec::new(len_bytes).with_jitter(Duration::from_micros(150)).with_cache_bytes(CACHE_BYTES)
 }
 
 impl Lives {
-    /// Blank disks `d0`, `d1`, ….
+    /// Creates blank disks `d0`, `d1`, ….
     pub(crate) fn new(seed: u64, disks: usize, disk_bytes: u64) -> Lives {
         let model = Model::new(seed);
         for i in 0..disks {
@@ -146,13 +146,13 @@ impl Lives {
         }
     }
 
-    /// The power goes after so many persistence points from now on.
+    /// Plans a power failure after this many persistence points.
     pub(crate) fn cut_power_in(&self, points: u64) {
         let now = self.model.disks().persistence_points();
         self.model.disks().cut_power_after(now + points);
     }
 
-    /// Returns whether the power was cut.
+    /// Returns whether the power failed.
     pub(crate) fn one_life(&mut self, living: &impl Living, told: &Life) -> bool {
         let outcome = self.model.run_until_crash(async |world| living.life(&self.model, world, told).await);
         self.tally.lives += 1;

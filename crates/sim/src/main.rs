@@ -1,25 +1,29 @@
-//! The simulation: a random workload in virtual time, life after life of the process, with power cuts at drawn points,
-//! everything held against a shadow. The same seed gives the same run; its digest says so.
+//! The simulation: a random workload in virtual time, life after life of the process, with power failures at
+//! drawn points, compared with a shadow. The same seed gives the same run, which its digest proves.
 //!
 //! # Three ways to run it
 //!
-//! * *Lives*: one after the other on the same disks; each ends in order, dies, or loses its power at a drawn point, also while it
-//!   recovers.
-//! * *Every point* (`--every-point`): one workload, forked at each of its persistence points ([`forks`]): the power is cut there,
-//!   alone, and with as many drives as the level bears; groups optimal, degraded and rebuilding.
-//! * *Crashes* (`--crashes N`): rounds of random workloads, forked at random points: power cut or death of the process, drives lost
-//!   with it, a second cut while recovering, blank drives put in and filled, disks slow, hanging, dying, with latent errors.
+//! * *Lives*: one after the other on the same disks; each ends in order, dies, or loses its power at a drawn
+//!   point, also while it recovers.
+//! * *Every point* (`--every-point`): one workload, forked at each of its persistence points ([`forks`]): the
+//!   power is cut there, alone, and with as many drives as the level bears; groups optimal, degraded and
+//!   rebuilding.
+//! * *Crashes* (`--crashes N`): rounds of random workloads, forked at random points: power cut or death of
+//!   the process, drives lost with it, a second cut while recovering, blank drives put in and filled, disks
+//!   slow, hanging, dying, with latent errors.
 //!
-//! After each recovery: what was flushed is there, every other sector is old or new; scrubs find nothing to repair; pools pass their
-//! audit, and used and free pages are all pages. What a missing drive costs (a row that was being written, see
-//! docs/decisions/0002-raid-and-pools.md) is an error, and only there. Where more is lost than can be borne: errors, or the right data.
+//! After each recovery: what was flushed is there, every other sector is old or new; scrubs find nothing to
+//! repair; pools pass their audit, and used and free pages are all pages. What a missing drive costs (a row
+//! that was being written, see docs/decisions/0002-raid-and-pools.md) is an error, and only there. Where more
+//! is lost than can be borne: errors, or the right data.
 //!
 //! # What it leaves out
 //!
-//! *Lost and misdirected writes* on a drive that says they were done. Data have no checksums: a level with one parity and a pair of
-//! mirrors see in a scrub that something does not agree, but not what; reads see nothing. Level 6 and three mirrors repair such a
-//! block when they scrub. So these faults are in no run that must pass; `--fault lost-write` shows that the shadow finds them. The same
-//! holds for flushes that lie. Of an array, drives are not lost here: its groups and pools are run by themselves with that.
+//! *Lost and misdirected writes* on a drive that says they were done. Data have no checksums: a level with
+//! one parity and a pair of mirrors see in a scrub that something does not agree, but not what; reads see
+//! nothing. Level 6 and three mirrors repair such a block when they scrub. So these faults are in no run that
+//! must pass; `--fault lost-write` shows that the shadow finds them. The same holds for flushes that lie. Of
+//! an array, drives are not lost here: its groups and pools are run by themselves with that.
 //!
 //! `README.md` says how to replay a seed, and how to add a fault, an actor or a stack.
 
@@ -43,36 +47,36 @@ use forks::{Phase, Points};
 use lives::How;
 use stacks::{Deed, Stack, run_stack};
 
-/// A run of the simulation.
+/// Run the simulation.
 #[derive(Parser)]
 #[command(name = "sim")]
 struct Options {
-    /// The seed; without one, a new one is drawn and printed.
+    /// Seed; drawn and printed by default.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many operations the workload does, over all lives.
+    /// Operations of the workload, over all lives.
     #[arg(long, default_value_t = 10_000)]
     steps: u64,
-    /// What is simulated; without it, everything.
+    /// The stack to simulate; all by default.
     #[arg(long, value_enum)]
     stack: Option<Stack>,
-    /// A fault that must be found: the run fails.
+    /// A fault that the simulation must detect: the run fails.
     #[arg(long, value_enum, default_value_t)]
     fault: Fault,
-    /// Instead of lives that end at drawn points: one life, forked at each of its persistence points to be cut there, with
-    /// and without the loss of drives.
+    /// One life, forked at each of its persistence points: the power fails there, with and without the loss
+    /// of drives.
     #[arg(long)]
     every_point: bool,
-    /// With --every-point: only this point.
+    /// With --every-point: only at this point.
     #[arg(long)]
     point: Option<u64>,
-    /// With --every-point: at one point in so many, as a quick look.
+    /// With --every-point: at one point in N, for a quick run.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     one_in: u64,
-    /// Instead: about so many crashes and recoveries at random, spread over all stacks.
+    /// About this many random crashes and recoveries, spread over all stacks.
     #[arg(long)]
     crashes: Option<u64>,
-    /// Tells every operation on standard error.
+    /// Print every operation to standard error.
     #[arg(long)]
     verbose: bool,
 }
@@ -87,7 +91,7 @@ impl Options {
     }
 }
 
-/// Prints one line for each stack; panics with the seed when anything is not as it must be.
+/// Prints one line for each stack; panics with the seed on any deviation.
 fn main() {
     let options = &Options::parse();
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
@@ -112,7 +116,7 @@ fn main() {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long it took is told, nothing depends on it")]
+#[expect(clippy::disallowed_methods, reason = "how long it took is printed, nothing depends on it")]
 fn every_point(stack: Stack, seed: u64, options: &Options) {
     for phase in [Phase::Optimal, Phase::Degraded, Phase::Rebuilding] {
         let begun = std::time::Instant::now();

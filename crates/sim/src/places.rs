@@ -1,4 +1,4 @@
-//! The disks of one group, place by place: which are lost, which were replaced and are not filled yet.
+//! The disks of one group by position: which are lost, which are replaced and not rebuilt yet.
 
 use raid::Level;
 use world::{Drive, DriveSpec, Rng, World};
@@ -11,12 +11,12 @@ pub(crate) fn open_drive(world: &World, name: &str) -> Drive {
     world.open_now(&DriveSpec::Modelled { name: name.to_owned() }).expect("the disk is there")
 }
 
-/// One place of a group.
+/// A position of a group.
 #[derive(Clone)]
 struct Place {
-    /// The disk in it; `None`: it was lost for good.
+    /// Its disk; `None`: lost for good.
     disk: Option<String>,
-    /// Whether the disk holds all its data.
+    /// Whether the disk is in sync.
     whole: bool,
 }
 
@@ -26,7 +26,8 @@ pub(crate) struct Places {
     level: Level,
     places: Vec<Place>,
     disk_bytes: u64,
-    /// Whether mirrors are known to be equal. While they are not, losing one may show the other content of a sector.
+    /// Whether the mirrors are known to be equal. If not, losing one may reveal the other content of a
+    /// sector.
     pub(crate) equal: bool,
     blanks: u32,
 }
@@ -42,7 +43,7 @@ impl Places {
         self.places.iter().filter_map(|p| p.disk.as_deref()).map(|name| open_drive(world, name)).collect()
     }
 
-    /// Whether a disk that is there misses writes.
+    /// Whether an available disk misses writes.
     pub(crate) fn some_are_behind(&self) -> bool {
         self.places.iter().any(|p| p.disk.is_some() && !p.whole)
     }
@@ -52,12 +53,12 @@ impl Places {
         self.places.iter().filter_map(|p| model.disks().get(p.disk.as_deref()?)).collect()
     }
 
-    /// Whether all disks are there and hold all their data.
+    /// Whether all disks are available and in sync.
     pub(crate) fn is_whole(&self) -> bool {
         self.places.iter().all(|p| p.whole && p.disk.is_some())
     }
 
-    /// How many more disks may go at one moment, if these have.
+    /// How many more disks may be lost at once, after these.
     fn survives(&self, gone: &[usize]) -> bool {
         let sound = |i: usize| self.places[i].whole && self.places[i].disk.is_some() && !gone.contains(&i);
         let n = self.places.len();
@@ -72,7 +73,7 @@ impl Places {
         }
     }
 
-    /// The places whose loss at one moment can be borne: a random choice of as many as possible.
+    /// A random choice of positions that may be lost at once: as many as possible.
     fn bearable(&self, rng: &mut Rng) -> Vec<usize> {
         let mut gone = Vec::new();
         if !self.equal && matches!(self.level, Level::Raid1 | Level::Raid10) {
@@ -89,7 +90,7 @@ impl Places {
         gone
     }
 
-    /// Loses disks: as many as can be borne, or, `beyond`, one more than that. Returns whether any was.
+    /// Loses disks: as many as redundancy allows, or, `beyond`, one more. Returns whether any was lost.
     pub(crate) fn lose(&mut self, rng: &mut Rng, beyond: bool) -> bool {
         let mut gone = self.bearable(rng);
         if beyond {
@@ -102,7 +103,7 @@ impl Places {
         !gone.is_empty()
     }
 
-    /// Puts a blank disk into a place that has none.
+    /// Assigns a blank disk to an empty position.
     pub(crate) fn put_blank(&mut self, position: u32, model: &Model, world: &World) -> Drive {
         self.blanks += 1;
         let name = format!("{}.{position}.{}", self.level, self.blanks);
@@ -117,7 +118,7 @@ impl Places {
         open_drive(world, &name)
     }
 
-    /// Blank disks that the power was cut before they had a label are in nobody's place.
+    /// Blank disks without a label after a power failure have no position.
     pub(crate) fn take_out(&mut self, disk: &str) {
         for place in self.places.iter_mut().filter(|p| p.disk.as_deref() == Some(disk)) {
             place.disk = None;
@@ -136,7 +137,7 @@ impl Places {
         Some(open_drive(world, self.places[position as usize].disk.as_deref()?))
     }
 
-    /// All disks that are there hold all data.
+    /// All available disks are in sync.
     pub(crate) fn filled(&mut self) {
         self.places.iter_mut().filter(|p| p.disk.is_some()).for_each(|p| p.whole = true);
     }

@@ -1,4 +1,4 @@
-//! What only groups with redundancy have: they open without lost disks, and all copies and parities agree.
+//! Checks for groups with redundancy: they open without lost disks, and all copies and parities match.
 
 use std::cell::RefCell;
 
@@ -7,8 +7,8 @@ use world::World;
 
 use crate::places::Places;
 
-/// Opens a group with the disks that are not lost. Somebody vouches for it that the others never come back. A blank disk that got no
-/// label before the power was cut is not the group's.
+/// Opens a group with the remaining disks, vouching that the others never return. A blank disk without a
+/// label after a power failure is not a member.
 pub(crate) async fn open(
     world: &World,
     spec: GroupSpec,
@@ -28,8 +28,8 @@ pub(crate) async fn open(
     Group::open_degraded(world.clone(), spec, labelled).await
 }
 
-/// Opens a group of which too much is lost. Nobody vouches for anything when one of the drives that are left missed writes: alone it
-/// cannot know.
+/// Opens a group that lost too much. Without vouching if a remaining drive missed writes: alone it cannot
+/// know.
 pub(crate) async fn open_beyond(
     world: &World,
     spec: GroupSpec,
@@ -42,7 +42,7 @@ pub(crate) async fn open_beyond(
     open(world, spec, places).await
 }
 
-/// Mirrors are brought together, and then a scrub finds nothing: an ordinary power cut leaves no parity that disagrees.
+/// Resyncs the mirrors; then a scrub must find nothing: a power failure alone leaves no mismatch.
 pub(crate) async fn agrees(world: &World, group: &Group, places: &RefCell<Places>) {
     let throttle = Throttle::none(world.clone());
     group.resync(&throttle).await.unwrap_or_else(|e| panic!("resync: {e}"));

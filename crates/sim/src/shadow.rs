@@ -1,43 +1,45 @@
-//! The shadow of a volume: for every sector, what a read must give now, and what it may give after a power cut.
+//! The shadow of a volume: for every sector, what a read must return now, and what it may return after a
+//! power failure.
 //!
-//! A sector has a *base*, which is durable, and later contents whose survival is open, oldest first. A write is open from
-//! its submission on. A flush makes the last content that had completed when the flush began the new base. After a
-//! power cut a sector holds the base or any open content; the first read after it decides which, once and for all.
+//! A sector has a *base*, which is durable, and later contents whose survival is open, oldest first. A write
+//! is open from its submission on. A flush makes the last content that had completed when it began the new
+//! base. After a power failure a sector holds the base or any open content; the first read after it decides.
 //!
-//! A sector whose content was open when the power was cut (or the process died), while a drive was missing, may be *lost*:
-//! reading it is an error until it is written again. One that nobody was writing never is.
+//! A sector with open content at a power failure (or the death of the process) while a drive is missing may
+//! be *lost*: reading it is an error until it is written again. A sector without open content never is.
 
 use std::collections::VecDeque;
 
 use crate::stamp::{SECTOR_BYTES, Stamp};
 
-/// A moment: how many operations had begun or ended before it. It also names an operation by its beginning.
+/// A moment: the number of operations that began or ended before it. It also identifies the operation that
+/// begins there.
 pub(crate) type Moment = u64;
 
 #[derive(Clone)]
 struct Open {
     stamp: Stamp,
     began: Moment,
-    /// When the write was acknowledged; `None`: it is in flight, or was when its process died.
+    /// When the write was acknowledged; `None`: in flight, or it was when its process died.
     completed: Option<Moment>,
 }
 
-/// Whether it is known what a read gives.
+/// Whether the result of a read is known.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Content {
-    /// The latest.
     #[default]
     Latest,
-    /// Any: the process died with a write in flight. The first read decides; what it gives is as durable as it was.
+    /// Open: the process died with a write in flight. The first read decides; its content is as durable as
+    /// before.
     Any,
-    /// Any: the power was cut. The first read decides; what it gives is on the medium.
+    /// Open: the power failed. The first read decides; its content is on the medium.
     AnyOnMedium,
 }
 
 #[derive(Clone, Default)]
 struct Sector {
     base: Stamp,
-    /// The base is an error.
+    /// Reads of the base are errors.
     lost: bool,
     open: VecDeque<Open>,
     content: Content,
@@ -50,7 +52,7 @@ pub(crate) struct Shadow {
     moment: Moment,
 }
 
-/// A volume that does not hold what it must.
+/// A deviation of a volume from its shadow.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "sector {sector} holds {found}, and may hold only {allowed}; {others} more sectors of this read are wrong"
@@ -82,12 +84,12 @@ impl Shadow {
         self.moment
     }
 
-    /// What reads of this range give now.
+    /// The expected result of reads of this range.
     pub(crate) fn latest(&self, first: usize, count: usize) -> Vec<Stamp> {
         self.sectors[first..first + count].iter().map(Sector::latest).collect()
     }
 
-    /// Something that puts these contents from sector `first` on is submitted.
+    /// Begins an operation that stores these contents from sector `first` on.
     pub(crate) fn begin(&mut self, first: usize, stamps: impl IntoIterator<Item = Stamp>) -> Moment {
         let began = self.tick();
         for (sector, stamp) in self.sectors[first..].iter_mut().zip(stamps) {
@@ -96,7 +98,7 @@ impl Shadow {
         began
     }
 
-    /// It was acknowledged.
+    /// Acknowledges it.
     pub(crate) fn complete(&mut self, first: usize, count: usize, began: Moment) {
         let now = self.tick();
         for sector in &mut self.sectors[first..first + count] {
@@ -107,17 +109,17 @@ impl Shadow {
         }
     }
 
-    /// An operation on this range failed: any part of it may have been done. (What was lost and is lost still stays so.)
+    /// An operation on this range failed: any part of it may have been done. (Lost sectors remain lost.)
     pub(crate) fn fail(&mut self, first: usize, count: usize) {
         self.sectors[first..first + count].iter_mut().for_each(|s| s.content = Content::Any);
     }
 
-    /// A flush begins: what has completed by now will be durable.
+    /// Begins a flush: everything completed by now will be durable.
     pub(crate) fn begin_flush(&mut self) -> Moment {
         self.tick()
     }
 
-    /// The flush that began at `began` was acknowledged.
+    /// Acknowledges the flush that began at `began`.
     pub(crate) fn complete_flush(&mut self, began: Moment) {
         for sector in &mut self.sectors {
             let covered = sector.open.iter().rposition(|o| o.completed.is_some_and(|c| c <= began));
@@ -129,21 +131,21 @@ impl Shadow {
         }
     }
 
-    /// The power was cut: what was open may be there or not.
+    /// Power failure: open contents may survive or not.
     pub(crate) fn crash(&mut self) {
         for sector in self.sectors.iter_mut().filter(|s| !s.open.is_empty()) {
             sector.content = Content::AnyOnMedium;
         }
     }
 
-    /// The process is gone, and with it what it had acknowledged and not flushed.
+    /// The process died: acknowledged contents that were not flushed are open.
     pub(crate) fn memory_lost(&mut self) {
         for sector in self.sectors.iter_mut().filter(|s| s.content == Content::Latest && !s.open.is_empty()) {
             sector.content = Content::Any;
         }
     }
 
-    /// The process is gone, the disks' caches are not: only what was in flight is open.
+    /// The process died, the disks' caches remain: only what was in flight is open.
     pub(crate) fn process_ended(&mut self) {
         for sector in &mut self.sectors {
             if sector.content == Content::Latest && sector.open.back().is_some_and(|o| o.completed.is_none())
@@ -153,7 +155,7 @@ impl Shadow {
         }
     }
 
-    /// Reading this sector gave an error. Whether that may be.
+    /// A read of this sector failed. Returns whether that is allowed.
     pub(crate) fn lose(&mut self, sector: usize) -> Result<(), Wrong> {
         let here = &mut self.sectors[sector];
         let known = here.content == Content::Latest && !(here.lost && here.open.is_empty());
@@ -165,12 +167,12 @@ impl Shadow {
         Ok(())
     }
 
-    /// Whether reading this range must be an error.
+    /// Whether reading this range must fail.
     pub(crate) fn is_lost(&self, first: usize, count: usize) -> bool {
         self.sectors[first..first + count].iter().any(|s| s.lost && s.open.is_empty())
     }
 
-    /// Holds what was read from `first` on against the shadow. What was undecided is decided by it.
+    /// Compares a read from `first` on with the shadow, and decides open contents.
     pub(crate) fn check(&mut self, first: usize, bytes: &[u8]) -> Result<(), Wrong> {
         let now = self.tick();
         let mut wrong: Option<Wrong> = None;
@@ -202,7 +204,7 @@ impl Sector {
         base || self.open.iter().any(|o| o.stamp == found)
     }
 
-    /// A read gave this.
+    /// Records the result of a read.
     fn decide(&mut self, stamp: Stamp, now: Moment) {
         match self.content {
             Content::Latest => {}

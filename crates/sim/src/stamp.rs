@@ -1,14 +1,14 @@
-//! What the workload writes: every sector tells which write it is from and for which sector it was made.
+//! The workload's content: every sector carries the number of its write and its own address.
 
-/// The unit in which a crash may tear, and in which the shadow counts.
+/// The unit that a crash may tear, and of the shadow.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// The content of one sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// The number of the write, over all volumes; 0 is the content of zeros: never written, zeroed, given back.
+    /// The number of the write, over all volumes; 0 is zeros: never written, zeroed or unmapped.
     pub(crate) version: u64,
-    /// The sector for which it was made; a copy keeps that of its source.
+    /// The address for which it was written; a copy keeps that of its source.
     pub(crate) place: u64,
 }
 
@@ -25,7 +25,8 @@ impl Stamp {
                 0 => self.version,
                 1 => self.place,
                 _ => {
-                    // The increment of a Weyl sequence and one round of mixing (Steele, Lea and Flood, OOPSLA 2014).
+                    // The increment of a Weyl sequence and one round of mixing (Steele, Lea and Flood, OOPSLA
+                    // 2014).
                     word =
                         (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(0x9e37_79b9);
                     word
@@ -35,7 +36,7 @@ impl Stamp {
         }
     }
 
-    /// The stamp of a sector; `None` when it has none: a mixture of two, or something foreign.
+    /// The stamp of a sector; `None` for a mixture of two, or foreign content.
     pub(crate) fn of(sector: &[u8]) -> Option<Stamp> {
         let word = |i: usize| sector[i * 8..].first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
         let stamp = match word(0)? {

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The counters of a run.
 
 /// Counts of a run, and a digest of everything that happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use world::sync::Signal;
 pub(crate) struct Beside(Rc<(Cell<bool>, Signal)>);
 
 impl Beside {
-    /// Begins it.
     pub(crate) fn begin(world: &World, work: impl Future<Output = ()> + 'static) -> Beside {
         let done = Rc::new((Cell::new(false), Signal::default()));
         let told = done.clone();

@@ -1,4 +1,4 @@
-//! Those who do something with a stack while it lives: each an own task, or several, with its own random stream.
+//! Actors that use a stack: each is one or several tasks, with its own random stream.
 //!
 //! * [`workload`]: reads, writes and offloads, compared with the shadow.
 //! * [`sessions`]: the iSCSI sessions of a host, which log in again when a connection breaks.

@@ -1,4 +1,4 @@
-//! Who looks after the drives of a group: blank ones take the places of lost ones, and are filled.
+//! Replaces lost drives of a group by blank ones, and rebuilds them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,10 +11,11 @@ use super::beside::Beside;
 use crate::lives::Life;
 use crate::places::Places;
 
-/// What a rebuild leaves to the workload: half, so that both are far when the power is cut.
+/// The foreground share during a rebuild: half, so that both make progress before the power fails.
 const SHARE_PERCENT: u8 = 50;
 
-/// Puts blank disks where there are none, takes those back that fell behind, and begins to fill them, if this life is to.
+/// Assigns blank disks to empty positions, takes stale ones back, and starts to rebuild them, if this life
+/// has repairs.
 pub(crate) async fn begin(
     life: &Life,
     model: &Model,

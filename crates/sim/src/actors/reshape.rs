@@ -1,4 +1,4 @@
-//! Changes to the groups of a pool, beside a workload: a group comes, is emptied, goes; pages spread.
+//! Changes of a pool's groups, beside a workload: add, evacuate, remove, rebalance.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use world::{Rng, World};
 use super::beside::Beside;
 use super::workload::Shared;
 
-/// One round in so many has one beside it.
+/// One round in this many has a change.
 const ONE_IN: u8 = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ enum Deed {
     Rebalance,
 }
 
-/// Begins one, now and then. The groups that stay keep `room_bytes`.
+/// Starts a change, sometimes. The remaining groups keep `room_bytes`.
 pub(crate) fn begin(
     world: &World,
     pool: &Pool,
@@ -44,13 +44,13 @@ pub(crate) fn begin(
     }))
 }
 
-/// Whether the groups that would be left have room for all that the workload may write.
+/// Whether the remaining groups have room for everything that the workload may write.
 fn may_leave(pool: &Pool, group: &Group, room_bytes: u64) -> bool {
     let others = pool.group_spaces().into_iter().filter(|s| s.id != group.id() && !s.evacuating);
     others.map(|s| s.total_bytes).sum::<u64>() >= room_bytes
 }
 
-/// Does it, as far as it makes sense now: what the pool refuses is refused.
+/// Makes the change, as far as the pool accepts it.
 async fn act(pool: &Pool, group: &Group, room_bytes: u64, deed: Deed) -> Result<(), PoolError> {
     let go = async |_: u64| ControlFlow::Continue(());
     let here = pool.groups().iter().any(|g| g.id() == group.id());

@@ -1,7 +1,7 @@
-//! The sessions of one host: commands take turns on them, and a session whose connection breaks is made anew.
+//! The sessions of one host: commands take turns on them, and a broken session is opened again.
 //!
-//! A command that met a broken connection is sent again, as a host's multipath layer does. Nobody knows whether it had been
-//! executed; the workload's commands may all be executed twice.
+//! A command on a broken connection is sent again, as by a host's multipath layer. It may have been executed
+//! already; the workload's commands may all be executed twice.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,7 +11,7 @@ use scsi::Lun;
 use world::World;
 use world::sync::Permits;
 
-/// More often than connections break in the time of one command.
+/// More than the number of times that connections break during one command.
 const TRIES: usize = 20;
 
 struct Place {
@@ -40,12 +40,12 @@ impl Sessions {
         Ok(Sessions { world: world.clone(), places, turn: Cell::new(0), renewed: Cell::new(0) })
     }
 
-    /// How often a session was made anew.
+    /// How often a session was reopened.
     pub(crate) fn renewed(&self) -> u64 {
         self.renewed.get()
     }
 
-    /// Executes a command on the session whose turn it is.
+    /// Executes a command on the next session.
     pub(crate) async fn command(
         &self,
         lun: Lun,
@@ -78,7 +78,7 @@ impl Sessions {
         session.command(lun, cdb, out.clone(), max).await
     }
 
-    /// Logs in again, unless another command has seen to it.
+    /// Logs in again, unless another command has done so.
     async fn renew(&self, place: &Place) -> Result<(), Error> {
         let _one = place.renewal.take(1).await;
         for _ in 1..TRIES {

@@ -1,4 +1,5 @@
-//! The workload: several tasks write, zero, unmap, copy, read and flush volumes at once, against their shadows.
+//! The workload: several tasks write, zero, unmap, copy, read and flush volumes concurrently, compared with
+//! their shadows.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use world::{Rng, World};
 use crate::shadow::{Moment, Shadow};
 use crate::stamp::{SECTOR_BYTES, Stamp};
 
-/// How many operations are in flight at most.
+/// Most operations in flight.
 const TASKS: usize = 8;
 /// The longest read or write, in sectors: 192 KiB, three of the smallest pages.
 const SECTORS_MAX: usize = 384;
@@ -19,24 +20,24 @@ const SECTORS_MAX: usize = 384;
 const OFFLOAD_SECTORS_MAX: usize = 512;
 /// Half of the offloads keep to whole pages of this many sectors: 64 KiB, the smallest page.
 const PAGE_SECTORS: usize = 128;
-/// The longest swap, in sectors: 8 KiB; hosts swap one sector, of a lock.
+/// The longest compare-and-write, in sectors: 8 KiB; hosts use one sector, of a lock.
 const SWAP_SECTORS_MAX: usize = 16;
-/// How many sectors one read takes when everything is compared.
+/// Sectors per read of a full comparison.
 const COMPARE_SECTORS: usize = 2048;
-/// How often a task looks for a range in which nothing is in flight.
+/// How often a task checks for a range without operations in flight.
 const TRIES: usize = 4;
 
-/// What the workload runs on.
+/// The interface of a volume to the workload.
 pub(crate) trait Subject: Device + Clone + 'static {
-    /// Gives space back; the range reads as zeros then.
+    /// Releases space; the range then reads as zeros.
     async fn unmap(&self, at: u64, len: u64) -> Result<(), BlockError>;
     /// Copies inside the array.
     async fn copy_from(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError>;
-    /// Puts `new` where `old` is, in one step where there is a command for it.
+    /// Replaces `old` by `new`, atomically where there is a command for it.
     async fn swap(&self, at: u64, old: &Pieces, new: &Pieces) -> Result<(), BlockError>;
 }
 
-/// What is known of all volumes at a moment.
+/// The shadows of all volumes at a moment.
 #[derive(Clone, Default)]
 pub(crate) struct Snapshot {
     shadows: BTreeMap<String, Shadow>,
@@ -80,11 +81,11 @@ pub(crate) struct Shared {
     pub(crate) shadows: Rc<RefCell<BTreeMap<String, Shadow>>>,
     busy: Rc<RefCell<Vec<Range>>>,
     versions: Rc<Cell<u64>>,
-    /// Whether sectors may be lost: a drive is missing, or cannot be read in places.
+    /// Whether sectors may be lost: a drive is missing or has latent errors.
     may_lose: Rc<Cell<bool>>,
-    /// Whether any was. Then writes may fail, too: those that would have to copy the rest of a page.
+    /// Whether any was. Then writes may fail, too, if they have to copy the rest of a page.
     lost: Rc<Cell<bool>>,
-    /// Whether every operation is told.
+    /// Whether every operation is printed.
     told: Rc<Cell<bool>>,
 }
 
@@ -100,7 +101,7 @@ impl From<Snapshot> for Shared {
 }
 
 impl Shared {
-    /// What is known now.
+    /// The current shadows.
     pub(crate) fn known(&self) -> Snapshot {
         let shadows = self.shadows.borrow().clone();
         Snapshot { shadows, versions: self.versions.get(), lost: self.lost.get() }
@@ -112,12 +113,12 @@ impl Shared {
         self.shadows.borrow_mut().values_mut().for_each(tell);
     }
 
-    /// Tells every operation from now on, on standard error.
+    /// Prints every operation from now on to standard error.
     pub(crate) fn tell_all(&self) {
         self.told.set(true);
     }
 
-    /// Whether a drive is missing, or cannot be read in places: then what was being written at a crash may be lost.
+    /// Whether a drive is missing or has latent errors: a write in progress at a crash may then be lost.
     pub(crate) fn set_may_lose(&self, may: bool) {
         self.may_lose.set(may);
     }
@@ -133,7 +134,7 @@ impl Shared {
         act(self.shadows.borrow_mut().get_mut(volume).expect("a volume of the workload has its shadow"))
     }
 
-    /// Holds what was read against the shadow.
+    /// Compares a read with the shadow.
     fn hold_against(&self, range: &Range, read: &Pieces) {
         assert_eq!(read.len(), range.len(), "read of {range}");
         if let Err(wrong) = self.with(&range.volume, |s| s.check(range.first, &read.joined())) {
@@ -146,13 +147,14 @@ impl Shared {
         self.versions.get()
     }
 
-    /// A random range of whole units (of so many sectors) in which nothing is in flight: operations that overlap have
-    /// no order.
+    /// A random range of whole units (of this many sectors) without operations in flight: overlapping
+    /// operations have no order.
     fn take_range(&self, rng: &mut Rng, unit: usize, longest: usize, volumes: &[String]) -> Option<Range> {
         (0..TRIES).find_map(|_| {
             let volume = &volumes[rng.usize(..volumes.len())];
             let units = self.with(volume, |s| s.sectors()) / unit;
-            // Half of the operations meet in a sixteenth of the volume, so that pages are written again and again.
+            // Half of the operations meet in a sixteenth of the volume, so that pages are written again and
+            // again.
             let span = if rng.bool() { (units / 16).max(1) } else { units };
             let first = rng.usize(..span);
             let longest = (longest / unit).min(units - first);
@@ -175,7 +177,7 @@ impl Shared {
     }
 }
 
-/// Compares all of a volume with its shadow, and so decides what a crash left undecided.
+/// Compares a whole volume with its shadow, and decides what a crash left open.
 pub(crate) async fn compare_all(device: &impl Device, shared: &Shared, volume: &str) {
     let sectors = shared.with(volume, |s| s.sectors());
     assert!(device.geometry().len_bytes as usize / SECTOR_BYTES >= sectors, "{volume} has lost its end");
@@ -185,7 +187,8 @@ pub(crate) async fn compare_all(device: &impl Device, shared: &Shared, volume: &
     }
 }
 
-/// Compares, where more was lost than can be borne, every sector that can be read. Anything but an error must be right.
+/// After more was lost than redundancy allows, compares every readable sector: every read must be an error or
+/// correct.
 pub(crate) async fn compare_what_can_be_read(device: &impl Device, shared: &Shared, volume: &str) {
     let sectors = shared.with(volume, |s| s.sectors());
     for first in 0..sectors {
@@ -201,7 +204,7 @@ async fn compare(device: &impl Device, shared: &Shared, range: &Range) {
     let mut out = Pieces::new();
     match device.read(range.at(), range.len(), &mut out).await {
         Ok(()) => shared.hold_against(range, &out),
-        // Which sectors of it cannot be read? And may that be?
+        // Which of its sectors are unreadable, and is that allowed?
         Err(error) => {
             shared.tell(|| format!("read of {range}: {error}"));
             for first in range.first..range.first + range.count {
@@ -225,7 +228,7 @@ async fn compare_sector(device: &impl Device, shared: &Shared, sector: &Range) {
     }
 }
 
-/// Does operations until `steps` has run out, several at once.
+/// Runs operations concurrently until `steps` is used up.
 pub(crate) async fn run<S: Subject>(
     world: &World,
     volumes: &BTreeMap<String, S>,
@@ -257,7 +260,7 @@ fn content_of(stamps: &[Stamp]) -> Data {
     buf.freeze()
 }
 
-/// The same bytes, cut as a network might have delivered them.
+/// The same bytes, split as a network might deliver them.
 fn in_pieces(data: &Data, rng: &mut Rng) -> Pieces {
     let mut pieces = Pieces::new();
     let mut at = 0;
@@ -346,7 +349,7 @@ impl<S: Subject> Task<S> {
         self.ended(range, began, written);
     }
 
-    /// Puts something new where the latest content is, in the first sectors of the range.
+    /// Replaces the latest content, in the first sectors of the range.
     async fn swap(&self, taken: Range, block: usize) {
         let range = Range { count: taken.count.min(SWAP_SECTORS_MAX / block * block), ..taken };
         if self.shared.with(&range.volume, |s| s.is_lost(range.first, range.count)) {
@@ -371,7 +374,7 @@ impl<S: Subject> Task<S> {
         self.ended(range, began, unmapped);
     }
 
-    /// Copies to `range` from somewhere else.
+    /// Copies to `range` from another range.
     async fn copy(&mut self, range: &Range, unit: usize) {
         let Some(source) = self.shared.take_range(&mut self.rng, unit, range.count, &self.names) else {
             return;

@@ -1,8 +1,9 @@
-//! Drives of a group are slow, hang, have latent errors, die. A group must bear one slow drive, and one that hangs for a while. With redundancy it must
-//! also bear latent errors on one drive, the death of one, and one that hangs until it is dropped and then comes back.
+//! Faults of drives: slow, hanging, latent errors, death. A group must survive one slow drive, and one that
+//! hangs for a while. With redundancy it must also survive latent errors on one drive, the death of one, and
+//! one that hangs until it is dropped and then returns.
 //!
-//! No latent errors while mirrors may differ after a power cut: a second fault there may show the other content of a sector. For the same
-//! reason it is the last drive that dies: reads are kept to the first one then.
+//! No latent errors while mirrors may differ after a power failure: a second fault there may reveal the other
+//! content of a sector. For the same reason the last drive dies, because reads then use the first.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,17 +17,17 @@ use super::{Fault, lies};
 use crate::actors::workload::Shared;
 use crate::places::Places;
 
-/// Drives are slow by this factor when they are slow.
+/// The factor of a slow drive.
 pub(crate) const SLOW_FACTOR: u32 = 10;
-/// One life in so many has a drive die; as many have one hang, and as many have one hang until it is dropped.
+/// In one life of this many a drive dies; in as many one hangs, and in as many one hangs until it is dropped.
 const EACH_ONE_IN: u8 = 6;
 /// It does so within this time: 20 ms, a hundred operations.
 const AFTER_NS_MAX: u64 = 20_000_000;
-/// A drive that hangs until it is dropped does so for so long, unless it was dropped before.
+/// How long a drive hangs until it is dropped, unless it was dropped before.
 const HANGS_MS: std::ops::Range<u64> = 8_000..30_000;
-/// No more bytes than this cannot be read.
+/// Most unreadable bytes.
 const LATENT_BYTES_MAX: u64 = 64 << 10;
-/// What the fill of a drive that came back leaves to the workload.
+/// The foreground share during the rebuild of a returned drive.
 const REBUILD_SHARE_PERCENT: u8 = 50;
 
 /// The drives of one group in one life.
@@ -41,7 +42,7 @@ pub(crate) struct GroupFaults<'a> {
 }
 
 impl GroupFaults<'_> {
-    /// Draws what fails in this life, and begins it. `fault` comes besides.
+    /// Draws the faults of this life and starts them, in addition to `fault`.
     pub(crate) fn begin(&self, fault: Fault, rng: &mut Rng) {
         let which = rng.usize(..self.disks.len());
         for (i, disk) in self.disks.iter().enumerate() {
@@ -99,7 +100,7 @@ impl GroupFaults<'_> {
         });
     }
 
-    /// A drive hangs; if it is dropped, it comes back and is filled with what changed.
+    /// A drive hangs; if it is dropped, it returns and what changed is rebuilt.
     fn hangs_until_dropped(&self, position: usize, after: Duration, rng: &mut Rng) {
         let hangs = Duration::from_millis(rng.u64(HANGS_MS));
         self.disks.iter().for_each(Disk::clear_latent_errors);
@@ -112,13 +113,13 @@ impl GroupFaults<'_> {
             shared.tell(|| format!("{} hangs", victim.name()));
             let end = world.now() + hangs;
             let dropped = || group.status().members[position].dropped_silent;
-            // A life goes on for some milliseconds of work: it comes back while there is some left.
+            // A life takes some milliseconds of work: the drive returns within it.
             while world.now() < end && !dropped() {
                 world.sleep(Duration::from_millis(1)).await;
             }
             world.sleep(after / 16).await;
             victim.resume();
-            // What was given up ends now.
+            // The abandoned operations end now.
             world.sleep(Duration::from_micros(1)).await;
             if dropped() {
                 let missed = group.take_back(position as u32).await;

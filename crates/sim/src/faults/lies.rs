@@ -1,5 +1,5 @@
-//! Drives that say that something is done and have not done it. Data have no checksums, so no array can survive this: the shadow must
-//! find it.
+//! Drives that acknowledge an operation without carrying it out. Data have no checksums, so no array can
+//! survive this: the shadow must detect it.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use world_model::Disk;
 
 use super::Fault;
 
-/// How many writes a drive loses: more than the first four of a life, which are of labels; those have two copies and are written twice when a
-/// group is opened.
+/// Writes that a drive loses: more than the first four of a life, which are labels with two copies, written
+/// twice when a group opens.
 const LOST_WRITES: u32 = 8;
 /// A drive loses writes within this time: 20 ms, a hundred operations.
 const LOSES_AFTER_NS_MAX: u64 = 20_000_000;
 
-/// Has a drive of a group lie in this life, if that is the fault. Writes are lost after a while: the first one goes to the journal of a group with
-/// parity, where its loss does no harm unless the power is cut next.
+/// A drive of a group lies in this life, if that is the fault. Writes are lost after a while: the first one
+/// goes to the journal of a group with parity, where its loss is harmless unless the power fails next.
 pub(crate) fn begin_later(fault: Fault, world: &World, disk: &Disk, rng: &mut Rng) {
     disk.set_flush_lies(fault == Fault::FlushLies);
     if fault == Fault::LostWrite {
@@ -27,7 +27,7 @@ pub(crate) fn begin_later(fault: Fault, world: &World, disk: &Disk, rng: &mut Rn
     }
 }
 
-/// Has a drive lie from now on, if that is the fault.
+/// A drive lies from now on, if that is the fault.
 pub(crate) fn begin_now(fault: Fault, disk: &Disk) {
     disk.set_flush_lies(fault == Fault::FlushLies);
     if fault == Fault::LostWrite {

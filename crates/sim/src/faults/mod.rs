@@ -1,11 +1,12 @@
-//! Faults, one file for each thing that fails. A fault draws whether and when it happens from the random stream that it is given, and
-//! does the same with the same seed.
+//! Faults, one file for each kind. A fault draws whether and when it happens from the given random stream, so
+//! that the same seed gives the same faults.
 //!
 //! * [`drives`]: a drive is slow, hangs, cannot read a range, dies. All of it must be survived.
 //! * [`links`]: connections break. So must that.
 //! * [`lies`]: what no array on such drives can survive; a run with it must fail.
 //!
-//! Power cuts, the death of the process and the loss of drives for good end a life: they are in `lives` and `forks`.
+//! Power cuts, the death of the process and the loss of drives for good end a life: they are in `lives` and
+//! `forks`.
 
 pub(crate) mod drives;
 pub(crate) mod lies;
@@ -13,14 +14,14 @@ pub(crate) mod links;
 
 use clap::ValueEnum;
 
-/// A fault that no array on such disks can survive: to see that the simulation finds it.
+/// A fault that no array on such disks can survive, to prove that the simulation detects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fault {
-    /// Only what must be survived.
+    /// Only survivable faults.
     #[default]
     None,
-    /// Flushes complete and make nothing durable.
+    /// Flushes complete without effect.
     FlushLies,
-    /// In every life every disk loses writes.
+    /// Every disk loses writes in every life.
     LostWrite,
 }

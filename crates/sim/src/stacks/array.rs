@@ -1,4 +1,5 @@
-//! The whole array, life after life: two controllers, two pools, and a host with iSCSI sessions at the ports of both.
+//! The whole array, life after life: two controllers, two pools, and a host with iSCSI sessions at the ports
+//! of both.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,10 +44,9 @@ fn portal(controller: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], PORT + controller as u16))
 }
 
-/// What stands between the LUs and their volumes.
+/// The layer between LUs and volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Between {
-    /// Nothing.
     Nothing,
     /// A cache at each controller, smaller than the volumes; pool 0 has a journal.
     Caches,
@@ -99,7 +99,7 @@ fn declaration(between: Between) -> Config {
     }
 }
 
-/// Starts the controllers, each a task where in the real world it is a thread.
+/// Starts the controllers, each as a task (in the real world, a thread).
 fn start(world: &World) -> Array {
     let (handles, mailboxes): (Vec<_>, Vec<_>) = (0..CONTROLLERS).map(ControllerHandle::new).unzip();
     for (index, mailbox) in mailboxes.into_iter().enumerate() {
@@ -180,14 +180,15 @@ impl Living for ArrayLives {
         self.shared.tell(|| format!("the life has ended: {how:?}"));
         self.shared.ended(|shadow| match how {
             Ended::PowerCut => shadow.crash(),
-            // What was not flushed was in the memory of the caches.
+            // What was not flushed was in the caches' memory.
             Ended::Died if self.between == Between::Caches => shadow.crash(),
             Ended::Died => shadow.memory_lost(),
             Ended::Closed => shadow.process_ended(),
         });
     }
 
-    /// The drives of the declaration are all there; groups and pools are struck with their loss by themselves.
+    /// The drives of the declaration are all available; groups and pools are simulated separately with lost
+    /// drives.
     fn lose_disks(&self, _: &mut Rng, _: bool) -> bool {
         false
     }

@@ -21,9 +21,9 @@ use crate::stamp::SECTOR_BYTES;
 
 /// Room for labels, journal and two MiB of data.
 const DISK_BYTES: u64 = 4 << 20;
-/// The most sectors that the workload uses: more would thin out what happens in each.
+/// Most sectors of the workload: more would reduce the events in each.
 const SECTORS_MAX: usize = 2048;
-/// The smallest unit that raid takes by default: the most rows and the most full ones.
+/// The smallest default stripe unit: the most rows and the most full stripes.
 const STRIPE_UNIT_BYTES: u32 = 8 << 10;
 /// The group, and what the workload calls it.
 const NAME: &str = "g";
@@ -65,7 +65,7 @@ fn spec(level: Level) -> GroupSpec {
 }
 
 impl GroupLives {
-    /// Opens the group with what is left of it.
+    /// Opens the group with the remaining disks.
     async fn open(&self, world: &World) -> Result<Group, raid::GroupError> {
         redundancy::open(world, spec(self.shape.level), &self.places).await
     }
@@ -102,12 +102,12 @@ impl Living for GroupLives {
     }
 
     async fn life(&self, model: &Model, world: World, life: &Life) {
-        // A disk that died or hung in an earlier life is there again, with what it had.
+        // A disk that died or hung in an earlier life is available again, with its content.
         let (disks, whole) = (self.places.borrow().disks(model), self.places.borrow().is_whole());
         self.shared.set_may_lose(!whole || disks.iter().any(|d| d.latent_errors() > 0));
         for disk in disks {
             disk.resume();
-            // With a disk missing they would be more than can be borne.
+            // With a missing disk they would exceed the redundancy.
             if !whole {
                 disk.clear_latent_errors();
             }
@@ -144,7 +144,7 @@ impl Living for GroupLives {
         }
     }
 
-    /// A group keeps nothing in memory that a write needs: what was acknowledged is in the disks.
+    /// A group keeps no write in memory: everything acknowledged is on the disks.
     fn ended(&self, how: Ended) {
         self.places.borrow_mut().equal &= how == Ended::Closed;
         self.shared.ended(|shadow| match how {

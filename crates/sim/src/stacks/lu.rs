@@ -1,5 +1,5 @@
-//! Volumes as logical units: every operation of the workload is a SCSI command, through the view of one host or through
-//! iSCSI sessions.
+//! Volumes as logical units: every operation of the workload is a SCSI command, through the view of one host
+//! or through iSCSI sessions.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use crate::actors::workload::Subject;
 
 /// The blocks that the host sees.
 const BLOCK_BYTES: u32 = 512;
-/// Unit attentions that may stand before a command: power on, a changed list of logical units, a changed capacity; for every
-/// session whose turn comes, and again when a connection breaks in between.
+/// Unit attentions before a command: power on, a changed list of LUs, a changed capacity; on every session,
+/// and again when a connection breaks.
 const ATTENTIONS_MAX: usize = 32;
 /// A ROD token (SPC-4 5.16.6).
 const TOKEN_LEN: usize = 512;
@@ -30,7 +30,7 @@ const TOKEN_INFORMATION_LEN: usize = 4096;
 /// UNIT ATTENTION (SPC-5 4.4.1).
 const SENSE_KEY_UNIT_ATTENTION: u8 = 6;
 
-/// How commands reach the logical units.
+/// The path of commands to the LUs.
 #[derive(Clone)]
 enum Path {
     View(Rc<View<PlainVolume>>),
@@ -51,7 +51,7 @@ pub(super) struct Lu {
     copies: Rc<Cell<u32>>,
 }
 
-/// Puts a logical unit on every volume, and maps all to one host.
+/// Creates a LU for every volume, and maps all of them to one host.
 pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTreeMap<String, Lu> {
     let port =
         TargetPort { target: "iqn.2026-11.sim:array".to_owned(), portal_group: 1, relative_id: 1, group: 1 };
@@ -86,8 +86,8 @@ pub(super) fn units_of(world: &World, volumes: &BTreeMap<String, Volume>) -> BTr
     (0..).zip(volumes).map(map).collect()
 }
 
-/// A CDB with an operation code, 64 bits of address from byte 2 and 32 bits of length from byte 10: the layout of all
-/// 16-byte block commands (SBC-4 clause 5).
+/// A CDB with an operation code, 64 bits of address from byte 2 and 32 bits of length from byte 10: the
+/// layout of all 16-byte block commands (SBC-4 clause 5).
 fn cdb16(opcode: u8, flags: u8, lba: u64, blocks: u32) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = opcode;
@@ -106,7 +106,7 @@ fn lba(at: u64) -> u64 {
 }
 
 impl Lu {
-    /// A logical unit that is reached through sessions: its facts are asked for.
+    /// A LU that is reached through sessions: its properties are read by commands.
     pub(super) async fn behind(sessions: Rc<Sessions>, lun: Lun, home: usize) -> Result<Lu, BlockError> {
         let path = Path::Sessions(sessions);
         let geometry = Geometry { len_bytes: 0, block_bytes: BLOCK_BYTES };
@@ -133,7 +133,7 @@ impl Lu {
         Err(BlockError::Failed { cause: format!("no NAA designator in page 83h of LUN {}", lun.0) })
     }
 
-    /// Sends a command until it is not met by a unit attention; anything but GOOD is an error.
+    /// Sends a command until no unit attention answers it; anything but GOOD is an error.
     async fn command(
         &self,
         cdb: [u8; 16],
@@ -202,8 +202,8 @@ impl Device for Lu {
 }
 
 impl Subject for Lu {
-    /// WRITE SAME(16) with UNMAP and NDOB: every block reads as zeros afterwards, whole pages are given back. A thick
-    /// unit has no UNMAP: it is zeroed.
+    /// WRITE SAME(16) with UNMAP and NDOB: every block reads as zeros afterwards, whole pages are released. A
+    /// thick LU has no UNMAP: it is zeroed.
     async fn unmap(&self, at: u64, len: u64) -> Result<(), BlockError> {
         const UNMAP: u8 = 0x08;
         const NDOB: u8 = 0x01;
@@ -213,7 +213,8 @@ impl Subject for Lu {
         self.command(cdb16(0x93, UNMAP | NDOB, lba(at), blocks(len)), Pieces::new(), 0).await.map(|_| ())
     }
 
-    /// COMPARE AND WRITE, SBC-4 5.3. Through sessions, where a command may be executed twice, and would then miscompare, a WRITE.
+    /// COMPARE AND WRITE, SBC-4 5.3. Through sessions, where a command may be executed twice, and would then
+    /// miscompare, a WRITE.
     async fn swap(&self, at: u64, old: &Pieces, new: &Pieces) -> Result<(), BlockError> {
         if matches!(self.path, Path::Sessions(_)) {
             return self.write(at, new).await;
@@ -241,7 +242,8 @@ impl Subject for Lu {
 }
 
 impl Lu {
-    /// POPULATE TOKEN, RECEIVE ROD TOKEN INFORMATION and WRITE USING TOKEN (SBC-4 5.16, 5.25, 5.54), which deletes the token.
+    /// POPULATE TOKEN, RECEIVE ROD TOKEN INFORMATION and WRITE USING TOKEN (SBC-4 5.16, 5.25, 5.54), which
+    /// deletes the token.
     async fn copy_by_token(&self, source: &Self, from: u64, at: u64, len: u64) -> Result<(), BlockError> {
         const DEL_TKN: u8 = 0x02;
         let list_id = self.copies.get() + 1;

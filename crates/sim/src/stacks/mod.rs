@@ -1,4 +1,4 @@
-//! The stacks that are simulated, and what can be done with each.
+//! The simulated stacks, and the phases of each.
 
 mod array;
 mod group;
@@ -16,7 +16,7 @@ use array::{ArrayLives, Between};
 use group::{GroupLives, Shape};
 use pool::{PoolKind, PoolLives, Through};
 
-/// What is simulated.
+/// The stack to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stack {
     /// A RAID 0 group on four disks.
@@ -47,18 +47,18 @@ pub(crate) enum Stack {
     CachedArray,
 }
 
-/// What is done with a stack.
+/// The phase of a stack.
 #[derive(Clone, Copy)]
 pub(crate) enum Deed {
-    /// Life after life, for so many steps.
+    /// Life after life, for this many steps.
     Live { steps: u64, how: How },
-    /// A power cut after every persistence point of a workload of so many steps.
+    /// A power failure after every persistence point of a workload of this many steps.
     EveryPoint { steps: u64, phase: Phase, points: Points },
     /// One round of random crashes.
     Round { how: How },
 }
 
-/// Does it; panics, naming the seed, when anything is not as it must be. `None`: there is no such phase.
+/// Runs it; panics with the seed on any deviation. `None`: there is no such phase.
 fn act<L: Living>(kind: L::Kind, seed: u64, deed: Deed) -> Option<Tally> {
     match deed {
         Deed::Live { steps, how } => {
@@ -133,15 +133,16 @@ mod tests {
             let all = run_stack(stack, seed, Deed::Round { how: How::default() }).expect("a round");
             assert!(all.crashes > 0, "{stack:?}, seed {seed}");
         };
-        // A process died with frames in the drives' caches; they were replayed, and the power was cut before anybody flushed them:
-        // what had been replayed was there, and the frames were not.
+        // A process died with frames in the drives' caches; they were replayed, and the power was cut before
+        // anybody flushed them: what had been replayed was there, and the frames were not.
         survives(Stack::Parity5x4, 66);
         survives(Stack::Parity5x9, 81);
-        // Zeros of whole rows were journaled for a drive that was being filled, behind its mark: a replay put them over what it had
-        // been filled with later.
+        // Zeros of whole rows were journaled for a drive that was being filled, behind its mark: a replay put
+        // them over what it had been filled with later.
         survives(Stack::Parity6x6, 94);
-        // A drive died between the journal and the places of a write of full rows, which was then made anew, later; what the journal
-        // had of the rows at its ends was not put in place, and a recovery put it below what had been written there meanwhile.
+        // A drive died between the journal and the places of a write of full rows, which was then made anew,
+        // later; what the journal had of the rows at its ends was not put in place, and a recovery put it
+        // below what had been written there meanwhile.
         survives(Stack::Parity5x3, 427);
         survives(Stack::Parity6x6, 347);
     }
@@ -171,7 +172,8 @@ mod tests {
         }
     }
 
-    /// Parity that does not agree with its data is found, wherever it lies; level 6 and a third mirror tell which block is wrong.
+    /// Parity that does not agree with its data is found, wherever it lies; level 6 and a third mirror tell
+    /// which block is wrong.
     #[test]
     fn a_block_that_nobody_wrote_is_found_by_the_scrub() {
         for (level, disks) in [(Level::Raid5, 4), (Level::Raid6, 6), (Level::Raid10, 4), (Level::Raid1, 3)] {

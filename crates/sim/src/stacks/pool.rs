@@ -1,5 +1,5 @@
-//! A pool on RAID groups, life after life: volumes come, grow, are cloned and go between rounds of the workload; groups come and
-//! go, and pages move between them, beside it.
+//! A pool on RAID groups, life after life: volumes are created, grown, cloned and deleted between rounds of
+//! the workload; groups are added and removed, and pages move between them, beside it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -40,10 +40,10 @@ pub(crate) struct PoolKind {
     pub(crate) groups: &'static [GroupShape],
 }
 
-/// How the workload reaches the volumes.
+/// The path of the workload to the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// As they are.
+    /// Directly.
     Volumes,
     /// As logical units, with SCSI commands.
     Units,
@@ -57,7 +57,7 @@ pub(crate) struct PoolLives {
     places: Vec<Rc<RefCell<Places>>>,
 }
 
-/// All that is known of a pool.
+/// The shadows of a pool.
 #[derive(Clone, Default)]
 pub(crate) struct PoolKnown {
     content: Snapshot,
@@ -161,7 +161,8 @@ impl Living for PoolLives {
         }
     }
 
-    /// A pool keeps changes of its maps in memory until a flush: a process that dies may lose what was not flushed.
+    /// A pool keeps map changes in memory until a flush: the death of the process may lose what was not
+    /// flushed.
     fn ended(&self, how: Ended) {
         self.shared.tell(|| format!("the life has ended: {how:?}"));
         self.places.iter().for_each(|p| p.borrow_mut().equal &= how == Ended::Closed);
@@ -208,7 +209,7 @@ impl PoolLives {
         }
     }
 
-    /// No page is mapped twice, everything adds up, and below it copies and parities agree.
+    /// Checks that no page is mapped twice, all counts agree, and below it copies and parities match.
     async fn audit(&self, world: &World, pool: &Pool, groups: &[Group]) {
         pool.flush().await.unwrap_or_else(|e| panic!("flush of the pool: {e}"));
         let findings = pool.audit();
@@ -233,7 +234,7 @@ impl PoolLives {
         repairs
     }
 
-    /// One change to the volumes, then operations on them, perhaps beside a change to the groups.
+    /// One change of the volumes, then operations on them, sometimes beside a change of the groups.
     async fn round(&self, world: &World, pool: &Pool, groups: &[Group], life: &Life, rng: &mut Rng) {
         self.volumes.change(pool, rng).await;
         let names = self.volumes.names();
@@ -282,8 +283,8 @@ mod tests {
         groups: &[("mirror", Level::Raid1, 2), ("stripe", Level::Raid0, 2)],
     };
 
-    /// Found by the simulation of the array with seed 209: a process died with a write in the drives' caches; the next one
-    /// took its pool for clean, skipped the first flush, acknowledged it, and the power was cut.
+    /// Found by the simulation of the array with seed 209: a process died with a write in the drives' caches;
+    /// the next one took its pool for clean, skipped the first flush, acknowledged it, and the power was cut.
     #[test]
     fn the_first_flush_after_a_process_died_covers_what_it_left_in_the_drives() {
         let page = Pieces::copy_of(&[7; volumes::PAGE_BYTES as usize]);

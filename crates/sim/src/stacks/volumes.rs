@@ -1,4 +1,5 @@
-//! The volumes of a simulated pool: they come, grow, are cloned and go, and after each crash the pool's list is compared with what is known.
+//! The volumes of a simulated pool: created, grown, cloned and deleted; after each crash the pool's list is
+//! compared with the shadows.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,22 +12,22 @@ use crate::actors::workload::Shared;
 use crate::shadow::Shadow;
 use crate::stamp::SECTOR_BYTES;
 
-/// The smallest page: the most work for the maps.
+/// The smallest page: the most map changes.
 pub(super) const PAGE_BYTES: u64 = 64 << 10;
 /// Volumes begin with between one and this many pages.
 const PAGES_MAX: u64 = 16;
 /// No volume grows over this many pages.
 const PAGES_GROWN_MAX: u64 = 32;
-/// There are never more volumes.
+/// Most volumes.
 const VOLUMES_MAX: usize = 8;
-/// What the volumes take at most, and a quarter more: pages are held for a while after they were given back.
+/// Most space of the volumes, and a quarter more, because released pages are held for a while.
 pub(super) const ROOM_BYTES: u64 = VOLUMES_MAX as u64 * PAGES_GROWN_MAX * PAGE_BYTES / 4 * 5;
 
-/// What is known of a volume's being there.
+/// What is known of a volume's existence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     Surely,
-    /// Its creation or deletion is under way.
+    /// Its creation or deletion is in progress.
     Perhaps,
 }
 
@@ -34,12 +35,12 @@ enum There {
 #[derive(Clone)]
 struct Volume {
     there: There,
-    /// Its size: that which was acknowledged last, and that which was asked for last.
+    /// Its size: the last acknowledged, and the last requested.
     len_bytes: u64,
     len_asked_bytes: u64,
 }
 
-/// All that is known of the volumes of a pool.
+/// The shadows of all volumes of a pool.
 #[derive(Clone, Default)]
 pub(super) struct Known {
     volumes: BTreeMap<String, Volume>,
@@ -50,11 +51,11 @@ pub(super) struct Known {
 pub(super) struct Volumes {
     shared: Shared,
     volumes: RefCell<BTreeMap<String, Volume>>,
-    /// How many names were given.
+    /// The number of names so far.
     named: Cell<u64>,
 }
 
-/// A volume that must be there.
+/// A volume that must exist.
 pub(super) fn of(pool: &Pool, name: &str) -> pool::Volume {
     pool.volume(name).unwrap_or_else(|| panic!("volume {name} is gone"))
 }
@@ -72,7 +73,7 @@ impl Volumes {
         self.volumes.borrow().keys().cloned().collect()
     }
 
-    /// Holds the pool's list of volumes against what is known; what was open is decided by it.
+    /// Compares the pool's list of volumes with the shadows, and decides what was open.
     pub(super) fn reconcile(&self, pool: &Pool) {
         let known = &mut *self.volumes.borrow_mut();
         let found: BTreeMap<String, pool::Volume> =
