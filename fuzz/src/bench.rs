@@ -20,10 +20,12 @@ const LU_LEN: u64 = 256 << 10;
 const COMMANDS_MAX: usize = 12;
 /// The most data-out that is made of a few bytes by repeating them.
 const REPEATED_LEN_MAX: u64 = 64 << 10;
-/// The longest answer to a command that has no allocation length is a read of the whole LU; the longest list is 64 KiB.
+/// The longest answer to a command that has no allocation length is a read of the whole LU; the longest list
+/// is 64 KiB.
 const DATA_IN_LEN_MAX: usize = LU_LEN as usize;
 
-/// Two hosts that see the same logical units: 0 thin with 512-byte blocks, 1 thick with 4 KiB blocks, 2 read-only, 3 thin.
+/// Two hosts that see the same logical units: 0 thin with 512-byte blocks, 1 thick with 4 KiB blocks, 2
+/// read-only, 3 thin.
 pub(crate) struct Bench {
     views: [View<Memory>; 2],
     media: Vec<Memory>,
@@ -112,8 +114,8 @@ impl Bench {
     }
 }
 
-/// What holds for every answer: sense data with CHECK CONDITION and only then, in a format that hosts can read; data only from
-/// commands that give some, and no more than was allocated.
+/// What holds for every answer: sense data with CHECK CONDITION and only then, in a format that hosts can
+/// read; data only from commands that give some, and no more than was allocated.
 fn check(cdb: &[u8; 16], response: &Response) {
     let command = opcode::find(&Cdb(*cdb));
     let sense = &response.sense[..];
@@ -185,8 +187,8 @@ pub fn run_commands(data: &[u8]) {
     });
 }
 
-/// Bit 0: the host; bits 1 to 3: the LUN, or none; bits 4 and 5: the attribute; bit 6: the data is repeated to what the command
-/// asks for.
+/// Bit 0: the host; bits 1 to 3: the LUN, or none; bits 4 and 5: the attribute; bit 6: the data is repeated
+/// to what the command asks for.
 async fn command(bench: &Bench, choices: u8, cdb: [u8; 16], given: &[u8]) {
     let host = usize::from(choices & 1);
     let lun =

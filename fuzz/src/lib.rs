@@ -1,4 +1,5 @@
-//! What the fuzz targets have in common: how bytes become offers, logins, commands and lists, and a logical unit to try them on.
+//! What the fuzz targets have in common: how bytes become offers, logins, commands and lists, and a logical
+//! unit to try them on.
 
 #![forbid(unsafe_code)]
 

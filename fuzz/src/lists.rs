@@ -1,5 +1,5 @@
-//! Commands with parameter lists: lengths, identifiers and tokens are right in most places, so that what stands behind the
-//! first checks is reached.
+//! Commands with parameter lists: lengths, identifiers and tokens are right in most places, so that what
+//! stands behind the first checks is reached.
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use scsi::{Identity, Response, Status, TaskAttribute};

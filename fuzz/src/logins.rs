@@ -1,12 +1,14 @@
-//! Logins as text: a first line `none`, `chap` or `mutual` says what the host must prove; every further line is one request.
+//! Logins as text: a first line `none`, `chap` or `mutual` says what the host must prove; every further line
+//! is one request.
 //!
 //! ```text
 //! chap
 //! 81 InitiatorName=iqn.2026-11.example:host TargetName=iqn.2026-11.example:disk AuthMethod=CHAP
 //! ```
 //!
-//! A request is its flags in hexadecimal and its pairs, with a space for the zero byte. `!` after the flags appends the right
-//! answer to the last challenge; `~` and a character in front changes what must stay as it was.
+//! A request is its flags in hexadecimal and its pairs, with a space for the zero byte. `!` after the flags
+//! appends the right answer to the last challenge; `~` and a character in front changes what must stay as it
+//! was.
 
 use iscsi::fuzzing::{Proof, Step, login};
 use iscsi::pdu::LoginRequest;

@@ -21,7 +21,8 @@ pub struct Kind {
     pub told: Option<Told>,
 }
 
-/// Structures on the same disk that refer to one by its checksum: they go on to refer to it when it is changed.
+/// Structures on the same disk that refer to one by its checksum: they go on to refer to it when it is
+/// changed.
 #[derive(Clone, Copy)]
 pub struct Told {
     /// They begin with this.
@@ -63,7 +64,8 @@ struct Structure {
     kind: Kind,
 }
 
-/// What is on disks that are as they should be, and what can be changed there. Made once; every input gets disks that share its content.
+/// What is on disks that are as they should be, and what can be changed there. Made once; every input gets
+/// disks that share its content.
 pub struct Media {
     image: DisksImage,
     names: Vec<String>,
@@ -94,7 +96,8 @@ impl Media {
         self.names.len()
     }
 
-    /// A model of its own with everything as it was, then changed as `data` says: which structure (of all disks alike, or of one), where, how much, what.
+    /// A model of its own with everything as it was, then changed as `data` says: which structure (of all
+    /// disks alike, or of one), where, how much, what.
     ///
     /// # Panics
     /// When a disk is not in the image, where all of them are.

@@ -1,4 +1,5 @@
-//! A disk in memory: pages that are there or not, RODs as copies. It checks that its caller keeps to whole blocks.
+//! A disk in memory: pages that are there or not, RODs as copies. It checks that its caller keeps to whole
+//! blocks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

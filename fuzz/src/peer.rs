@@ -1,4 +1,5 @@
-//! The initiator of the session target: it sends what it is told, right or wrong, and checks all that comes back.
+//! The initiator of the session target: it sends what it is told, right or wrong, and checks all that comes
+//! back.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -112,7 +113,8 @@ impl Peer {
         }
     }
 
-    /// A command of the table, or any bytes; the length that is expected and the immediate data are right, or not.
+    /// A command of the table, or any bytes; the length that is expected and the immediate data are right, or
+    /// not.
     pub(crate) async fn command(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         let cdb = cdb(u)?;
         let expected_len = match u.int_in_range(0..=7)? {
@@ -257,7 +259,8 @@ impl Peer {
             4 => u.arbitrary::<[u8; 16]>()?.to_vec(),
             n => texts[n].to_vec(),
         };
-        // Declared again, the length of what comes back may be any of the two for a while: the larger one is checked.
+        // Declared again, the length of what comes back may be any of the two for a while: the larger one is
+        // checked.
         self.send_pdu(&header, &text).await;
         Ok(())
     }

@@ -29,7 +29,8 @@ pub(crate) const QUIET: &str = "iqn.2026-11.example:quiet";
 /// The target's name.
 pub(crate) const TARGET: &str = "iqn.2026-11.example:disk";
 
-/// The logical units behind the portal: 0 to 2 for everybody, 3 for the quiet host alone, which has nothing else.
+/// The logical units behind the portal: 0 to 2 for everybody, 3 for the quiet host alone, which has nothing
+/// else.
 struct Units {
     tokens: Rc<Tokens<Memory>>,
     list: Vec<Rc<LogicalUnit<Memory>>>,
@@ -169,7 +170,8 @@ async fn act(u: &mut Unstructured<'_>, world: &World, peer: &mut Peer) -> Result
     Ok(())
 }
 
-/// The quiet host logs in, reads, and is answered; when somebody has reset all sessions, on its second attempt.
+/// The quiet host logs in, reads, and is answered; when somebody has reset all sessions, on its second
+/// attempt.
 async fn quiet_host(world: &World, addr: SocketAddr, may_lose_session: bool) {
     let mut host = Peer::connect(world, addr).await;
     host.log_in(format!("InitiatorName={QUIET}\0TargetName={TARGET}\0").as_bytes()).await;

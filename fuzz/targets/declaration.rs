@@ -1,6 +1,7 @@
 //! Texts of `array.toml`: what is understood is written and read again as the same.
 //!
-//! The two files are taken as they are: all of `admin` would bring an HTTP server and a runtime, a minute of building.
+//! The two files are taken as they are: all of `admin` would bring an HTTP server and a runtime, a minute of
+//! building.
 #![no_main]
 
 #[path = "../../crates/admin/src/declaration.rs"]

@@ -1,4 +1,5 @@
-//! Labels and stripe journals that say anything: a group is opened, used and opened again, or there is an error.
+//! Labels and stripe journals that say anything: a group is opened, used and opened again, or there is an
+//! error.
 #![no_main]
 
 use block::{Device, Pieces};
@@ -59,7 +60,8 @@ fn rig(level: Level, width: usize) -> Rig {
     Rig { media: Media::of(&model, &disks, LEN as usize, &KINDS), spec }
 }
 
-/// Two mirrors of which one was filled from another one with so many bad blocks that its lost ranges need a table.
+/// Two mirrors of which one was filled from another one with so many bad blocks that its lost ranges need a
+/// table.
 fn rig_with_table() -> Rig {
     let model = Model::new(1);
     let disk = |name: &str| model.disk(name, DiskSpec::new(LEN_WITH_TABLE));

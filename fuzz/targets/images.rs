@@ -1,4 +1,5 @@
-//! Valid images of every format with changed structures and right checksums, used in every way: see `crates/vdisk/tests/mutated`.
+//! Valid images of every format with changed structures and right checksums, used in every way: see
+//! `crates/vdisk/tests/mutated`.
 #![no_main]
 
 #[path = "../../crates/vdisk/tests/mutated/exercise.rs"]

@@ -1,4 +1,5 @@
-//! Journals of a cache that say anything: what they hold is read to its end, and they are opened again, or there is an error.
+//! Journals of a cache that say anything: what they hold is read to its end, and they are opened again, or
+//! there is an error.
 #![no_main]
 
 use block::{BlockError, Device, Geometry, Pieces};

@@ -1,4 +1,5 @@
-//! Superblocks, checkpoints and journals of a pool that say anything: it is opened, used, closed and opened again, or there is an error.
+//! Superblocks, checkpoints and journals of a pool that say anything: it is opened, used, closed and opened
+//! again, or there is an error.
 #![no_main]
 
 use block::{Device, Pieces};

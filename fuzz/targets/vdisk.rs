@@ -1,4 +1,5 @@
-//! Images whose metadata is anything: opened, read as a whole, and written to when nothing is said against it; then they open again.
+//! Images whose metadata is anything: opened, read as a whole, and written to when nothing is said against
+//! it; then they open again.
 #![no_main]
 
 use block::Pieces;
@@ -11,7 +12,8 @@ use world_model::{Disk, DiskSpec, Model};
 const DISK: u64 = 4 << 20;
 const FILE: u64 = 16 << 20;
 
-/// Where a VHDX of ours has what has no checksum of its own: log, metadata and its items, table; and a VHD headers, table and first block.
+/// Where a VHDX of ours has what has no checksum of its own: log, metadata and its items, table; and a VHD
+/// headers, table and first block.
 const VHDX_AT: [u64; 4] = [1 << 20, 2 << 20, (2 << 20) + (64 << 10), 3 << 20];
 const VHD_AT: [u64; 4] = [0, 512, 1536, 2048];
 

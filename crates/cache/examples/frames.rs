@@ -1,5 +1,5 @@
-//! What the frames cost: nanoseconds of a hit, of a miss with its insertion, of a write and its destage, of noting a
-//! read; on one core, medians of turns.
+//! What the frames cost: nanoseconds of a hit, of a miss with its insertion, of a write and its destage, of
+//! noting a read; on one core, medians of turns.
 //!
 //! ```text
 //! cargo run --release -p cache --example frames
@@ -25,7 +25,8 @@ fn key(block: u64) -> Key {
     Key { unit: U, block }
 }
 
-/// Frames full of clean blocks. All share one buffer: what is measured is the table, not the memory behind it.
+/// Frames full of clean blocks. All share one buffer: what is measured is the table, not the memory behind
+/// it.
 fn full(data: &Data) -> Frames {
     let mut frames = Frames::new(FRAMES);
     for block in 0..u64::from(FRAMES) {

@@ -1,12 +1,14 @@
-//! What a journal gives: random writes of 4 KiB, each durable when it is acknowledged, beside one flush for each.
+//! What a journal gives: random writes of 4 KiB, each durable when it is acknowledged, beside one flush for
+//! each.
 //!
 //! ```text
 //! cargo run --release -p cache --example journal -- DIR      file drives in DIR
 //! ```
 //!
-//! *flush each*: one write of 4 KiB and one flush of the drive, again and again. *journal*: writes at depth 32 through a unit with a
-//! journal, each followed by a flush of the unit, as a LU with WCE = 0 does it; both on files of the same directory. They take
-//! turns; medians. Then the time from the start of a process to service, with 1 GiB of writes in the journal that are not in place.
+//! *flush each*: one write of 4 KiB and one flush of the drive, again and again. *journal*: writes at depth
+//! 32 through a unit with a journal, each followed by a flush of the unit, as a LU with WCE = 0 does it; both
+//! on files of the same directory. They take turns; medians. Then the time from the start of a process to
+//! service, with 1 GiB of writes in the journal that are not in place.
 
 #![expect(clippy::disallowed_methods, reason = "the drives' files are made and removed, and a clock is read")]
 

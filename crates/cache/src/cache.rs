@@ -92,8 +92,8 @@ pub struct CacheCounts {
 
 /// Status of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct PartitionStatus {
-    /// Its frames.
     pub frames: PartitionCounts,
     /// Traffic of units while they were in it.
     pub traffic: Traffic,

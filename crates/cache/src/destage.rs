@@ -27,13 +27,15 @@ const SWEPT: u64 = u64::MAX;
 /// The destaged content of one block.
 pub(crate) type PickedBlock = (u64, Picked);
 
-/// Units of which as many runs may be under way at once as of one alone: eight groups of mirrors with two each have 64 to sort then, four of RAID5 with
-/// four each 128, as many as one such group alone. In the model, under random writes of sixteen servers, RAID5 (2D+1P) × 4 takes 187 a second of each
-/// with this, 155 with half of it; RAID1 × 8 671 and 575.
+/// Units of which as many runs may be under way at once as of one alone: eight groups of mirrors with two
+/// each have 64 to sort then, four of RAID5 with four each 128, as many as one such group alone. In the
+/// model, under random writes of sixteen servers, RAID5 (2D+1P) × 4 takes 187 a second of each with this, 155
+/// with half of it; RAID1 × 8 671 and 575.
 const UNITS_AT_ONCE_MAX: usize = 16;
-/// Of the memory, what may be under way at most. Runs count by their length: of a small cache as many may be under way as of a large one while they are
-/// short. With 64 MiB, under random writes of eight servers over 48 MiB each, RAID5 (2D+1P) × 4 takes 488 a second of each in the model (with half of
-/// it 441; with eight runs, whatever their length, 217), RAID1 × 8 2225 (2225, 1224).
+/// Of the memory, what may be under way at most. Runs count by their length: of a small cache as many may be
+/// under way as of a large one while they are short. With 64 MiB, under random writes of eight servers over
+/// 48 MiB each, RAID5 (2D+1P) × 4 takes 488 a second of each in the model (with half of it 441; with eight
+/// runs, whatever their length, 217), RAID1 × 8 2225 (2225, 1224).
 const MEMORY_PARTS: u64 = 4;
 
 /// Runs in progress.

@@ -7,9 +7,9 @@
 //!   Journal ─ where acknowledged writes are durable before they are destaged: one per pool
 //! ```
 //!
-//! The crate depends on `block` and `world`: a [`block::BackingStore`] is a `block::Device` that also tells which writes it can
-//! take in place. The decisions (frames and replacement, streams, runs of the elevator) are pure modules
-//! without I/O or clock; the I/O is in `unit`, `destage`, `journal` and `second`.
+//! The crate depends on `block` and `world`: a [`block::BackingStore`] is a `block::Device` that also tells
+//! which writes it can take in place. The decisions (frames and replacement, streams, runs of the elevator)
+//! are pure modules without I/O or clock; the I/O is in `unit`, `destage`, `journal` and `second`.
 //!
 //! # Life cycle
 //!

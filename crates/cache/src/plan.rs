@@ -18,8 +18,8 @@ pub const RUN_BLOCKS_MAX: u64 = (1 << 20) / FRAME_BYTES as u64;
 
 /// Neighbouring frames that are destaged together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Run {
-    /// The unit.
     pub unit: UnitId,
     /// The first block.
     pub first: u64,

@@ -26,14 +26,13 @@ pub(crate) const CHUNK_BLOCKS: usize = 256;
 
 /// Counters of a second level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct SecondCounts {
     /// Capacity in blocks.
     pub capacity: u64,
     /// Stored blocks.
     pub blocks: u64,
-    /// Hits.
     pub hits: u64,
-    /// Misses.
     pub misses: u64,
     /// Blocks written to the drive.
     pub written: u64,

@@ -228,7 +228,8 @@ impl Streams {
         let near = stream.next.saturating_add(WINDOW_BYTES);
         let early = early.filter(|other| other.from <= near);
         if early.is_some_and(|other| other.is_trusted()) {
-            // The same stream, of which a read is late; or another reader was here just now, and is read ahead of.
+            // The same stream, of which a read is late; or another reader was here just now, and is read
+            // ahead of.
             return None;
         }
         // What follows may have been asked for already, by a read that came early.

@@ -4,8 +4,8 @@ use crate::unit::UnitCounts;
 
 /// Traffic of one unit, or of the units of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Traffic {
-    /// Bytes read.
     pub read_bytes: u64,
     /// Of these, bytes found in memory.
     pub read_hit_bytes: u64,

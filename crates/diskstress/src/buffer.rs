@@ -36,7 +36,6 @@ impl Buffer {
         Buffer { bytes, from, len }
     }
 
-    /// Its bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         &mut self.bytes[self.from..self.from + self.len]
     }

@@ -40,6 +40,7 @@ Exit status: 0 done, 1 read data differ from written data, 2 bad input or failur
 
 /// The parsed command line.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Line {
     /// The directory, drive or image.
     pub path: PathBuf,
@@ -47,7 +48,6 @@ pub struct Line {
     pub patterns: Vec<Pattern>,
     /// Number of repeats of the whole list.
     pub repeats: u32,
-    /// Bytes of one transfer.
     pub transfer_bytes: u64,
     /// Run all threads on this processor.
     pub cpu: Option<usize>,
@@ -67,6 +67,7 @@ pub struct Line {
 
 /// Why a command line was refused.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum LineError {
     /// An unknown option.
     #[error("unknown option {0}; see --help")]
@@ -77,7 +78,6 @@ pub enum LineError {
     /// An invalid value.
     #[error("invalid {option} {value}: {cause}")]
     Value {
-        /// The option.
         option: &'static str,
         /// The given value.
         value: String,

@@ -7,8 +7,8 @@ use crate::processor::Load;
 
 /// Outcome of one run of a pattern.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Outcome {
-    /// The pattern.
     pub pattern: Pattern,
     /// Seconds until the last file was complete.
     pub seconds: f64,

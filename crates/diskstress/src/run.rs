@@ -38,6 +38,7 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// Why a load failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum StressError {
     /// An invalid pattern.
     #[error(transparent)]
@@ -45,7 +46,6 @@ pub enum StressError {
     /// The directory, drive or image cannot be used.
     #[error("{path}: {cause}")]
     Place {
-        /// Its path.
         path: String,
         /// Error of the system.
         #[source]
@@ -58,7 +58,6 @@ pub enum StressError {
         path: String,
         /// Its size.
         len_bytes: u64,
-        /// The pattern.
         pattern: String,
         /// The size that the pattern requires.
         wanted_bytes: u64,

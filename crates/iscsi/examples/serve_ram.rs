@@ -1,8 +1,10 @@
 //! A memory-backed target on a port, and a load against it, for measurements.
 //!
 //! * `serve_ram serve ADDR [MIB]`: serves until it is ended.
-//! * `serve_ram load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET]`: random 4 KiB reads (8 blocks) of any target's LUN 0.
-//! * `serve_ram stream ADDR read|write [DEPTH] [SECONDS] [KIB] [TARGET]`: sequential transfers through a session.
+//! * `serve_ram load ADDR [DEPTH] [SECONDS] [BLOCKS] [TARGET]`: random 4 KiB reads (8 blocks) of any target's
+//!   LUN 0.
+//! * `serve_ram stream ADDR read|write [DEPTH] [SECONDS] [KIB] [TARGET]`: sequential transfers through a
+//!   session.
 //! * `serve_ram both [DEPTH] [SECONDS] [BLOCKS]`: target and load in one process, each on its own CPU.
 
 #![expect(

@@ -1,4 +1,5 @@
-//! CRC32C digests (RFC 7143 13.1), in the byte order of the wire: the CRC's bits are reflected, its low byte goes first.
+//! CRC32C digests (RFC 7143 13.1), in the byte order of the wire: the CRC's bits are reflected, its low byte
+//! goes first.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

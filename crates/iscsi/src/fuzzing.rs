@@ -109,7 +109,8 @@ pub fn text(bytes: &[u8]) {
     assert_eq!(pairs(&out.0), Ok(found));
 }
 
-/// Two honest sides always come to the same agreement; and a peer's own text, in either role, never to an impossible one.
+/// Two honest sides always come to the same agreement; and a peer's own text, in either role, never to an
+/// impossible one.
 pub fn negotiate(initiator: Offer, target: Offer, is_discovery: bool, text: &[u8]) {
     let (mut asking, mut answering) = (Negotiation::new(initiator), Negotiation::new(target));
     if is_discovery {
@@ -199,10 +200,9 @@ pub fn chap(algorithms: &str, id: &str, challenge: &str, name: &str, response: &
 
 /// One request of a login.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Step {
-    /// The header.
     pub header: LoginRequest,
-    /// Its text.
     pub text: Vec<u8>,
     /// Appends CHAP_N and the right CHAP_R for the challenge that was sent last.
     pub prove: bool,
@@ -210,10 +210,9 @@ pub struct Step {
 
 /// What the host must prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Proof {
-    /// Nothing.
     None,
-    /// CHAP.
     Chap,
     /// CHAP, and the target proves itself when it is asked to.
     Mutual,

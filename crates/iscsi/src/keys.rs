@@ -47,10 +47,10 @@ pub enum Rule {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Key {
     /// The key.
     pub name: &'static str,
-    /// Its rule.
     pub rule: Rule,
     /// Whether it is irrelevant in a discovery session (the response is Irrelevant).
     pub normal_only: bool,

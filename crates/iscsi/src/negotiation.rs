@@ -1,4 +1,5 @@
-//! The negotiation of operational keys (RFC 7143 6.2 and clause 13), for both sides: text in, parameters and text out.
+//! The negotiation of operational keys (RFC 7143 6.2 and clause 13), for both sides: text in, parameters and
+//! text out.
 
 use crate::keys::{self, Key, RECV_SEGMENT_LEN_DEFAULT, Rule};
 use crate::text::{Text, number};
@@ -38,14 +39,12 @@ impl Digests {
 
 /// The offer of one side.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Offer {
-    /// HeaderDigest.
     pub header_digest: Digests,
-    /// DataDigest.
     pub data_digest: Digests,
     /// InitialR2T: `true` requires R2T for all data except immediate data.
     pub initial_r2t: bool,
-    /// ImmediateData.
     pub immediate_data: bool,
     /// This side's MaxRecvDataSegmentLength.
     pub recv_segment_len_max: u32,
@@ -90,6 +89,7 @@ pub struct Params {
 
 /// Why a negotiation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum NegotiationError {
     /// A repeated key (6.2: once per negotiation).
     #[error("repeated key {0}")]
@@ -107,12 +107,7 @@ pub enum NegotiationError {
     },
     /// The response to a key violates the key's rule.
     #[error("invalid response {key}={value} to the offer")]
-    BadAnswer {
-        /// The key.
-        key: String,
-        /// The value.
-        value: String,
-    },
+    BadAnswer { key: String, value: String },
 }
 
 /// The negotiation state of one side.

@@ -1,4 +1,5 @@
-//! Prints what a scheduling decision costs with 1,000 LUs: submit, choose and complete, all of them with requests waiting.
+//! Prints what a scheduling decision costs with 1,000 LUs: submit, choose and complete, all of them with
+//! requests waiting.
 //!
 //! `cargo run --release -p qos --example decisions`
 

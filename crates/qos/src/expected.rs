@@ -8,10 +8,10 @@ const FRACTION_BITS: u32 = 32;
 
 /// Claim of a client, in units per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Claim {
     /// Its minimum; 0: none.
     pub minimum: u64,
-    /// Its maximum.
     pub maximum: Option<u64>,
     /// Its weight for the remaining capacity; at least 1.
     pub weight: u64,

@@ -25,7 +25,6 @@ const BEHIND_REQUESTS: u64 = LEAD_REQUESTS;
 /// The largest request of a flow is remembered for this many smaller ones.
 const PEAK_MEMORY: u64 = 64;
 
-/// A flow.
 #[derive(Default)]
 pub(crate) struct Flow {
     pub(crate) policy: Policy,

@@ -14,13 +14,13 @@ const WINDOWS: u32 = 2;
 
 /// Health of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Health {
     /// It receives its minimum, or has less demand.
     #[default]
     Ok,
     /// It receives less than its minimum despite demand. Units per second.
     BelowMinimum {
-        /// Its minimum.
         minimum_iops: u64,
         /// Its service in the last window.
         served_iops: u64,

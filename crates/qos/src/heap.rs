@@ -1,4 +1,5 @@
-//! A heap of numbered things by key, from which each can be taken and moved by its number: no scan, no allocation but when numbers grow.
+//! A heap of numbered things by key, from which each can be taken and moved by its number: no scan, no
+//! allocation but when numbers grow.
 
 /// Not in the heap.
 const NOWHERE: u32 = u32::MAX;

@@ -15,12 +15,12 @@ pub struct ClientId(pub u32);
 
 /// Service of a client since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct ClientCounts {
     /// Requests served because a minimum was due.
     pub minimum_requests: u64,
     /// Requests served by weight.
     pub weight_requests: u64,
-    /// Charged bytes.
     pub charged_bytes: u64,
     /// Bytes of the requests.
     pub bytes: u64,
@@ -30,7 +30,6 @@ pub struct ClientCounts {
     pub waited_requests: u64,
 }
 
-/// A client.
 #[derive(Default)]
 pub(crate) struct Client {
     pub(crate) in_use: bool,

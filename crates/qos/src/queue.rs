@@ -27,7 +27,6 @@ pub(crate) enum Place {
     Below,
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) client: u32,

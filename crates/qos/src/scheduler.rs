@@ -41,10 +41,10 @@ impl Default for Settings {
 
 /// A request to dispatch now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Dispatch {
     /// To be passed to [`Scheduler::complete`].
     pub request: RequestId,
-    /// Its client.
     pub client: ClientId,
     /// The value submitted with it.
     pub cookie: u64,
@@ -203,7 +203,7 @@ impl Scheduler {
 
     /// Adds a client to a flow.
     pub fn add_client(&mut self, _now: u64, flow: FlowId) -> ClientId {
-        assert!(self.flows[flow.0 as usize].in_use, "a client is added to a flow that is not there");
+        assert!(self.flows[flow.0 as usize].in_use, "a client is added to a flow that does not exist");
         self.flows[flow.0 as usize].clients += 1;
         let client = Client::of(flow.0);
         match self.free_clients.pop() {
@@ -311,7 +311,7 @@ impl Scheduler {
         self.meter.elapse(now);
         let (clock, turn, unit_bytes) = (self.clock(now), self.turn, self.settings.unit_bytes);
         let known = &mut self.clients[client.0 as usize];
-        assert!(known.in_use, "a request of a client that is not there");
+        assert!(known.in_use, "a request of a client that does not exist");
         let id = self.requests.push(&mut known.queue, (client.0, bytes, cookie), now);
         known.waiting += 1;
         let (number, is_first) = (known.flow, known.waiting == 1);

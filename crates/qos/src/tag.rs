@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn nothing_is_lost_to_rounding() {
         let mut tag = Tag::default();
-        // 3,000 units of 8 KiB in a second, one by one: a second to the nanosecond, though one takes 333,333.3 ns.
+        // 3,000 units of 8 KiB in a second, one by one: a second to the nanosecond, though one takes
+        // 333,333.3 ns.
         (0..3000).for_each(|_| tag.spend(8192, 3000 * 8192));
         assert_eq!(tag, Tag::at(SECOND_NS));
         let mut tag = Tag::default();

@@ -63,6 +63,7 @@ pub enum Part {
 /// One step of a metadata change. Writes between two flushes may reach the medium in any order, completely or
 /// by sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Step {
     /// Everything before it is durable before anything after it is written.
     Flush,
@@ -72,7 +73,6 @@ pub enum Step {
         part: Part,
         /// First byte in the file.
         at: u64,
-        /// The bytes.
         bytes: Vec<u8>,
     },
     /// Zeros, whole sectors.

@@ -4,6 +4,7 @@ use crate::{Extents, Step, VdiskError};
 
 /// Why a map cannot resolve a range yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Wait {
     /// It needs these bytes of the file first ([`Map::load`]).
     Load {
@@ -15,7 +16,6 @@ pub enum Wait {
     /// The range touches a block that is not allocated: [`Map::reserve`] it, zero its place, [`Map::place`]
     /// it, then call again.
     Block(u64),
-    /// An error.
     Error(VdiskError),
 }
 

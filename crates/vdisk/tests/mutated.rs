@@ -1,5 +1,6 @@
-//! Images of every format with structures that somebody changed: nothing that they say ends the process, takes memory without a limit, or has masu take back
-//! what it acknowledged. `fuzz/targets/images.rs` runs the same with a fuzzer's choices.
+//! Images of every format with structures that somebody changed: nothing that they say ends the process,
+//! takes memory without a limit, or has masu take back what it acknowledged. `fuzz/targets/images.rs` runs
+//! the same with a fuzzer's choices.
 
 #[path = "mutated/exercise.rs"]
 mod exercise;

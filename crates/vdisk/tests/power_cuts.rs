@@ -1,5 +1,5 @@
-//! The power is cut at every persistence point of a workload: the image opens without faults, and holds, in every sector, what the last flush
-//! made durable or something that was written to it later.
+//! The power is cut at every persistence point of a workload: the image opens without faults, and holds, in
+//! every sector, what the last flush made durable or something that was written to it later.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,7 +23,8 @@ enum Kinds {
     VhdxChild,
 }
 
-/// What each sector may hold: the durable tag first, then what was written to it since the last flush. A tag fills its sector; 0 is zeros.
+/// What each sector may hold: the durable tag first, then what was written to it since the last flush. A tag
+/// fills its sector; 0 is zeros.
 #[derive(Clone)]
 struct Shadow(Vec<Vec<u8>>);
 

@@ -94,7 +94,8 @@ fn any_bytes_are_read_written_and_zeroed() {
     });
 }
 
-/// Each writes its bytes of one sector, while others write theirs and one writes the sector beside it: none takes another's back.
+/// Each writes its bytes of one sector, while others write theirs and one writes the sector beside it: none
+/// takes another's back.
 #[test]
 fn parts_of_one_sector_written_at_once_are_all_there() {
     const PART: usize = 8;

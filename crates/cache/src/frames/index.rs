@@ -17,12 +17,13 @@ const _: () = assert!(NEIGHBOURS as usize * size_of::<u32>() == 64);
 
 /// A hash of the key; the same in every run.
 pub(super) fn hash(key: Key) -> u64 {
-    // Multipliers of splitmix64's finalizer; each step is a bijection, so that only the unit can make two keys meet.
+    // Multipliers of splitmix64's finalizer; each step is a bijection, so that only the unit can make two
+    // keys meet.
     let mut x = (key.block / NEIGHBOURS) ^ u64::from(key.unit.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    // The group is anywhere; in it the blocks have a place each, which differs from group to group, so that blocks with
-    // the same last digits do not all meet.
+    // The group is anywhere; in it the blocks have a place each, which differs from group to group, so that
+    // blocks with the same last digits do not all meet.
     (x ^ (x >> 31)) ^ (key.block % NEIGHBOURS)
 }
 

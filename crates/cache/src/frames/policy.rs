@@ -8,8 +8,9 @@
 //!             └─else──> ghosts ──asked again┘
 //! ```
 //!
-//! Only clean frames are in the queues: a frame leaves its queue when it is written and enters it again, as the newest,
-//! when the device has its content. So whatever the share of dirty frames, nothing is searched or skipped here.
+//! Only clean frames are in the queues: a frame leaves its queue when it is written and enters it again, as
+//! the newest, when the device has its content. So whatever the share of dirty frames, nothing is searched or
+//! skipped here.
 
 use super::ghost::Ghosts;
 use super::index::NONE;
@@ -19,8 +20,8 @@ use super::table::Frame;
 
 /// Counted uses: two bits, as published.
 pub(super) const USES_MAX: u8 = 3;
-/// Uses in the small queue that lead to the main queue. One is not enough: the second sector of a block that is read
-/// sector by sector is no sign that it will be read again.
+/// Uses in the small queue that lead to the main queue. One is not enough: the second sector of a block that
+/// is read sector by sector is no sign that it will be read again.
 const USES_TO_STAY: u8 = 2;
 /// The small queue's part of the clean frames: one in ten, as published.
 const SMALL_PART: u32 = 10;

@@ -23,8 +23,8 @@ pub struct PartitionId(pub u16);
 
 /// What a frame caches: block `block` (byte address divided by [`FRAME_BYTES`]) of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Key {
-    /// The unit.
     pub unit: UnitId,
     /// The block of the unit.
     pub block: u64,

@@ -14,6 +14,7 @@ use super::state::{ALL_SECTORS, FRAME_BYTES, FrameState, Key, NoFrame, Partition
 
 /// Content of a present frame.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct FrameRef<'a> {
     /// [`FRAME_BYTES`] bytes, of which the sectors in `valid` have content. Clone it to keep it: no write
     /// changes it.
@@ -22,7 +23,6 @@ pub struct FrameRef<'a> {
     pub valid: u8,
     /// The sectors that are newer than the device, including those being destaged.
     pub dirty: u8,
-    /// The state.
     pub state: FrameState,
 }
 

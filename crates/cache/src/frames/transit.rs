@@ -22,8 +22,8 @@ pub struct Picked {
 
 /// Numbers of frames of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct UnitFrames {
-    /// All.
     pub frames: u32,
     /// In state Dirty.
     pub dirty: u32,

@@ -22,6 +22,7 @@ const GATHERED_BYTES_MAX: u64 = 16 << 20;
 
 /// Counters of a journal since it was opened, and its fill level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct JournalCounts {
     /// Appended records.
     pub records: u64,
@@ -33,7 +34,6 @@ pub struct JournalCounts {
     pub bytes: u64,
     /// Bytes of the ring that a replay would read.
     pub live_bytes: u64,
-    /// Bytes of the ring.
     pub ring_bytes: u64,
 }
 

@@ -147,7 +147,8 @@ type Cells = (Rc<Cell<u64>>, Rc<Cell<u64>>, Rc<Cell<u64>>);
 async fn one_life(world: World, (durable, retired, appended): Cells, seed: u64) {
     let (journal, sequences) = open(&world).await.expect("open");
     check(&journal, &sequences, (durable.get(), retired.get(), appended.get()));
-    // What was replayed counts from now on; what was not acknowledged and is gone has numbers that are used again.
+    // What was replayed counts from now on; what was not acknowledged and is gone has numbers that are used
+    // again.
     let last = journal.next_sequence() - 1;
     durable.set(last);
     appended.set(last);
@@ -189,7 +190,8 @@ fn changed_block(block_of: impl Fn(u64) -> u64 + 'static) -> Option<JournalError
     })
 }
 
-/// Each batch is a header and one block of payload. A later commit was begun when all but the last one were durable.
+/// Each batch is a header and one block of payload. A later commit was begun when all but the last one were
+/// durable.
 #[test]
 fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
     for number in 10..19 {
@@ -202,8 +204,9 @@ fn a_batch_that_was_durable_and_is_changed_is_damage_and_not_an_end() {
     assert_eq!(changed_block(|ring| ring + 2 * 9 * 4096), None, "retired");
 }
 
-/// A batch that says it is of a later life than it is does not make those behind it look like leftovers: their commits were begun when it was
-/// durable, so that what is missing behind it is damage. Found by fuzzing: the first open took the shorter journal, the second refused it.
+/// A batch that says it is of a later life than it is does not make those behind it look like leftovers:
+/// their commits were begun when it was durable, so that what is missing behind it is damage. Found by
+/// fuzzing: the first open took the shorter journal, the second refused it.
 #[test]
 fn an_epoch_from_the_future_does_not_hide_the_batches_behind_it() {
     let refused = model(1).run(async |world| {
@@ -215,7 +218,8 @@ fn an_epoch_from_the_future_does_not_hide_the_batches_behind_it() {
         }
         let header = Header { epoch: 9, ..journal.0.header.get() };
         device.write(header.at(), &header.encode().freeze().into()).await.expect("write");
-        // A batch is a header and one block of payload: the sixth, with its epoch behind the magic number and the journal's name.
+        // A batch is a header and one block of payload: the sixth, with its epoch behind the magic number and
+        // the journal's name.
         let at = RING_START + 2 * 5 * BLOCK;
         let mut block = Pieces::new();
         device.read(at, BLOCK as usize, &mut block).await.expect("read");
@@ -230,8 +234,8 @@ fn an_epoch_from_the_future_does_not_hide_the_batches_behind_it() {
     assert!(matches!(refused, Some(JournalError::Damaged { number: 6, .. })), "{refused:?}");
 }
 
-/// The newer copy of the header is lost after some laps, with as many of the last records needed as `needed` says, up to a full ring: damage,
-/// or all is found from the older copy on.
+/// The newer copy of the header is lost after some laps, with as many of the last records needed as `needed`
+/// says, up to a full ring: damage, or all is found from the older copy on.
 #[test]
 fn the_older_copy_of_the_header_never_hides_what_was_durable() {
     let mut refused = 0;

@@ -239,8 +239,8 @@ fn lives_with_cuts_at_random_also_while_recovering() {
     }
 }
 
-/// The store is slow and its operations overtake each other, and destages begin at once: they are under way while direct operations
-/// want their blocks.
+/// The store is slow and its operations overtake each other, and destages begin at once: they are under way
+/// while direct operations want their blocks.
 #[test]
 fn lives_on_a_slow_store_with_destages_under_way() {
     for seed in 0..10 {

@@ -1,5 +1,6 @@
-//! Journals that say anything at all, with checksums that are right, and bits that were flipped: opening and taking over give an error or
-//! units that can be used; never a panic, never more memory than the ring is long.
+//! Journals that say anything at all, with checksums that are right, and bits that were flipped: opening and
+//! taking over give an error or units that can be used; never a panic, never more memory than the ring is
+//! long.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use world::Rng;

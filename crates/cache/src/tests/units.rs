@@ -28,8 +28,8 @@ fn every_policy_conforms() {
     }
 }
 
-/// What a block must read as: the number of its last write. Every task has blocks of its own and reads what it wrote, while others
-/// make the memory short, flush, zero and settle around it.
+/// What a block must read as: the number of its last write. Every task has blocks of its own and reads what
+/// it wrote, while others make the memory short, flush, zero and settle around it.
 #[test]
 fn many_at_once_read_what_they_wrote() {
     for seed in 0..6 {
@@ -194,7 +194,8 @@ fn writers_that_wait_for_room_get_as_much_as_each_other() {
     });
 }
 
-/// Bytes of the hot set's reads that were in memory, of 1000 of them; with `scan`, a reader of 64 KiB goes on between them.
+/// Bytes of the hot set's reads that were in memory, of 1000 of them; with `scan`, a reader of 64 KiB goes on
+/// between them.
 async fn hot_reads(
     unit: &Unit<OnDrive, OnDrive>,
     rng: &mut world::Rng,
@@ -232,8 +233,8 @@ fn a_scan_of_four_times_the_cache_leaves_the_hot_set() {
     });
 }
 
-/// Pieces of one row go to the store as one write, and what lies between is what it was; the pieces of another row, of which one drive cannot read what
-/// lies between, go one by one.
+/// Pieces of one row go to the store as one write, and what lies between is what it was; the pieces of
+/// another row, of which one drive cannot read what lies between, go one by one.
 #[test]
 fn pieces_of_a_row_are_destaged_as_one_write() {
     let (model, disk, _) = rack(1, LEN);
@@ -262,7 +263,8 @@ fn pieces_of_a_row_are_destaged_as_one_write() {
     });
 }
 
-/// Bytes that are under way to four stores that stand still, when runs of `run` bytes were written to each: every second row, so that no two are joined.
+/// Bytes that are under way to four stores that stand still, when runs of `run` bytes were written to each:
+/// every second row, so that no two are joined.
 fn under_way(run: u64) -> u64 {
     let model = Model::new(1);
     let names = ["a", "b", "c", "d"];
@@ -287,8 +289,8 @@ fn under_way(run: u64) -> u64 {
     })
 }
 
-/// Counted as if each were as long as a run can be, a cache of 64 MiB kept eight runs under way over all its groups, and of random writes the drives did
-/// not half of what they can.
+/// Counted as if each were as long as a run can be, a cache of 64 MiB kept eight runs under way over all its
+/// groups, and of random writes the drives did not half of what they can.
 #[test]
 fn a_small_cache_keeps_many_short_runs_under_way_and_few_long_ones() {
     let memory = small().memory_bytes;
@@ -296,8 +298,8 @@ fn a_small_cache_keeps_many_short_runs_under_way_and_few_long_ones() {
     assert!(under_way(64 << 10) <= memory / 4 + (64 << 10), "{}", under_way(64 << 10));
 }
 
-/// The elevator had come around on the fast group, and what was written behind it waited until the slow one was through: in real time, of five servers
-/// on four groups, one kept all others waiting.
+/// The elevator had come around on the fast group, and what was written behind it waited until the slow one
+/// was through: in real time, of five servers on four groups, one kept all others waiting.
 #[test]
 fn a_fast_unit_is_swept_again_while_a_slow_one_is_under_way() {
     let model = Model::new(1);

@@ -32,25 +32,23 @@ pub enum WritePolicy {
 
 /// Properties of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct UnitSpec {
     /// The persistent number of the store in the journal, as long as it has a record.
     pub stable_id: u64,
     /// The write policy.
     pub policy: WritePolicy,
-    /// Its partition.
     pub partition: PartitionId,
 }
 
 /// Counters of a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct UnitCounts {
-    /// Reads.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Of these, bytes that were in memory.
     pub read_hit_bytes: u64,
-    /// Writes.
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
@@ -60,7 +58,6 @@ pub struct UnitCounts {
     pub destages: u64,
     /// Bytes of these.
     pub destaged_bytes: u64,
-    /// Destages that failed.
     pub destages_failed: u64,
     /// What was read ahead.
     pub ahead: SegmentCounts,
@@ -115,7 +112,8 @@ pub(crate) fn bytes_of(blocks: &Range<u64>) -> Range<u64> {
 }
 
 impl<D: BackingStore, J: Device + Clone + 'static> State<D, J> {
-    /// A write to the store. Boxed: a unit names it in many places, and the future of each command would be as many times as large.
+    /// A write to the store. Boxed: a unit names it in many places, and the future of each command would be
+    /// as many times as large.
     pub(crate) fn write_below<'a>(
         &'a self,
         at: u64,

@@ -11,11 +11,11 @@ use crate::receive::{ReceiveError, Receiver};
 
 /// Why an initiator failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Error {
     /// The connection.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The login.
     #[error(transparent)]
     Login(#[from] LoginFailure),
     /// The target rejected a PDU (RFC 7143 11.17.1).

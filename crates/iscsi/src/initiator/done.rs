@@ -16,12 +16,12 @@ pub enum Residual {
 
 /// A command that ended with a SCSI status.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Done {
     /// The status ([`scsi::Status`] as its number; others exist, such as 04h CONDITION MET).
     pub status: u8,
     /// Sense data.
     pub sense: Vec<u8>,
-    /// Data-in.
     pub data_in: Pieces,
     /// Residual count.
     pub residual: Residual,

@@ -32,8 +32,8 @@ pub struct Read {
 
 /// A completed read.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Completed {
-    /// The read.
     pub read: Read,
     /// SCSI status.
     pub status: u8,

@@ -77,7 +77,6 @@ pub(crate) enum Next {
 enum At {
     /// AuthMethod is offered.
     Method,
-    /// The algorithms are.
     Algorithms,
     /// The response is sent; the target's proof may have to come.
     Response(Option<(Algorithm, Challenge)>),

@@ -302,8 +302,8 @@ const TEXT_LEN_MAX: usize = 1 << 20;
 
 /// A discovered target.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Discovered {
-    /// Its name.
     pub name: String,
     /// Its addresses and portal group tags.
     pub addresses: Vec<(SocketAddr, u16)>,

@@ -9,6 +9,7 @@ const PORT_DEFAULT: u16 = 3260;
 
 /// The address of a LU.
 #[derive(Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Url {
     /// Name or address of the host.
     pub host: String,
@@ -16,7 +17,6 @@ pub struct Url {
     pub port: u16,
     /// The target's name.
     pub target: String,
-    /// The LUN.
     pub lun: u16,
     /// CHAP name and secret.
     pub chap: Option<Secret>,

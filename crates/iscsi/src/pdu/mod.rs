@@ -1,4 +1,5 @@
-//! The basic header segments of RFC 7143 clause 11, byte by byte: 48 bytes each, big-endian, read where they lie.
+//! The basic header segments of RFC 7143 clause 11, byte by byte: 48 bytes each, big-endian, read where they
+//! lie.
 
 mod request;
 mod response;

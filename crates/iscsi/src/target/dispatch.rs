@@ -216,7 +216,6 @@ impl<T: Target> Session<T> {
         state.out.push(header.bytes());
     }
 
-    /// Requests a logout.
     pub(crate) fn request_logout(&self, seconds: u16) {
         self.push_event(event::REQUEST_LOGOUT, 0, seconds);
     }

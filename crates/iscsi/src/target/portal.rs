@@ -41,8 +41,8 @@ type Observer = Box<dyn Fn(&Event)>;
 
 /// An event for the operator's log. Rare: never one per command.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Event {
-    /// A login failed.
     LoginFailed {
         /// Source address.
         peer: SocketAddr,
@@ -52,7 +52,6 @@ pub enum Event {
         is_discovery: bool,
         /// Whether the portal refused it; otherwise the peer left.
         is_refused: bool,
-        /// Why.
         why: String,
     },
     /// A session began.
@@ -72,7 +71,6 @@ pub enum Event {
         initiator: InitiatorPort,
         /// The target; `None` for discovery.
         target: Option<String>,
-        /// Why.
         why: String,
     },
 }

@@ -43,7 +43,6 @@ pub(crate) struct Opened<T: Target> {
     pub cid: u16,
 }
 
-/// A session.
 pub(crate) struct Session<T: Target> {
     pub world: World,
     pub target: Rc<T>,

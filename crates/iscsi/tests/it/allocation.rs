@@ -1,4 +1,5 @@
-//! A read allocates nothing, on either side: counted in the real world, with target and initiator on this thread.
+//! A read allocates nothing, on either side: counted in the real world, with target and initiator on this
+//! thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,8 +17,8 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches a constant-initialised thread-local without
-// a destructor, which allocates nothing.
+// SAFETY: every call goes to the system's allocator as it came; counting touches a constant-initialised
+// thread-local without a destructor, which allocates nothing.
 #[expect(unsafe_code, reason = "a global allocator cannot be written otherwise")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

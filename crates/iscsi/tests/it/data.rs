@@ -151,7 +151,8 @@ fn residuals_are_counted() {
     });
 }
 
-/// A WRITE(10) of `blocks` whose data comes by the given Data-Outs: (DataSN, offset, length, F); gives the response.
+/// A WRITE(10) of `blocks` whose data comes by the given Data-Outs: (DataSN, offset, length, F); gives the
+/// response.
 async fn check_sequence(rig: &Rig, blocks: u16, pdus: &[(u32, u32, usize, bool)]) -> Came {
     let mut raw = Raw::login(rig, 9, "InitialR2T=No\0ImmediateData=No\0").await;
     let header = raw.command(5, cdb10(WRITE, 0, blocks), ScsiCommand::WRITE, u32::from(blocks) * 512);

@@ -1,4 +1,5 @@
-//! Target and initiator against each other, and against peers that misbehave; in virtual time where nothing else is said.
+//! Target and initiator against each other, and against peers that misbehave; in virtual time where nothing
+//! else is said.
 
 mod allocation;
 mod crowd;

@@ -10,7 +10,8 @@ use iscsi::pdu::{
 use crate::raw::Raw;
 use crate::rig::{READ, Rig, WRITE, cdb10};
 
-/// Everything that a peer can do wrong. Each is tried on a new connection; most end it, none may harm another one.
+/// Everything that a peer can do wrong. Each is tried on a new connection; most end it, none may harm another
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sin {
     TruncatedHeader,
@@ -198,7 +199,6 @@ async fn request_sin(raw: &mut Raw, sin: Sin, rng: &mut fastrand::Rng) {
     }
 }
 
-/// Text.
 async fn text_sin(raw: &mut Raw, sin: Sin) {
     match sin {
         Sin::EndlessText => {

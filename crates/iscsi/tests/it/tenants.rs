@@ -1,4 +1,5 @@
-//! Hosts do not reach each other: what one does, asks for or leaves undone costs no other host its login, its session or its time.
+//! Hosts do not reach each other: what one does, asks for or leaves undone costs no other host its login, its
+//! session or its time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -85,7 +86,8 @@ fn sessions_that_take_no_answers_cost_others_no_time() {
             let (count, slowest) = seen.get();
             assert!(count > 150 && slowest < 50, "{count} reads, the slowest of {slowest} ms");
             let (count, slowest) = large.get();
-            // 2 MiB are more than a session's own: where the misers are many, they are waited for, but not for long.
+            // 2 MiB are more than a session's own: where the misers are many, they are waited for, but not
+            // for long.
             let most = if hosts == 1 { 50 } else { 12_000 };
             assert!(count > 50 && slowest < most, "{count} reads of 2 MiB, the slowest of {slowest} ms");
             // Who takes nothing is dropped.

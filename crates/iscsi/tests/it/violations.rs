@@ -1,5 +1,6 @@
-//! RFC 7143 4.2.4, 11.3, 11.7, 13.10, 13.11 and 13.14: every way to send the data of a command that was not agreed on. Each is answered at
-//! once, by the command alone: nothing waits for a deadline, and the session goes on.
+//! RFC 7143 4.2.4, 11.3, 11.7, 13.10, 13.11 and 13.14: every way to send the data of a command that was not
+//! agreed on. Each is answered at once, by the command alone: nothing waits for a deadline, and the session
+//! goes on.
 
 use iscsi::pdu::{
     BHS_LEN, DataOut, FINAL, Header, LoginRequest, LoginResponse, R2t, ScsiCommand, ScsiResponse,
@@ -13,7 +14,8 @@ use crate::rig::{HOST, READ, Rig, WRITE, cdb10, check};
 /// A Data-Out: target transfer tag, DataSN, offset, length, F.
 type Out = (u32, u32, u32, usize, bool);
 
-/// What a test sends of one command: a WRITE(10) of so many bytes with its flags, immediate data, and Data-Outs.
+/// What a test sends of one command: a WRITE(10) of so many bytes with its flags, immediate data, and
+/// Data-Outs.
 struct Sends<'a> {
     name: &'a str,
     keys: &'a str,
@@ -61,7 +63,8 @@ async fn response(raw: &mut Raw) -> Came {
     }
 }
 
-/// Sends it all, and checks that the command ends so at once, that nothing was written, and that the session still works.
+/// Sends it all, and checks that the command ends so at once, that nothing was written, and that the session
+/// still works.
 async fn check_violation(rig: &Rig, port: u8, sends: &Sends<'_>, want: (u8, u8, u8)) {
     let mut raw = Raw::login(rig, port, sends.keys).await;
     let writes = rig.ram.writes.get();

@@ -47,7 +47,8 @@ struct Below {
     bytes: u64,
 }
 
-/// The array: `places` requests are served at once, each at its part of the capacity, others wait in their order.
+/// The array: `places` requests are served at once, each at its part of the capacity, others wait in their
+/// order.
 pub(super) struct Array {
     pub(super) schedulers: Vec<Scheduler>,
     pub(super) loads: Vec<Load>,

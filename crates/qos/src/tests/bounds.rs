@@ -10,8 +10,8 @@ fn percentile(took: &mut [u64], permille: usize) -> u64 {
     took[(took.len() - 1) * permille / 1000]
 }
 
-/// A reserved LU that asks for one at a time beside one that keeps 64 out: its 99th percentile is no more than one service time over
-/// that on an array which has just its minimum.
+/// A reserved LU that asks for one at a time beside one that keeps 64 out: its 99th percentile is no more
+/// than one service time over that on an array which has just its minimum.
 #[test]
 fn a_noisy_neighbour_costs_a_reserved_client_one_service_time() {
     // An array of 1,000 units in a second: a service time is 1 ms.

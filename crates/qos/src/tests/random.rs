@@ -1,4 +1,5 @@
-//! Random policies and clients: nothing is idle while somebody may be served, nobody starves, promises are kept.
+//! Random policies and clients: nothing is idle while somebody may be served, nobody starves, promises are
+//! kept.
 
 use super::*;
 use crate::expected;

@@ -1,4 +1,5 @@
-//! The water-filling table: RD, OLTP and DM on arrays of all its capacities, with requests of one unit and of many.
+//! The water-filling table: RD, OLTP and DM on arrays of all its capacities, with requests of one unit and of
+//! many.
 
 use super::*;
 use crate::expected;

@@ -1,12 +1,15 @@
-//! What an image costs over the file that it lies in, and how it compares with another server of the same file.
+//! What an image costs over the file that it lies in, and how it compares with another server of the same
+//! file.
 //!
 //! ```text
 //! cargo run --release -p vdisk --example images -- DIR [MIB] [ROUNDS]
 //! ```
 //!
-//! In `DIR` (O_DIRECT, a real file system): a raw file and a VHDX of the same size, both made anew for every round and written once. Then 64 KiB random
-//! reads and 64 KiB sequential writes, 16 in flight, of each; the ratio of a round is VHDX over raw. If `qemu-storage-daemon` is there, it and masu's NBD
-//! server then serve that same VHDX in turn to one and the same client, interleaved, too. Medians over the rounds; nothing is dropped.
+//! In `DIR` (O_DIRECT, a real file system): a raw file and a VHDX of the same size, both made anew for every
+//! round and written once. Then 64 KiB random reads and 64 KiB sequential writes, 16 in flight, of each; the
+//! ratio of a round is VHDX over raw. If `qemu-storage-daemon` is there, it and masu's NBD server then serve
+//! that same VHDX in turn to one and the same client, interleaved, too. Medians over the rounds; nothing is
+//! dropped.
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement by hand")]
 
@@ -114,8 +117,9 @@ const PATTERNS: [(&str, Pattern); 2] =
 async fn beside_raw(world: &World, raw: &Path, vhdx: &Path, (len, rounds): (u64, usize)) {
     let mut seen = PATTERNS.map(|_| (vec![], vec![], vec![]));
     for round in 0..rounds {
-        // With the same two files for all rounds the median of writes was 0.84 in one run and 1.14 in another, with every round of it on the same side of 1:
-        // perhaps where the file system had put them. So no pair decides alone.
+        // With the same two files for all rounds the median of writes was 0.84 in one run and 1.14 in
+        // another, with every round of it on the same side of 1: perhaps where the file system had put them.
+        // So no pair decides alone.
         prepare(world, raw, vhdx, len).await;
         let spec = DriveSpec::Image { path: raw.to_owned(), access: ImageAccess::Write };
         let raw =

@@ -1,4 +1,5 @@
-//! A small NBD client, so that two servers are measured with the same one: many requests in flight over one connection.
+//! A small NBD client, so that two servers are measured with the same one: many requests in flight over one
+//! connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -7,10 +7,10 @@ use crate::{Move, VdiskError};
 
 /// Result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Compacted {
     /// Released blocks of zeros.
     pub zero_blocks: u64,
-    /// Blocks that moved.
     pub moved_blocks: u64,
     /// Length of the file before.
     pub before_bytes: u64,

@@ -26,20 +26,15 @@ pub enum Access {
 
 /// The format and type of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Format {
     /// Payload only.
     Raw,
-    /// VHD, fixed.
     VhdFixed,
-    /// VHD, dynamic.
     VhdDynamic,
-    /// VHD, differencing.
     VhdDifferencing,
-    /// VHDX, fixed.
     VhdxFixed,
-    /// VHDX, dynamic.
     VhdxDynamic,
-    /// VHDX, differencing.
     VhdxDifferencing,
 }
 
@@ -60,14 +55,13 @@ impl Format {
 
 /// The declared format of a file: once it is declared, no data that a guest writes to its disk changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum FileFormat {
     /// Payload only.
     Raw,
     /// VHD, fixed: the footer is behind the disk.
     VhdFixed,
-    /// VHD, dynamic.
     VhdDynamic,
-    /// VHD, differencing.
     VhdDifferencing,
     /// VHDX: its type is in its metadata, which no guest writes.
     Vhdx,

@@ -15,12 +15,11 @@ use crate::image::read_vec;
 use crate::{Access, Chain, Image, VdiskError, open_chain};
 
 /// A disk of any format, for reading.
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum AnyDisk {
     /// Raw, VHD or VHDX.
     Image(Image),
-    /// QCOW2.
     Qcow2(Qcow2),
-    /// VMDK.
     Vmdk(Vmdk),
 }
 

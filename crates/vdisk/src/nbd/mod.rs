@@ -1,4 +1,5 @@
-//! A server of the Network Block Device protocol: fixed newstyle negotiation, simple replies, many requests in flight.
+//! A server of the Network Block Device protocol: fixed newstyle negotiation, simple replies, many requests
+//! in flight.
 //!
 //! ```text
 //!  one connection:  reader ──requests──> workers (each one operation at a time) ──replies──> writer

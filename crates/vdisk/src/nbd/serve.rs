@@ -35,10 +35,9 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// An export.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Export<D> {
-    /// The device.
     pub device: D,
-    /// Its name.
     pub name: String,
     /// Whether it is read-only.
     pub read_only: bool,

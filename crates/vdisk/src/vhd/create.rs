@@ -11,10 +11,10 @@ use crate::{Part, Step, VdiskError};
 
 /// The parent of a new differencing image.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Parent {
     /// Its identity.
     pub id: [u8; 16],
-    /// Its time stamp.
     pub time_stamp_s: u32,
     /// Its path relative to the child's directory.
     pub relative_path: String,

@@ -57,6 +57,7 @@ pub enum Kind {
 
 /// The content of a footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Footer {
     /// The type.
     pub kind: Kind,
@@ -70,7 +71,6 @@ pub struct Footer {
     pub time_stamp_s: u32,
     /// The identity by which children refer to it.
     pub id: [u8; 16],
-    /// Its geometry.
     pub geometry: Geometry,
     /// The creating program, four characters.
     pub creator: [u8; 4],

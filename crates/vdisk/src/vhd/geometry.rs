@@ -2,10 +2,9 @@
 
 /// The geometry for old operating systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Geometry {
-    /// Cylinders.
     pub cylinders: u16,
-    /// Heads.
     pub heads: u8,
     /// Sectors per track.
     pub sectors: u8,

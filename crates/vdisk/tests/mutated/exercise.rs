@@ -1,5 +1,6 @@
-//! Valid images of each format, changed in their structures, with their checksums made right again: then everything that masu does with an image is done with
-//! them. Whatever they say, the answer is an error or data, and what was acknowledged is there when the image is opened again.
+//! Valid images of each format, changed in their structures, with their checksums made right again: then
+//! everything that masu does with an image is done with them. Whatever they say, the answer is an error or
+//! data, and what was acknowledged is there when the image is opened again.
 
 use std::rc::Rc;
 
@@ -154,7 +155,8 @@ async fn vhdx_template(world: &World, name: &'static str, fixed: bool, has_paren
     Template { name, bytes: file.whole(), places, family: Family::Vhdx, format: FileFormat::Vhdx, parent }
 }
 
-/// Clusters of 4 KiB: header, first table, second table, then a plain cluster and a compressed one, in a block that is stored.
+/// Clusters of 4 KiB: header, first table, second table, then a plain cluster and a compressed one, in a
+/// block that is stored.
 pub(crate) fn qcow2() -> Vec<u8> {
     let mut bytes = vec![0; 0x8000];
     let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);

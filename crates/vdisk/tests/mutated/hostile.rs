@@ -1,4 +1,5 @@
-//! What was seen to end the process, or to serve something else than what was declared, each case by its name.
+//! What was seen to end the process, or to serve something else than what was declared, each case by its
+//! name.
 
 use std::path::Path;
 
@@ -135,7 +136,8 @@ fn a_log_for_2_to_the_61_bytes_or_for_what_is_beyond_the_file_is_damage() {
     });
 }
 
-/// Only its last footer is whole, and the file has more behind its blocks than the image knows of: the next block takes the place of that footer.
+/// Only its last footer is whole, and the file has more behind its blocks than the image knows of: the next
+/// block takes the place of that footer.
 #[test]
 fn a_damaged_copy_of_the_footer_is_made_whole_before_the_other_one_goes() {
     Model::new(1).run(async |world| {
@@ -183,7 +185,8 @@ fn a_child_with_other_sectors_than_its_parent_is_refused() {
     });
 }
 
-/// Its footer says that it is small: the file behind the disk is no part of it, and its end is where the footer stays.
+/// Its footer says that it is small: the file behind the disk is no part of it, and its end is where the
+/// footer stays.
 #[test]
 fn a_fixed_vhd_in_a_longer_file_grows_and_has_zeros_there() {
     Model::new(1).run(async |world| {
@@ -241,7 +244,8 @@ fn an_image_without_room_goes_on_as_soon_as_there_is_some() {
     });
 }
 
-/// What is asked of a file that does not answer fails, done or not done; when it answers again the image goes on.
+/// What is asked of a file that does not answer fails, done or not done; when it answers again the image goes
+/// on.
 #[test]
 fn an_image_whose_file_does_not_answer_goes_on_when_it_does_again() {
     Model::new(1).run(async |world| {
@@ -310,7 +314,8 @@ fn foreign_images_are_read_whole_or_refused_and_checked() {
     });
 }
 
-/// A parent that is a pipe, a link that leads out, one in another directory, one that is its own child: refused, and nothing waits.
+/// A parent that is a pipe, a link that leads out, one in another directory, one that is its own child:
+/// refused, and nothing waits.
 #[test]
 fn parents_are_regular_files_beneath_the_directory_of_the_image() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");

@@ -1,4 +1,5 @@
-//! A file in memory over a template that is shared: thousands of images are changed in a second, each from the same beginning.
+//! A file in memory over a template that is shared: thousands of images are changed in a second, each from
+//! the same beginning.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -140,7 +141,8 @@ impl DriveBackend for File {
     }
 
     fn zero(&self, at: u64, len: u64) -> Io<Result<(), DriveError>> {
-        // A file of a test has no more pages than its tests touch: what is beyond the template and not written is zeros.
+        // A file of a test has no more pages than its tests touch: what is beyond the template and not
+        // written is zeros.
         let (mut here, end) = (at, at + len);
         while here < end {
             let n = (PAGE as u64 - here % PAGE as u64).min(end - here);

@@ -1,5 +1,5 @@
-//! Random operations against a plain model of contents: a device, what was written last, and what the journal still
-//! has to keep.
+//! Random operations against a plain model of contents: a device, what was written last, and what the journal
+//! still has to keep.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +125,8 @@ impl Model {
         for i in in_mask(picked.sectors) {
             assert_eq!(picked.data[i * SECTOR_BYTES], content[i].byte, "what a destage holds stays");
             let on_device = &mut self.device.get_mut(&key).unwrap()[i];
-            // A write that failed may have destroyed what it was to change; the same content again changes nothing.
+            // A write that failed may have destroyed what it was to change; the same content again changes
+            // nothing.
             let failed = *on_device != content[i] && !ok;
             *on_device = if failed { Sector { byte: 0xDD, sequence: 0 } } else { content[i] };
         }

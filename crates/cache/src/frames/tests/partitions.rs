@@ -142,7 +142,8 @@ fn a_partition_that_is_removed_leaves_its_frames_to_partition_0() {
     audit(&frames);
 }
 
-/// A unit that is in another partition from now on takes what it uses with it; what it uses no more stays, and goes.
+/// A unit that is in another partition from now on takes what it uses with it; what it uses no more stays,
+/// and goes.
 #[test]
 fn frames_that_are_used_go_with_their_unit() {
     let mut frames = two();

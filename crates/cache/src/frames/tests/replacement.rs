@@ -22,7 +22,8 @@ fn hot_ratio(frames: &mut Frames, rng: &mut Rng, n: u32, scan: &mut u64, scanned
     f64::from(hits) / f64::from(n)
 }
 
-/// A hot set, a scan over four times the frames that goes on beside it or passes at once, and the hot set again.
+/// A hot set, a scan over four times the frames that goes on beside it or passes at once, and the hot set
+/// again.
 fn check_scan(beside: bool) {
     let mut frames = Frames::new(FRAMES);
     let mut rng = Rng::with_seed(5);

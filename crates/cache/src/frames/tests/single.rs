@@ -163,7 +163,8 @@ fn what_the_main_queue_gives_up_is_offered_until_it_is_written() {
     let mut frames = Frames::new(50);
     frames.keep_evicted(8);
     let content = filled(1);
-    // Passes over almost twice the frames: the ghosts bring blocks into the main queue, and others push them out of it.
+    // Passes over almost twice the frames: the ghosts bring blocks into the main queue, and others push them
+    // out of it.
     for block in (0..6 * 90).map(|n| n % 90) {
         read(&mut frames, P0, key(1, block), &content);
     }
