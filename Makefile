@@ -32,6 +32,7 @@ SIM_STEPS ?= 100
 # At one of so many persistence points; the soak strikes at all.
 SIM_ONE_IN ?= 24
 GROUPS := stripe mirror mirrors3 mirrors10 parity5x3 parity5x4 parity5x9 parity6x6
+BENCH := cargo bench --locked --quiet -p
 XTASK := target/checked/xtask
 SIM := target/checked/sim
 KILL := target/checked/examples/kill
@@ -100,6 +101,8 @@ sbom: build ## the bill of materials of the binary, target/masu.cdx.json (Cyclon
 unit: tools web/dist/report.html ## tests of the workspace and of the report viewer
 	@$(STEP) "cargo test" cargo test --profile checked --workspace --lib --bins --tests --locked --quiet
 	@$(STEP) "documentation tests" cargo test --profile checked --workspace --doc --locked --quiet
+	@$(STEP) "example: a group loses a drive" cargo run --profile checked --locked --quiet -p raid --example lose_a_drive
+	@$(STEP) "example: a pool after a power cut" cargo run --profile checked --locked --quiet -p pool --example power_cut
 	@$(STEP) "web tests" npm --prefix web test --silent
 
 # Two at a time, for most of them wait for others' machines; what each says comes when it has ended.
@@ -178,21 +181,24 @@ bench: setup release ## masu beside tgt and a bare exchange in one run: IOPS, MB
 
 .PHONY: bench-layers
 bench-layers: tools ## what single layers give, beside the drives below them: parity, groups, pools, frames, journal, scheduling, placement, modelled drives
-	@$(STEP) "layers, build" cargo build --release --locked --quiet -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab --examples
+	@$(STEP) "layers, build" cargo build --release --locked --quiet -p pool --example open_ten_tb
+	@$(STEP) "layers, build" cargo bench --locked --quiet --no-run -p parity -p raid -p pool -p cache -p qos -p vdisk -p array -p lab \
+	  --bench speed --bench sequential --bench placement --bench frames --bench journal --bench decisions --bench images \
+	  --bench promises --bench streams --bench drives --bench san
 	@mkdir -p target/bench
-	@$(STEP) "parity kernels" target/release/examples/speed
-	@$(STEP) "sequential writes, file drives" target/release/examples/sequential --dir target/bench
-	@$(STEP) "sequential writes, memory drives" target/release/examples/sequential --memory
+	@$(STEP) "parity kernels" $(BENCH) parity --bench speed
+	@$(STEP) "sequential writes, file drives" $(BENCH) raid --bench sequential -- --dir $(CURDIR)/target/bench
+	@$(STEP) "sequential writes, memory drives" $(BENCH) raid --bench sequential -- --memory
 	@$(STEP) "opening a pool of 10 TB" target/release/examples/open_ten_tb scattered
-	@$(STEP) "frames of the cache" target/release/examples/frames
-	@$(STEP) "journal of the cache, file drives" target/release/examples/journal target/bench
-	@$(STEP) "a VHDX beside a raw file, and beside qemu-storage-daemon" target/release/examples/images target/bench
-	@$(STEP) "scheduling decisions" target/release/examples/decisions
-	@$(STEP) "a cached read, without and with policies" target/release/examples/promises
-	@$(STEP) "64 sequential readers, in virtual time" target/release/examples/streams
-	@$(STEP) "placement, in virtual time" target/release/examples/placement
-	@$(STEP) "modelled drives beside measured ones" target/release/examples/drives
-	@$(STEP) "eight servers on 28 drives, in virtual time" target/release/examples/san
+	@$(STEP) "frames of the cache" $(BENCH) cache --bench frames
+	@$(STEP) "journal of the cache, file drives" $(BENCH) cache --bench journal -- $(CURDIR)/target/bench
+	@$(STEP) "a VHDX beside a raw file, and beside qemu-storage-daemon" $(BENCH) vdisk --bench images -- $(CURDIR)/target/bench
+	@$(STEP) "scheduling decisions" $(BENCH) qos --bench decisions
+	@$(STEP) "a cached read, without and with policies" $(BENCH) array --bench promises
+	@$(STEP) "64 sequential readers, in virtual time" $(BENCH) array --bench streams
+	@$(STEP) "placement, in virtual time" $(BENCH) pool --bench placement
+	@$(STEP) "modelled drives beside measured ones" $(BENCH) lab --bench drives
+	@$(STEP) "eight servers on 28 drives, in virtual time" $(BENCH) lab --bench san
 
 .PHONY: soak
 soak: setup build release ## every persistence point of 2,000 operations, 100,000 crashes, lives with fresh seeds and fuzzing for SOAK_MINUTES (60), the judges on the release binary

@@ -1,7 +1,7 @@
 //! Prints what a scheduling decision costs with 1,000 LUs: submit, choose and complete, all of them with
 //! requests waiting.
 //!
-//! `cargo run --release -p qos --example decisions`
+//! `cargo bench -p qos --bench decisions`
 
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 

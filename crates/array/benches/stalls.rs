@@ -1,7 +1,7 @@
 //! How long hosts wait because somebody looks, or because something changes: the longest time in which the controller's thread does nothing
 //! else, with many volumes.
 //!
-//! `cargo run --release -p array --example stalls [VOLUMES]`; 1,251 hosts are declared, and a session of one of them is open.
+//! `cargo bench -p array --bench stalls -- [VOLUMES]`; 1,251 hosts are declared, and a session of one of them is open.
 
 #![expect(clippy::disallowed_methods, reason = "it measures in the system's time")]
 
@@ -119,7 +119,8 @@ fn start(longest: Arc<Longest>) -> (ControllerHandle, mpsc::Sender<()>) {
 }
 
 fn main() {
-    let volumes = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(VOLUMES);
+    let volumes =
+        std::env::args().filter(|a| a != "--bench").nth(1).and_then(|n| n.parse().ok()).unwrap_or(VOLUMES);
     let longest = Arc::new(Longest::default());
     let (handle, begin_reading) = start(longest.clone());
     let mut array = Array::new(vec![handle], TARGET);

@@ -1,7 +1,7 @@
 //! Sequential readers through the read-ahead, on modelled drives with platters: 64 at once beside one alone, in virtual time.
 //!
 //! ```text
-//! cargo run --release -p array --example streams
+//! cargo bench -p array --bench streams
 //! ```
 //!
 //! Each reader asks for 64 KiB, one request at a time; the readers are spread over a span of the drives' outer tracks. *alone* is one

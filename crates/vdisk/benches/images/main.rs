@@ -2,7 +2,7 @@
 //! file.
 //!
 //! ```text
-//! cargo run --release -p vdisk --example images -- DIR [MIB] [ROUNDS]
+//! cargo bench -p vdisk --bench images -- DIR [MIB] [ROUNDS]
 //! ```
 //!
 //! In `DIR` (O_DIRECT, a real file system): a raw file and a VHDX of the same size, both made anew for every
@@ -251,7 +251,7 @@ async fn beside_daemon(world: &World, vhdx: &Path, rounds: usize) {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let dir = PathBuf::from(args.first().map_or("target/bench", String::as_str));
     let number = |i: usize, or: u64| args.get(i).and_then(|text| text.parse().ok()).unwrap_or(or);
     let (len, rounds) = (number(1, 1024) << 20, number(2, 9) as usize);

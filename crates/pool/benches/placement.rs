@@ -3,7 +3,7 @@
 //! the same.
 //!
 //! ```text
-//! cargo run --release -p pool --example placement
+//! cargo bench -p pool --bench placement
 //! ```
 
 #![expect(clippy::print_stdout, reason = "a measurement by hand")]

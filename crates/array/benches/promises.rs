@@ -1,7 +1,7 @@
 //! Prints what a command costs that the cache answers: a read of 4 KiB at a port of the controller, from the command to its response.
 //! Without a policy in the pool, with one on another volume, and with one on this volume.
 //!
-//! `cargo run --release -p array --example promises`
+//! `cargo bench -p array --bench promises`
 
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 

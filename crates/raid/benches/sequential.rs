@@ -1,8 +1,8 @@
 //! What a group keeps of its drives: sequential writes beside the drives written alone, and small random writes.
 //!
 //! ```text
-//! cargo run --release -p raid --example sequential -- --dir DIR     file drives in DIR
-//! cargo run --release -p raid --example sequential -- --memory      memory drives
+//! cargo bench -p raid --bench sequential -- --dir DIR     file drives in DIR
+//! cargo bench -p raid --bench sequential -- --memory      memory drives
 //! ```
 //!
 //! One thread does everything, as a controller does. The drives alone and the groups take turns; medians of the
@@ -42,7 +42,7 @@ struct Turn {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let dir = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--dir", dir] => Some(PathBuf::from(dir)),
         ["--memory"] => None,

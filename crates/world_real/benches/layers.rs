@@ -6,7 +6,7 @@
 //! alternating repeats.
 //!
 //! ```text
-//! cargo run --release -p world_real --example layers
+//! cargo bench -p world_real --bench layers
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -199,7 +199,10 @@ async fn report(world: &World, what: &str, drive: Drive, pairs: u64) {
 }
 
 fn main() {
-    let path = std::env::args().nth(1).unwrap_or_else(|| format!("layers-{}.img", std::process::id()));
+    let path = std::env::args()
+        .filter(|a| a != "--bench")
+        .nth(1)
+        .unwrap_or_else(|| format!("layers-{}.img", std::process::id()));
     run(Options::default(), |world| async move {
         let memory = DriveSpec::Memory { name: "memory".into(), len_bytes: 4 << 20 };
         report(&world, "memory drive", world.open_drive(&memory).await.expect("opens"), 200_000).await;

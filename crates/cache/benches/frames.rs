@@ -2,7 +2,7 @@
 //! noting a read; on one core, medians of turns.
 //!
 //! ```text
-//! cargo run --release -p cache --example frames
+//! cargo bench -p cache --bench frames
 //! ```
 
 #![expect(clippy::disallowed_methods, reason = "a clock is read")]
