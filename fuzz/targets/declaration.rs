@@ -1,19 +1,9 @@
 //! Texts of `array.toml`: what is understood is written and read again as the same.
-//!
-//! The two files are taken as they are: all of `admin` would bring an HTTP server and a runtime, a minute of
-//! building.
 #![no_main]
-
-#[path = "../../crates/admin/src/declaration.rs"]
-#[expect(dead_code, reason = "reading a file is not part of this")]
-mod declaration;
-#[path = "../../crates/admin/src/size.rs"]
-#[expect(dead_code, reason = "sizes are only read here")]
-mod size;
 
 use std::path::Path;
 
-use declaration::{Declaration, DeclarationError};
+use config::{Config, DeclarationError};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -21,10 +11,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 });
 
 fn check(text: &str) {
-    let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data"));
+    let parse = |text: &str| Config::parse(text, "array.toml", Path::new("/data"));
     match parse(text) {
         Ok(config) => {
-            let written = Declaration::of(&config).to_text();
+            let written = config.to_text();
             match parse(&written) {
                 Ok(again) => assert_eq!(again, config, "{written}"),
                 Err(error) => panic!("{error}\n{written}"),

@@ -8,7 +8,7 @@ mod policies;
 use std::path::{Path, PathBuf};
 
 use array::DriveSpec;
-use array::config::{
+use config::{
     Config, DriveConfig, FOREGROUND_SHARE_PERCENT_DEFAULT, GroupConfig, Level, PoolConfig, Provisioning,
     VolumeConfig, stripe_unit_bytes_default,
 };
@@ -146,7 +146,7 @@ fn change_drives(next: &mut Config, change: &Change, data_dir: &Path) -> Result<
         }
         Change::GroupClass { name, class } => {
             let group = next.groups.iter_mut().find(|g| g.name == *name);
-            group.ok_or(format!("there is no group {name:?}"))?.class = (*class).into();
+            group.ok_or(format!("there is no group {name:?}"))?.class = *class;
         }
         Change::SpareAdd { name, path, drive_bytes, .. } => {
             next.drives.push(drive_at(name, path, *drive_bytes, data_dir));
@@ -253,7 +253,6 @@ pub(crate) fn replacement(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declaration::Declaration;
 
     fn config() -> Config {
         let mut text = String::from("spares = [\"s0\"]\n");
@@ -262,7 +261,7 @@ mod tests {
         }
         text += "[[group]]\nname = \"g0\"\nlevel = \"raid5\"\ndrives = [\"d0\", \"d1\", \"d2\"]\n\
             [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n";
-        Declaration::parse(&text, "array.toml", Path::new("/data")).expect("good")
+        Config::parse(&text, "array.toml", Path::new("/data")).expect("good")
     }
 
     fn check_replacement(new: &str, expected: Result<&str, &str>) {

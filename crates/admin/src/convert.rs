@@ -435,7 +435,7 @@ fn percentile_us(classes: &[Vec<(u64, u64)>], percent: f64) -> f64 {
 }
 
 impl Host {
-    fn of(h: &array::config::HostConfig) -> Host {
+    fn of(h: &config::HostConfig) -> Host {
         let authentication = match (&h.chap, &h.mutual_chap) {
             (None, _) => "none",
             (Some(_), None) => "chap",
@@ -445,7 +445,7 @@ impl Host {
             name: h.name.clone(),
             initiator: h.initiator.clone(),
             authentication: authentication.into(),
-            luns: h.luns.iter().map(|(lun, volume)| HostLun { lun: lun.0, volume: volume.clone() }).collect(),
+            luns: h.luns.iter().map(|(lun, volume)| HostLun { lun: *lun, volume: volume.clone() }).collect(),
         }
     }
 }

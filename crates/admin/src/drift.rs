@@ -8,10 +8,10 @@
 
 use std::path::Path;
 
-use array::Config;
+use config::Config;
 use toml::{Table, Value};
 
-use crate::declaration::{Declaration, DeclarationError};
+use config::DeclarationError;
 
 /// What names an object of a list: most have a name, a portal its address.
 const KEYS: [&str; 2] = ["name", "listen"];
@@ -29,7 +29,7 @@ pub fn merged(
 ) -> Result<Config, DeclarationError> {
     let table = merge_tables(&table_of(base), &table_of(kept), &table_of(declared));
     let text = toml::to_string(&table).expect("a declaration has only plain values");
-    let mut config = Declaration::parse(&text, "array.toml with what was changed by command", data_dir)?;
+    let mut config = Config::parse(&text, "array.toml with what was changed by command", data_dir)?;
     config.id = kept.id;
     // No command changes portals: those in the file replace the previous ones.
     config.portals.clone_from(if declared.portals.is_empty() { &kept.portals } else { &declared.portals });
@@ -41,9 +41,9 @@ pub fn merged(
 }
 
 fn table_of(config: &Config) -> Table {
-    match Value::try_from(Declaration::of(config)) {
+    match Value::try_from(config) {
         Ok(Value::Table(table)) => table,
-        _ => Table::new(),
+        other => panic!("a declaration is a table of plain values: {other:?}"),
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
              drives = [\"d0\"]\n[[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n[[volume]]\nname = \"v0\"\npool = \"p0\"\n\
              size = \"{size}\"\n{more}"
         );
-        Declaration::parse(&text, "array.toml", Path::new(DIR)).expect("good")
+        Config::parse(&text, "array.toml", Path::new(DIR)).expect("good")
     }
 
     fn volume(name: &str) -> String {

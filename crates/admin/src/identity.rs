@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use array::config::Config;
 use array::{Array, DriveSpec};
+use config::Config;
 
 /// Where sysfs has what identifies a device, below the directory of the device; the first that is there counts. Those of partitions are
 /// at the whole device.
@@ -219,7 +219,7 @@ pub(crate) async fn look_again(array: &mut Array) -> (Config, Vec<String>) {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use array::config::DriveConfig;
+    use config::DriveConfig;
 
     use super::*;
 

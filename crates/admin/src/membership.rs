@@ -1,7 +1,7 @@
 //! The declaration follows the array: a spare that took a place by itself is a drive of its group from then on, and a group
 //! that has left its pool is leaving no more.
 
-use array::config::Config;
+use config::Config;
 
 use crate::api::Status;
 
@@ -31,7 +31,7 @@ pub(crate) fn followed(config: &Config, status: &Status) -> Option<Config> {
 
 #[cfg(test)]
 mod tests {
-    use array::config::{DriveConfig, GroupConfig, Level, PoolConfig};
+    use config::{DriveConfig, GroupConfig, Level, PoolConfig};
 
     use super::*;
     use crate::api::{Group, Member, Pool, PoolGroup};

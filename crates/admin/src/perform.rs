@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use array::config::{ArrayId, Made};
 use array::{Array, DriveSpec, Steer};
+use config::{ArrayId, Config, Made};
 
 use crate::change;
-use crate::declaration::Declaration;
 use crate::drift::{changes, merged};
 use crate::request::{Change, Work};
 use crate::takeover::{self, NewFiles};
@@ -66,7 +65,7 @@ fn steer_of(work: Work) -> Steer {
 
 /// Puts a declaration in force; or says in what the array would differ from what it is now.
 async fn import(array: &mut Array, text: &str, plan: bool, dir: &Path) -> Result<Vec<String>, String> {
-    let declared = Declaration::parse(text, "the declaration", dir).map_err(|e| e.to_string())?;
+    let declared = Config::parse(text, "the declaration", dir).map_err(|e| e.to_string())?;
     // What the array is now is the base: whatever the declaration says otherwise counts.
     let now = array.config().clone();
     let mut next = merged(&now, &now, &declared, dir).map_err(|e| e.to_string())?;

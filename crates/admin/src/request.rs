@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::declaration::images::ImageFormat;
-use crate::declaration::{CacheName, ClassName};
+use config::{CachePolicy, Class, FileFormat};
 
 /// What is declared: the answer to `GET /v1/config`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,7 +114,7 @@ pub enum Change {
         /// The group.
         name: String,
         /// `fast`, `capacity` or `archive`.
-        class: ClassName,
+        class: Class,
     },
     /// Everything on a group is read and compared. Answered when it has begun.
     GroupScrub {
@@ -190,7 +189,7 @@ pub enum Change {
         /// The volume.
         name: String,
         /// What becomes of its writes.
-        cache: Option<CacheName>,
+        cache: Option<CachePolicy>,
         /// The partition of the cache; `none`: the one of all volumes that are in no other.
         partition: Option<String>,
     },
@@ -206,7 +205,7 @@ pub enum Change {
         controller: usize,
         /// What kind of file it is; nothing: what it looks like, which is kept.
         #[serde(default)]
-        format: Option<ImageFormat>,
+        format: Option<FileFormat>,
         /// Directories in which its parents may lie, beside its own.
         #[serde(default)]
         parents_in: Vec<String>,

@@ -21,7 +21,6 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::answers::Answers;
 use crate::api::{Events, Status, Trouble};
-use crate::declaration::Declaration;
 use crate::drift::differences;
 use crate::events::{EventLog, EventQuery};
 use crate::perform::perform;
@@ -249,7 +248,7 @@ impl ArrayOwner {
     ) -> Result<Vec<String>, String> {
         let mut array = self.0.array.lock().await;
         let mut config = read(&self.0.store)?;
-        if config.id == array::config::ArrayId::default() {
+        if config.id == config::ArrayId::default() {
             config.id = array.config().id;
         }
         let files = NewFiles::of(&config.drives).await;
@@ -426,7 +425,7 @@ async fn config(State(served): State<Arc<Served>>) -> Response {
     match served.store.declared() {
         Ok(declared) => {
             let drift = declared.map(|declared| differences(&declared, &now));
-            Json(Declared { text: Declaration::of(&now).to_text(), drift }).into_response()
+            Json(Declared { text: now.to_text(), drift }).into_response()
         }
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }

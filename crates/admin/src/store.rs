@@ -7,10 +7,11 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use array::config::{Config, Keeper, Made};
+use array::Keeper;
+use config::{Config, Made};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
-use crate::declaration::{Declaration, DeclarationError};
+use config::DeclarationError;
 
 /// The file's name; secrets are in it, so it is readable by its owner only.
 const FILE: &str = "array.state.toml";
@@ -104,7 +105,7 @@ impl Store {
             Err(e) => return Err(failed(&path, e)),
         };
         self.check(&path, &text)?;
-        let (config, made) = Declaration::parse_state(&text, &path.display().to_string(), &self.dir)?;
+        let (config, made) = Config::parse_state(&text, &path.display().to_string(), &self.dir)?;
         let made = made.unwrap_or_else(|| Made::all_of(&config));
         Ok(Some(Kept { config, made }))
     }
@@ -126,7 +127,7 @@ impl Store {
 
     fn save(&self, config: &Config, made: &Made) -> Result<(), StoreError> {
         let path = self.dir.join(FILE);
-        let body = Declaration::of_state(config, made).to_text();
+        let body = config.to_state_text(made);
         let head = "# What this array is. Kept by masu: change it with `masu volume|host|pool ...`.\n";
         let text = format!("{head}{FORMAT_LINE}{FORMAT} {}\n{body}", checksum(&body));
         let keep = || -> std::io::Result<()> {
@@ -171,7 +172,7 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
-        Ok(Some(Declaration::read(&path, &self.dir)?))
+        Ok(Some(Config::read(&path, &self.dir)?))
     }
 
     /// Keeps the declaration that was applied.
@@ -179,10 +180,7 @@ impl Store {
     /// # Errors
     /// Where it cannot be written.
     pub fn save_declared(&self, declared: &Config) -> Result<(), StoreError> {
-        let text = format!(
-            "# The declaration that was applied last. Kept by masu.\n{}",
-            Declaration::of(declared).to_text()
-        );
+        let text = format!("# The declaration that was applied last. Kept by masu.\n{}", declared.to_text());
         self.replace(DECLARED, &text).map_err(|e| failed(&self.dir.join(DECLARED), e))
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use array::config::{Config, DriveConfig};
 use array::{Array, DriveSpec};
+use config::{Config, DriveConfig};
 
 /// A drive that is not examined in this time does not answer.
 const EXAMINE_TIME_MAX: Duration = Duration::from_secs(10);

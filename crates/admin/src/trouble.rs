@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use array::{Event, Severity};
 
 use crate::api::{Drive, Group, Image, Member, Pool, Refusals, Status, Trouble};
-use crate::size::format_bytes;
+use config::format_bytes;
 
 /// Strangers that are named.
 const STRANGERS_MAX: usize = 8;
@@ -305,7 +305,7 @@ mod tests {
     fn a_spare_that_no_group_can_take_is_trouble() {
         let mut config = array::Config::empty("iqn.2026-11.net.example:x");
         let spec = array::DriveSpec::Device { path: "/dev/sdx".into() };
-        config.drives = vec![array::config::DriveConfig { name: "s0".into(), spec }];
+        config.drives = vec![config::DriveConfig { name: "s0".into(), spec }];
         let mut status = Status::of(&config, vec![], 0);
         status.drives[0].state = "spare".into();
         check(&status, "", &[]);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use array::config::{
     ArrayId, CacheSettings, Config, DriveConfig, GroupConfig, HostConfig, Level, Policy, PolicyConfig,
-    PoolConfig, Sharing, VolumeConfig,
+    PoolConfig, VolumeConfig,
 };
 use array::{Array, ControllerHandle, DriveSpec, LocalSession, Lun, run_with_local_port};
 use block::{Buf, Pieces};
@@ -30,7 +30,7 @@ fn config() -> Config {
         ..GroupConfig::new("g".into(), Level::Raid0, vec!["d".into()])
     };
     let pool = PoolConfig::new("p".into(), vec!["g".into()]);
-    let host = HostConfig::new("h".into(), "*".into(), [(Lun(0), "v".into())].into());
+    let host = HostConfig::new("h".into(), "*".into(), [(0, "v".into())].into());
     let cache = CacheSettings { read_ahead_bytes: 0, ..CacheSettings::new(64 << 20) };
     Config {
         id: ArrayId([1; 16]),
@@ -48,7 +48,7 @@ fn config() -> Config {
 fn with_policy(config: &Config, volume: usize) -> Config {
     let mut config = config.clone();
     let policy = Policy { minimum_iops: 1000, ..Policy::none() };
-    config.policies = vec![PolicyConfig { name: "gold".into(), policy, sharing: Sharing::Dedicated }];
+    config.policies = vec![PolicyConfig::new("gold".into(), policy)];
     config.volumes.iter_mut().for_each(|v| v.policy = None);
     config.volumes[volume].policy = Some("gold".into());
     config

@@ -27,11 +27,11 @@ fn volume(n: usize) -> VolumeConfig {
 
 fn config(volumes: usize) -> Config {
     let all: Vec<VolumeConfig> = (0..volumes).map(volume).collect();
-    let luns = all.iter().enumerate().map(|(n, v)| (Lun(n as u16), v.name.clone())).take(256).collect();
+    let luns = all.iter().enumerate().map(|(n, v)| (n as u16, v.name.clone())).take(256).collect();
     // Hosts as a farm has them: each sees eight volumes.
     let mut hosts = vec![HostConfig::new("first".into(), "iqn.2026-11.test:h".into(), luns)];
     for (h, own) in all.chunks(8).enumerate() {
-        let luns = own.iter().enumerate().map(|(n, v)| (Lun(n as u16), v.name.clone())).collect();
+        let luns = own.iter().enumerate().map(|(n, v)| (n as u16, v.name.clone())).collect();
         hosts.push(HostConfig::new(format!("host-{h:04}"), format!("iqn.2026-11.test:h{h}"), luns));
     }
     Config {
@@ -149,7 +149,7 @@ fn main() {
     let begin = Instant::now();
     block_on(array.apply(next.clone())).expect("one more");
     longest.told("a volume more", begin.elapsed());
-    next.hosts[0].luns.insert(Lun(255), format!("volume-{volumes:05}"));
+    next.hosts[0].luns.insert(255, format!("volume-{volumes:05}"));
     quiet();
     let begin = Instant::now();
     block_on(array.apply(next)).expect("mapped");

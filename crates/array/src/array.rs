@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::host_changes::host_changes;
-use crate::config::{Config, Keeper, Made, MadeGroup};
+use crate::config::{Config, Made, MadeGroup};
 use crate::control::{Control, ControlError, ControllerHandle, Reply};
+use crate::keeper::Keeper;
 use crate::status::ControllerStatus;
 
 /// How long hosts get to log out when the array stops.
@@ -237,7 +238,7 @@ impl Array {
     /// The declaration with the format of every image: the one that was fixed before, else what the file is now, before a host can write to it. One that cannot
     /// be read has none yet, and is not opened.
     pub async fn with_formats(&self, mut config: Config) -> Result<Config, ControlError> {
-        config.images.iter_mut().for_each(|image| image.keep_format(&self.config));
+        config.images.iter_mut().for_each(|image| image.keep_format(self.config.image(&image.name)));
         if config.images.iter().all(|image| image.format.is_some()) {
             return Ok(config);
         }

@@ -3,50 +3,21 @@
 use std::rc::Rc;
 
 use block::BlockError;
-use cache::{Cache, CacheConfig, Journal, JournalError, UnitSpec, WritePolicy};
+use cache::{Cache, Journal, JournalError, UnitSpec};
 use pool::{Pool, Volume};
 use raid::{Group, OnDrive, Overwrite, examine};
 use stack::{CachedVolume, PoolJournal, VolumeCache};
 
-use crate::config::{CachePolicy, CacheSettings, Config, PoolConfig, VolumeConfig};
+use crate::config::{CachePolicy, Config, PoolConfig, VolumeConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Index, Partitions, Slices};
 use crate::groups::{open_drive, overwrite_of};
+use crate::terms;
 
 /// The record of a volume that may have writes in a journal: its identity.
 const JOURNAL_RECORD: &str = "cache.journal";
 /// The front of a journal's identity is the pool's; the rest is random.
 const POOL_PART: usize = 8;
-
-impl CacheSettings {
-    /// As the cache takes them.
-    pub(crate) fn to_cache(&self) -> CacheConfig {
-        CacheConfig {
-            memory_bytes: self.memory_bytes,
-            read_ahead_bytes_max: self.read_ahead_bytes,
-            direct_bytes: self.direct_bytes,
-            ..CacheConfig::default()
-        }
-    }
-}
-
-impl CachePolicy {
-    fn to_cache(self) -> WritePolicy {
-        match self {
-            CachePolicy::WriteBack => WritePolicy::Back,
-            CachePolicy::WriteThrough => WritePolicy::Through,
-            CachePolicy::Off => WritePolicy::Off,
-        }
-    }
-
-    pub(crate) fn of_cache(policy: WritePolicy) -> CachePolicy {
-        match policy {
-            WritePolicy::Back => CachePolicy::WriteBack,
-            WritePolicy::Through => CachePolicy::WriteThrough,
-            WritePolicy::Off => CachePolicy::Off,
-        }
-    }
-}
 
 /// Makes the cache that is declared, the first time, and its partitions; another size takes effect at the next start.
 pub(crate) async fn open_cache(
@@ -58,13 +29,13 @@ pub(crate) async fn open_cache(
     let index = controller.index;
     let known = controller.state().cache.clone();
     if let Some(known) = known {
-        match known.config() == settings.to_cache() {
+        match known.config() == terms::cache_config(settings) {
             true => controller.state.borrow_mut().partitions.set(index, &known, settings, done),
             false => done.push(format!("controller {index}: another cache takes effect at the next start")),
         }
         return Ok(());
     }
-    let cache = Cache::new(controller.world.clone(), settings.to_cache());
+    let cache = Cache::new(controller.world.clone(), terms::cache_config(settings));
     done.push(format!("controller {index}: cache of {} bytes", settings.memory_bytes));
     if let Some(ssd) = settings.ssds.get(index) {
         let place = || ControlError::at(format!("drive {ssd:?}: cache"));
@@ -103,7 +74,7 @@ async fn note_journal(volume: &Volume, id: Option<[u8; 16]>) -> Result<(), Block
 fn spec_of(declared: Option<&VolumeConfig>, partitions: &Partitions, volume: &Volume) -> UnitSpec {
     UnitSpec {
         stable_id: volume.id().0.into(),
-        policy: declared.map_or(CachePolicy::WriteThrough, |v| v.cache).to_cache(),
+        policy: terms::write_policy(declared.map_or(CachePolicy::WriteThrough, |v| v.cache)),
         partition: partitions.id_of(declared.and_then(|v| v.partition.as_ref())),
     }
 }
@@ -229,7 +200,7 @@ pub(crate) async fn cached(
     if let Some(unit) = known {
         let name = volume.name();
         if unit.policy() != spec.policy {
-            done.push(format!("volume {name}: cache {}", CachePolicy::of_cache(spec.policy)));
+            done.push(format!("volume {name}: cache {}", terms::cache_policy(spec.policy)));
             unit.set_policy(spec.policy);
         }
         if unit.partition() != spec.partition {

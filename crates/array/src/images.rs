@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use scsi::{Identity, LogicalUnit};
-use vdisk::{Access, Chain, FileFormat, Image, Probed, VdiskError, WeakImage, open_chain, probe};
+use vdisk::{Access, Chain, Image, Probed, VdiskError, WeakImage, open_chain, probe};
 use world::{Drive, DriveSpec, ImageAccess};
 
-use crate::config::{Config, ImageConfig};
+use crate::config::{Config, FileFormat, ImageConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, SECTOR_BYTES};
 use crate::event::Event;
 use crate::event::Severity;
 use crate::policies::image_gate;
+use crate::terms;
 use stack::{Disk, ImageDisk, Storage};
 
 /// What hosts are told to align to: pages of the file system below.
@@ -85,7 +86,7 @@ pub(crate) async fn formats(controller: &Controller, config: &Config) -> Vec<(St
         if let Ok(Probed { format, disputed }) = probed
             && (starting || disputed.is_none())
         {
-            found.push((declared.name.clone(), format));
+            found.push((declared.name.clone(), terms::declared_format(format)));
         }
     }
     found
@@ -119,7 +120,9 @@ async fn open_to_read(controller: &Controller, spec: &DriveSpec) -> Result<Drive
 async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) -> Result<Image, VdiskError> {
     let access = if declared.read_only { Access::Read } else { Access::Write };
     let refused = |what: String| VdiskError::Refused { what };
-    let Some(format) = declared.format else { return Err(no_format(controller, declared).await) };
+    let Some(format) = declared.format.map(terms::format) else {
+        return Err(no_format(controller, declared).await);
+    };
     let image = match &declared.spec {
         DriveSpec::Image { path, .. } => {
             let parents_in = &declared.parents_in;

@@ -14,13 +14,13 @@
 mod array;
 mod cached;
 pub mod check;
-pub mod config;
 mod control;
 mod controller;
 mod event;
 mod groups;
 mod hosts;
 mod images;
+mod keeper;
 mod local;
 mod nexus;
 mod policies;
@@ -28,14 +28,16 @@ mod pools;
 mod port;
 mod service_loop;
 pub mod status;
+mod terms;
 
 #[cfg(test)]
 mod tests;
 
+pub use ::config::{self, Config};
 pub use array::Array;
-pub use config::Config;
 pub use control::{Control, ControlError, ControllerHandle, Imported, Mailbox, Reply, Steer};
 pub use event::{Event, EventReceiver, EventSender, Severity, event_channel};
+pub use keeper::Keeper;
 pub use local::{LocalPort, LocalSession};
 pub use scsi::{Lun, OpClass};
 pub use service_loop::{run_controller, run_with_local_port};

@@ -20,7 +20,7 @@ mod frame;
 pub mod fuzzing;
 pub mod initiator;
 pub mod keys;
-pub mod name;
+mod name;
 mod negotiation;
 mod outgoing;
 pub mod pdu;

@@ -83,7 +83,7 @@ fn print(examination: &Examination, data: bool) {
     }
     let e = examination;
     let read = match data {
-        true => format!(", {} read and compared", admin::format_bytes(e.compared_bytes)),
+        true => format!(", {} read and compared", config::format_bytes(e.compared_bytes)),
         false => ", data not read (--data)".into(),
     };
     let examined = format!(

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use admin::{ArrayOwner, Declaration, EventLog, EventWriter, NewFiles, ServerOptions, Store, format_bytes};
+use admin::{ArrayOwner, EventLog, EventWriter, NewFiles, ServerOptions, Store};
 use anyhow::{Context, Result, bail};
-use array::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig};
 use array::{Array, ControlError, DriveSpec, Event, EventSender};
 use clap::Args;
+use config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, format_bytes};
 
 use self::controllers::Controllers;
 use self::signals::{Asked, Signals};
@@ -275,7 +275,7 @@ async fn reload(serve: &Serve, owner: &ArrayOwner) {
 fn declared_at(serve: &Serve, error: &ControlError) -> String {
     match (&serve.config, error) {
         (Some(path), ControlError::Failed { place, .. }) => {
-            format!("{}: ", Declaration::place_in(path, place))
+            format!("{}: ", config::place_in(path, place))
         }
         _ => String::new(),
     }

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use admin::identity::{Places, settle};
-use admin::{Declaration, Kept, Store, differences, merged};
+use admin::{Kept, Store, differences, merged};
 use anyhow::{Context, Result, bail};
-use array::config::{Config, PortalConfig};
+use config::{Config, PortalConfig};
 
 /// Where hosts connect if nobody said otherwise: only from this machine, at the port of iSCSI (RFC 7143, 14).
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3260);
@@ -36,7 +36,7 @@ impl Start {
         let begun = |kept: &Kept| !kept.config.drives.is_empty() || !kept.config.portals.is_empty();
         let id = kept.as_ref().map(|kept| kept.config.id);
         let kept = kept.filter(begun);
-        let declared = file.map(|path| Declaration::read(path, store.dir())).transpose()?;
+        let declared = file.map(|path| Config::read(path, store.dir())).transpose()?;
         let mut config = match (&kept, &declared) {
             (Some(kept), Some(declared)) => with_kept(store, &kept.config, declared)?,
             (Some(kept), None) => kept.config.clone(),
@@ -177,8 +177,6 @@ fn membership_of(before: &Config, mut next: Config) -> Config {
 mod tests {
     use std::path::Path;
 
-    use admin::Declaration;
-
     use super::*;
 
     fn config(spares: &str, drives: &str, groups: &str) -> Config {
@@ -191,7 +189,7 @@ mod tests {
              [[group]]\nname = \"g1\"\nlevel = \"raid0\"\ndrives = [\"e0\"]\n\
              [[pool]]\nname = \"p0\"\n{groups}\n"
         );
-        Declaration::parse(&text, "array.toml", Path::new("/data")).expect("good")
+        Config::parse(&text, "array.toml", Path::new("/data")).expect("good")
     }
 
     #[test]

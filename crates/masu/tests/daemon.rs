@@ -31,7 +31,7 @@ fn check_serve_refuses(toml: &str, expected: &[&str]) {
 
 #[test]
 fn bad_declarations_are_refused_with_cause_and_place() {
-    check_serve_refuses(&POOL.replace("level", "levle"), &["array.toml:7", "unknown field `levle`"]);
+    check_serve_refuses(&POOL.replace("level", "levle"), &["array.toml:8", "unknown field `levle`"]);
     check_serve_refuses(&POOL.replace("64MiB", "1MiB"), &["group \"g0\"", "d0.img"]);
     check_serve_refuses(&POOL.replace("d0.img", "missing/dir/d0.img"), &["drive \"d0\"", "missing/dir"]);
     check_serve_refuses(&POOL.replace("[\"g0\"]", "[\"g1\"]"), &["pool \"p0\"", "\"g1\""]);

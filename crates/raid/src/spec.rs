@@ -136,29 +136,6 @@ impl Level {
     }
 }
 
-/// Pages of this size should lose little to whole rows.
-const PAGE_BYTES: u64 = 1 << 20;
-/// The default stripe unit is not smaller.
-const STRIPE_UNIT_BYTES_DEFAULT_MIN: u32 = 8 << 10;
-
-/// The stripe unit of a group for which nobody chose one: the largest from 64 KiB down to 8 KiB with which pages of 1 MiB that
-/// take whole rows waste at most a tenth; where none does, the one that wastes least.
-pub fn stripe_unit_bytes_default(level: Level, width: usize) -> u32 {
-    let waste = |unit: u32| {
-        let row = u64::from(unit) * u64::from(level.data_drives(width as u32).max(1));
-        PAGE_BYTES.next_multiple_of(row) - PAGE_BYTES
-    };
-    let units = || {
-        std::iter::successors(Some(STRIPE_UNIT_BYTES_DEFAULT), |u| Some(u / 2))
-            .take_while(|u| *u >= STRIPE_UNIT_BYTES_DEFAULT_MIN)
-    };
-    if level.parities() == 0 {
-        return STRIPE_UNIT_BYTES_DEFAULT;
-    }
-    let good = units().find(|u| waste(*u) * 10 <= PAGE_BYTES);
-    good.or_else(|| units().min_by_key(|u| waste(*u))).unwrap_or(STRIPE_UNIT_BYTES_DEFAULT)
-}
-
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RAID{}", self.code())
@@ -251,16 +228,5 @@ mod tests {
         check(Level::Raid6, 5, 0b11111, true, 2);
         check(Level::Raid6, 5, 0b00111, true, 0);
         check(Level::Raid6, 5, 0b00011, false, 0);
-    }
-
-    #[test]
-    fn the_default_unit_suits_pages_of_a_mebibyte() {
-        let check = |level, width, unit: u32| assert_eq!(stripe_unit_bytes_default(level, width), unit << 10);
-        check(Level::Raid1, 2, 64);
-        check(Level::Raid5, 9, 64);
-        check(Level::Raid5, 4, 32);
-        check(Level::Raid5, 8, 32);
-        check(Level::Raid6, 6, 64);
-        check(Level::Raid6, 8, 16);
     }
 }

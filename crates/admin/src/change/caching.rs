@@ -1,6 +1,6 @@
 //! The part of a change that is about how volumes are cached.
 
-use array::config::{CacheSettings, Config, PARTITION_NONE, PartitionConfig};
+use config::{CacheSettings, Config, PARTITION_NONE, PartitionConfig};
 
 use crate::request::Change;
 
@@ -39,7 +39,7 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
             let volume = next.volumes.iter_mut().find(|v| v.name == *name);
             let volume = volume.ok_or(format!("there is no volume {name:?}"))?;
             if let Some(cache) = cache {
-                volume.cache = (*cache).into();
+                volume.cache = *cache;
             }
             if let Some(partition) = partition {
                 volume.partition = Some(partition.clone()).filter(|p| p != PARTITION_NONE);
@@ -61,11 +61,10 @@ fn set_partition(cache: &mut CacheSettings, name: &str, minimum_bytes: u64) {
 mod tests {
     use std::path::Path;
 
-    use array::config::CachePolicy;
+    use config::CachePolicy;
 
     use super::*;
     use crate::change::next;
-    use crate::declaration::{CacheName, Declaration};
 
     fn config(cache: &str) -> Config {
         let text = format!(
@@ -74,7 +73,7 @@ mod tests {
              [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
              [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"1GiB\"\n"
         );
-        Declaration::parse(&text, "array.toml", Path::new("/data")).expect("good")
+        Config::parse(&text, "array.toml", Path::new("/data")).expect("good")
     }
 
     const CACHE: &str = "[cache]\nmemory = \"16MiB\"\n";
@@ -87,7 +86,7 @@ mod tests {
         Change::CachePartitionSet { name: name.into(), minimum_bytes }
     }
 
-    fn volume(cache: Option<CacheName>, partition: Option<&str>) -> Change {
+    fn volume(cache: Option<CachePolicy>, partition: Option<&str>) -> Change {
         Change::VolumeSet { name: "v0".into(), cache, partition: partition.map(Into::into) }
     }
 
@@ -117,13 +116,13 @@ mod tests {
     #[test]
     fn a_volume_is_set_as_far_as_it_is_said() {
         let before = config(CACHE);
-        let through = changed(&before, &volume(Some(CacheName::WriteThrough), None)).expect("a policy");
+        let through = changed(&before, &volume(Some(CachePolicy::WriteThrough), None)).expect("a policy");
         assert_eq!(
             (through.volumes[0].cache, &through.volumes[0].partition),
             (CachePolicy::WriteThrough, &None)
         );
         check_refused(&before, &volume(None, Some("gold")), "no cache partition \"gold\" is declared");
         check_refused(&before, &volume(None, None), "nothing is to be set");
-        check_refused(&config(""), &volume(Some(CacheName::Off), None), "there is no cache");
+        check_refused(&config(""), &volume(Some(CachePolicy::Off), None), "there is no cache");
     }
 }

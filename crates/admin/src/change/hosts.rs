@@ -1,7 +1,6 @@
 //! Hosts, their secrets, and what they see.
 
-use array::Lun;
-use array::config::{ChapConfig, Config, HostConfig, LUN_MAX, normalised_name};
+use config::{ChapConfig, Config, HostConfig, LUN_MAX, normalised_name};
 
 use crate::request::Change;
 
@@ -16,11 +15,11 @@ pub(crate) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
         Change::Map { host: name, volume, lun, .. } => {
             let host = host(next, name)?;
             let lun = match lun {
-                Some(n) => Lun(*n),
+                Some(lun) => *lun,
                 None => free_lun(host).ok_or("every LUN is taken")?,
             };
             if let Some(other) = host.luns.insert(lun, volume.clone()) {
-                return Err(format!("LUN {} of host {name:?} is volume {other:?} already", lun.0));
+                return Err(format!("LUN {lun} of host {name:?} is volume {other:?} already"));
             }
         }
         Change::Unmap { host: name, volume } => {
@@ -40,8 +39,8 @@ fn host<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut HostConfig, St
     config.hosts.iter_mut().find(|h| h.name == name).ok_or(format!("there is no host {name:?}"))
 }
 
-fn free_lun(host: &HostConfig) -> Option<Lun> {
-    (0..=LUN_MAX).map(Lun).find(|lun| !host.luns.contains_key(lun))
+fn free_lun(host: &HostConfig) -> Option<u16> {
+    (0..=LUN_MAX).find(|lun| !host.luns.contains_key(lun))
 }
 
 /// Changes what is said of a host, and nothing else; makes it when there is none of that name.
@@ -83,7 +82,7 @@ fn set(next: &mut Config, change: &Change) -> Result<(), String> {
 pub(crate) fn mapped_already(config: &Config, change: &Change) -> Option<String> {
     let Change::Map { host: name, volume, lun: wanted, again } = change else { return None };
     let host = config.hosts.iter().find(|h| h.name == *name)?;
-    let mut mapped = host.luns.iter().filter(|(_, v)| *v == volume).map(|(lun, _)| lun.0);
+    let mut mapped = host.luns.iter().filter(|(_, v)| *v == volume).map(|(lun, _)| *lun);
     let lun = match wanted {
         Some(wanted) => mapped.find(|lun| lun == wanted),
         None if *again => None,
@@ -189,7 +188,7 @@ mod tests {
             assert_eq!(mapped_already(&config, &again), None);
             change(&mut config, &again).expect("mapped again");
         }
-        let luns: Vec<u16> = config.hosts[0].luns.keys().map(|lun| lun.0).collect();
+        let luns: Vec<u16> = config.hosts[0].luns.keys().copied().collect();
         assert_eq!(luns, [0, 1, 16_383]);
     }
 }

@@ -2,22 +2,19 @@
 
 use std::path::Path;
 
-use array::config::{Config, ImageConfig};
+use config::{Config, ImageConfig};
 
-use crate::declaration::images::image_spec;
 use crate::request::Change;
 
 /// Makes the change in the declaration.
 pub(super) fn change(next: &mut Config, change: &Change, data_dir: &Path) -> Result<(), String> {
     match change {
         Change::ImageAdd { name, file, read_only, controller, format, parents_in } => {
-            let spec = image_spec(&data_dir.join(file), *read_only);
             next.images.push(ImageConfig {
-                read_only: *read_only,
                 controller: *controller,
-                format: format.map(|f| f.0),
+                format: *format,
                 parents_in: parents_in.iter().map(|directory| data_dir.join(directory)).collect(),
-                ..ImageConfig::new(name.clone(), spec)
+                ..ImageConfig::of_file(name.clone(), data_dir.join(file), *read_only)
             });
         }
         Change::ImageRemove { name } => {
@@ -37,10 +34,9 @@ pub(super) fn change(next: &mut Config, change: &Change, data_dir: &Path) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declaration::Declaration;
 
     fn after(changes: &[Change]) -> Result<Config, String> {
-        let mut config = Declaration::parse("", "array.toml", Path::new("/data")).expect("good");
+        let mut config = Config::parse("", "array.toml", Path::new("/data")).expect("good");
         for change in changes {
             config = super::super::next(&config, change, Path::new("/data"))?;
         }
@@ -68,7 +64,7 @@ mod tests {
         };
         let map = Change::Map { host: "h".into(), volume: "i".into(), lun: None, again: false };
         let with = after(&[add("i", 0)]).expect("added");
-        let spec = image_spec(Path::new("/data/disk.vhdx"), false);
+        let spec = ImageConfig::of_file("i".into(), "/data/disk.vhdx".into(), false).spec;
         assert_eq!(with.images.iter().map(|i| &i.spec).collect::<Vec<_>>(), [&spec]);
         assert_eq!(after(&[add("i", 0), remove.clone()]).expect("removed").images, []);
         let check = |changes: &[Change], part: &str| {

@@ -1,6 +1,6 @@
 //! The part of a change that is about services that volumes are promised.
 
-use array::config::{Config, Policy, PolicyConfig, Sharing};
+use config::{Config, Policy, PolicyConfig, Sharing};
 
 use crate::request::{Change, Terms};
 
@@ -11,8 +11,7 @@ pub(super) fn change(next: &mut Config, change: &Change) -> Result<(), String> {
             if next.policy(name).is_some() {
                 return Err(format!("policy {name:?} is there already: masu policy set changes it"));
             }
-            let mut policy =
-                PolicyConfig { name: name.clone(), policy: Policy::none(), sharing: Sharing::Dedicated };
+            let mut policy = PolicyConfig::new(name.clone(), Policy::none());
             set(&mut policy, terms);
             next.policies.push(policy);
         }
@@ -50,14 +49,11 @@ fn set(policy: &mut PolicyConfig, terms: &Terms) {
         Some(0) => None,
         Some(limit) => Some(limit),
     };
-    let now = policy.policy;
-    policy.policy = Policy {
-        minimum_iops: terms.minimum_iops.unwrap_or(now.minimum_iops),
-        maximum_iops: limit(now.maximum_iops, terms.maximum_iops),
-        bandwidth_bytes_per_s: limit(now.bandwidth_bytes_per_s, terms.bandwidth_bytes_per_s),
-        weight: terms.weight.unwrap_or(now.weight),
-        burst_units: terms.burst_units.unwrap_or(now.burst_units),
-    };
+    policy.minimum_iops = terms.minimum_iops.unwrap_or(policy.minimum_iops);
+    policy.maximum_iops = limit(policy.maximum_iops, terms.maximum_iops);
+    policy.bandwidth_bytes_per_s = limit(policy.bandwidth_bytes_per_s, terms.bandwidth_bytes_per_s);
+    policy.weight = terms.weight.unwrap_or(policy.weight);
+    policy.burst_units = terms.burst_units.unwrap_or(policy.burst_units);
     match terms.aggregated {
         Some(true) => policy.sharing = Sharing::Aggregated,
         Some(false) => policy.sharing = Sharing::Dedicated,
@@ -80,7 +76,6 @@ mod tests {
 
     use super::*;
     use crate::change::next;
-    use crate::declaration::Declaration;
 
     fn config() -> Config {
         let text = "[[drive]]\nname = \"d0\"\nmemory = true\nsize = \"1GiB\"\n\
@@ -88,7 +83,7 @@ mod tests {
              [[pool]]\nname = \"p0\"\ngroups = [\"g0\"]\n\
              [[volume]]\nname = \"v0\"\npool = \"p0\"\nsize = \"1GiB\"\n\
              [[image]]\nname = \"i0\"\nfile = \"disk.vhdx\"\n";
-        Declaration::parse(text, "array.toml", Path::new("/data")).expect("good")
+        Config::parse(text, "array.toml", Path::new("/data")).expect("good")
     }
 
     fn changed(before: &Config, change: &Change) -> Result<Config, String> {
@@ -112,7 +107,7 @@ mod tests {
         let limited = Terms { maximum_iops: Some(2000), ..Terms::default() };
         check_refused(&with, &set(limited.clone()), "minimum 3000 exceeds maximum 2000");
         let lower = changed(&with, &set(Terms { maximum_iops: Some(4000), ..minimum(0) })).expect("set");
-        assert_eq!(lower.policies[0].policy.maximum_iops, Some(4000));
+        assert_eq!(lower.policies[0].maximum_iops, Some(4000));
         let unlimited = changed(&lower, &set(Terms { maximum_iops: Some(0), ..minimum(3000) }));
         assert_eq!(unlimited.as_ref().map(|c| &c.policies), Ok(&with.policies));
         let volumes = |name: &str| vec![name.to_owned()];

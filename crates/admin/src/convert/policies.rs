@@ -1,7 +1,7 @@
 //! The part of the status that is about services that volumes are promised.
 
-use array::config::{Config, PolicyConfig, Sharing};
 use array::status::{QosState, SchedulerStatus, VolumeQos as Standing};
+use config::{Config, PolicyConfig, Sharing};
 
 use crate::api::{Policy, PoolScheduler, VolumeQos};
 
@@ -9,11 +9,11 @@ pub(super) fn policy(declared: &PolicyConfig, config: &Config) -> Policy {
     let having = config.promised().filter(|(_, _, policy)| *policy == Some(&declared.name));
     Policy {
         name: declared.name.clone(),
-        minimum_iops: declared.policy.minimum_iops,
-        maximum_iops: declared.policy.maximum_iops,
-        bandwidth_bytes_per_s: declared.policy.bandwidth_bytes_per_s,
-        weight: declared.policy.weight,
-        burst_units: declared.policy.burst_units,
+        minimum_iops: declared.minimum_iops,
+        maximum_iops: declared.maximum_iops,
+        bandwidth_bytes_per_s: declared.bandwidth_bytes_per_s,
+        weight: declared.weight,
+        burst_units: declared.burst_units,
         sharing: match declared.sharing {
             Sharing::Dedicated => "dedicated".into(),
             Sharing::Aggregated => "aggregated".into(),

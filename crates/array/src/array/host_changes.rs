@@ -22,10 +22,10 @@ pub(super) fn host_changes(old: &Config, new: &Config) -> Vec<String> {
         }
         let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
         let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
-        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {}", host.name, lun.0)));
+        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {lun}", host.name)));
         let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
         lines.extend(
-            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {}) no longer", host.name, lun.0)),
+            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {lun}) no longer", host.name)),
         );
     }
     let removed = old.hosts.iter().filter(|h| !now.contains_key(h.name.as_str()));

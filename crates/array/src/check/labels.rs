@@ -6,6 +6,7 @@ use world::Drive;
 use super::drives::Opened;
 use super::examination::Examination;
 use crate::config::{Config, GroupConfig};
+use crate::terms;
 
 /// A drive of a declared group, with its label.
 pub(super) struct Labelled {
@@ -69,7 +70,7 @@ async fn spare(config: &Config, opened: &Opened, examination: &mut Examination) 
     let place = format!("drive {}", opened.name);
     match examine(opened.drive()).await {
         Ok(OnDrive::Blank) => {}
-        Ok(OnDrive::Spare { array_id }) if array_id == config.id => {}
+        Ok(OnDrive::Spare { array_id }) if array_id == terms::array_id(config) => {}
         Ok(found) => examination.harmless(place, format!("it is a spare that no group can take: it {found}")),
         Err(error) => examination.damage(place, format!("it cannot be read: {error}")),
     }
@@ -224,11 +225,11 @@ fn held_against_declaration(
     let place = format!("group {}", group.name);
     if newest.array_id == ArrayId::default() {
         examination.damage(&place, "it was exported: no array owns it; import it");
-    } else if newest.array_id != config.id {
+    } else if newest.array_id != terms::array_id(config) {
         examination
             .damage(&place, format!("it belongs to array {}, this one is {}", newest.array_id, config.id));
     }
-    if newest.level != group.level {
+    if newest.level != terms::level(group.level) {
         examination
             .damage(&place, format!("it is declared as {}, its labels say {}", group.level, newest.level));
     }

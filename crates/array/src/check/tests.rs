@@ -2,12 +2,13 @@
 
 use block::{Device, Pieces};
 use pool::{Pool, PoolSpec, Provisioning};
-use raid::{ArrayId, Group, GroupSpec, Level};
+use raid::{Group, GroupSpec};
 use world::{Data, Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model};
 
 use super::{Examination, check};
-use crate::config::{Config, DriveConfig, GroupConfig, PoolConfig, VolumeConfig};
+use crate::config::{ArrayId, Config, DriveConfig, GroupConfig, Level, PoolConfig, VolumeConfig};
+use crate::terms;
 
 const LEN: u64 = 40 << 20;
 const ID: ArrayId = ArrayId([7; 16]);
@@ -43,7 +44,7 @@ fn rig_of_seed(seed: u64, level: Level, width: usize) -> Rig {
     config.pools = vec![PoolConfig::new("p0".into(), vec!["g0".into()])];
     config.volumes = vec![VolumeConfig::new("v0".into(), "p0".into(), 16 << 20)];
     model.run(|world| async move {
-        let spec = GroupSpec::new("g0", level, ID);
+        let spec = GroupSpec::new("g0", terms::level(level), raid::ArrayId(ID.0));
         let group = Group::create(world.clone(), spec, drives(&world, width)).await.expect("a group");
         let pool =
             Pool::create(world.clone(), PoolSpec::new("p0"), vec![group.clone()]).await.expect("a pool");
@@ -163,7 +164,8 @@ fn a_spare_that_took_a_place_is_no_stranger() {
     rig.config.spares = vec!["d4".into()];
     rig.model.run(|world| async move {
         let mut all = drives(&world, 5);
-        let (spare, spec) = (all.pop().expect("five"), GroupSpec::new("g0", Level::Raid5, ID));
+        let (spare, spec) =
+            (all.pop().expect("five"), GroupSpec::new("g0", raid::Level::Raid5, raid::ArrayId(ID.0)));
         let group = Group::open(world.clone(), spec, all).await.expect("opened");
         group.fail(2, "pulled").await.expect("one may fail");
         group.replace(2, spare).await.expect("it fits");

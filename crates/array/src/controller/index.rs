@@ -55,7 +55,7 @@ impl<'a> Index<'a> {
             index.hosts.insert(&host.initiator, host);
             for (lun, seen) in &host.luns {
                 slices.step(1).await;
-                index.seers.entry(seen).or_default().push((&host.name, *lun));
+                index.seers.entry(seen).or_default().push((&host.name, Lun(*lun)));
             }
         }
         index

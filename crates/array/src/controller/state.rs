@@ -124,14 +124,14 @@ impl State {
     /// Says of one LUN of a host where it is served.
     pub(crate) fn place(
         &self,
-        (lun, name): (&Lun, &String),
+        (lun, name): (&u16, &String),
         index: usize,
         here: &mut Here,
         elsewhere: &mut Vec<(Lun, Whereabouts)>,
     ) {
         match (self.lus.get(name), self.whereabouts.get(name)) {
-            (Some(lu), _) => _ = here.insert(*lun, lu.clone()),
-            (None, Some(at)) if at.owner != index => elsewhere.push((*lun, *at)),
+            (Some(lu), _) => _ = here.insert(Lun(*lun), lu.clone()),
+            (None, Some(at)) if at.owner != index => elsewhere.push((Lun(*lun), *at)),
             (None, _) => {}
         }
     }

@@ -11,6 +11,7 @@ use super::upkeep::begin_upkeep;
 use crate::config::Config;
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::terms;
 
 /// Refuses a declaration that lacks a drive of a group that it has: a spare, perhaps, that took a place.
 pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<(), ControlError> {
@@ -104,7 +105,7 @@ pub(crate) async fn take_back(
     forget(controller, &groups);
     let made = controller.state().made.clone();
     let open = groups.iter().filter(|g| fresh.iter().any(|name| name == g.name())).map(Group::id);
-    let begun = fresh.iter().filter_map(|name| made.groups.get(name)?.id);
+    let begun = fresh.iter().filter_map(|name| made.groups.get(name)?.id.map(terms::group_id));
     let ids: Vec<GroupId> = open.chain(begun).collect();
     for group in groups.into_iter().filter(|g| !ids.contains(&g.id())) {
         group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;

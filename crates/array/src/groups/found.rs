@@ -7,6 +7,7 @@ use super::drives::{leave_to_others, open_drive};
 use crate::config::{Config, GroupConfig};
 use crate::control::ControlError;
 use crate::controller::Controller;
+use crate::terms;
 
 pub(super) struct FoundDrive {
     pub(super) name: String,
@@ -66,7 +67,7 @@ pub(super) fn cause_of(error: ControlError) -> String {
 }
 
 fn is_of(label: &Label, config: &Config, group: &GroupConfig) -> bool {
-    label.array_id == config.id && label.group_name == group.name && label.epoch > 0
+    label.array_id == terms::array_id(config) && label.group_name == group.name && label.epoch > 0
 }
 
 /// The drives with which a group that exists is opened, and why others are left out: of two for one position the one with

@@ -14,15 +14,16 @@ use crate::config::{Config, GroupConfig, Made};
 use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::event::Severity;
+use crate::terms;
 
 /// What a group is to be: with its identity, where that is known.
 fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
     GroupSpec {
         name: group.name.clone(),
-        level: group.level,
+        level: terms::level(group.level),
         stripe_unit_bytes: group.stripe_unit_bytes,
-        array_id: config.id,
-        id: made.groups.get(&group.name).and_then(|m| m.id),
+        array_id: terms::array_id(config),
+        id: made.groups.get(&group.name).and_then(|m| m.id).map(terms::group_id),
     }
 }
 
@@ -118,7 +119,9 @@ async fn create(
     // Only what is named may be overwritten; labels of this very creation may be on the others.
     let is_free = |f: &&FoundDrive| match &f.found {
         OnDrive::Blank => true,
-        OnDrive::Label(l) => l.epoch == 0 && l.array_id == config.id && l.group_name == group.name,
+        OnDrive::Label(l) => {
+            l.epoch == 0 && l.array_id == terms::array_id(config) && l.group_name == group.name
+        }
         _ => false,
     };
     if let Some(used) = others.into_iter().find(|f| !named.is_empty() && !is_free(f)) {

@@ -16,6 +16,7 @@ use super::found::cause_of;
 use crate::config::Config;
 use crate::control::ControlError;
 use crate::controller::{Controller, Watch};
+use crate::terms;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// Another controller may have a spare open, to see whether it fits: it is asked for again a little later.
@@ -78,12 +79,12 @@ async fn check_spare(controller: &Controller, config: &Config, name: &str) -> Re
     }
     match (found, overwrite_of(controller, name)) {
         (OnDrive::Blank, _) => Ok(()),
-        (OnDrive::Label(label), _) if label.array_id == config.id => Ok(()),
-        (OnDrive::Spare { array_id }, _) if array_id == config.id => Ok(()),
+        (OnDrive::Label(label), _) if label.array_id == terms::array_id(config) => Ok(()),
+        (OnDrive::Spare { array_id }, _) if array_id == terms::array_id(config) => Ok(()),
         (found @ OnDrive::NewerFormat { .. }, _) => Err(place()(&format!("it {found}"))),
         (_, Overwrite::Foreign) => {
             controller.state.borrow_mut().fresh.spares.push(drive.clone());
-            label_spare(&drive, config.id).await.map_err(|e| place()(&e))
+            label_spare(&drive, terms::array_id(config)).await.map_err(|e| place()(&e))
         }
         (OnDrive::NotBlank { at }, _) => Err(place()(&format!(
             "it is not blank: there is data at byte {at}; pass --overwrite if it may be erased"
@@ -132,7 +133,7 @@ pub(crate) async fn release_spares(controller: &Controller, before: &Config, con
 
 async fn release_spare(drive: &Drive, config: &Config) -> Result<(), DriveError> {
     match examine(drive).await? {
-        OnDrive::Spare { array_id } if array_id == config.id => erase_spare_label(drive).await,
+        OnDrive::Spare { array_id } if array_id == terms::array_id(config) => erase_spare_label(drive).await,
         _ => Ok(()),
     }
 }
@@ -206,9 +207,9 @@ async fn look_at(controller: &Controller, config: &Config, name: &str) -> Result
     let opened = open_existing(controller, config, name).await;
     let drive = opened.map_err(|e| format!("cannot be opened ({})", cause_of(e)))?;
     match examine(&drive).await.map_err(|e| format!("cannot be read ({e})"))? {
-        OnDrive::Spare { array_id } if array_id == config.id => Ok(()),
+        OnDrive::Spare { array_id } if array_id == terms::array_id(config) => Ok(()),
         OnDrive::Blank => {
-            let labelled = label_spare(&drive, config.id).await;
+            let labelled = label_spare(&drive, terms::array_id(config)).await;
             labelled.map_err(|e| format!("cannot be labelled ({e})"))
         }
         found => Err(found.to_string()),

@@ -6,7 +6,7 @@ use qos::{Policy, Scheduler, Settings, admit};
 use stack::{Gate, Service};
 
 use super::judge::judge_task;
-use crate::config::{Config, PolicyConfig, Sharing};
+use crate::config::{Config, Sharing};
 use crate::controller::{Controller, Index, PoolService, Slices, Watch};
 
 /// What work in the background is called among the clients of a pool.
@@ -69,7 +69,7 @@ pub(crate) async fn set_policies(
     };
     for (pool, service, background) in pools {
         service.set_settings(settings_of(config));
-        service.set_policy(&background, None, config.qos.background);
+        service.set_policy(&background, None, config.qos.background());
         let volumes = config.volumes.iter().filter(|v| v.pool == pool).map(|v| ("volume", v.name.as_str()));
         let setting = Setting { controller, config, was, is };
         set_all(&service, &setting, (&format!("pool {pool}"), volumes), slices, done).await;
@@ -155,10 +155,10 @@ async fn set_all<'a>(
         done.extend(one.news(config));
         let gate = lu.disk().gate();
         match policy {
-            Some(PolicyConfig { name, policy, sharing: Sharing::Aggregated }) => {
-                service.set_policy(gate, Some(name), *policy);
+            Some(policy) => {
+                let shared = (policy.sharing == Sharing::Aggregated).then_some(&policy.name);
+                service.set_policy(gate, shared, policy.policy());
             }
-            Some(PolicyConfig { policy, .. }) => service.set_policy(gate, None, *policy),
             None => service.set_policy(gate, None, Policy::none()),
         }
     }

@@ -12,6 +12,7 @@ use crate::config::{Config, FOREGROUND_SHARE_PERCENT_DEFAULT, PoolConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, Watch};
 use crate::status::JobKind;
+use crate::terms;
 
 /// Long enough that a page with an access every twenty seconds is told from one without; short enough that a hot set which comes with the
 /// working day is up before the first coffee is drunk.
@@ -39,7 +40,7 @@ pub(crate) fn set_classes(
             let class = format!("{class:?}").to_lowercase();
             done.push(format!("group {}: class {class}", space.name));
         }
-        if let Err(error) = pool.set_class(space.id, class) {
+        if let Err(error) = pool.set_class(space.id, terms::class(class)) {
             return Err(place(&error));
         }
     }

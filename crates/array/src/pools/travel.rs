@@ -14,6 +14,7 @@ use crate::control::{ControlError, Imported};
 use crate::controller::Controller;
 use crate::groups::{end_upkeep, forget, refuse_busy};
 use crate::status::JobKind;
+use crate::terms;
 
 /// Closes a pool and puts on its labels that no array owns the drives.
 pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
@@ -70,7 +71,7 @@ pub(crate) async fn import(
     if found.is_empty() {
         return Err(place()(&"none of these drives carries a label"));
     }
-    let own = controller.config().id;
+    let own = terms::array_id(&controller.config());
     let mut groups = Vec::new();
     for f in &found {
         let owner = f.label.array_id;
@@ -134,7 +135,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
             stripe_unit_bytes: f.label.stripe_unit_bytes,
             ..GroupConfig::new(
                 f.label.group_name.clone(),
-                f.label.level,
+                terms::declared_level(f.label.level),
                 positions.into_iter().map(|p| name_of(f, p)).collect(),
             )
         }
@@ -143,7 +144,7 @@ fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[Driv
     let volumes = pool.volumes().into_iter().map(|v| {
         let shape = load_shape(&v);
         VolumeConfig {
-            provisioning: v.provisioning(),
+            provisioning: terms::declared_provisioning(v.provisioning()),
             block_bytes: shape.block_bytes,
             physical_block_bytes: shape.physical_block_bytes,
             read_only: shape.read_only,

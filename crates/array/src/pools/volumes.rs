@@ -8,6 +8,7 @@ use crate::config::{Config, VolumeConfig};
 use crate::control::{ControlError, NO_SUCH_VOLUME};
 use crate::controller::Controller;
 use crate::event::Severity;
+use crate::terms;
 use stack::{Cached, Disk, PlainVolume, Storage};
 
 /// Opens a declared volume: `known` is what the pool has of that name.
@@ -28,7 +29,8 @@ pub(crate) async fn open_volume(
         }
         None => {
             controller.state.borrow_mut().fresh.volumes.push(declared.name.clone());
-            let made = pool.create_volume(&declared.name, declared.len_bytes, declared.provisioning).await;
+            let (len_bytes, provisioning) = (declared.len_bytes, terms::provisioning(declared.provisioning));
+            let made = pool.create_volume(&declared.name, len_bytes, provisioning).await;
             done.push(format!("volume {}: created", declared.name));
             made.map_err(|e| place()(&e))?
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pool::Pool;
 
 use crate::cached::{close_journals, let_go, open_cache, open_journal};
-use crate::config::{Config, Made, PoolConfig};
+use crate::config::{Config, GroupId, Made, PoolConfig};
 use crate::control::{ControlError, Reply};
 use crate::controller::{Controller, Fresh, Index, Kind, Slices, name_after};
 use crate::groups::{
@@ -56,7 +56,8 @@ pub(crate) async fn prepare(
     open_volumes(controller, config, &index, &mut slices, &mut done).await?;
     open_images(controller, config, &mut done).await?;
     index.let_go(&mut slices).await;
-    let ids = controller.state().groups.iter().map(|(name, group)| (name.clone(), group.id())).collect();
+    let ids =
+        controller.state().groups.iter().map(|(name, group)| (name.clone(), GroupId(group.id().0))).collect();
     Ok(Reply::Prepared(done, ids))
 }
 

@@ -8,10 +8,11 @@ mod stop;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use raid::{GroupId, Overwrite};
+use raid::Overwrite;
 use scsi::HostView;
 use world::World;
 
+use crate::config::GroupId;
 use crate::control::{Control, ControlError, ControllerHandle, Mailbox, Message, Reply};
 use crate::controller::{Controller, Events};
 use crate::hosts::remote_nexus;

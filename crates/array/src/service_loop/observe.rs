@@ -8,13 +8,14 @@ use scsi::LogicalUnit;
 use vdisk::Image;
 use world::Drive;
 
-use crate::config::{CachePolicy, Config};
+use crate::config::Config;
 use crate::controller::{Controller, Index, Kind, OpenPort, Seen, Slices, State, name_after};
 use crate::policies::{qos_of, schedulers_status};
 use crate::status::{
     CacheStatus, CachedStatus, ControllerStatus, DriveStatus, GroupStatus, ImageStatus, MissingStatus,
     PoolStatus, PortStatus, QosState, ServedImage, SessionStatus, VolumeQos, VolumeStatus,
 };
+use crate::terms;
 use stack::Disk;
 
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
@@ -253,7 +254,7 @@ async fn units_status(controller: &Controller, slices: &mut Slices) -> Vec<Cache
         let Some(name) = &last else { break };
         let Some(unit) = state.units.get(name) else { continue };
         all.push(CachedStatus {
-            policy: CachePolicy::of_cache(unit.policy()),
+            policy: terms::cache_policy(unit.policy()),
             partition: state.partitions.name_of(unit.partition()).into(),
             counts: unit.counts(),
             volume: name.clone(),

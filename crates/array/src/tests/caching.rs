@@ -1,8 +1,8 @@
 //! Volumes under a cache as their hosts meet them: what is durable when, what the caching mode page says, what copies have.
 
+use crate::config::Level;
 use block::{Buf, Pieces};
 use iscsi::initiator::{Options, Session};
-use raid::Level;
 use world::World;
 use world_model::{Model, Outcome};
 
@@ -211,13 +211,13 @@ fn a_clone_of_a_dirty_volume_has_everything() {
         array.clone_volume("v", "w").await.expect("clone");
         host.fill().await;
         let mut config = array.config().clone();
-        config.hosts[0].luns = [(Lun(0), "w".to_owned()), (Lun(1), "v".to_owned())].into();
+        config.hosts[0].luns = [(0, "w".to_owned()), (1, "v".to_owned())].into();
         with_clone = Some(config);
     });
     let config = with_clone.expect("it came so far");
     check_content(&model, 35, config.clone(), 2);
     let mut source = config;
-    source.hosts[0].luns = [(Lun(0), "v".to_owned())].into();
+    source.hosts[0].luns = [(0, "v".to_owned())].into();
     check_content(&model, 35, source, 3);
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use raid::{GroupState, Level, MemberState};
+use raid::{GroupState, MemberState};
+
+use crate::config::Level;
 use world::World;
 use world_model::DiskSpec;
 

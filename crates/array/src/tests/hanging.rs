@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use block::Pieces;
-use raid::{GroupState, Level, MemberState};
+use raid::{GroupState, MemberState};
+
+use crate::config::Level;
 
 use super::rig::{Host, declaration, group, model, start, wait_until};
 use crate::config::{PoolConfig, VolumeConfig};
@@ -162,7 +164,7 @@ fn two_groups(id: u8, level: Level, width: usize) -> Config {
         .pools
         .push(PoolConfig { page_bytes: 64 << 10, ..PoolConfig::new("p1".into(), vec!["other".into()]) });
     config.volumes.push(VolumeConfig::new("beside".into(), "p1".into(), 1 << 20));
-    config.hosts[0].luns.insert(Lun(1), "beside".into());
+    config.hosts[0].luns.insert(1, "beside".into());
     config
 }
 
@@ -244,7 +246,7 @@ fn the_time_that_drives_have_is_declared() {
     model.run(async |world| {
         let mut array = start(&world);
         let mut config = declaration(22, 2, vec![group("g", Level::Raid1, 0..2)]);
-        config.patience = crate::Patience { slow: SECOND / 2, drop: 3 * SECOND };
+        (config.drive_slow_ms, config.drive_drop_ms) = (500, 3000);
         array.apply(config.clone()).await.expect("apply");
         let mut host = Host::log_in(&world, 22).await;
         host.fill().await;
@@ -252,7 +254,7 @@ fn the_time_that_drives_have_is_declared() {
         let begun = world.now();
         host.fill().await;
         assert!(world.now() - begun < 5 * SECOND, "{:?}", world.now() - begun);
-        config.patience.drop = SECOND / 2;
+        config.drive_drop_ms = 500;
         let refused = array.apply(config).await.expect_err("shorter than twice the other");
         assert!(refused.to_string().contains("drive_drop_ms"), "{refused}");
     });

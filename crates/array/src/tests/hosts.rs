@@ -1,10 +1,10 @@
 //! What a host may do changes while it is logged in; and what a host does to what it sees reaches nobody who does not see it.
 
+use crate::config::Level;
 use block::Pieces;
 use iscsi::initiator::{Done, Options, Session};
 use iscsi::pdu::{function, outcome};
 use iscsi::target::Secret;
-use raid::Level;
 use world::World;
 
 use super::rig::{TARGET, declaration, group, model, portal, start};
@@ -24,7 +24,7 @@ pub(super) fn two_hosts() -> Config {
     let volume = |name: &str| VolumeConfig { name: name.into(), len_bytes: 1 << 20, ..like.clone() };
     config.volumes = ["own", "other", "both"].map(volume).into();
     let host = |name: &str, own: &str| {
-        let luns = [(Lun(0), own.to_owned()), (Lun(1), "both".to_owned())].into();
+        let luns = [(0, own.to_owned()), (1, "both".to_owned())].into();
         HostConfig::new(name.into(), initiator(name), luns)
     };
     config.hosts = vec![host("a", "own"), host("b", "other")];
@@ -102,7 +102,7 @@ fn sessions_that_have_no_rights_any_more_end_at_once() {
         let open = |c: &mut Config| (c.hosts[0].chap, c.hosts[0].mutual_chap) = (None, None);
         assert!(!lives_on(&world, &mut array, Some(new), open).await);
         // Another volume for it, another host: it stays.
-        let map = |c: &mut Config| drop(c.hosts[0].luns.insert(Lun(2), "both".into()));
+        let map = |c: &mut Config| drop(c.hosts[0].luns.insert(2, "both".into()));
         assert!(lives_on(&world, &mut array, None, map).await);
         // Another initiator, and the initiator is another host's.
         assert!(!lives_on(&world, &mut array, None, |c| c.hosts[0].initiator = initiator("c")).await);
@@ -125,7 +125,7 @@ fn a_lun_that_is_taken_away_is_gone_and_the_host_is_told() {
         array.apply(two_hosts()).await.expect("apply");
         let (a, b) = (settled(&world, "a", None).await, settled(&world, "b", None).await);
         let mut next = array.config().clone();
-        next.hosts[0].luns.remove(&Lun(1));
+        next.hosts[0].luns.remove(&1);
         array.apply(next).await.expect("apply");
         assert_eq!(ready(&a, 0).await, Some((6, 0x3f, 0x0e)), "REPORTED LUNS DATA HAS CHANGED");
         assert_eq!(ready(&a, 1).await, Some((5, 0x25, 0)));
@@ -165,7 +165,7 @@ fn luns_are_addressed_up_to_16383() {
         let mut array = start(&world);
         let mut config = two_hosts();
         let luns = [0, 255, 256, 300, LUN_MAX];
-        config.hosts[0].luns = luns.map(|lun| (Lun(lun), "own".to_owned())).into();
+        config.hosts[0].luns = luns.map(|lun| (lun, "own".to_owned())).into();
         array.apply(config.clone()).await.expect("apply");
         let a = log_in(&world, "a", None).await.expect("a login");
         let done = command(&a, 0, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256).await;
@@ -179,7 +179,7 @@ fn luns_are_addressed_up_to_16383() {
             assert_eq!(ready(&a, lun).await, None, "LUN {lun}");
         }
         assert_eq!(ready(&a, 257).await, Some((5, 0x25, 0)));
-        config.hosts[0].luns.insert(Lun(LUN_MAX + 1), "own".into());
+        config.hosts[0].luns.insert(LUN_MAX + 1, "own".into());
         let refused = array.apply(config).await.expect_err("there is no such LUN").to_string();
         assert!(refused.contains("16384"), "{refused}");
         array.stop().await.expect("stop");

@@ -1,6 +1,8 @@
 //! Groups that lose drives, pools that get and lose groups.
 
-use raid::{GroupState, Level, MemberState};
+use raid::{GroupState, MemberState};
+
+use crate::config::Level;
 
 use super::rig::{Host, declaration, drive, group, model, start, wait_until};
 use crate::Steer;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use raid::Level;
+use crate::config::Level;
 
 use super::rig::{declaration, group, model, start};
 use crate::Lun;
@@ -20,7 +20,7 @@ fn with_volumes() -> Config {
         config.volumes.push(VolumeConfig::new(format!("w{n}"), "p".to_owned(), 4096));
     }
     config.hosts[0].luns =
-        config.volumes.iter().take(200).enumerate().map(|(n, v)| (Lun(n as u16), v.name.clone())).collect();
+        config.volumes.iter().take(200).enumerate().map(|(n, v)| (n as u16, v.name.clone())).collect();
     config
 }
 

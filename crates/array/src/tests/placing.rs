@@ -1,6 +1,6 @@
 //! Hot pages come to the fast group by themselves, as the operator declares it.
 
-use raid::Level;
+use crate::config::Level;
 use world::World;
 
 use super::rig::{Host, declaration, group, model, start};

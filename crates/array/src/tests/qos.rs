@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::config::Level;
+use crate::config::Provisioning;
 use block::{Buf, Data, Pieces};
 use lu::{CommandContext, Durability, LogicalDisk};
-use pool::Provisioning;
 use qos::Policy;
-use raid::Level;
 use scsi::{Request, Response, Status, TaskAttribute};
 use vdisk::vhdx::{Guid, NewVhdx, create};
 use world::{DriveSpec, Instant, World};
@@ -40,9 +40,8 @@ fn config() -> Config {
         provisioning: Provisioning::Thick,
         ..config.volumes[0].clone()
     };
-    let host = |i: usize| {
-        HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(Lun(0), name(i))].into())
-    };
+    let host =
+        |i: usize| HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(0, name(i))].into());
     let hosts = (0..HOSTS).map(host).collect();
     config.volumes = (0..HOSTS).map(volume).collect();
     Config { hosts, portals: vec![], ..config }
@@ -62,7 +61,7 @@ fn with(config: &Config, policies: &[(Policy, Sharing, std::ops::Range<usize>)])
                 None => config.images[i].policy = Some(name.clone()),
             }
         }
-        config.policies.push(PolicyConfig { name, policy: *policy, sharing: *sharing });
+        config.policies.push(PolicyConfig { sharing: *sharing, ..PolicyConfig::new(name, *policy) });
     }
     config
 }
@@ -230,9 +229,8 @@ const IMAGE_BYTES: u64 = 64 << 20;
 fn config_of_images() -> Config {
     let name = |i: usize| format!("i{i}");
     let image = |i: usize| ImageConfig::new(name(i), DriveSpec::Modelled { name: name(i) });
-    let host = |i: usize| {
-        HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(Lun(0), name(i))].into())
-    };
+    let host =
+        |i: usize| HostConfig::new(format!("h{i}"), format!("iqn.2026-11.test:h{i}"), [(0, name(i))].into());
     Config {
         images: (0..3).map(image).collect(),
         hosts: (0..3).map(host).collect(),
@@ -378,7 +376,7 @@ fn copies_are_charged_by_what_moves() {
             volume.provisioning = Provisioning::Thin;
             volume.name = format!("thin-{}", volume.name);
         }
-        (0..3).for_each(|i| bench.config.hosts[i].luns = [(Lun(0), format!("thin-v{i}"))].into());
+        (0..3).for_each(|i| bench.config.hosts[i].luns = [(0, format!("thin-v{i}"))].into());
         bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..3)])).await.expect("applied");
         let disk = |name: &str| bench.port.0.state().lus[name].disk().clone();
         let (from, to) = (disk("thin-v0"), disk("thin-v1"));
@@ -427,7 +425,7 @@ fn offloads_are_charged_the_drive_io_that_they_cause() {
     run(async |mut bench| {
         bench.config.volumes[0].provisioning = Provisioning::Thin;
         bench.config.volumes[0].name = "thin".to_owned();
-        bench.config.hosts[0].luns = [(Lun(0), "thin".to_owned())].into();
+        bench.config.hosts[0].luns = [(0, "thin".to_owned())].into();
         bench.array.apply(bench.config.clone()).await.expect("a thin volume");
         let own = Sharing::Dedicated;
         bench.array.apply(with(&bench.config, &[(minimum(10), own, 0..2)])).await.expect("applied");

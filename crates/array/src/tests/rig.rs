@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::config::Level;
 use block::{Buf, Pieces};
 use iscsi::initiator::{Options, Session};
-use raid::Level;
 use world::World;
 use world_model::{DiskSpec, Model};
 
@@ -63,7 +63,7 @@ pub(super) fn declaration(id: u8, drives: usize, groups: Vec<GroupConfig>) -> Co
 }
 
 pub(super) fn host() -> HostConfig {
-    HostConfig::new("host".to_owned(), "*".to_owned(), [(Lun(0), "v".to_owned())].into())
+    HostConfig::new("host".to_owned(), "*".to_owned(), [(0, "v".to_owned())].into())
 }
 
 pub(super) fn portal(id: u8) -> SocketAddr {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use raid::{Level, OnDrive, examine, label_spare};
+use raid::{ArrayId, OnDrive, examine, label_spare};
+
+use crate::config::Level;
 use world::World;
 use world_model::Model;
 
 use super::rig::{declaration, group, model, start, wait_until};
-use crate::config::{ArrayId, Config, Provisioning, VolumeConfig};
+use crate::config::{Config, Provisioning, VolumeConfig};
 use crate::status::ControllerStatus;
 use crate::{Array, DriveSpec};
 

@@ -1,7 +1,7 @@
 //! The start-up matrix: what may have happened to drives between two lives of an array, on every level, to one, some and all of
 //! them. After each case the bytes that were flushed are served, or the group is missing and no byte on any medium has changed.
 
-use raid::Level;
+use crate::config::Level;
 use world_model::{DiskSpec, Model};
 
 use super::rig::{DISK_BYTES, Host, declaration, group, model, start};
@@ -97,8 +97,10 @@ fn model_with(media: &Media) -> Model {
 
 fn first_life(level: Level, width: usize, id: u8) -> Before {
     let model = model(id.into(), width);
-    let config =
-        Config { id: raid::ArrayId([id; 16]), ..declaration(ID, width, vec![group("g", level, 0..width)]) };
+    let config = Config {
+        id: crate::config::ArrayId([id; 16]),
+        ..declaration(ID, width, vec![group("g", level, 0..width)])
+    };
     let mut older = Media::new();
     let mut made = Made::default();
     let mut number = 0;
@@ -168,7 +170,7 @@ async fn again(
     next: Next,
 ) -> (Array, Result<Vec<String>, crate::ControlError>) {
     struct Nowhere;
-    impl crate::config::Keeper for Nowhere {
+    impl crate::Keeper for Nowhere {
         fn keep(&mut self, _: &Config, _: &Made) -> Result<(), String> {
             Ok(())
         }

@@ -176,7 +176,7 @@ fn a_tenant_costs_a_good_host_neither_data_nor_time() {
             config.hosts[1].chap =
                 Some(crate::config::ChapConfig { name: "b".into(), secret: "a secret of b".into() });
             // The tenant's LUs are its own: what hosts share, they share in every way.
-            config.hosts.iter_mut().for_each(|host| drop(host.luns.remove(&Lun(1))));
+            config.hosts.iter_mut().for_each(|host| drop(host.luns.remove(&1)));
             array.apply(config).await.expect("apply");
             let session = log_in(&world, "b", Some("a secret of b")).await.expect("a login");
             let over = Rc::new(Cell::new(false));

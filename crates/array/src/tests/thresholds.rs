@@ -1,8 +1,8 @@
 //! Space that runs short is told twice, to the operator and to the hosts, and both count the same bytes.
 
+use crate::config::Level;
 use block::{Buf, Pieces};
 use iscsi::initiator::{Options, Session};
-use raid::Level;
 
 use super::rig::{declaration, group, model, portal, start};
 use crate::Lun;

@@ -1,6 +1,6 @@
 //! A pool that goes to another array.
 
-use raid::Level;
+use crate::config::Level;
 
 use super::rig::{Host, declaration, group, host, model, portal, start};
 use crate::Config;

@@ -390,9 +390,9 @@ fn prove(
 
 /// 4.2.7: a name in the form in which names are compared.
 fn name_of(text: &str) -> Result<String, LoginError> {
-    match name::check_characters(text) {
-        Ok(()) => Ok(name::normalised(text)),
-        Err(_) => Err(LoginError::Protocol("malformed iSCSI name")),
+    match name::is_acceptable(text) {
+        true => Ok(name::normalised(text)),
+        false => Err(LoginError::Protocol("malformed iSCSI name")),
     }
 }
 

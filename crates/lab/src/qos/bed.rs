@@ -5,7 +5,7 @@
 use anyhow::Result;
 use array::config::{
     ArrayId, CachePolicy, CacheSettings, GroupConfig, HostConfig, Level, Policy, PolicyConfig, PoolConfig,
-    Provisioning, QosSettings, Sharing, VolumeConfig,
+    Provisioning, QosSettings, VolumeConfig,
 };
 use array::{Config, LocalSession, Lun};
 
@@ -103,7 +103,7 @@ pub(super) fn with_policies(config: &Config, policies: &[Policy]) -> Config {
     for (vm, policy) in policies.iter().enumerate() {
         let name = (!policy.is_none()).then(|| volume_name(vm));
         if let Some(name) = name.clone() {
-            config.policies.push(PolicyConfig { name, policy: *policy, sharing: Sharing::Dedicated });
+            config.policies.push(PolicyConfig::new(name, *policy));
         }
         config.volumes[vm].policy = name;
     }
@@ -125,7 +125,7 @@ pub(super) fn declaration(qos: &Qos, shape: Shape) -> Config {
             format!("host{host}"),
             initiator(host),
             (host * LUS_PER_HOST..shape.volumes.min((host + 1) * LUS_PER_HOST))
-                .map(|vm| (lun(vm), volume_name(vm)))
+                .map(|vm| (lun(vm).0, volume_name(vm)))
                 .collect(),
         )
     };

@@ -239,7 +239,7 @@ impl Stand<'_> {
     fn rebuild(&self) -> Result<Found> {
         let shape = Shape { has_spare: true, ..Shape::published(self.qos) };
         let mut bed = bed::make(self.qos, shape, self.seed)?;
-        bed.config.qos.background = minimum(self.capacity.all() as u64 / 2 / self.qos.published.unit.0);
+        bed.config.qos.background_minimum_iops = self.capacity.all() as u64 / 2 / self.qos.published.unit.0;
         let vms = self.qos.published.vms;
         let policies: Vec<Policy> =
             (0..vms).map(|vm| if vm < vms / 2 { minimum(1500) } else { FREE }).collect();

@@ -33,7 +33,7 @@ fn initiator(vm: usize) -> String {
 fn declaration(qos: &Qos) -> Config {
     let shape = Shape::published(qos);
     let host = |vm: usize| {
-        HostConfig::new(bed::volume_name(vm), initiator(vm), BTreeMap::from([(Lun(0), bed::volume_name(vm))]))
+        HostConfig::new(bed::volume_name(vm), initiator(vm), BTreeMap::from([(0, bed::volume_name(vm))]))
     };
     Config {
         portals: vec![portal()],

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use array::config::{CachePolicy, Policy};
+use array::config::Policy;
 use lab_core::quantity::Size;
 use lab_core::scenario::{ScenarioError, parse};
 
@@ -14,9 +14,7 @@ use super::names::{Names, expanded};
 use super::plan::{
     ArrayPlan, DriveKind, DrivePlan, GroupPlan, HostPlan, LoadPlan, PhasePlan, Plan, PoolPlan, VolumePlan,
 };
-use super::scenario::{
-    ArrayTable, CacheName, DriveTable, NewPolicy, PhaseTable, PolicyTable, VolumeTable, Written,
-};
+use super::scenario::{ArrayTable, DriveTable, NewPolicy, PhaseTable, PolicyTable, VolumeTable, Written};
 
 /// Windows of a run at most.
 const WINDOWS_MAX: u128 = 100_000;
@@ -159,12 +157,7 @@ fn array(table: &ArrayTable, here: &[Table<'_>], at: Text<'_>) -> Result<ArrayPl
         let stripe_unit_bytes = u32::try_from(unit).map_err(|_| {
             at.wrong(&within("array.group", n), "stripe_unit", "invalid stripe_unit: must be less than 4GiB")
         })?;
-        groups.push(GroupPlan {
-            name: group.name.clone(),
-            level: group.level.into(),
-            drives,
-            stripe_unit_bytes,
-        });
+        groups.push(GroupPlan { name: group.name.clone(), level: group.level, drives, stripe_unit_bytes });
     }
     let group_names = Names::of(groups.iter().map(|group| group.name.as_str()));
     let mut pools = Vec::new();
@@ -223,11 +216,7 @@ fn volumes(
             pool: volume.pool.clone(),
             len_bytes: volume.size.0,
             thin: volume.thin,
-            cache: match volume.cache {
-                CacheName::WriteBack => CachePolicy::WriteBack,
-                CacheName::WriteThrough => CachePolicy::WriteThrough,
-                CacheName::Off => CachePolicy::Off,
-            },
+            cache: volume.cache,
             policy,
         }));
     }

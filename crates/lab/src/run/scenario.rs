@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use array::config::Level;
+use array::config::{CachePolicy, Level};
 use lab_core::bound::{Bound, End};
 use lab_core::claim::{About, Kind, Published};
 use lab_core::quantity::{Size, Time};
@@ -122,39 +122,11 @@ pub struct GroupTable {
     /// Its name.
     pub name: String,
     /// RAID level.
-    pub level: LevelName,
+    pub level: Level,
     /// Drives, or the name that several have together.
     pub drives: Vec<String>,
     /// Stripe unit.
     pub stripe_unit: Option<Size>,
-}
-
-/// A RAID level.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LevelName {
-    /// Stripes.
-    Raid0,
-    /// Mirrors.
-    Raid1,
-    /// Stripes over mirrors.
-    Raid10,
-    /// One parity.
-    Raid5,
-    /// Two parities.
-    Raid6,
-}
-
-impl From<LevelName> for Level {
-    fn from(name: LevelName) -> Level {
-        match name {
-            LevelName::Raid0 => Level::Raid0,
-            LevelName::Raid1 => Level::Raid1,
-            LevelName::Raid10 => Level::Raid10,
-            LevelName::Raid5 => Level::Raid5,
-            LevelName::Raid6 => Level::Raid6,
-        }
-    }
 }
 
 /// `[[array.pool]]`.
@@ -200,22 +172,9 @@ pub struct VolumeTable {
     pub thin: bool,
     /// What the cache does with writes.
     #[serde(default)]
-    pub cache: CacheName,
+    pub cache: CachePolicy,
     /// From the beginning on.
     pub policy: Option<PolicyTable>,
-}
-
-/// What the cache does with writes.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheName {
-    /// Acknowledges them.
-    #[default]
-    WriteBack,
-    /// Passes them on.
-    WriteThrough,
-    /// Nothing; nor with reads.
-    Off,
 }
 
 /// `[[host]]`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use array::config::{
     ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Policy, PolicyConfig, PoolConfig,
-    Provisioning, Sharing, VolumeConfig,
+    Provisioning, VolumeConfig,
 };
 use array::{Config, DriveSpec, Lun};
 use iscsi::initiator::Options;
@@ -63,7 +63,7 @@ pub(super) fn declaration(plan: &Plan, array: &ArrayPlan) -> Config {
     });
     let host = |(n, host): (usize, &HostPlan)| {
         let luns = host.volumes.iter().enumerate();
-        let luns = luns.map(|(lun, volume)| (Lun(lun as u16), plan.volumes[*volume].name.clone()));
+        let luns = luns.map(|(lun, volume)| (lun as u16, plan.volumes[*volume].name.clone()));
         HostConfig::new(host.name.clone(), initiator(n), luns.collect())
     };
     let config = Config {
@@ -95,7 +95,7 @@ pub(super) fn with_policies(
         let Some(own) = own else { continue };
         own.policy = (!policy.is_none()).then(|| name.clone());
         if !policy.is_none() {
-            config.policies.push(PolicyConfig { name, policy, sharing: Sharing::Dedicated });
+            config.policies.push(PolicyConfig::new(name, policy));
         }
     }
     config

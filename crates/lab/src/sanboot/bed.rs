@@ -4,10 +4,10 @@
 //! its cache empty.
 
 use anyhow::{Context, Result};
+use array::Config;
 use array::config::{
     ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
-use array::{Config, Lun};
 use world::World;
 use world_model::{DiskSpec, Model};
 
@@ -188,7 +188,7 @@ pub(super) fn declaration(sanboot: &Sanboot, shape: &Shape) -> Config {
         ..VolumeConfig::new(volume(server), group(shape.group_of(server)), sanboot.array.lu.0)
     });
     let hosts = (0..SERVERS_MAX).map(|server| {
-        HostConfig::new(format!("server{server}"), initiator(server), [(Lun(0), volume(server))].into())
+        HostConfig::new(format!("server{server}"), initiator(server), [(0, volume(server))].into())
     });
     Config {
         id: ArrayId([7; 16]),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use array::DriveSpec;
 use array::config::{
     ArrayId, Config, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig, VolumeConfig,
 };
-use array::{DriveSpec, Lun};
 use futures::executor::block_on;
 use lab_core::quantity::Size;
 use scsi::Counters;
@@ -110,7 +110,7 @@ fn config(shape: &ArrayShape, pools: &[PoolShape], seed: u64, dir: &Path) -> (Co
             ..PoolConfig::new(name.clone(), vec![name.clone()])
         });
         config.volumes.push(VolumeConfig::new(name.clone(), name.clone(), pool.volume_bytes));
-        luns.insert(Lun(i as u16), name);
+        luns.insert(i as u16, name);
     }
     config.hosts = vec![HostConfig::new("hosts".into(), "*".into(), luns)];
     (config, files)

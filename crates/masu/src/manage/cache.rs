@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use admin::{Cache, CacheTraffic, Change, Status, format_bytes, parse_bytes};
+use admin::{Cache, CacheTraffic, Change, Status};
 use anyhow::Result;
 use clap::Subcommand;
+use config::{format_bytes, parse_bytes};
 
 use super::request::{Where, change, show};
 use crate::table;

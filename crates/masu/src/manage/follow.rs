@@ -6,8 +6,9 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use admin::{Client, Progress, Status, format_bytes};
+use admin::{Client, Progress, Status};
 use anyhow::Result;
+use config::format_bytes;
 
 /// Interval of status requests.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, ClassName, Work, parse_bytes};
+use admin::{Change, Work};
 use anyhow::Result;
 use clap::Subcommand;
+use config::{Class, parse_bytes};
 
 use super::confirm::ask;
 use super::request::{Where, begin, change, show, show_one};
@@ -69,7 +70,7 @@ pub(crate) enum GroupCommand {
         name: String,
         /// fast, capacity or archive
         #[arg(value_parser = class)]
-        class: ClassName,
+        class: Class,
     },
     /// Pause the rebuild, the scrub and the evacuation of a group, until resumed or until the array restarts
     Pause {
@@ -151,11 +152,11 @@ pub(crate) enum DriveCommand {
     },
 }
 
-fn class(text: &str) -> Result<ClassName, String> {
+fn class(text: &str) -> Result<Class, String> {
     match text {
-        "fast" => Ok(ClassName::Fast),
-        "capacity" => Ok(ClassName::Capacity),
-        "archive" => Ok(ClassName::Archive),
+        "fast" => Ok(Class::Fast),
+        "capacity" => Ok(Class::Capacity),
+        "archive" => Ok(Class::Archive),
         _ => Err("must be fast, capacity or archive".into()),
     }
 }

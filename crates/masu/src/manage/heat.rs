@@ -1,6 +1,7 @@
 //! `masu pool heat`: accesses per class, moved pages, and reasons.
 
-use admin::{ClassHeat, Decision, Heat, format_bytes};
+use admin::{ClassHeat, Decision, Heat};
+use config::format_bytes;
 
 use crate::table;
 

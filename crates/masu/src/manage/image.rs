@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, Image, ImageFormat, Status, format_bytes};
+use admin::{Change, Image, Status};
 use anyhow::Result;
 use clap::Subcommand;
+use config::{FileFormat, format_bytes};
 
 use super::request::{Where, change, show};
 use super::{policy, tables};
@@ -35,7 +36,7 @@ pub(crate) enum ImageCommand {
         /// Format: raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx; detected and stored if not given.
         /// Specify it for a file that a guest wrote
         #[arg(long)]
-        format: Option<ImageFormat>,
+        format: Option<FileFormat>,
         /// Additional directory for parents (repeatable)
         #[arg(long = "parents-in", value_name = "DIR")]
         parents_in: Vec<String>,

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, PoolScheduler, Status, Terms, VolumeQos, format_bytes, parse_bytes};
+use admin::{Change, PoolScheduler, Status, Terms, VolumeQos};
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use config::{format_bytes, parse_bytes};
 
 use super::request::{Where, change, show};
 use crate::table;

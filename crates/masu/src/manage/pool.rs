@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use admin::{Change, parse_bytes};
+use admin::Change;
 use anyhow::Result;
-use array::config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT};
 use clap::Subcommand;
+use config::parse_bytes;
+use config::{CRITICAL_THRESHOLD_PERCENT_DEFAULT, SOFT_THRESHOLD_PERCENT_DEFAULT};
 
 use super::request::{Where, begin, change, show, show_one};
 use super::{heat, tables};

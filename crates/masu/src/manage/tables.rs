@@ -1,6 +1,7 @@
 //! Output tables.
 
-use admin::{Group, Mapping, Pool, Progress, Status, Volume, format_bytes};
+use admin::{Group, Mapping, Pool, Progress, Status, Volume};
+use config::format_bytes;
 
 use super::follow::percent;
 use super::policy;

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use admin::{CacheName, Change, parse_bytes};
+use admin::Change;
 use anyhow::Result;
 use clap::Subcommand;
+use config::{CachePolicy, parse_bytes};
 
 use super::confirm::confirm;
 use super::request::{Where, begin, change, show};
@@ -49,7 +50,7 @@ pub(crate) enum VolumeCommand {
         name: String,
         /// write-back: acknowledge writes from the cache; write-through: from the drives; off: no caching
         #[arg(long, value_parser = policy)]
-        cache: Option<CacheName>,
+        cache: Option<CachePolicy>,
         /// Cache partition; none: the default partition
         #[arg(long)]
         partition: Option<String>,
@@ -91,11 +92,11 @@ pub(crate) enum SnapshotCommand {
     },
 }
 
-fn policy(text: &str) -> Result<CacheName, String> {
+fn policy(text: &str) -> Result<CachePolicy, String> {
     match text {
-        "write-back" => Ok(CacheName::WriteBack),
-        "write-through" => Ok(CacheName::WriteThrough),
-        "off" => Ok(CacheName::Off),
+        "write-back" => Ok(CachePolicy::WriteBack),
+        "write-through" => Ok(CachePolicy::WriteThrough),
+        "off" => Ok(CachePolicy::Off),
         _ => Err("must be write-back, write-through or off".into()),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use admin::{ImageFormat, parse_bytes};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use config::parse_bytes;
 use vdisk::{Access, Chain, FileFormat};
 
 /// The format of a new image.
@@ -21,7 +21,7 @@ pub(crate) struct Source {
     /// Format: raw, vhd-fixed, vhd-dynamic, vhd-differencing or vhdx; detected if not given. Specify it for a
     /// file that a guest wrote
     #[arg(long, value_name = "FORMAT")]
-    pub(super) input_format: Option<ImageFormat>,
+    pub(super) input_format: Option<FileFormat>,
     /// Additional directory for parents (repeatable)
     #[arg(long, value_name = "DIR")]
     parents_in: Vec<PathBuf>,
@@ -30,7 +30,7 @@ pub(crate) struct Source {
 impl Source {
     /// The format to open it with. `raw` is another way to specify the format.
     pub(super) fn chain<'a>(&'a self, place: &'a Place, access: Access, raw: bool) -> Chain<'a> {
-        let format = if raw { Some(FileFormat::Raw) } else { self.input_format.map(|format| format.0) };
+        let format = if raw { Some(FileFormat::Raw) } else { self.input_format };
         Chain { path: &place.path, access, format, parents_in: &place.parents_in }
     }
 

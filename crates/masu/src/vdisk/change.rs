@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use admin::format_bytes;
 use anyhow::{Result, bail};
+use config::format_bytes;
 use vdisk::vhd::Kind;
 use vdisk::{Access, FileFormat, Image, open_chain, vhd, vhdx};
 use world::{DriveSpec, ImageAccess};
@@ -17,7 +17,7 @@ pub(super) fn resize(path: &Path, size: u64, source: &Source) -> Result<ExitCode
         let spec = DriveSpec::Image { path: path.to_owned(), access: ImageAccess::Write };
         let drive = world.open_drive(&spec).await?;
         let image = match source.input_format {
-            Some(format) => Image::open_as(&world, drive.clone(), Access::Read, format.0).await?,
+            Some(format) => Image::open_as(&world, drive.clone(), Access::Read, format).await?,
             None => Image::open(&world, drive.clone(), Access::Read).await?,
         };
         if size < image.len_bytes() {

@@ -37,7 +37,7 @@ pub(super) fn create(
             bail!("missing size; pass --size");
         };
         made(&world, path, size, shape, parent.as_ref().map(|(path, image)| (*path, image))).await?;
-        println!("{}: a disk of {}", path.display(), admin::format_bytes(size));
+        println!("{}: a disk of {}", path.display(), config::format_bytes(size));
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -52,7 +52,7 @@ pub(super) fn convert(from: &Path, to: &Path, shape: &Shape, raw: bool, source: 
             let _ = std::fs::remove_file(to);
             return Err(error.into());
         }
-        let (name, bytes) = (image.format().name(), admin::format_bytes(image.file_len_bytes()));
+        let (name, bytes) = (image.format().name(), config::format_bytes(image.file_len_bytes()));
         println!("{}: {name}, {bytes} from {}", to.display(), source.format_name());
         Ok(ExitCode::SUCCESS)
     })

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use admin::format_bytes;
 use anyhow::Result;
+use config::format_bytes;
 use serde_json::json;
 use vdisk::{Access, AnyDisk, Chain, Image, VdiskError};
 use world::{DriveSpec, ImageAccess, World};

@@ -11,9 +11,9 @@ mod served;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use admin::parse_bytes;
 use anyhow::Result;
 use clap::Subcommand;
+use config::parse_bytes;
 
 use arguments::{Shape, Source};
 

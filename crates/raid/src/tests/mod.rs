@@ -16,10 +16,7 @@ use block::{Buf, Device, Pieces};
 use world::{Drive, DriveSpec, World};
 use world_model::{Disk, DiskSpec, Model, Outcome};
 
-use crate::{
-    ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, Throttle, inspect,
-    stripe_unit_bytes_default,
-};
+use crate::{ArrayId, Group, GroupError, GroupSpec, GroupState, Level, MemberState, Throttle, inspect};
 
 const DISK_LEN: u64 = 9 << 20;
 
@@ -39,8 +36,15 @@ fn rack_of(seed: u64, disks: usize, len_bytes: u64) -> Rack {
 }
 
 fn spec_of(level: Level, width: usize) -> GroupSpec {
-    let stripe_unit_bytes = stripe_unit_bytes_default(level, width);
-    GroupSpec { stripe_unit_bytes, ..spec(level) }
+    // As a declaration chooses it: pages of 1 MiB in whole rows waste little.
+    let row_units = (width as u32).saturating_sub(level.parities()).max(1);
+    let waste = |unit_kib: &u32| match 1024_u32.next_multiple_of(unit_kib * row_units) - 1024 {
+        0..=102 => 0,
+        much => much,
+    };
+    let mirrored = level.parities() == 0;
+    let unit_kib = if mirrored { 64 } else { [64, 32, 16, 8].into_iter().min_by_key(waste).expect("four") };
+    GroupSpec { stripe_unit_bytes: unit_kib << 10, ..spec(level) }
 }
 
 fn drives(world: &World, which: impl IntoIterator<Item = usize>) -> Vec<Drive> {

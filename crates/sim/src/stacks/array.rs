@@ -6,13 +6,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use array::config::{
-    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, PoolConfig, PortalConfig, VolumeConfig,
+    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, Level, PoolConfig, PortalConfig,
+    Provisioning, VolumeConfig,
 };
 use array::{Array, Config, ControllerHandle, DriveSpec, Lun, run_controller};
 use iscsi::Digests;
 use iscsi::initiator::Options;
-use pool::Provisioning;
-use raid::Level;
 use world::{Rng, World};
 use world_model::Model;
 
@@ -73,7 +72,7 @@ fn declaration(between: Between) -> Config {
         physical_block_bytes: 512,
         ..VolumeConfig::new(name.to_owned(), format!("p{pool}"), pages * PAGE_BYTES)
     };
-    let luns = (0..).map(Lun).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
+    let luns = (0..).zip(VOLUMES.map(|(name, ..)| name.to_owned())).collect();
     let portals =
         (0..CONTROLLERS).map(|c| PortalConfig { listen: portal(c), controller: c, segment_bytes_max: None });
     Config {

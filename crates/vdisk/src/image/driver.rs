@@ -87,10 +87,15 @@ impl FileFormat {
             FileFormat::Vhdx => "vhdx",
         }
     }
+}
 
-    /// The format with this name in declarations.
-    pub fn of_key(key: &str) -> Option<FileFormat> {
-        FileFormat::ALL.into_iter().find(|format| format.key() == key)
+impl std::str::FromStr for FileFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FileFormat, String> {
+        let known = FileFormat::ALL.into_iter().find(|format| format.key() == text);
+        let keys = FileFormat::ALL.map(FileFormat::key).join(", ");
+        known.ok_or_else(|| format!("unknown format {text:?}: one of {keys}"))
     }
 }
 

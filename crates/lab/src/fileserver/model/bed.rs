@@ -196,7 +196,7 @@ fn declaration(scenario: &Fileserver, shape: &Shape) -> Config {
         ..VolumeConfig::new(format!("system{n}"), "system".to_owned(), lu_bytes)
     });
     let hosts = (0..shape.servers).map(|n| {
-        let luns = [(Lun(0), volume(n)), (Lun(1), format!("system{n}"))].into();
+        let luns = [(0, volume(n)), (1, format!("system{n}"))].into();
         HostConfig::new(format!("server{n}"), initiator(n), luns)
     });
     Config {

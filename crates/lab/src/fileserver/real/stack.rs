@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use array::Config;
 use array::config::{
     ArrayId, CacheSettings, GroupConfig, HostConfig, Level, PoolConfig, Provisioning, VolumeConfig,
 };
-use array::{Config, Lun};
 use vdisk::vhd::{self, NewVhd};
 use vdisk::vhdx::{self, Guid, NewVhdx};
 use vdisk::{Access, Image};
@@ -63,7 +63,7 @@ fn declaration(scenario: &Fileserver, kinds: &[Kind], lu_bytes: u64) -> Config {
         provisioning: if kinds[n].dynamic { Provisioning::Thin } else { Provisioning::Thick },
         ..VolumeConfig::new(volume(n), format!("p{n}"), lu_bytes)
     };
-    let luns = numbers.clone().map(|n| (Lun(n as u16), volume(n))).collect();
+    let luns = numbers.clone().map(|n| (n as u16, volume(n))).collect();
     Config {
         id: ArrayId([7; 16]),
         portals: vec![portal()],

@@ -1,5 +1,8 @@
 //! Sizes as people write them: `10GiB`, `512 MiB`, `4096`, `1.5TB`.
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
 /// Bytes of a size with a unit: `KiB`…`PiB` are powers of 1024, `KB`…`PB` of 1000, `K`, `M`, `G`, `T` are short for the
 /// binary ones (as hypervisors use them); none is bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -29,6 +32,27 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
             if bytes.is_finite() && bytes < 9e18 { Ok(bytes.round() as u64) } else { Err(wrong()) }
         }
     }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+/// Reads a size that is written as a number of bytes, or as a text with a unit.
+pub(crate) fn bytes<'de, T: TryFrom<u64>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let bytes = match Written::deserialize(deserializer)? {
+        Written::Number(bytes) => bytes,
+        Written::Text(text) => parse_bytes(&text).map_err(Error::custom)?,
+    };
+    T::try_from(bytes).map_err(|_| Error::custom(format!("size too large: {bytes} bytes")))
+}
+
+/// The same of a key that need not be there.
+pub(crate) fn some_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    bytes(deserializer).map(Some)
 }
 
 /// A size for people: binary units, three significant digits.

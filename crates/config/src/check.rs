@@ -2,16 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cache::{FRAME_BYTES, PARTITIONS_MAX};
-use raid::Level;
+use crate::caching::{CACHE_BYTES_MIN, FRAME_BYTES, PARTITION_DEFAULT, PARTITION_NONE, PARTITIONS_MAX};
+use crate::hosts::{LUN_MAX, SECRET_LEN};
+use crate::{Config, Level, names};
 
-use super::{
-    CACHE_BYTES_MIN, Config, ConfigError, LUN_MAX, NAME_LEN_MAX, PARTITION_DEFAULT, PARTITION_NONE,
-    SECRET_LEN,
-};
+/// The longest name of an object.
+pub const NAME_LEN_MAX: usize = 64;
 
 /// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each other's destage, not for their own.
 const DIRECT_PARTS_MIN: u64 = 8;
+
+/// Why a declaration is refused: what and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {cause}")]
+pub struct ConfigError {
+    /// Which object and key, as in `volume "v0": pool`.
+    pub place: String,
+    /// What is wrong.
+    pub cause: String,
+}
 
 impl Config {
     /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
@@ -43,8 +52,8 @@ impl Config {
         if cache.memory_bytes < CACHE_BYTES_MIN {
             return refuse("cache", format!("memory is {CACHE_BYTES_MIN} bytes at least"));
         }
-        let most = cache.to_cache().frames_bytes() / DIRECT_PARTS_MIN;
-        if !(FRAME_BYTES as u64..=most).contains(&cache.direct_bytes) {
+        let most = cache.frames_bytes() / DIRECT_PARTS_MIN;
+        if !(FRAME_BYTES..=most).contains(&cache.direct_bytes) {
             let cause = format!(
                 "direct is {} bytes, and must be {FRAME_BYTES} at least and {most} at most: one write is to be a small part of the memory",
                 cache.direct_bytes
@@ -52,7 +61,7 @@ impl Config {
             return refuse("cache", cause);
         }
         check_names("partition", cache.partitions.iter().map(|p| &p.name))?;
-        let room = cache.to_cache().frames_bytes();
+        let room = cache.frames_bytes();
         let mut claimed = 0_u64;
         for (i, partition) in cache.partitions.iter().enumerate() {
             let place = format!("partition {:?}", partition.name);
@@ -93,7 +102,7 @@ impl Config {
     }
 
     fn check_drives_and_groups(&self) -> Result<(), ConfigError> {
-        let (slow, drop) = (self.patience.slow.as_millis(), self.patience.drop.as_millis());
+        let (slow, drop) = (self.drive_slow_ms, self.drive_drop_ms);
         if !(250..=60_000).contains(&slow) {
             return refuse("drive_slow_ms", format!("{slow} is not between 250 and 60000"));
         }
@@ -261,7 +270,7 @@ impl Config {
         for host in &self.hosts {
             let place = format!("host {:?}", host.name);
             if host.initiator != "*"
-                && let Err(cause) = iscsi::name::check(&host.initiator)
+                && let Err(cause) = names::check(&host.initiator)
             {
                 return refuse(place, format!("initiator {:?}: {cause}", host.initiator));
             }
@@ -289,14 +298,11 @@ impl Config {
                 return refuse(place, "chap and mutual_chap must not share a secret (RFC 7143 9.2.1)".into());
             }
             for (lun, volume) in &host.luns {
-                if lun.0 > LUN_MAX {
-                    return refuse(place, format!("LUN {} is over {LUN_MAX}", lun.0));
+                if *lun > LUN_MAX {
+                    return refuse(place, format!("LUN {lun} is over {LUN_MAX}"));
                 }
                 if !disks.contains(volume.as_str()) {
-                    return refuse(
-                        place,
-                        format!("LUN {}: no volume or image {volume:?} is declared", lun.0),
-                    );
+                    return refuse(place, format!("LUN {lun}: no volume or image {volume:?} is declared"));
                 }
             }
         }
@@ -304,7 +310,7 @@ impl Config {
     }
 }
 
-pub(super) fn check_names<'a>(
+pub(crate) fn check_names<'a>(
     kind: &str,
     names: impl Iterator<Item = &'a String>,
 ) -> Result<(), ConfigError> {
@@ -322,6 +328,6 @@ pub(super) fn check_names<'a>(
     Ok(())
 }
 
-pub(super) fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {
+pub(crate) fn refuse<T>(place: impl Into<String>, cause: String) -> Result<T, ConfigError> {
     Err(ConfigError { place: place.into(), cause })
 }

@@ -1,6 +1,6 @@
 //! Declarations as written, refused and kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::*;
 
@@ -28,19 +28,22 @@ const GOOD: &str = r#"
 
 fn check(text: &str, expected: &str) {
     let error =
-        Declaration::parse(text, "array.toml", Path::new("/data")).expect_err("must be refused").to_string();
+        Config::parse(text, "array.toml", Path::new("/data")).expect_err("must be refused").to_string();
     assert!(error.contains(expected), "{error:?} does not say {expected:?}");
     assert!(!error.contains('\n'), "one line: {error:?}");
 }
 
 fn check_kept(config: &Config) {
-    let kept = Declaration::of(config).to_text();
-    assert_eq!(Declaration::parse(&kept, "kept", Path::new("/data")).as_ref().expect("kept"), config);
+    let kept = config.to_text();
+    // Declarations are compared and merged as tables.
+    let table: toml::Table = kept.parse().expect("kept");
+    assert_eq!(toml::Value::try_from(config).expect("a table"), toml::Value::Table(table));
+    assert_eq!(Config::parse(&kept, "kept", Path::new("/data")).as_ref().expect("kept"), config);
 }
 
 #[test]
 fn a_declaration_survives_being_kept() {
-    let config = Declaration::parse(GOOD, "array.toml", Path::new("/data")).expect("good");
+    let config = Config::parse(GOOD, "array.toml", Path::new("/data")).expect("good");
     check_kept(&config);
 }
 
@@ -55,7 +58,7 @@ const CACHE: &str = "
 #[test]
 fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() {
     let good = format!("{GOOD}{CACHE}").replace("\"10GiB\"", "\"10GiB\"\npartition = \"gold\"");
-    let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
+    let config = Config::parse(&good, "array.toml", Path::new("/data")).expect("good");
     assert_eq!(config.cache.as_ref().map(|c| c.partitions[0].minimum_bytes), Some(8 << 20));
     assert_eq!(config.volumes[0].partition.as_deref(), Some("gold"));
     check_kept(&config);
@@ -76,7 +79,7 @@ fn partitions_of_the_cache_are_declared_and_wrong_ones_named_with_their_place() 
         "array.toml:24: cache: ssds: drive \"d0\" is in group",
     );
     let direct = |size: &str| good.replace("16MiB", &format!("16MiB\"\ndirect = \"{size}"));
-    let config = Declaration::parse(&direct("1MiB"), "array.toml", Path::new("/data")).expect("good");
+    let config = Config::parse(&direct("1MiB"), "array.toml", Path::new("/data")).expect("good");
     assert_eq!(config.cache.as_ref().map(|c| c.direct_bytes), Some(1 << 20));
     check_kept(&config);
     check(&direct("2MiB"), "direct is 2097152 bytes, and must be 4096 at least and 1572864 at most");
@@ -88,9 +91,9 @@ fn policies_are_declared_and_wrong_ones_named_with_their_place() {
     let policy = "[[policy]]\nname = \"gold\"\nminimum = 3000\nmaximum = 5000\nbandwidth = \"40MiB\"\n\
                   weight = 200\nsharing = \"aggregated\"\n[qos]\nunit = \"4KiB\"\n";
     let good = format!("{GOOD}{policy}").replace("\"10GiB\"", "\"10GiB\"\npolicy = \"gold\"");
-    let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
+    let config = Config::parse(&good, "array.toml", Path::new("/data")).expect("good");
     let gold = config.policy("gold").expect("declared");
-    assert_eq!((gold.policy.minimum_iops, gold.policy.bandwidth_bytes_per_s), (3000, Some(40 << 20)));
+    assert_eq!((gold.minimum_iops, gold.bandwidth_bytes_per_s), (3000, Some(40 << 20)));
     assert_eq!((config.volumes[0].policy.as_deref(), config.qos.unit_bytes), (Some("gold"), 4096));
     check_kept(&config);
     check(&good.replace("3000", "6000"), "array.toml:23: policy \"gold\": minimum 6000 exceeds maximum 5000");
@@ -107,7 +110,7 @@ fn images_are_declared_and_wrong_ones_named_with_their_place() {
     let images = "[[image]]\nname = \"i0\"\nfile = \"disk.vhdx\"\npolicy = \"gold\"\n\
                   [[image]]\nname = \"i1\"\nfile = \"/srv/other.vhd\"\nread_only = true\n";
     let good = format!("{GOOD}{images}").replace("0 = \"v0\"", "0 = \"v0\", 1 = \"i0\"");
-    let config = Declaration::parse(&good, "array.toml", Path::new("/data")).expect("good");
+    let config = Config::parse(&good, "array.toml", Path::new("/data")).expect("good");
     let files: Vec<_> = config.images.iter().map(|i| (i.file(), i.read_only)).collect();
     assert_eq!(files, [(PathBuf::from("/data/disk.vhdx"), false), (PathBuf::from("/srv/other.vhd"), true)]);
     assert_eq!(config.images.iter().map(|i| i.policy.as_deref()).collect::<Vec<_>>(), [Some("gold"), None]);
@@ -125,7 +128,7 @@ fn images_are_declared_and_wrong_ones_named_with_their_place() {
 
 #[test]
 fn what_nobody_chose_suits_the_rest() {
-    let parse = |text: &str| Declaration::parse(text, "array.toml", Path::new("/data")).expect("good");
+    let parse = |text: &str| Config::parse(text, "array.toml", Path::new("/data")).expect("good");
     let config = parse(&GOOD.replace("name = \"p0\"", "name = \"p0\"\nsoft_threshold_percent = 97"));
     assert_eq!(
         (config.pools[0].soft_threshold_percent, config.pools[0].critical_threshold_percent),
@@ -159,4 +162,44 @@ fn what_is_wrong_is_named_with_its_place() {
     let low = "name = \"p0\"\nsoft_threshold_percent = 90\ncritical_threshold_percent = 85";
     check(&GOOD.replace("name = \"p0\"", low), "critical_threshold_percent");
     check(&format!("{GOOD}chap = {{ name = \"n\", secret = \"short\" }}"), "12 to 255 bytes");
+}
+
+#[test]
+fn what_the_reader_itself_refuses_has_the_place_of_its_object() {
+    check(&GOOD.replace("size = \"1GiB\"", ""), "array.toml:3: drive \"d0\": a memory drive needs a size");
+    let both = "name = \"d0\"\nfile = \"d0.img\"";
+    check(
+        &GOOD.replace("name = \"d0\"", both),
+        "array.toml:3: drive \"d0\": needs exactly one of file, device and memory = true",
+    );
+    check(&GOOD.replace("0 = \"v0\"", "zero = \"v0\""), "array.toml:20: luns: \"zero\" is no LUN");
+    check(&format!("id = \"12\"\n{GOOD}"), "array.toml:1: id: 32 hexadecimal digits are needed");
+    // At the begin of a line, too.
+    check("controllers = 1\n[[drive]]\nmemory = true\n", "array.toml:2: missing field `name`");
+    check(&format!("{GOOD}[made]\npools = []\n"), "array.toml:22: made: masu keeps this table by itself");
+}
+
+#[test]
+fn a_state_is_kept_and_read_with_what_was_made_and_its_lines() {
+    let config = Config::parse(GOOD, "array.toml", Path::new("/data")).expect("good");
+    let config = Config { id: ArrayId([0xa5; 16]), ..config };
+    let group = MadeGroup { id: Some(GroupId([0x5a; 16])), ready: true };
+    let made = Made {
+        groups: [("g0".to_owned(), group)].into(),
+        volumes: ["v0".to_owned()].into(),
+        discarded: [("v1".to_owned(), "p0".to_owned())].into(),
+        ..Made::default()
+    };
+    let text = config.to_state_text(&made);
+    let read = |text: &str| Config::parse_state(text, "state", Path::new("/data"));
+    assert_eq!(read(&text).expect("kept"), (config.clone(), Some(made.clone())));
+    assert!(text.contains(&"5a".repeat(16)) && text.contains(&"a5".repeat(16)), "{text}");
+    // Older versions wrote which journals were made.
+    let older = text.replace("[made]\n", "[made]\njournals = [\"j\"]\n");
+    assert_eq!(read(&older).expect("kept"), (config.clone(), Some(made)));
+    assert_eq!(read(&config.to_text()).expect("kept"), (config, None));
+    let line = text.lines().position(|line| line.starts_with("provisioning")).expect("a volume") + 1;
+    let error =
+        read(&text.replace("provisioning = \"thin\"", "provisioning = \"thinn\"")).expect_err("refused");
+    assert!(error.to_string().starts_with(&format!("state:{line}: unknown variant `thinn`")), "{error}");
 }

@@ -3,39 +3,56 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use raid::GroupId;
+use serde::{Deserialize, Serialize};
 use world::DriveSpec;
 
-use super::{Config, GroupConfig};
+use crate::{Config, GroupConfig, GroupId};
 
-/// What was made, by the names of the declaration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What was made, by the names of the declaration: the table `[made]` of the state. No declaration that a person writes has it. Keys of
+/// other versions are passed over: the number of the state's format says which version can read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Made {
     /// Drives that were opened once: the file of one is not made again when it is missing.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub drives: BTreeSet<String>,
-    /// Groups, from the moment before the first label is written.
-    pub groups: BTreeMap<String, MadeGroup>,
     /// Pools. A journal is not named: the volumes of its pool say which one has acknowledged writes of theirs, and none is made in its place.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub pools: BTreeSet<String>,
     /// Volumes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
-    /// Volumes that are to be deleted, or were being made when the process ended, with their pools: a start deletes what is left.
-    pub discarded: BTreeMap<String, String>,
     /// Drives whose content may be overwritten, until they are made.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub overwrite: BTreeSet<String>,
+    /// Volumes that are to be deleted, or were being made when the process ended, with their pools: a start deletes what is left.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub discarded: BTreeMap<String, String>,
     /// What the block devices are that drives were opened on, whatever their names are now.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, String>,
     /// Drives in whose place another device is, and how that is told: they are not opened. It is seen anew in every life, and not kept.
+    #[serde(skip)]
     pub displaced: BTreeMap<String, String>,
+    /// Groups, from the moment before the first label is written.
+    #[serde(rename = "group", skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, MadeGroup>,
 }
 
 /// A group that was made, or is being made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MadeGroup {
     /// The identity on its labels; not known of one that an older masu made, until it is opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<GroupId>,
     /// Whether it was made whole. Until then no host has written to it, and creation goes on where it was interrupted.
+    #[serde(default = "yes")]
     pub ready: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Made {
@@ -53,7 +70,7 @@ impl Made {
 
     /// Notes that everything in the declaration was made, and forgets what is in it no more. `ids` are those of the groups that are open.
     /// What lies in memory is never noted: it ends with the process, and every start makes it.
-    pub(crate) fn finish(&mut self, config: &Config, ids: &BTreeMap<String, GroupId>) {
+    pub fn finish(&mut self, config: &Config, ids: &BTreeMap<String, GroupId>) {
         let ssds = config.cache.iter().flat_map(|c| &c.ssds);
         let used = config.groups.iter().flat_map(|g| &g.drives).chain(&config.spares).chain(ssds);
         self.drives.extend(used.cloned());
@@ -79,13 +96,4 @@ fn lasts(config: &Config, group: &GroupConfig) -> bool {
     let in_memory = |spec: &DriveSpec| matches!(spec, DriveSpec::Memory { .. });
     let own = config.drives.iter().filter(|d| group.drives.contains(&d.name));
     own.into_iter().any(|d| !in_memory(&d.spec))
-}
-
-/// Where the declaration and what was made are kept before a change takes effect.
-pub trait Keeper: Send + Sync {
-    /// Makes both durable.
-    ///
-    /// # Errors
-    /// Why, in one line.
-    fn keep(&mut self, config: &Config, made: &Made) -> Result<(), String>;
 }

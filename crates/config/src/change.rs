@@ -1,11 +1,14 @@
 //! What a declaration may become while the array runs.
 
-use super::{Config, ConfigError, ImageConfig};
+use crate::{Config, ConfigError, ImageConfig};
 
 impl Config {
     /// Whether an array that runs as `self` declares can run as `next` declares without a restart, and without data that
     /// nobody has moved away yet.
-    pub(crate) fn may_become(&self, next: &Config) -> Result<(), ConfigError> {
+    ///
+    /// # Errors
+    /// Which object stands in the way.
+    pub fn may_become(&self, next: &Config) -> Result<(), ConfigError> {
         for pool in &self.pools {
             let Some(later) = next.pool(&pool.name) else { continue };
             let place = || format!("pool {:?}", pool.name);
@@ -38,7 +41,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, PoolConfig};
+    use crate::{Config, PoolConfig};
 
     fn declared(groups: &[&str], leaving: &[&str], controller: usize) -> Config {
         let names = |list: &[&str]| list.iter().map(|g| (*g).to_owned()).collect();

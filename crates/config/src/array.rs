@@ -1,0 +1,224 @@
+//! The array as a whole, and how its objects refer to each other.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use world::Patience;
+
+use crate::{
+    ArrayId, CacheSettings, DriveConfig, GroupConfig, HostConfig, ImageConfig, PolicyConfig, PoolConfig,
+    PortalConfig, QosSettings, VolumeConfig,
+};
+
+/// The declared array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The array's identity, on the label of every drive it owns; chosen at random, once, when it is not given.
+    #[serde(default, skip_serializing_if = "ArrayId::is_default")]
+    pub id: ArrayId,
+    /// The iSCSI name of the target.
+    #[serde(default = "target")]
+    pub target: String,
+    /// How many controllers (threads) share the work.
+    #[serde(default = "one")]
+    pub controllers: usize,
+    /// Whether a host that has a secret must prove it before it is told the target's name and portals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discovery_chap: bool,
+    /// A drive that does not answer for so long is read around, where others have its data.
+    #[serde(default = "drive_slow_ms", skip_serializing_if = "is_drive_slow_ms")]
+    pub drive_slow_ms: u64,
+    /// A drive that does not answer for so long is dropped, where its group can do without it; operations on others fail.
+    #[serde(default = "drive_drop_ms", skip_serializing_if = "is_drive_drop_ms")]
+    pub drive_drop_ms: u64,
+    /// Names of drives in no group: one that fits takes the place of a drive that fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<String>,
+    /// The cache of each controller; none: volumes are read and written as they are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSettings>,
+    /// What holds for all policies.
+    #[serde(default, skip_serializing_if = "QosSettings::is_default")]
+    pub qos: QosSettings,
+    /// Services that volumes are promised.
+    #[serde(default, rename = "policy", skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyConfig>,
+    /// Where hosts connect.
+    #[serde(default, rename = "portal", skip_serializing_if = "Vec::is_empty")]
+    pub portals: Vec<PortalConfig>,
+    /// The drives.
+    #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveConfig>,
+    /// RAID groups of drives.
+    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupConfig>,
+    /// Pools of groups.
+    #[serde(default, rename = "pool", skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolConfig>,
+    /// Volumes in pools.
+    #[serde(default, rename = "volume", skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeConfig>,
+    /// Virtual disks in files, which hosts see like volumes.
+    #[serde(default, rename = "image", skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageConfig>,
+    /// Hosts and what each sees.
+    #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostConfig>,
+}
+
+fn target() -> String {
+    "iqn.2026-11.net.masu:array".into()
+}
+fn one() -> usize {
+    1
+}
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+fn drive_slow_ms() -> u64 {
+    millis(Patience::default().slow)
+}
+fn drive_drop_ms() -> u64 {
+    millis(Patience::default().drop)
+}
+fn is_drive_slow_ms(ms: &u64) -> bool {
+    *ms == drive_slow_ms()
+}
+fn is_drive_drop_ms(ms: &u64) -> bool {
+    *ms == drive_drop_ms()
+}
+
+impl Config {
+    /// An array with nothing in it.
+    pub fn empty(target: &str) -> Config {
+        Config {
+            id: ArrayId::default(),
+            target: target.into(),
+            controllers: 1,
+            portals: vec![],
+            discovery_chap: false,
+            drive_slow_ms: drive_slow_ms(),
+            drive_drop_ms: drive_drop_ms(),
+            drives: vec![],
+            spares: vec![],
+            qos: QosSettings::default(),
+            policies: vec![],
+            cache: None,
+            groups: vec![],
+            pools: vec![],
+            volumes: vec![],
+            images: vec![],
+            hosts: vec![],
+        }
+    }
+
+    /// How long drives may be silent.
+    pub fn patience(&self) -> Patience {
+        let (slow, drop) = (self.drive_slow_ms, self.drive_drop_ms);
+        Patience { slow: Duration::from_millis(slow), drop: Duration::from_millis(drop) }
+    }
+
+    /// This declaration with another laid over it: objects of the same name become the other's, what the other does not
+    /// name stays; target, controllers and portals are the other's.
+    pub fn overlaid_with(self, mut other: Config) -> Config {
+        other.images.iter_mut().for_each(|image| image.keep_format(self.image(&image.name)));
+        // Who is declared without a policy keeps the one that it was given.
+        for (kind, name, policy) in other.promised_mut().filter(|(_, _, policy)| policy.is_none()) {
+            *policy = self.policy_of(kind, name).cloned();
+        }
+        Config {
+            id: self.id,
+            target: other.target,
+            controllers: other.controllers,
+            portals: if other.portals.is_empty() { self.portals } else { other.portals },
+            discovery_chap: other.discovery_chap,
+            drive_slow_ms: other.drive_slow_ms,
+            drive_drop_ms: other.drive_drop_ms,
+            drives: overlay(self.drives, other.drives, |d| &d.name),
+            spares: overlay(self.spares, other.spares, |s| s),
+            qos: other.qos,
+            policies: overlay(self.policies, other.policies, |p| &p.name),
+            cache: overlay_cache(self.cache, other.cache),
+            groups: overlay(self.groups, other.groups, |g| &g.name),
+            pools: overlay(self.pools, other.pools, |p| &p.name),
+            volumes: overlay(self.volumes, other.volumes, |v| &v.name),
+            images: overlay(self.images, other.images, |i| &i.name),
+            hosts: overlay(self.hosts, other.hosts, |h| &h.name),
+        }
+    }
+
+    /// The volume of that name.
+    pub fn volume(&self, name: &str) -> Option<&VolumeConfig> {
+        self.volumes.iter().find(|v| v.name == name)
+    }
+
+    /// The image of that name.
+    pub fn image(&self, name: &str) -> Option<&ImageConfig> {
+        self.images.iter().find(|i| i.name == name)
+    }
+
+    /// The pool of that name.
+    pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
+        self.pools.iter().find(|p| p.name == name)
+    }
+
+    /// The policy of that name.
+    pub fn policy(&self, name: &str) -> Option<&PolicyConfig> {
+        self.policies.iter().find(|p| p.name == name)
+    }
+
+    /// All that can be promised something, volumes and images: which of the two it is, in a word, its name, and the policy that is declared for it.
+    pub fn promised(&self) -> impl Iterator<Item = (&'static str, &String, Option<&String>)> {
+        let volumes = self.volumes.iter().map(|v| ("volume", &v.name, v.policy.as_ref()));
+        volumes.chain(self.images.iter().map(|i| ("image", &i.name, i.policy.as_ref())))
+    }
+
+    /// The same, to promise them something else.
+    pub fn promised_mut(&mut self) -> impl Iterator<Item = (&'static str, &String, &mut Option<String>)> {
+        let volumes = self.volumes.iter_mut().map(|v| ("volume", &v.name, &mut v.policy));
+        volumes.chain(self.images.iter_mut().map(|i| ("image", &i.name, &mut i.policy)))
+    }
+
+    /// The policy that is declared for the volume or image of that name.
+    fn policy_of(&self, kind: &str, name: &str) -> Option<&String> {
+        self.promised().find(|(what, owner, _)| *what == kind && *owner == name)?.2
+    }
+
+    /// The host that an initiator is: the one that names it, else the one declared for `*`.
+    pub fn host_of(&self, initiator: &str) -> Option<&HostConfig> {
+        let named = self.hosts.iter().find(|h| h.initiator == initiator);
+        named.or_else(|| self.hosts.iter().find(|h| h.initiator == "*"))
+    }
+
+    /// The controller that owns a volume or an image.
+    pub fn owner_of(&self, volume: &str) -> Option<usize> {
+        if let Some(image) = self.image(volume) {
+            return Some(image.controller);
+        }
+        Some(self.pool(&self.volume(volume)?.pool)?.controller)
+    }
+
+    /// The controller of the pool that a group is in or leaves; controller 0 keeps those that are in none.
+    pub fn owner_of_group(&self, group: &str) -> usize {
+        let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).chain(&p.journal).any(|g| g == group);
+        self.pools.iter().find(of).map_or(0, |p| p.controller)
+    }
+}
+
+fn overlay_cache(kept: Option<CacheSettings>, declared: Option<CacheSettings>) -> Option<CacheSettings> {
+    let Some(mut declared) = declared else { return kept };
+    let kept = kept.map(|c| c.partitions).unwrap_or_default();
+    declared.partitions = overlay(kept, declared.partitions, |p| &p.name);
+    Some(declared)
+}
+
+fn overlay<T>(mut kept: Vec<T>, declared: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {
+    for new in declared {
+        match kept.iter_mut().find(|old| name(old) == name(&new)) {
+            Some(old) => *old = new,
+            None => kept.push(new),
+        }
+    }
+    kept
+}

@@ -1,0 +1,220 @@
+//! Drives and RAID groups.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use world::DriveSpec;
+
+use crate::size;
+
+/// What hosts keep of the drives' time during a rebuild.
+pub const FOREGROUND_SHARE_PERCENT_DEFAULT: u8 = 70;
+
+/// A drive by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct DriveConfig {
+    /// Its name in the array.
+    pub name: String,
+    /// What to open.
+    pub spec: DriveSpec,
+}
+
+/// A drive as a person writes it: a file, a device or memory.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    memory: bool,
+    #[serde(default, deserialize_with = "size::some_bytes", skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+}
+
+impl TryFrom<Written> for DriveConfig {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<DriveConfig, String> {
+        let Written { name, file, device, memory, size } = written;
+        let refuse = |cause: &str| format!("drive {name:?}: {cause}");
+        let spec = match (file, device, memory) {
+            (Some(path), None, false) => DriveSpec::File { path, create_len_bytes: size },
+            (None, Some(path), false) => DriveSpec::Device { path },
+            (None, None, true) => DriveSpec::Memory {
+                name: name.clone(),
+                len_bytes: size.ok_or_else(|| refuse("a memory drive needs a size"))?,
+            },
+            _ => return Err(refuse("needs exactly one of file, device and memory = true")),
+        };
+        Ok(DriveConfig { name, spec })
+    }
+}
+
+impl From<DriveConfig> for Written {
+    fn from(DriveConfig { name, spec }: DriveConfig) -> Written {
+        let written = Written { name, file: None, device: None, memory: false, size: None };
+        match spec {
+            DriveSpec::File { path, create_len_bytes } => {
+                Written { file: Some(path), size: create_len_bytes, ..written }
+            }
+            DriveSpec::Device { path } => Written { device: Some(path), ..written },
+            DriveSpec::Memory { len_bytes, .. } => Written { memory: true, size: Some(len_bytes), ..written },
+            // No declaration has a drive that is an image file.
+            DriveSpec::Image { path, .. } | DriveSpec::ImageWithin { path, .. } => {
+                Written { file: Some(path), ..written }
+            }
+            // A modelled drive is declared by a scenario, never by array.toml.
+            DriveSpec::Modelled { name } => Written { name, ..written },
+        }
+    }
+}
+
+/// A RAID group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// Its name.
+    pub name: String,
+    /// RAID level.
+    pub level: Level,
+    /// Names of its drives, in order.
+    pub drives: Vec<String>,
+    /// Stripe unit in bytes. In a file 0, or nothing, is what suits the level and the number of drives.
+    #[serde(default, rename = "stripe_unit", deserialize_with = "size::bytes")]
+    pub stripe_unit_bytes: u32,
+    /// What hosts keep of the drives' time while it is rebuilt or scrubbed, in percent.
+    #[serde(default = "foreground_share", rename = "foreground_share")]
+    pub foreground_share_percent: u8,
+    /// Somebody vouches that drives which are missing have nothing later than those that are there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub start_degraded: bool,
+    /// How fast its drives are beside the other groups of its pool.
+    #[serde(default, skip_serializing_if = "Class::is_default")]
+    pub class: Class,
+}
+
+fn foreground_share() -> u8 {
+    FOREGROUND_SHARE_PERCENT_DEFAULT
+}
+
+impl GroupConfig {
+    /// A group of these drives, with the stripe unit that suits their number.
+    pub fn new(name: String, level: Level, drives: Vec<String>) -> GroupConfig {
+        GroupConfig {
+            name,
+            level,
+            stripe_unit_bytes: stripe_unit_bytes_default(level, drives.len()),
+            drives,
+            foreground_share_percent: FOREGROUND_SHARE_PERCENT_DEFAULT,
+            start_degraded: false,
+            class: Class::default(),
+        }
+    }
+
+    pub(crate) fn complete(&mut self) {
+        if self.stripe_unit_bytes == 0 {
+            self.stripe_unit_bytes = stripe_unit_bytes_default(self.level, self.drives.len());
+        }
+    }
+}
+
+/// How fast the drives of a group are, in the operator's words; the fastest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// For what is used most.
+    Fast,
+    /// The usual one.
+    #[default]
+    Capacity,
+    /// For what is hardly used.
+    Archive,
+}
+
+impl Class {
+    fn is_default(&self) -> bool {
+        *self == Class::default()
+    }
+}
+
+/// How data lies on the drives of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Stripes over one or more drives; no redundancy.
+    Raid0,
+    /// The same on two or more drives; all but one may fail.
+    Raid1,
+    /// Stripes over pairs of mirrors; one drive of each pair may fail.
+    Raid10,
+    /// Rows of data units and one parity; one drive may fail.
+    Raid5,
+    /// Rows of data units and two parities; two drives may fail.
+    Raid6,
+}
+
+impl Level {
+    /// All levels.
+    pub const ALL: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6];
+
+    /// The fewest drives that make sense.
+    pub fn drives_min(self) -> usize {
+        match self {
+            Level::Raid0 => 1,
+            Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid10 | Level::Raid6 => 4,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_uppercase())
+    }
+}
+
+/// The largest stripe unit that is chosen: a 64 KiB request stays on one drive, a 1 MiB request uses 16.
+const STRIPE_UNIT_BYTES_MAX: u32 = 64 << 10;
+/// The smallest one.
+const STRIPE_UNIT_BYTES_MIN: u32 = 8 << 10;
+/// Pages of this size should lose little to whole rows.
+const PAGE_BYTES: u64 = 1 << 20;
+
+/// The stripe unit of a group for which nobody chose one: the largest from 64 KiB down to 8 KiB with which pages of 1 MiB that
+/// take whole rows waste at most a tenth; where none does, the one that wastes least.
+pub fn stripe_unit_bytes_default(level: Level, width: usize) -> u32 {
+    let parities = match level {
+        Level::Raid0 | Level::Raid1 | Level::Raid10 => return STRIPE_UNIT_BYTES_MAX,
+        Level::Raid5 => 1,
+        Level::Raid6 => 2,
+    };
+    let data_drives = width.saturating_sub(parities).max(1) as u64;
+    let waste = |unit: u32| PAGE_BYTES.next_multiple_of(u64::from(unit) * data_drives) - PAGE_BYTES;
+    let units = std::iter::successors(Some(STRIPE_UNIT_BYTES_MAX), |unit| Some(unit / 2))
+        .take_while(|unit| *unit >= STRIPE_UNIT_BYTES_MIN);
+    let counts = |waste: u64| if waste * 10 <= PAGE_BYTES { 0 } else { waste };
+    units.min_by_key(|unit| counts(waste(*unit))).unwrap_or(STRIPE_UNIT_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_stripe_unit_suits_pages() {
+        let check = |level, width, unit: u32| assert_eq!(stripe_unit_bytes_default(level, width), unit << 10);
+        check(Level::Raid1, 2, 64);
+        check(Level::Raid5, 9, 64);
+        check(Level::Raid5, 4, 32);
+        check(Level::Raid5, 8, 32);
+        check(Level::Raid6, 6, 64);
+        check(Level::Raid6, 8, 16);
+        check(Level::Raid6, 32, 8);
+    }
+}

@@ -1,0 +1,169 @@
+//! The one reader and writer of `array.toml`, and of the state that an array keeps of itself.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use world::DriveSpec;
+
+use crate::{Config, ConfigError, Made};
+
+/// What is wrong with a declaration, with file, line and key.
+#[derive(Debug, thiserror::Error)]
+pub enum DeclarationError {
+    /// The file cannot be read.
+    #[error("{path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// The text is no such TOML.
+    #[error("{path}:{line}: {cause}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The declaration does not hold together.
+    #[error("{place}: {cause}")]
+    Wrong {
+        /// The file, and the line of the object where there is one.
+        place: String,
+        /// What is wrong and where.
+        cause: ConfigError,
+    },
+}
+
+/// What the state has beside the declaration.
+#[derive(Deserialize, Serialize)]
+struct WithMade {
+    made: Option<Made>,
+}
+
+impl Config {
+    /// Reads a file. Relative drive files are taken from `data_dir`.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn read(path: &Path, data_dir: &Path) -> Result<Config, DeclarationError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| DeclarationError::Read { path: shown.clone(), cause: e.to_string() })?;
+        Config::parse(&text, &shown, data_dir)
+    }
+
+    /// Reads a text; `path` is how it is called in messages.
+    ///
+    /// # Errors
+    /// What is wrong, with its line.
+    pub fn parse(text: &str, path: &str, data_dir: &Path) -> Result<Config, DeclarationError> {
+        let mut config: Config = toml::from_str(text).map_err(|e| refused(text, path, &e))?;
+        config.complete(data_dir);
+        config.check().map_err(|cause| wrong(text, path, cause))?;
+        Ok(config)
+    }
+
+    /// Reads the state of an array: its declaration, and what it has made, unless an older masu kept it.
+    ///
+    /// # Errors
+    /// What is wrong, with its line.
+    pub fn parse_state(
+        text: &str,
+        path: &str,
+        data_dir: &Path,
+    ) -> Result<(Config, Option<Made>), DeclarationError> {
+        let kept: WithMade = toml::from_str(text).map_err(|e| refused(text, path, &e))?;
+        let config = Config::parse(&without_made(text), path, data_dir)?;
+        Ok((config, kept.made))
+    }
+
+    /// The declaration as TOML.
+    pub fn to_text(&self) -> String {
+        toml::to_string_pretty(self).expect("a declaration has only plain values")
+    }
+
+    /// The state of an array as TOML: its declaration, and what it has made.
+    pub fn to_state_text(&self, made: &Made) -> String {
+        let made = WithMade { made: Some(made.clone()) };
+        self.to_text() + "\n" + &toml::to_string_pretty(&made).expect("names are plain values")
+    }
+
+    /// Completes what was read: paths are relative to `data_dir`, and some values follow from others.
+    fn complete(&mut self, data_dir: &Path) {
+        for drive in &mut self.drives {
+            if let DriveSpec::File { path, .. } = &mut drive.spec {
+                *path = data_dir.join(&path);
+            }
+        }
+        self.images.iter_mut().for_each(|image| image.complete(data_dir));
+        self.groups.iter_mut().for_each(crate::GroupConfig::complete);
+        self.pools.iter_mut().for_each(crate::PoolConfig::complete);
+    }
+}
+
+/// Where a file declares what a place names, as in `array.toml:12`; the file alone where it does not, or is gone.
+pub fn place_in(path: &Path, place: &str) -> String {
+    let line = std::fs::read_to_string(path).ok().and_then(|text| line_of(&text, place));
+    line.map_or(path.display().to_string(), |line| format!("{}:{line}", path.display()))
+}
+
+/// Why a text is no declaration. Where the cause names an object, the place is that of the object.
+fn refused(text: &str, path: &str, error: &toml::de::Error) -> DeclarationError {
+    let cause = error.message().replace('\n', " ");
+    if cause.starts_with("unknown field `made`") && line_of(text, "made").is_some() {
+        let cause = "masu keeps this table by itself: remove it from the declaration";
+        return wrong(text, path, ConfigError { place: "made".into(), cause: cause.into() });
+    }
+    let line = line_of(text, &cause).unwrap_or_else(|| {
+        let before = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
+        (before + 1).min(text.lines().count().max(1))
+    });
+    DeclarationError::Syntax { path: path.into(), line, cause }
+}
+
+fn wrong(text: &str, path: &str, cause: ConfigError) -> DeclarationError {
+    let line = line_of(text, &cause.place).map_or(String::new(), |line| format!(":{line}"));
+    DeclarationError::Wrong { place: format!("{path}{line}"), cause }
+}
+
+/// A state with empty lines in the place of the tables that masu keeps by itself.
+fn without_made(text: &str) -> String {
+    let mut inside = false;
+    let lines = text.lines().map(|line| {
+        if line.starts_with('[') {
+            inside = line.starts_with("[made]") || line.starts_with("[made.");
+        }
+        if inside { "" } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The line, from 1, of the object or key that a place names: `group "g0": drives` is where `[[group]]` has the name g0.
+fn line_of(text: &str, place: &str) -> Option<usize> {
+    let (kind, rest) = place.split_once(' ').unwrap_or((place, ""));
+    let kind = kind.trim_end_matches(':');
+    let name = rest.split('"').nth(1);
+    let mut table = "";
+    for (line, content) in (1..).zip(text.lines().map(str::trim)) {
+        if content.starts_with('[') {
+            // A partition is a `[[cache.partition]]`.
+            table = content.trim_matches(['[', ']']).rsplit('.').next().unwrap_or_default();
+            continue;
+        }
+        let Some((key, value)) = content.split_once('=') else { continue };
+        let found = match name {
+            Some(name) => table == kind && key.trim() == "name" && value.split('"').nth(1) == Some(name),
+            None => table == kind || table.is_empty() && key.trim() == kind,
+        };
+        // A spare is a name in a list of the top level.
+        let spare = kind == "spare" && table.is_empty() && key.trim() == "spares";
+        if found || spare {
+            return Some(line);
+        }
+    }
+    None
+}
