@@ -1,5 +1,6 @@
-//! Prints what a command costs that the cache answers: a read of 4 KiB at a port of the controller, from the command to its response.
-//! Without a policy in the pool, with one on another volume, and with one on this volume.
+//! Prints what a command costs that the cache answers: a read of 4 KiB at a port of the controller, from the
+//! command to its response. Without a policy in the pool, with one on another volume, and with one on this
+//! volume.
 //!
 //! `cargo bench -p array --bench promises`
 

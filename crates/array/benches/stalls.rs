@@ -1,7 +1,8 @@
-//! How long hosts wait because somebody looks, or because something changes: the longest time in which the controller's thread does nothing
-//! else, with many volumes.
+//! How long hosts wait because somebody looks, or because something changes: the longest time in which the
+//! controller's thread does nothing else, with many volumes.
 //!
-//! `cargo bench -p array --bench stalls -- [VOLUMES]`; 1,251 hosts are declared, and a session of one of them is open.
+//! `cargo bench -p array --bench stalls -- [VOLUMES]`; 1,251 hosts are declared, and a session of one of them
+//! is open.
 
 #![expect(clippy::disallowed_methods, reason = "it measures in the system's time")]
 
@@ -80,8 +81,8 @@ impl Longest {
     }
 }
 
-/// Reads again and again. What the thread did between two reads is what a host waits for; by the clock there is also what other programs of
-/// the machine took.
+/// Reads again and again. What the thread did between two reads is what a host waits for; by the clock there
+/// is also what other programs of the machine took.
 async fn read_task(world: World, session: LocalSession, longest: Arc<Longest>) {
     let of = |world: &World| (world.cpu_time(), Instant::now());
     let mut last = of(&world);

@@ -1,12 +1,14 @@
-//! Sequential readers through the read-ahead, on modelled drives with platters: 64 at once beside one alone, in virtual time.
+//! Sequential readers through the read-ahead, on modelled drives with platters: 64 at once beside one alone,
+//! in virtual time.
 //!
 //! ```text
 //! cargo bench -p array --bench streams
 //! ```
 //!
-//! Each reader asks for 64 KiB, one request at a time; the readers are spread over a span of the drives' outer tracks. *alone* is one
-//! reader at a time, at some of the places where the 64 read, so that both meet the same zones. What the 64 together do not reach of
-//! that is what the arms travel between the streams: their read-ahead must take enough at each visit.
+//! Each reader asks for 64 KiB, one request at a time; the readers are spread over a span of the drives'
+//! outer tracks. *alone* is one reader at a time, at some of the places where the 64 read, so that both meet
+//! the same zones. What the 64 together do not reach of that is what the arms travel between the streams:
+//! their read-ahead must take enough at each visit.
 
 use block::{BackingStore, BlockError, Device, Geometry, Pieces};
 use cache::{Cache, CacheConfig, PartitionId, Unit, UnitSpec, WritePolicy};

@@ -1,4 +1,4 @@
-//! The control plane's view of the whole array: what is declared, and the controllers that make it so.
+//! The array as the control plane holds it: the declaration, and the controllers that carry it out.
 
 mod groups;
 mod host_changes;
@@ -24,13 +24,15 @@ pub struct Array {
     config: Config,
     made: Made,
     keeper: Option<Box<dyn Keeper>>,
-    /// What the keeper has: it stays so when the first declaration of this life cannot be applied.
+    /// The declaration and state that the keeper has stored. If the first declaration of this process cannot
+    /// be applied, they remain stored.
     kept: Option<(Config, Made)>,
     sent: Sent,
 }
 
-/// What controllers were given to share. It is kept here until none of them has it any more: to free ten thousand volumes' names takes
-/// milliseconds, and a controller that were the last to have them would make hosts wait for it.
+/// What the controllers share. It is kept here until no controller holds it any more: freeing the names of
+/// ten thousand volumes takes milliseconds, and a controller that held the last reference would make hosts
+/// wait for it.
 #[derive(Default)]
 struct Sent {
     configs: Vec<Arc<Config>>,
@@ -62,8 +64,8 @@ impl Array {
         Array { controllers, config, made, keeper: None, kept: None, sent }
     }
 
-    /// The array as it was kept: what was made in earlier lives is opened or missing, and never made again. From now on every change
-    /// is kept before it takes effect.
+    /// Loads the stored state: objects created in earlier lives are opened or missing, and never created
+    /// again. From now on every change is stored before it takes effect.
     pub fn kept_by(mut self, keeper: Box<dyn Keeper>, kept: Option<(Config, Made)>) -> Array {
         self.keeper = Some(keeper);
         self.made = kept.as_ref().map(|(_, made)| made.clone()).unwrap_or_default();
@@ -76,7 +78,8 @@ impl Array {
         &self.controllers
     }
 
-    /// The array has nothing of its own, and becomes one that made this: it is opened or missing, and not made.
+    /// Adopts the state of an array that created these objects: they are opened or missing, and never created
+    /// again.
     pub fn adopt(&mut self, made: Made) {
         self.made = made;
     }
@@ -86,24 +89,27 @@ impl Array {
         &self.config
     }
 
-    /// What was made.
+    /// The state: what the array has created.
     pub fn made(&self) -> &Made {
         &self.made
     }
 
-    /// Makes the declaration so: idempotent. Gives a line for each thing that was made or changed. It is kept before it takes effect.
-    /// What was made before and cannot be opened is left alone and said in the status.
+    /// Applies a declaration; idempotent. Returns a line for each object that was created or changed. The
+    /// declaration is stored before it takes effect. An object that exists in the state and cannot be opened
+    /// is left alone and reported in the status.
     ///
     /// # Errors
-    /// Where something new cannot be made: then what was made for this declaration is taken back, and the old one stays in force.
+    /// If a new object cannot be created: masu then removes what it created for this declaration, and the
+    /// previous one stays in force.
     pub async fn apply(&mut self, config: Config) -> Result<Vec<String>, ControlError> {
         self.apply_over(config, &[]).await
     }
 
-    /// Like [`Array::apply`]; what is on these drives is overwritten where they are taken for the first time.
+    /// Like [`Array::apply`], but overwrites the content of these drives when they are used for the first
+    /// time.
     ///
     /// # Errors
-    /// As of [`Array::apply`].
+    /// As [`Array::apply`].
     pub async fn apply_over(
         &mut self,
         config: Config,
@@ -113,7 +119,11 @@ impl Array {
         let config = self.with_formats(config).await?;
         self.config.may_become(&config)?;
         if config.controllers != self.controllers.len() {
-            let cause = format!("the array runs with {}: restart it to change that", self.controllers.len());
+            let cause = format!(
+                "the array runs with {} controllers; restart it to change the \
+                number",
+                self.controllers.len()
+            );
             return Err(ControlError::Failed { place: "controllers".into(), cause });
         }
         let mut made = self.made.clone();
@@ -122,7 +132,7 @@ impl Array {
         self.keep(&config, &made)?;
         match self.take_effect(&config, &mut made).await {
             Ok(mut done) => {
-                // Here, on nobody's data path.
+                // On the control plane's thread, so no data path waits for it.
                 done.extend(host_changes(&self.config, &config));
                 (self.config, self.made) = (config.clone(), made.clone());
                 self.kept = Some((config, made));
@@ -135,8 +145,9 @@ impl Array {
         }
     }
 
-    /// Gives the groups that are to be made their identities: where they are kept, a creation that is interrupted is known by them. An
-    /// array without a keeper knows its own labels by array and name alone.
+    /// Assigns identities to the groups that are to be created. They are stored first, so that an interrupted
+    /// creation can be recognised by them. An array without a keeper recognises its own labels by array and
+    /// name only.
     async fn name_groups(&self, config: &Config, made: &mut Made) -> Result<(), ControlError> {
         if self.keeper.is_none() {
             return Ok(());
@@ -152,7 +163,8 @@ impl Array {
         Ok(())
     }
 
-    /// Everything is opened and made on all controllers, kept as made, and only then shown to hosts.
+    /// Opens and creates everything on all controllers, stores what was created, and only then presents it to
+    /// hosts.
     async fn take_effect(&mut self, config: &Config, made: &mut Made) -> Result<Vec<String>, ControlError> {
         let shared = self.sent.config(config);
         let before = self.sent.made(made);
@@ -177,7 +189,7 @@ impl Array {
         Ok(done)
     }
 
-    /// The declaration that was in force is so again.
+    /// Restores the declaration that was in force.
     async fn take_back(&mut self, refused: &Config) -> Result<(), ControlError> {
         let shared = self.sent.config(&self.config);
         for controller in &self.controllers {
@@ -186,7 +198,7 @@ impl Array {
         match (&self.kept, &mut self.keeper) {
             (Some((config, made)), Some(keeper)) => keeper.keep(config, made).map_err(not_kept),
             (None, Some(keeper)) => {
-                // Nothing was ever in force: only who the array is, for its next try.
+                // No declaration was ever in force: only the array's identity is kept for the next attempt.
                 let nothing = Config { id: refused.id, ..Config::empty(&refused.target) };
                 keeper.keep(&nothing, &Made::default()).map_err(not_kept)
             }
@@ -194,19 +206,19 @@ impl Array {
         }
     }
 
-    /// Notes what the block devices of drives are.
+    /// Records the block devices behind drives.
     ///
     /// # Errors
-    /// Where it cannot be kept.
+    /// If the state cannot be stored.
     pub fn remember_devices(&mut self, devices: BTreeMap<String, String>) -> Result<(), ControlError> {
         self.made.devices.extend(devices);
         self.keep_made()
     }
 
-    /// The device of a drive was exchanged: what it was before does not matter any more.
+    /// Forgets the block device of a drive whose medium was exchanged.
     ///
     /// # Errors
-    /// Where it cannot be kept.
+    /// If the state cannot be stored.
     pub fn forget_device(&mut self, drive: &str) -> Result<(), ControlError> {
         self.made.displaced.remove(drive);
         match self.made.devices.remove(drive) {
@@ -215,7 +227,8 @@ impl Array {
         }
     }
 
-    /// Says in whose place another device is: they are not opened until they are found.
+    /// Sets the drives whose paths now name another device, with the reason. They are not opened until their
+    /// own device is found.
     pub fn set_displaced(&mut self, displaced: BTreeMap<String, String>) {
         self.made.displaced = displaced;
     }
@@ -235,8 +248,9 @@ impl Array {
         keeper.keep(config, made).map_err(not_kept)
     }
 
-    /// The declaration with the format of every image: the one that was fixed before, else what the file is now, before a host can write to it. One that cannot
-    /// be read has none yet, and is not opened.
+    /// Returns the declaration with the format of every image: the format that was fixed earlier, or else the
+    /// format of the file now, before a host can write to it. An image that cannot be read has no format yet
+    /// and is not opened.
     pub async fn with_formats(&self, mut config: Config) -> Result<Config, ControlError> {
         config.images.iter_mut().for_each(|image| image.keep_format(self.config.image(&image.name)));
         if config.images.iter().all(|image| image.format.is_some()) {
@@ -255,7 +269,7 @@ impl Array {
         Ok(config)
     }
 
-    /// Ends all work that was begun in the background, at its next step. Rebuilds go on.
+    /// Stops all background jobs at their next step. Rebuilds continue.
     pub async fn stop_jobs(&self) -> Result<(), ControlError> {
         for controller in &self.controllers {
             controller.ask(Control::StopJobs).await?;
@@ -270,7 +284,7 @@ impl Array {
         }
     }
 
-    /// How things stand, a part for each controller.
+    /// The status of each controller.
     pub async fn status(&self) -> Result<Vec<ControllerStatus>, ControlError> {
         self.ask_all(Control::Status).await
     }
@@ -285,12 +299,12 @@ impl Array {
         Ok(parts)
     }
 
-    /// How things stand without what there may be thousands of, volumes and cached volumes: for those who look often.
+    /// The status without volumes and cached volumes, of which there may be thousands: for frequent polling.
     pub async fn overview(&self) -> Result<Vec<ControllerStatus>, ControlError> {
         self.ask_all(Control::Overview).await
     }
 
-    /// Stops in order: hosts are told, running commands end, everything is durable.
+    /// Stops the array cleanly: hosts are notified, running commands end, all data are durable.
     pub async fn stop(&self) -> Result<(), ControlError> {
         let mut first_error = Ok(());
         for controller in &self.controllers {
@@ -302,5 +316,5 @@ impl Array {
 }
 
 fn not_kept(cause: String) -> ControlError {
-    ControlError::at("state")(&format!("the change cannot be kept, and is not made: {cause}"))
+    ControlError::at("state")(&format!("cannot save the change, so it was not made: {cause}"))
 }

@@ -14,12 +14,13 @@ use crate::controller::{Controller, Index, Partitions, Slices};
 use crate::groups::{open_drive, overwrite_of};
 use crate::terms;
 
-/// The record of a volume that may have writes in a journal: its identity.
+/// The name of a volume's record with the identity of the journal that may hold its writes.
 const JOURNAL_RECORD: &str = "cache.journal";
-/// The front of a journal's identity is the pool's; the rest is random.
+/// The first bytes of a journal's identity are those of its pool; the rest is random.
 const POOL_PART: usize = 8;
 
-/// Makes the cache that is declared, the first time, and its partitions; another size takes effect at the next start.
+/// Creates the declared cache and its partitions on the first call. Another size takes effect at the next
+/// start.
 pub(crate) async fn open_cache(
     controller: &Controller,
     config: &Config,
@@ -31,7 +32,10 @@ pub(crate) async fn open_cache(
     if let Some(known) = known {
         match known.config() == terms::cache_config(settings) {
             true => controller.state.borrow_mut().partitions.set(index, &known, settings, done),
-            false => done.push(format!("controller {index}: another cache takes effect at the next start")),
+            false => done.push(format!(
+                "controller {index}: the new cache settings take effect at the next \
+                start"
+            )),
         }
         return Ok(());
     }
@@ -42,17 +46,17 @@ pub(crate) async fn open_cache(
         let drive = open_drive(controller, config, ssd).await?;
         let found = examine(&drive).await.map_err(|e| place()(&e))?;
         if matches!(found, OnDrive::Label(_) | OnDrive::Spare { .. }) {
-            return Err(place()(&format!("it {found}: its content would be lost")));
+            return Err(place()(&format!("the drive {found}; refusing to overwrite it")));
         }
-        // One that was the cache's before has what the cache left on it.
+        // A drive that was the second level before still has the content of that cache.
         let is_new = !controller.state().made.drives.contains(ssd);
         if is_new && found != OnDrive::Blank && overwrite_of(controller, ssd) == Overwrite::Nothing {
-            return Err(place()(&"it is not blank: its content would be lost"));
+            return Err(place()(&"the drive is not blank; refusing to overwrite it"));
         }
         if !cache.set_second_level(drive) {
-            return Err(place()(&"2 MiB at least are needed"));
+            return Err(place()(&"the drive is too small: at least 2 MiB are required"));
         }
-        done.push(format!("controller {index}: {ssd} keeps what the memory gives up"));
+        done.push(format!("controller {index}: second level on drive {ssd}"));
     }
     let mut state = controller.state.borrow_mut();
     state.partitions.set(index, &cache, settings, done);
@@ -79,7 +83,7 @@ fn spec_of(declared: Option<&VolumeConfig>, partitions: &Partitions, volume: &Vo
     }
 }
 
-/// Opens the journal of a pool, and takes over what it holds. From then on the pool's volumes are under the cache.
+/// Opens the journal of a pool and replays it. From then on the cache serves the pool's volumes.
 pub(crate) async fn open_journal(
     controller: &Rc<Controller>,
     index: &Index<'_>,
@@ -102,12 +106,13 @@ pub(crate) async fn open_journal(
         return match wanted {
             None => Ok(()),
             Some(_) => Err(place()(
-                &"the pool was not closed, and what was acknowledged is in a journal that is not declared",
+                &"the pool was not shut down cleanly, and its acknowledged writes are in a journal that is \
+                    not declared; declare the journal",
             )),
         };
     };
     if served {
-        done.push(format!("pool {}: the journal takes effect at the next start", declared.name));
+        done.push(format!("pool {}: the new journal takes effect at the next start", declared.name));
         return Ok(());
     }
     let (cache, group) = {
@@ -115,7 +120,7 @@ pub(crate) async fn open_journal(
         (state.cache.clone(), state.groups.get(name).cloned())
     };
     let (Some(cache), Some(group)) = (cache, group) else {
-        return Err(place()(&format!("group {name:?} is not open, or there is no cache")));
+        return Err(place()(&format!("group {name:?} is not open, or no cache is declared")));
     };
     let opened = match Journal::open(controller.world.clone(), group.clone()).await {
         Ok((journal, replay)) => Some((journal, replay)),
@@ -124,8 +129,8 @@ pub(crate) async fn open_journal(
     };
     check_identity(&pool, wanted, opened.as_ref().map(|(journal, _)| journal.id()))
         .map_err(|e| place()(&e))?;
-    // A journal that no volume refers to holds only what was in place when they were let go, and may be older than what was written
-    // since without it: it is not taken over, but made anew.
+    // If no volume refers to the journal, all its records were destaged when the volumes were detached, and
+    // later writes may have bypassed it. masu does not replay it and formats it again.
     let (journal, replay) = match opened.filter(|_| wanted.is_some()) {
         Some((journal, replay)) => (journal, Some(replay)),
         None => {
@@ -145,8 +150,8 @@ pub(crate) async fn open_journal(
     Ok(())
 }
 
-/// Puts all volumes of a pool under the cache, with what the journal holds of them: also those that are not declared, for what was
-/// acknowledged is theirs.
+/// Attaches all volumes of a pool to the cache, with the journal's records of each. Undeclared volumes are
+/// attached too, because acknowledged writes may belong to them.
 async fn take_over(
     spec: impl Fn(&Volume) -> UnitSpec,
     name: &str,
@@ -165,26 +170,27 @@ async fn take_over(
         let replayed = cache.replay(replay, &own).await?;
         if replayed.records > 0 {
             let (records, bytes) = (replayed.records, replayed.bytes);
-            done.push(format!("pool {name}: {records} writes of {bytes} bytes taken over from the journal"));
+            done.push(format!("pool {name}: {records} writes of {bytes} bytes replayed from the journal"));
         }
     }
     Ok(units)
 }
 
-/// Another journal than the one that has acknowledged writes of this pool would lose them, or bring others'.
+/// Refuses a wrong journal: without its own journal the pool would lose acknowledged writes, with another one
+/// it would replay the writes of another pool.
 fn check_identity(pool: &Pool, wanted: Option<[u8; 16]>, found: Option<[u8; 16]>) -> Result<(), String> {
     match (wanted, found) {
         (Some(wanted), found) if found != Some(wanted) => {
-            Err("is not the one that has acknowledged writes of the pool".to_owned())
+            Err("not the journal that holds the acknowledged writes of the pool".to_owned())
         }
         (_, Some(found)) if found[..POOL_PART] != pool.id().0[..POOL_PART] => {
-            Err("is that of another pool".to_owned())
+            Err("belongs to another pool".to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// The volume under the cache, if the controller has one.
+/// The volume behind the cache, if the controller has a cache.
 pub(crate) async fn cached(
     controller: &Controller,
     declared: Option<&VolumeConfig>,
@@ -216,7 +222,7 @@ pub(crate) async fn cached(
     Ok(Some(unit))
 }
 
-/// Puts everything of the volumes that `ends` names in place, and takes them from under the cache.
+/// Destages the volumes that `ends` selects and detaches them from the cache.
 pub(crate) async fn let_go(controller: &Controller, ends: impl Fn(&str) -> bool) -> Result<(), ControlError> {
     let names: Vec<String> = controller.state().units.keys().filter(|name| ends(name)).cloned().collect();
     for name in names {
@@ -233,7 +239,7 @@ pub(crate) async fn let_go(controller: &Controller, ends: impl Fn(&str) -> bool)
     Ok(())
 }
 
-/// Closes the journals of the pools that `ends` names, whose volumes were let go.
+/// Closes the journals of the pools that `ends` selects. Their volumes are detached already.
 pub(crate) async fn close_journals(
     controller: &Controller,
     ends: impl Fn(&str) -> bool,
@@ -242,7 +248,7 @@ pub(crate) async fn close_journals(
     for name in names {
         let place = ControlError::at(format!("pool {name:?}: journal"));
         let journal = controller.state.borrow_mut().journals.remove(&name).expect("it is there");
-        // All of it is in place: the volumes that wrote it were let go.
+        // Everything is destaged: the volumes that wrote the journal are detached.
         journal.retire(journal.next_sequence() - 1);
         journal.close().await.map_err(|e| place(&e))?;
     }

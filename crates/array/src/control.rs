@@ -1,4 +1,4 @@
-//! The control plane's way in: messages to controllers, whatever thread or runtime they come from.
+//! The control plane's interface: messages to controllers, from any thread or runtime.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,140 +16,137 @@ use crate::event::EventSender;
 use crate::nexus::RemoteNexus;
 use crate::status::ControllerStatus;
 
-/// Messages that wait at a controller before the sender waits.
+/// Messages queued at a controller before the sender waits.
 const QUEUE_LEN: usize = 1024;
 
-/// What the owner of a pool says of a volume that is not there.
-pub(crate) const NO_SUCH_VOLUME: &str = "there is none";
+/// The owner's error for a volume that does not exist.
+pub(crate) const NO_SUCH_VOLUME: &str = "not found";
 
-/// What becomes of the work on a group.
+/// What to do with the work on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steer {
-    /// Rebuild, scrub and evacuation wait.
+    /// Pauses its rebuild, scrub and evacuation.
     Pause,
-    /// They continue.
+    /// Resumes them.
     Resume,
-    /// The scrub ends. A rebuild can only be paused; an evacuation ends when the group is declared to stay.
+    /// Ends its scrub. A rebuild can only be paused; an evacuation ends when the group is declared to stay.
     StopScrub,
 }
 
-/// What a controller is asked to do.
+/// A request to a controller.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Control {
-    /// Close the groups that this declaration gives to another controller.
+    /// Release the groups that this declaration assigns to another controller.
     Release(Arc<Config>),
-    /// Open what is declared and was made, create what was not: drives, groups, pools, volumes, images. Hosts see nothing of it yet.
+    /// Open the declared objects that exist, and create the new ones: drives, groups, pools, volumes, images.
+    /// Hosts do not see them yet.
     Prepare {
         /// The declaration.
         config: Arc<Config>,
-        /// What was made before: it is opened or left alone.
+        /// What was created before: it is opened or left alone.
         made: Arc<Made>,
     },
-    /// Show hosts what was prepared: mappings changed, ports opened. What is there and not declared stays.
+    /// Present the prepared objects to hosts: change mappings, open ports. Existing objects that are not
+    /// declared stay.
     Commit(Arc<Config>),
-    /// Take back what was prepared; this declaration is in force again.
+    /// Undo the preparation; this declaration is in force again.
     Undo(Arc<Config>),
-    /// Identities for groups of these names that are to be created.
+    /// Generate identities for new groups of these names.
     GroupIds(Vec<String>),
-    /// Say of which format the images are that are declared without one. Nothing is opened for longer.
+    /// Probe the formats of images that are declared without one, and close them again.
     ImageFormats(Arc<Config>),
     /// Delete a volume and everything on it.
     DeleteVolume(String),
-    /// Make a volume that shares the pages of another.
     CloneVolume {
         /// The existing volume.
         from: String,
         /// The new one.
         to: String,
     },
-    /// Give the place of a drive in a group to another one, and rebuild it.
+    /// Replace a drive of a group and rebuild onto the new one.
     ReplaceDrive {
-        /// The group.
         group: String,
-        /// The drive that leaves; it may be gone already.
+        /// The drive that leaves; it may be missing already.
         old: String,
-        /// The declared drive that comes; the same name when the medium behind it was exchanged.
+        /// The declared drive that replaces it; the same name if the medium behind it was exchanged.
         new: String,
-        /// Whether what is on the drive that comes may be erased.
+        /// Whether content of the new drive may be erased.
         overwrite: bool,
     },
-    /// Read everything on a group, compare, repair: a job.
+    /// Scrub a group, as a job.
     Scrub(String),
     /// Pause, resume or end the work on a group.
     SteerWork {
-        /// The group.
         group: String,
-        /// What becomes of its work.
+        /// What to do with the work.
         steer: Steer,
     },
-    /// Move pages of a pool from full groups to emptier ones: a job.
+    /// Rebalance a pool, as a job.
     Rebalance(String),
-    /// Give back a volume's pages that hold only zeros: a job.
+    /// Reclaim the pages of a volume that hold only zeros, as a job.
     Reclaim(String),
     /// End all jobs of this controller at their next step.
     StopJobs,
-    /// Close a pool that is declared no longer with its groups, and put on their labels that no array owns them.
+    /// Export a pool that is no longer declared: close it and its groups, and write labels without an owner.
     ExportPool(String),
-    /// Take over the pool on these drives, and say how it is to be declared.
+    /// Import the pool on these drives, and return its declaration.
     ImportPool {
         /// The drives, in any order.
         drives: Vec<DriveSpec>,
-        /// Also when another array seems to own them.
+        /// Also if the labels name another array as the owner.
         force: bool,
     },
-    /// Answer at once: whether the controller's loop turns.
+    /// Reply at once: proves that the controller's loop turns.
     Ping,
-    /// Say what is there and how it was used.
+    /// Return the status.
     Status,
-    /// The same without what there may be thousands of: volumes, cached volumes.
+    /// Return the status without volumes and cached volumes, of which there may be thousands.
     Overview,
-    /// Tell the hosts, let running commands end for at most this long, make everything durable, stop.
+    /// Stop: notify the hosts, let running commands end within `grace`, make all data durable.
     Stop {
         /// How long hosts get to log out.
         grace: Duration,
     },
 }
 
-/// What a controller answers.
+/// The reply of a controller.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Reply {
-    /// Done; one line for each thing that was made or changed.
+    /// Done; a line for each object that was created or changed.
     Done(Vec<String>),
-    /// Prepared: a line for each thing that was made, and the groups that are open.
+    /// Prepared: a line for each object that was created, and the open groups with their identities.
     Prepared(Vec<String>, BTreeMap<String, GroupId>),
-    /// How things stand.
     Status(Box<ControllerStatus>),
-    /// What was taken over.
+    /// The imported pool.
     Imported(Box<Imported>),
     /// Images and their formats.
     Formats(Vec<(String, FileFormat)>),
 }
 
-/// A pool that was taken over, as it is to be declared.
+/// An imported pool, as it is to be declared.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Imported {
-    /// Its drives.
     pub drives: Vec<DriveConfig>,
-    /// Its groups.
     pub groups: Vec<GroupConfig>,
-    /// The pool.
     pub pool: PoolConfig,
-    /// Its volumes.
     pub volumes: Vec<VolumeConfig>,
 }
 
-/// Why a controller could not do what it was asked: one line with cause and place.
+/// Why a controller could not carry out a request: one line with place and cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// The declaration does not hold together.
+    /// The declaration is not consistent.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Something could not be opened, made or deleted.
+    /// An object could not be opened, created or deleted.
     #[error("{place}: {cause}")]
     Failed {
-        /// Which object.
+        /// The object, as in `group "g0"`.
         place: String,
-        /// Why.
+        /// The reason.
         cause: String,
     },
     /// The controller has stopped.
@@ -164,7 +161,7 @@ impl ControlError {
     }
 }
 
-/// What reaches a controller from other threads.
+/// A message to a controller from another thread.
 pub(crate) enum Message {
     Control(Control, oneshot::Sender<Result<Reply, ControlError>>),
     Execute { nexus: RemoteNexus, lun: Option<Lun>, request: Request, reply: oneshot::Sender<Response> },
@@ -175,7 +172,7 @@ pub(crate) enum Message {
 /// The sending end of a controller; cheap to clone, usable from every thread.
 #[derive(Clone)]
 pub struct ControllerHandle {
-    /// The controller's number.
+    /// The number of the controller.
     pub index: usize,
     sender: async_channel::Sender<Message>,
 }
@@ -187,20 +184,20 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// The same, for a controller that tells its events there, too.
+    /// The same mailbox, for a controller that also sends its events there.
     pub fn telling(self, events: EventSender) -> Mailbox {
         Mailbox { events: Some(events), ..self }
     }
 }
 
 impl ControllerHandle {
-    /// A controller's two ends.
+    /// The two ends of a controller's mailbox.
     pub fn new(index: usize) -> (ControllerHandle, Mailbox) {
         let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
         (ControllerHandle { index, sender }, Mailbox { messages: receiver, events: None })
     }
 
-    /// Asks for something and waits for the answer.
+    /// Sends a request and waits for the reply.
     pub async fn ask(&self, control: Control) -> Result<Reply, ControlError> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Control(control, reply)).await?;
@@ -211,7 +208,7 @@ impl ControllerHandle {
         self.sender.send(message).await.map_err(|_| ControlError::Stopped(self.index))
     }
 
-    /// For a sender that cannot wait (a drop): whether there was room.
+    /// For a sender that cannot wait (a drop). Returns whether the queue had room.
     pub(crate) fn try_send(&self, message: Message) -> bool {
         self.sender.try_send(message).is_ok()
     }

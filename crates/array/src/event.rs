@@ -1,23 +1,23 @@
-//! What happened: events, and their way from the controllers to whoever keeps them.
+//! Events, and their channel from the controllers to the event log.
 //!
-//! A controller tells an event and goes on: nothing on its thread waits for a file. Who receives them puts time and number
-//! to them; a receiver that does not keep up loses events, and is told how many.
+//! A controller sends an event and continues: nothing on its thread waits for a file. The receiver adds time
+//! and number. If it does not keep up, events are lost, and it learns how many.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Events on their way to who keeps them. A burst is what a large array says when it starts.
+/// Capacity of the channel. A large array sends such a burst when it starts.
 const QUEUE_LEN: usize = 16_384;
 
-/// How much an event matters.
+/// The importance of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Something happened, as it should.
+    /// Normal operation.
     Info,
-    /// Something is to be looked at; everything is served.
+    /// An operator should look at it; everything is served.
     Warning,
-    /// Something is not served, or data are in danger.
+    /// Something is not served, or data are at risk.
     Error,
 }
 
@@ -37,41 +37,42 @@ impl Severity {
 pub struct Event {
     /// How much it matters.
     pub severity: Severity,
-    /// What it happened to, as in `group g0`; `array` where it is about the whole.
+    /// The object, as in `group g0`; `array` if the event concerns all of it.
     pub object: String,
     /// What happened, without the object.
     pub text: String,
-    /// Who did it: an administrator, a host; nobody where the array did it by itself.
+    /// Who caused it: an administrator or a host; `None` if the array did it by itself.
     pub who: Option<String>,
 }
 
 impl Event {
-    /// An event that nobody caused.
+    /// An event of the array itself.
     pub fn new(severity: Severity, object: impl Into<String>, text: impl Into<String>) -> Event {
         Event { severity, object: object.into(), text: text.into(), who: None }
     }
 
-    /// Something happened, as it should.
+    /// An event of normal operation.
     pub fn info(object: impl Into<String>, text: impl Into<String>) -> Event {
         Event::new(Severity::Info, object, text)
     }
 
-    /// Something is to be looked at.
+    /// An event that an operator should look at.
     pub fn warning(object: impl Into<String>, text: impl Into<String>) -> Event {
         Event::new(Severity::Warning, object, text)
     }
 
-    /// Something is not served, or data are in danger.
+    /// An event about something that is not served, or data at risk.
     pub fn error(object: impl Into<String>, text: impl Into<String>) -> Event {
         Event::new(Severity::Error, object, text)
     }
 
-    /// The same, done by somebody.
+    /// The same event, caused by `who`.
     pub fn by(self, who: impl Into<String>) -> Event {
         Event { who: Some(who.into()), ..self }
     }
 
-    /// Something happened as it should: a line that begins with its object, as in `group g0: its scrub ends`.
+    /// An event of normal operation, from a line that begins with its object, as in `group g0: scrub
+    /// stopped`.
     pub fn of_line(line: &str) -> Event {
         const KINDS: [&str; 9] =
             ["group", "pool", "volume", "image", "drive", "spare", "host", "policy", "port"];
@@ -89,21 +90,21 @@ impl fmt::Display for Event {
     }
 }
 
-/// The sending end; cheap to clone, usable from every thread, never waits.
+/// The sending end. Cheap to clone, usable from every thread; sending never waits.
 #[derive(Clone)]
 pub struct EventSender {
     sender: async_channel::Sender<Event>,
     lost: Arc<AtomicU64>,
 }
 
-/// The receiving end; cheap to clone: each event reaches one of the copies.
+/// The receiving end. Cheap to clone: each event reaches one of the clones.
 #[derive(Clone)]
 pub struct EventReceiver {
     receiver: async_channel::Receiver<Event>,
     lost: Arc<AtomicU64>,
 }
 
-/// The two ends of the way of events.
+/// Creates the channel.
 pub fn event_channel() -> (EventSender, EventReceiver) {
     let (sender, receiver) = async_channel::bounded(QUEUE_LEN);
     let lost = Arc::new(AtomicU64::new(0));
@@ -111,7 +112,7 @@ pub fn event_channel() -> (EventSender, EventReceiver) {
 }
 
 impl EventSender {
-    /// Tells an event. Where nobody keeps up, it is counted instead.
+    /// Sends an event. If the channel is full, the event is counted as lost.
     pub fn tell(&self, event: Event) {
         if self.sender.try_send(event).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -120,22 +121,22 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// Waits for the next event; nothing when all senders are gone.
+    /// Waits for the next event; `None` when all senders are dropped.
     pub async fn next(&self) -> Option<Event> {
         self.receiver.recv().await.ok()
     }
 
-    /// The next event, when there is one already.
+    /// The next event, if one is queued.
     pub fn try_next(&self) -> Option<Event> {
         self.receiver.try_recv().ok()
     }
 
-    /// Takes no more events; those that are there are still given.
+    /// Closes the channel; queued events can still be received.
     pub fn close(&self) {
         self.receiver.close();
     }
 
-    /// How many events were lost since this was asked last.
+    /// The number of events lost since the last call.
     pub fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }

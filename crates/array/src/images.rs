@@ -1,4 +1,4 @@
-//! Images as LUs: virtual disks in files, opened as they are declared.
+//! Images as LUs: virtual disks in files, opened as declared.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,11 +17,12 @@ use crate::policies::image_gate;
 use crate::terms;
 use stack::{Disk, ImageDisk, Storage};
 
-/// What hosts are told to align to: pages of the file system below.
+/// The physical block size that hosts see: pages of the file system below.
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
 
-/// Opens the images of this controller that are not open. One that cannot be opened is an error where somebody has just declared it. When
-/// the array starts, and later where it is an old story, it is said in the status: the LUs beside it are served all the same.
+/// Opens the declared images of this controller that are not open yet. If an image that was just declared
+/// cannot be opened, that is an error. At a start, and for images declared earlier, the error appears in the
+/// status and all other LUs are served.
 pub(crate) async fn open_images(
     controller: &Rc<Controller>,
     config: &Config,
@@ -35,7 +36,7 @@ pub(crate) async fn open_images(
         match open(controller, config, declared).await {
             Ok(image) => serve(controller, config, declared, image, done),
             Err(error) if starting || controller.state().config.image(&declared.name).is_some() => {
-                let told = format!("image {}: is not served: {error}", declared.name);
+                let told = format!("image {}: not served: {error}", declared.name);
                 controller.events.once(Severity::Error, told);
                 let mut state = controller.state.borrow_mut();
                 state.unopened.insert(declared.name.clone(), error.to_string());
@@ -72,8 +73,9 @@ fn serve(
     state.lus.insert(declared.name.clone(), lu);
 }
 
-/// The formats of the images of this controller that are declared without one. The footer of a fixed VHD is believed before what the file begins with: a guest of
-/// a fixed VHD writes there what it likes. Of one that has just been declared an operator is asked where there is a doubt.
+/// Probes the images of this controller that are declared without a format. The footer of a fixed VHD takes
+/// precedence over the first bytes of the file, because the guest can write those. For an image that was just
+/// declared, an ambiguous result is an error.
 pub(crate) async fn formats(controller: &Controller, config: &Config) -> Vec<(String, FileFormat)> {
     let starting = controller.state().config.target.is_empty();
     let mut found = Vec::new();
@@ -92,15 +94,17 @@ pub(crate) async fn formats(controller: &Controller, config: &Config) -> Vec<(St
     found
 }
 
-/// Why the format of an image cannot be told.
+/// Why the format of an image cannot be determined.
 async fn no_format(controller: &Controller, declared: &ImageConfig) -> VdiskError {
     let what = match open_to_read(controller, &declared.spec).await {
         Ok(drive) => match probe(&drive).await {
             Ok(Probed { disputed: None, .. }) => {
-                "its format was not known when it was declared: change something".into()
+                "the format was unknown when the image was declared; declare the format".into()
             }
-            Ok(Probed { disputed: Some(disputed), .. }) => format!("{disputed}: declare its format"),
-            Err(error @ VdiskError::Foreign { .. }) => format!("{error}: declare its format if it is raw"),
+            Ok(Probed { disputed: Some(disputed), .. }) => format!("{disputed}; declare the format"),
+            Err(error @ VdiskError::Foreign { .. }) => {
+                format!("{error}; declare the format if the image is raw")
+            }
             Err(error) => return error,
         },
         Err(error) => return error,
@@ -137,15 +141,18 @@ async fn open(controller: &Controller, config: &Config, declared: &ImageConfig) 
     };
     if config.controllers > 1 && image.sector_bytes() != SECTOR_BYTES {
         let bytes = image.sector_bytes();
-        return Err(refused(format!("its sectors have {bytes} bytes: an array of one controller serves it")));
+        return Err(refused(format!(
+            "unsupported sector size of {bytes} bytes: only an array with one \
+            controller serves such an image"
+        )));
     }
     Ok(image)
 }
 
-/// How often it is looked whether something is wrong with an image.
+/// How often masu checks open images for trouble.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Tells what goes wrong with an image while it is open, and when that is over.
+/// Raises an event when an open image has trouble, and when the trouble is over.
 async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) {
     let watch = controller.state().image_watch.clone();
     let mut told = None;
@@ -161,16 +168,16 @@ async fn watch_task(controller: Rc<Controller>, name: String, image: WeakImage) 
         let object = format!("image {name}");
         controller.events.event(match &trouble {
             Some(trouble) => Event::error(object, trouble.clone()),
-            None => Event::info(object, "all of it is written again"),
+            None => Event::info(object, "writes succeed again"),
         });
         told = trouble;
     }
 }
 
-/// The number of an image's LU. It is another one when another disk is declared under the name, and when the same disk is declared under another one:
-/// a copy of a file is a disk of its own.
+/// The number of an image's LU. It differs for another disk under the same name, and for the same disk under
+/// another name: a copy of a file is another disk.
 fn lu_number(name: &str, disk_id: &[u8; 16]) -> u64 {
-    // 60 bits go into the LU's names.
+    // The LU's names have 60 bits for it.
     world::fnv1a(name.bytes().chain(*disk_id)) >> 4
 }
 
@@ -185,7 +192,7 @@ pub(crate) fn all_images(controller: &Controller) -> Vec<Image> {
     controller.state().lus.values().filter_map(|lu| lu.disk().below().image().cloned()).collect()
 }
 
-/// Makes images durable and leaves them as nobody's. What fails does not keep the rest from it.
+/// Makes images durable and closes them. An error does not stop the rest.
 pub(crate) async fn close_images(images: Vec<Image>) -> Result<(), ControlError> {
     let mut outcome = Ok(());
     for image in images {

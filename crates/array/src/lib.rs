@@ -7,9 +7,10 @@
 //!                                          hosts at its ports, and commands that crossed
 //! ```
 //!
-//! * [`Array`] is what administration holds: the declaration, and handles to the controllers.
-//! * A controller ([`run_controller`]) is one thread with a `World`: it owns ports, drives, groups, pools and the LUs on them.
-//! * What a LU stands on is a [`stack::Disk`]; `port` is the array as iSCSI sees it.
+//! * [`Array`] is what the administration holds: the declaration, and handles to the controllers.
+//! * A controller ([`run_controller`]) is one thread with a `World`: it owns ports, drives, groups, pools and
+//!   the LUs on them.
+//! * The disk of a LU is a [`stack::Disk`]; `port` connects it to iSCSI.
 
 mod array;
 mod cached;
@@ -43,5 +44,5 @@ pub use scsi::{Lun, OpClass};
 pub use service_loop::{run_controller, run_with_local_port};
 pub use world::{DriveSpec, ImageAccess, Patience};
 
-/// Bytes of a frame of a cache.
+/// Size of a cache frame.
 pub const FRAME_BYTES: u64 = cache::FRAME_BYTES as u64;

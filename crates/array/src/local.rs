@@ -1,5 +1,5 @@
-//! Hosts without a network: commands that reach a controller on its own thread, as values. The array in the model world is driven by these,
-//! with whatever path between host and controller the model puts there.
+//! Sessions without a network: commands reach a controller on its own thread, as values. The model world uses
+//! them, with a modelled path between host and controller.
 
 use std::rc::Rc;
 
@@ -9,18 +9,22 @@ use scsi::{HostView, Lun, Request, Response};
 use crate::controller::{Controller, Seen};
 use crate::hosts::{close_nexus, open_nexus};
 
-/// The place of a port at a controller, for hosts on its thread.
+/// A port for hosts on the controller's own thread.
 #[derive(Clone)]
 pub struct LocalPort(pub(crate) Rc<Controller>);
 
-/// A session of a host at a [`LocalPort`]. Dropping it ends the nexus at every controller.
+/// A host's session at a [`LocalPort`]. Dropping it ends the nexus at every controller.
 pub struct LocalSession {
     controller: Rc<Controller>,
     seen: Rc<Seen>,
 }
 
 impl LocalPort {
-    /// Opens a session for the initiator of this name: it sees what its host is declared to see. `isid` tells the sessions of one initiator apart.
+    /// Opens a session for this initiator, with the LUs that are mapped to its host. `isid` distinguishes the
+    /// sessions of one initiator.
+    ///
+    /// # Errors
+    /// As of an iSCSI login: no host has this initiator name, or the array is stopping.
     pub fn open(&self, initiator: &str, isid: [u8; 6]) -> Result<LocalSession, LoginRefusal> {
         let controller = self.0.clone();
         let portal_group = controller.index as u16 + 1;
@@ -30,7 +34,7 @@ impl LocalPort {
 }
 
 impl LocalSession {
-    /// Executes a command, here or at the controller that owns the LU.
+    /// Executes a command on this controller or on the owner of the LU.
     pub async fn execute(&self, lun: Lun, request: Request) -> Response {
         self.seen.view.execute(Some(lun), request).await
     }

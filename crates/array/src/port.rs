@@ -1,4 +1,4 @@
-//! A port: the array as an iSCSI portal sees it.
+//! The array as an iSCSI portal sees it.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -18,11 +18,11 @@ pub(crate) struct Port {
     pub(crate) open: Rc<OpenPort>,
 }
 
-/// Of what a peer said, what an event repeats at most.
+/// Longest text from a peer that an event repeats.
 const WHY_LEN_MAX: usize = 200;
 
 impl Port {
-    /// Tells what hosts and strangers do at the port. Discovery that succeeds is no news.
+    /// Raises events for logins and failures at the port. A successful discovery raises none.
     pub(crate) fn heed(&self, event: &target::Event) {
         match event {
             target::Event::LoginFailed { peer, initiator, is_discovery, is_refused: true, why } => {
@@ -54,18 +54,19 @@ impl Port {
         controller.events.tell(Event::warning(object, text), is_its_own);
     }
 
-    /// Whom an event of an initiator is about, and whether a declared host has this very name.
+    /// The object of an event about an initiator, and whether a declared host has exactly this initiator
+    /// name.
     fn object_of(&self, initiator: &str) -> (String, bool) {
         match self.controller.config().host_of(initiator) {
             _ if initiator.is_empty() => (format!("port {}", self.open.listen), false),
-            // Where a host has any name, names are made up as those of strangers are.
+            // If the host accepts any name, names can be invented, as for undeclared initiators.
             Some(host) => (format!("host {}", host.name), host.initiator == initiator),
             None => (format!("initiator {initiator}"), false),
         }
     }
 }
 
-/// What a peer may have put there, fit for a line.
+/// Text from a peer without control characters, limited in length.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(WHY_LEN_MAX).collect()
 }
@@ -88,7 +89,7 @@ impl Drop for HostSession {
     }
 }
 
-/// The port as iSCSI's `Target`: a local type around the shared port.
+/// Implements iSCSI's `Target` for the shared port.
 #[derive(Clone)]
 pub(crate) struct PortTarget(pub(crate) Rc<Port>);
 
@@ -105,7 +106,7 @@ impl Target for PortTarget {
         if config.host_of(initiator).is_none() {
             return Vec::new();
         }
-        // A portal that listens on every address is reached at the one the initiator came by.
+        // A portal on the wildcard address is reported with the address that the initiator used.
         let reached = |(i, portal): (usize, &PortalConfig)| {
             let own = i + 1 == usize::from(self.0.open.portal_group);
             let port = if own { self.0.open.listen.port() } else { portal.listen.port() };
@@ -122,7 +123,7 @@ impl Target for PortTarget {
         }
         let host = config.host_of(initiator).ok_or(LoginRefusal::NotAllowed)?;
         if target.is_none() && !config.discovery_chap {
-            // Discovery tells a known host the name of its target and its portals, and nothing else; initiators keep separate
+            // Discovery reveals only target name and portals to a known host. Initiators keep separate
             // credentials for it, which operators rarely set.
             return Ok(None);
         }

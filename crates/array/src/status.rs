@@ -220,7 +220,8 @@ pub struct ImageStatus {
 pub struct ServedImage {
     /// Its format.
     pub format: &'static str,
-    /// What is wrong with it: it is only read since a change of its metadata failed, or its file system has no room.
+    /// What is wrong with it: it is only read since a change of its metadata failed, or its file system has
+    /// no room.
     pub trouble: Option<String>,
     /// The files of its parents, the nearest first.
     pub parents: Vec<String>,

@@ -9,7 +9,8 @@ use crate::{Config, Level, names};
 /// The longest name of an object.
 pub const NAME_LEN_MAX: usize = 64;
 
-/// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each other's destage, not for their own.
+/// The memory holds so many writes of the largest size that it takes, at least: they are to wait for each
+/// other's destage, not for their own.
 const DIRECT_PARTS_MIN: u64 = 8;
 
 /// Why a declaration is refused: what and where.
@@ -23,7 +24,8 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used twice.
+    /// Checks that names are good and unique, that every reference leads somewhere, and that nothing is used
+    /// twice.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !self.target.starts_with("iqn.")
             && !self.target.starts_with("eui.")

@@ -69,7 +69,7 @@ fn volumes_and_hosts_are_made_kept_and_survive_kill_9() {
     check_refused(&refused, &["v0", "mapped to host \"kvm\""]);
     check_refused(&array.command(&["host", "unmap", "kvm", "v0"]), &["v0", "kvm", "--yes"]);
     array.ok(&["host", "unmap", "kvm", "v0", "--yes"]);
-    check_refused(&array.command(&["snapshot", "delete", "v0", "--yes"]), &["v0", "no snapshot"]);
+    check_refused(&array.command(&["snapshot", "delete", "v0", "--yes"]), &["v0", "not a snapshot"]);
     array.ok(&["volume", "delete", "v0", "--yes"]);
     assert!(qemu_io(&array.url(0), &["read 0 4k"]).is_err(), "an unmapped LUN is not seen");
     qemu_io(&array.url(7), &["read -P 0xab 1M 64k"]).expect("the snapshot outlives its volume");
@@ -234,7 +234,7 @@ fn partitions_and_policies_change_online_and_are_kept() {
          [[volume]]\nname = \"v1\"\npool = \"p0\"\nsize = \"16MiB\"\n"
     ));
     let done = array.ok(&["cache", "partition", "set", "silver", "--minimum", "4MiB"]);
-    assert!(done.contains("cache partition silver: 4194304 bytes at least"), "{done}");
+    assert!(done.contains("cache partition silver: minimum 4194304 bytes"), "{done}");
     array.ok(&["volume", "create", "v2", "--size", "8MiB"]);
     let done = array.ok(&["volume", "set", "v2", "--cache", "write-through", "--partition", "silver"]);
     assert!(done.contains("cache write-through") && done.contains("cache partition silver"), "{done}");

@@ -91,12 +91,12 @@ fn a_lost_drive_is_replaced_by_the_spare_then_one_by_hand() {
         wait_for(
             &array,
             &["status"],
-            &["spare s0 takes position 2", "No problems", "position 2 is whole again"],
+            &["spare s0 takes position 2", "No problems", "position 2 is in sync again"],
         );
     });
     assert!(passes > 0);
     let said = array.ok(&["group", "replace", "g0", "d1", "new.img"]);
-    assert!(said.contains("whole again") || said.contains("done"), "{said}");
+    assert!(said.contains("in sync again") || said.contains("done"), "{said}");
     wait_for(&array, &["group", "show", "g0"], &["raid5, optimal"]);
     qemu_io(&array.url(0), &["read -P 0x5a 0 48M", "read -P 0x11 56M 1M"]).expect("all is there");
     let scrubbed = array.ok(&["group", "scrub", "g0"]);
@@ -122,17 +122,17 @@ fn a_drive_that_was_pulled_takes_its_place_back() {
     wait_for(&array, &["group", "show", "g0"], &["degraded"]);
     qemu_io(&array.url(0), &["write -P 0x11 8M 1M", "flush"]).expect("write");
     fs::rename(&away, &there).expect("plugged in");
-    wait_for(&array, &["status"], &["is back and is filled with", "No problems"]);
+    wait_for(&array, &["status"], &["is back; a rebuild of", "No problems"]);
     fs::copy(&there, &away).expect("a copy");
     fs::remove_file(&there).expect("pulled");
     wait_for(&array, &["group", "show", "g0"], &["degraded"]);
     // A copy has the same label, and may lack what was written since: it is filled anew.
     fs::rename(&away, &there).expect("plugged in");
-    wait_for(&array, &["status"], &["is back and is filled anew", "No problems"]);
+    wait_for(&array, &["status"], &["is back; a full rebuild", "No problems"]);
     qemu_io(&array.url(0), &["read -P 0x5a 0 8M", "read -P 0x11 8M 1M", "read -P 0x5a 9M 39M"])
         .expect("read");
     let scrubbed = array.ok(&["group", "scrub", "g0"]);
-    assert!(scrubbed.contains("0 blocks did not agree"), "{scrubbed}");
+    assert!(scrubbed.contains("0 blocks mismatched"), "{scrubbed}");
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn an_examination_names_damage_and_writes_nothing() {
     drive.write_all_at(&[0xff; 4096], at).expect("poked");
     let (status, text) = examine(&data, &["--data"]);
     assert_eq!(status, Some(1), "{text}");
-    assert!(text.contains(&format!("4096 bytes at byte {at}")) || text.contains("do not agree"), "{text}");
+    assert!(text.contains(&format!("4096 bytes at byte {at}")) || text.contains("do not match"), "{text}");
     drive.write_all_at(&vec![0; 1 << 20], 0).expect("poked");
     let (status, text) = examine(&data, &[]);
     assert_eq!(status, Some(1), "{text}");
-    assert!(text.contains("drive d1: it carries no label"), "{text}");
+    assert!(text.contains("drive d1: carries no label"), "{text}");
     let (status, text) = examine(&data, &["--json"]);
     assert!(status == Some(1) && text.contains("\"clean\": false"), "{text}");
 }

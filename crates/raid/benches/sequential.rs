@@ -1,12 +1,13 @@
-//! What a group keeps of its drives: sequential writes beside the drives written alone, and small random writes.
+//! What a group keeps of its drives: sequential writes beside the drives written alone, and small random
+//! writes.
 //!
 //! ```text
 //! cargo bench -p raid --bench sequential -- --dir DIR     file drives in DIR
 //! cargo bench -p raid --bench sequential -- --memory      memory drives
 //! ```
 //!
-//! One thread does everything, as a controller does. The drives alone and the groups take turns; medians of the
-//! ratios within a turn are printed, and what the journal of the stripes wrote per byte of the user.
+//! One thread does everything, as a controller does. The drives alone and the groups take turns; medians of
+//! the ratios within a turn are printed, and what the journal of the stripes wrote per byte of the user.
 
 #![expect(clippy::disallowed_methods, reason = "the drives' files are made and removed, and a clock is read")]
 
@@ -142,7 +143,8 @@ fn written_bytes(group: &Group) -> u64 {
     group.geometry().len_bytes / REQUEST_BYTES as u64 * REQUEST_BYTES as u64
 }
 
-/// All drives at once, each with as many bytes in flight as its share of the group's requests; durable at the end.
+/// All drives at once, each with as many bytes in flight as its share of the group's requests; durable at the
+/// end.
 async fn drives_alone(world: &World, drives: &[Drive], data: &Data) -> f64 {
     let each = (DRIVE_MIB << 20) - (64 << 20);
     let step = (REQUEST_BYTES / (DRIVES - 1)) as u64;

@@ -1,12 +1,14 @@
-//! Makes the images of drives that `tests/fixtures` keeps of every label format: opened, verified and upgraded by later versions.
+//! Makes the images of drives that `tests/fixtures` keeps of every label format: opened, verified and
+//! upgraded by later versions.
 //!
 //! ```text
 //! cargo run -p raid --example fixture -- DIR
 //! ```
 //!
-//! One file for each level. The group is not closed: its journal has something to replay, its mirrors may differ. Those of RAID 1 and 5
-//! have lost ranges and a drive that took another one's place. A file is deflated: for each drive its length, the number of its
-//! blocks of 4 KiB that are not zero, then those, each behind its offset.
+//! One file for each level. The group is not closed: its journal has something to replay, its mirrors may
+//! differ. Those of RAID 1 and 5 have lost ranges and a drive that took another one's place. A file is
+//! deflated: for each drive its length, the number of its blocks of 4 KiB that are not zero, then those, each
+//! behind its offset.
 
 use std::path::PathBuf;
 

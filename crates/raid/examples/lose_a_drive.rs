@@ -1,5 +1,5 @@
-//! How a group is used: created on four drives, it loses one, serves its data from the others, and is rebuilt on a
-//! fifth. The drives are modelled, so that a run takes no time and prints the same every time.
+//! How a group is used: created on four drives, it loses one, serves its data from the others, and is rebuilt
+//! on a fifth. The drives are modelled, so that a run takes no time and prints the same every time.
 //!
 //! ```text
 //! cargo run -p raid --example lose_a_drive

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use world::{DriveError, Io};
 
-/// Waits for all operations; the first failure counts, with the index of its drive.
+/// Waits for all operations. The first failure is returned, with the index of its drive.
 pub(crate) async fn await_all(
     operations: SmallVec<[Io<Result<(), DriveError>>; 4]>,
 ) -> Result<(), (usize, DriveError)> {

@@ -1,4 +1,4 @@
-//! What changed while a drive was away: it is filled with that when it comes back, and not anew.
+//! The ranges that changed while a drive was away. When it returns, only these are rebuilt.
 //!
 //! ```text
 //!   a write ends ──> since the last flush ──(a flush)──> forgotten: every drive has it
@@ -7,18 +7,19 @@
 //!                    what it missed  <── every write that ends from then on
 //! ```
 //!
-//! What was not flushed counts as missed, too: the drive may have lost it with its cache. Regions of 1 MiB, in memory only: after a restart
-//! a drive that was left out is filled anew.
+//! Writes that were not flushed count as missed, too: the drive may have lost them with its cache. Regions of
+//! 1 MiB, in memory only: after a restart, a drive that was left out is rebuilt completely.
 
 use std::ops::Range;
 
 use crate::inner::Inner;
 use crate::regions::Unflushed;
 
-/// Notes when it is dropped, however the operation ended, that a range may have changed. To be dropped before the hold of it.
+/// Records, when dropped, that a range may have changed, however the operation ended. Must be dropped before
+/// the hold of the range.
 pub(crate) struct Changing<'a> {
     inner: &'a Inner,
-    /// On the drives' data.
+    /// In addresses of the drives' data.
     range: Range<u64>,
 }
 
@@ -34,17 +35,17 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// A flush of all drives that goes on.
+/// A flush of all drives in progress.
 pub(crate) struct Flushing<'a> {
     inner: &'a Inner,
-    /// None where another flush is on its way, which will forget.
+    /// `None` if another flush is in progress that will clear the record.
     unflushed: Option<&'a Unflushed>,
     epoch: u64,
     succeeded: bool,
 }
 
 impl Flushing<'_> {
-    /// The drives have carried it out: all of them, where none was dropped meanwhile.
+    /// The flush succeeded on all drives, unless one was dropped meanwhile.
     pub(crate) fn succeeded(mut self) {
         self.succeeded = self.inner.epoch.get() == self.epoch;
     }
@@ -67,13 +68,13 @@ impl Inner {
         Changing { inner: self, range }
     }
 
-    /// The range that has all of `ranges`: those of one operation are next to each other.
+    /// The smallest range that contains all of `ranges`: the ranges of one operation are adjacent.
     pub(crate) fn changing_all(&self, ranges: impl Iterator<Item = Range<u64>>) -> Changing<'_> {
         let hull = ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end));
         self.changing(hull.unwrap_or(0..0))
     }
 
-    /// A flush of all drives begins. One at a time forgets something.
+    /// Starts a flush of all drives. Only one flush at a time clears the record.
     pub(crate) fn begin_flush(&self) -> Flushing<'_> {
         let unflushed = self.unflushed.as_ref().filter(|u| !u.flushes.replace(true));
         if let Some(unflushed) = unflushed {
@@ -82,7 +83,7 @@ impl Inner {
         Flushing { inner: self, unflushed, epoch: self.epoch.get(), succeeded: false }
     }
 
-    /// A drive is dropped: what it misses is noted from now on, unless mirrors may differ anyway.
+    /// Drops a drive: from now on its missed ranges are recorded, unless mirrors may differ anyway.
     pub(crate) fn begin_to_miss(&self, m: usize, was_active: bool) {
         let mut missed = self.members[m].missed.borrow_mut();
         let (Some(unflushed), false) = (&self.unflushed, self.pinned.get()) else {
@@ -96,13 +97,13 @@ impl Inner {
         }
     }
 
-    /// The content was put right in another way than by writes: drives that are away are filled anew.
+    /// The content was repaired in another way than by writes: drives that are away need a complete rebuild.
     pub(crate) fn forget_missed(&self) {
         self.members.iter().for_each(|m| *m.missed.borrow_mut() = None);
     }
 
-    /// The bytes of the drive at a position, from `from` on and at most `max`, that it has as the others have them. To be asked again when
-    /// the range is held.
+    /// The length from `from` on, at most `max`, in which the drive at a position has the same data as the
+    /// others. The caller must ask again once it holds the range.
     pub(crate) fn unchanged(&self, position: usize, from: u64, max: u64) -> u64 {
         let missed = self.members[position].missed.borrow();
         missed.as_ref().map_or(0, |missed| missed.clean_from(from, max))

@@ -13,30 +13,33 @@ use crate::member::{Member, MemberState};
 use crate::relabel::write_all;
 use crate::{ArrayId, DRIVES_MAX, GroupError, GroupId, GroupSpec};
 
-/// The head of the data area is zeroed at creation, so that nothing is mistaken for what lay there before.
+/// Creation zeroes the start of the data area, so that older content cannot be mistaken for this group's.
 const HEAD_ZEROED: u64 = 1 << 20;
 
-/// What creation, or a drive that takes a place, may overwrite.
+/// What creation, or a drive that takes a position, may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum Overwrite {
-    /// Nothing: the drives are blank, or labelled by the same creation, which was interrupted; one that takes a place may be a spare of
-    /// the array.
+    /// Nothing: the drives are blank, or labelled by the same interrupted creation. A drive that takes a
+    /// position may be a spare of the array.
     Nothing,
-    /// Whatever is not known to be data of this array: other formats, labels of other arrays, of spares, damaged labels. Not the label
-    /// of a group of this array, and none of a newer format.
+    /// Anything that is not known to be data of this array: other formats, labels of other arrays, of spares,
+    /// damaged labels. Not the label of a group of this array, and not one of a newer format.
     Foreign,
-    /// Anything.
     Anything,
 }
 
 impl Group {
-    /// Labels the drives and opens the group. Drives that are not blank are refused, unless they carry the labels of an interrupted
-    /// creation of this very group.
+    /// Labels the drives and opens the group.
+    ///
+    /// # Errors
+    /// Drives that are not blank are refused, unless they carry the labels of an interrupted creation of this
+    /// very group.
     pub async fn create(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
         Group::create_over(world, spec, drives, Overwrite::Nothing).await
     }
 
-    /// Like [`Group::create`], whatever the drives carry.
+    /// Like [`Group::create`], but overwrites any content.
     pub async fn create_forced(
         world: World,
         spec: GroupSpec,
@@ -45,7 +48,8 @@ impl Group {
         Group::create_over(world, spec, drives, Overwrite::Anything).await
     }
 
-    /// Like [`Group::create`], and says what may be overwritten. All drives are looked at before one is written.
+    /// Like [`Group::create`], with a choice of what may be overwritten. All drives are examined before one
+    /// is written.
     pub async fn create_over(
         world: World,
         spec: GroupSpec,
@@ -65,7 +69,7 @@ impl Group {
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let head = HEAD_ZEROED.min(labels[0].data_len);
         let from = LABEL_REGION_LEN;
-        // Parity must agree from the beginning; mirrors should, also where something else was before.
+        // Parity must match from the beginning. Mirrors should, also where the drives had other content.
         let mirrored = spec.level.copies(labels[0].width) > 1;
         let cheap = drives.iter().all(|d| d.info().cheap_zero);
         let all_of_it = spec.level.parities() > 0 || mirrored && cheap && overwrite != Overwrite::Nothing;
@@ -75,14 +79,15 @@ impl Group {
         for label in &mut labels {
             label.epoch = 1;
         }
-        // The first flush of this makes the zeros durable, too, though nothing depends on their order.
+        // The first flush also makes these zeros durable; their order does not matter.
         write_all(drives.iter().zip(&labels)).await.map_err(|(_, e)| io(&spec, e))?;
         let members = drives.into_iter().map(|d| Member::new(Some(d), MemberState::Active)).collect();
         Ok(Group::of(Inner::new(world, &labels[0], members, true)))
     }
 }
 
-/// Refuses a drive whose content is not to be overwritten. `own` tells the labels that may be written again in any case.
+/// Refuses a drive whose content must not be overwritten. `own` selects labels that may be overwritten in any
+/// case.
 pub(crate) fn may_overwrite(
     group: &str,
     array_id: ArrayId,
@@ -110,11 +115,12 @@ pub(crate) fn may_overwrite(
     }
 }
 
-/// The journal is this part of a drive, within the limits that follow.
+/// The journal's share of a drive, within the limits below.
 const JOURNAL_SHARE: u64 = 256;
-/// The least holds the content of so many units: a batch may take a quarter of the journal, and a row goes into one batch.
+/// The minimum holds the content of this many units: a batch may take a quarter of the journal, and a row
+/// goes into one batch.
 const JOURNAL_UNITS_MIN: u64 = 8;
-/// The most is read at once from every drive when a group is opened.
+/// The maximum, because opening a group reads the whole journal of every drive at once.
 const JOURNAL_LEN_MAX: u64 = 16 << 20;
 
 fn journal_len(spec: &GroupSpec, len_bytes: u64) -> u64 {
@@ -141,7 +147,7 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
     }
     let id = spec.id.unwrap_or_else(|| {
         let mut id = [0; 16];
-        // With the time, so that a group made again under its old name is another one.
+        // Includes the time, so that a group created again under its old name has another identity.
         world.random(&format!("raid.id.{}.{}.{}", spec.array_id, spec.name, world.now().0)).fill(&mut id);
         GroupId(id)
     });
@@ -157,7 +163,7 @@ fn new_labels(world: &World, spec: &GroupSpec, drives: &[Drive]) -> Result<Vec<L
         epoch: 0,
         version: 1,
         in_sync: u32::MAX >> (32 - width),
-        // What was never written may differ, as it may on any device.
+        // Content that was never written may differ, as on any device.
         mirrors_may_differ: false,
         data_offset,
         data_len,

@@ -1,15 +1,16 @@
-//! What a group tells on its own, for one listener.
+//! The events of a group, for one listener.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use world::sync::Signal;
 
-/// Events that nobody takes push out the oldest.
+/// When the queue is full, the oldest event is dropped.
 const EVENTS_MAX: usize = 64;
 
-/// Something that happened to a group.
+/// An event of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum GroupEvent {
     /// A drive was dropped.
     DriveFailed {
@@ -17,22 +18,21 @@ pub enum GroupEvent {
         position: u32,
         /// Its name.
         drive: String,
-        /// Why.
         cause: String,
     },
-    /// Another drive took a place; it is to be rebuilt.
+    /// Another drive took a position; it must be rebuilt.
     DriveReplaced {
         /// The place.
         position: u32,
         /// The drive's name.
         drive: String,
     },
-    /// A drive holds all its data again.
+    /// A drive is in sync again.
     Rebuilt {
         /// Its place.
         position: u32,
     },
-    /// A range of the group cannot be read any more, until it is written again.
+    /// A range of the group is lost until it is written again.
     Lost {
         /// Its first byte.
         at: u64,
@@ -41,7 +41,7 @@ pub enum GroupEvent {
     },
 }
 
-/// Events that nobody has taken yet.
+/// Events in the queue.
 #[derive(Default)]
 pub(crate) struct Events {
     queue: RefCell<VecDeque<GroupEvent>>,

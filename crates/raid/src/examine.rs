@@ -1,5 +1,5 @@
-//! What a drive carries, told apart before anything is written to it: a label, a label that this version cannot read, nothing, or
-//! something else.
+//! Examines a drive before anything is written to it: a label, a label that this version cannot read,
+//! nothing, or other data.
 
 use std::fmt;
 
@@ -10,37 +10,41 @@ use crate::ArrayId;
 use crate::label::{COPIES_AT, LABEL_LEN, LABEL_REGION_LEN, Label, LabelCopy};
 use crate::lost_table;
 
-/// Read from the start of a drive: the label region, and as much behind it, where groups without parity begin their data.
+/// Read from the start of a drive: the label region, and as much again, where groups without parity have
+/// their first data.
 const HEAD_LEN: u64 = 2 * LABEL_REGION_LEN;
-/// Read from its end, where partition tables have their second copy, and md and ZFS their superblocks.
+/// Read from the end of a drive, where partition tables have their second copy, and md and ZFS their
+/// superblocks.
 const TAIL_LEN: u64 = 1 << 20;
-/// Blocks read in between, spread evenly: disks answer so many within a second.
+/// Blocks read in between, evenly spread: hard disks read this many within a second.
 const PROBES: u64 = 64;
 const PROBE_LEN: usize = 4096;
 
 /// What a drive carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnDrive {
-    /// A label of any format that this version reads. The other copy may be damaged: the next change of the label mends it.
+    /// A label of a format that this version reads. The other copy may be damaged; the next change of the
+    /// label repairs it.
     Label(Box<Label>),
-    /// The label of a spare, on the other copy too unless the power was cut while it was being written or erased.
+    /// The label of a spare. The other copy is the same, unless the power failed while it was written or
+    /// erased.
     Spare {
-        /// The array whose spare the drive is.
+        /// The array that owns the spare.
         array_id: ArrayId,
     },
-    /// A label that a newer masu wrote. Nothing more is known of the drive, and nothing may be written to it.
+    /// A label of a newer masu. Nothing else is known of the drive, and nothing may be written to it.
     NewerFormat {
         /// The number of the format.
         format: u32,
     },
-    /// The mark of a label, of which no copy is whole.
+    /// The magic of a label, but no valid copy.
     DamagedLabel,
-    /// Zeros wherever it was looked at: the label region, behind it, at the end, and 64 places in between. At most, the first copy of
-    /// the first label that the drive was ever to have is torn.
+    /// Zeros everywhere it was read: the label region, behind it, at the end, and 64 blocks in between. At
+    /// most, the first copy of the drive's first label is torn.
     Blank,
-    /// Something else.
+    /// Other data.
     NotBlank {
-        /// The first byte that is not zero, of those that were looked at.
+        /// The first nonzero byte that was read.
         at: u64,
     },
 }
@@ -53,17 +57,17 @@ impl fmt::Display for OnDrive {
             OnDrive::NewerFormat { format } => {
                 write!(f, "carries a label of format {format}, written by a newer masu")
             }
-            OnDrive::DamagedLabel => f.write_str("carries a label that is damaged"),
+            OnDrive::DamagedLabel => f.write_str("carries a damaged label"),
             OnDrive::Blank => f.write_str("carries no label"),
             OnDrive::NotBlank { at } => write!(f, "carries no label, but data at byte {at}"),
         }
     }
 }
 
-/// Looks at a drive, and writes nothing.
+/// Examines a drive; writes nothing.
 ///
 /// # Errors
-/// Where no copy of a label is found and a part of what decides cannot be read.
+/// If no copy of a label is found and a part that decides cannot be read.
 pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
     let mut copies: SmallVec<[LabelCopy; 2]> = SmallVec::new();
     let mut failure = None;
@@ -88,7 +92,7 @@ pub async fn examine(drive: &Drive) -> Result<OnDrive, DriveError> {
     let claimed = copies.iter().find_map(damaged_format);
     match (claimed, copies.as_slice()) {
         (Some(format), _) if format > crate::label::FORMAT => Ok(OnDrive::NewerFormat { format }),
-        // Creation writes the second copy when the first one is durable: this one never counted.
+        // Creation writes the second copy after the first one is durable: this label was never in force.
         (Some(_), [LabelCopy::Damaged { .. }, LabelCopy::None]) => {
             match first_data(drive, LABEL_LEN as u64).await? {
                 None => Ok(OnDrive::Blank),
@@ -112,7 +116,7 @@ fn damaged_format(copy: &LabelCopy) -> Option<u32> {
     if let LabelCopy::Damaged { format } = copy { Some(*format) } else { None }
 }
 
-/// What each of the two copies of a drive's label is; none on a drive that is too small for a label.
+/// The two copies of a drive's label; none on a drive that is too small for a label.
 pub async fn label_copies(drive: &Drive) -> Vec<Result<LabelCopy, DriveError>> {
     if drive.len_bytes() < LABEL_REGION_LEN {
         return Vec::new();
@@ -128,8 +132,8 @@ pub async fn label_copies(drive: &Drive) -> Vec<Result<LabelCopy, DriveError>> {
     said
 }
 
-/// The label of a drive, or `None` when it carries none that this version can read: [`examine`] says what it carries instead. Of two
-/// copies that differ the newer one counts.
+/// The label of a drive, or `None` if it carries no readable one; [`examine`] returns what it carries
+/// instead. Of two different copies, the newer one counts.
 pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
     let mut newest: Option<Label> = None;
     let mut failure = None;
@@ -151,7 +155,7 @@ pub async fn inspect(drive: &Drive) -> Result<Option<Label>, DriveError> {
     }
 }
 
-/// The first byte from `from` on that is not zero, of those that are looked at.
+/// The first nonzero byte from `from` on, of those that are read.
 async fn first_data(drive: &Drive, from: u64) -> Result<Option<u64>, DriveError> {
     let (len, block) = (drive.len_bytes(), u64::from(drive.info().block_bytes));
     let head = from..HEAD_LEN.min(len);

@@ -1,4 +1,4 @@
-//! The group as its users hold it: a handle, its facts, and the device that it is.
+//! The handle of a group: its properties, and its block device.
 
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ impl Group {
         self.0.level
     }
 
-    /// The drives that serve.
+    /// The active drives.
     pub fn drives(&self) -> Vec<Drive> {
         self.0.members.iter().filter_map(|m| m.active()).collect()
     }
@@ -52,8 +52,8 @@ impl Group {
         self.drives().iter().all(|d| d.info().cheap_zero)
     }
 
-    /// Bytes of data in one row (levels 5, 6): writes of whole rows need no reads. Elsewhere the size of a block: nothing
-    /// is gained by larger writes.
+    /// Bytes of data in a row (levels 5 and 6): full stripes are written without reads. On other levels the
+    /// size of a block, because larger writes gain nothing.
     pub fn row_bytes(&self) -> u64 {
         match &self.0.layout {
             Layout::Rows(rows) => rows.geometry.row_bytes(),
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// Data drives of a row (levels 5, 6); elsewhere 1: there is no parity that a write of a part would have to read.
+    /// Data drives of a row (levels 5 and 6); 1 on other levels, where no partial write has to read.
     pub fn row_drives(&self) -> u32 {
         match &self.0.layout {
             Layout::Rows(rows) => rows.geometry.data_units(),
@@ -69,7 +69,7 @@ impl Group {
         }
     }
 
-    /// How it is, with its drives and how often they were used.
+    /// Status snapshot: state, drives and counters.
     pub fn status(&self) -> GroupStatus {
         let inner = &self.0;
         let width = inner.members.len() as u32;
@@ -101,18 +101,18 @@ impl Group {
         }
     }
 
-    /// From here on this is asked what ranges hold. Nothing is known without it.
+    /// Sets the source of knowledge about contents. Without it, everything counts as in use.
     pub fn know_contents(&self, known: KnownContents) {
         *self.0.contents.borrow_mut() = Some(known);
     }
 
-    /// The next thing that the group has to tell. For one listener.
+    /// The next event. For one listener.
     pub async fn next_event(&self) -> GroupEvent {
         self.0.events.next().await
     }
 
-    /// Flushes, and notes on the labels that mirrors are equal and that the journal holds nothing, so that the next start has
-    /// nothing to do. No write may be in flight or follow.
+    /// Closes the group: flushes, and labels the mirrors as equal and the journal as empty, so that the next
+    /// start has nothing to recover. No write may be in flight or follow.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.flush().await?;
         let inner = &self.0;
@@ -130,12 +130,12 @@ impl Group {
         inner.relabel().await
     }
 
-    /// Takes a drive out of service, as if it had been pulled.
+    /// Drops a drive, as if it had been pulled.
     pub async fn fail_drive(&self, position: u32) -> Result<(), BlockError> {
-        self.fail(position, "taken out of service by hand").await
+        self.fail(position, "removed from service by an administrator").await
     }
 
-    /// Takes a drive out of service that somebody found gone.
+    /// Drops a drive that is gone.
     pub async fn fail(&self, position: u32, cause: &str) -> Result<(), BlockError> {
         let Some(drive) = self.0.members.get(position as usize).and_then(|m| m.taking_part()) else {
             return Ok(());
@@ -144,7 +144,7 @@ impl Group {
         self.drop_drive(position, &error).await
     }
 
-    /// Takes a drive out of service that was asked whether it is there. A silent one stays where there would be no data without it.
+    /// Drops a drive that failed a probe. An unresponsive drive stays if the group cannot do without it.
     pub async fn drop_drive(&self, position: u32, error: &DriveError) -> Result<(), BlockError> {
         match self.0.members.get(position as usize).and_then(|m| m.taking_part()) {
             Some(_) => self.0.drop_member(position as usize, error).await,
@@ -153,7 +153,8 @@ impl Group {
     }
 }
 
-/// What the drive at a position asks before it gives up operations. Where it may not, the group's callers do not wait for it any longer.
+/// Asked by the drive at a position before it abandons operations. If the answer is no, the group's callers
+/// stop waiting for it instead.
 pub(crate) fn asked(inner: &Rc<Inner>, m: usize) -> Rc<dyn Fn() -> bool> {
     let inner = Rc::downgrade(inner);
     Rc::new(move || {

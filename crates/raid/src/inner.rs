@@ -1,4 +1,4 @@
-//! The group itself: what all its handles share.
+//! The state of a group, shared by all its handles.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::status::{GroupState, Progress};
 use crate::stripe::Rows;
 use crate::{ArrayId, GroupId, Level};
 
-/// Where data lie on the drives.
+/// Where the data are on the drives.
 pub(crate) enum Layout {
     /// Levels 0, 1, 10.
     Sets(Sets),
@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(crate) array_id: Cell<ArrayId>,
     pub(crate) id: GroupId,
     pub(crate) name: String,
-    /// The name on the labels, where it is another one than that under which the group was opened.
+    /// The name on the labels, if it differs from the one under which the group was opened.
     pub(crate) renamed: RefCell<Option<String>>,
     pub(crate) level: Level,
     pub(crate) stripe_unit_bytes: u32,
@@ -45,36 +45,36 @@ pub(crate) struct Inner {
     pub(crate) members: Vec<Member>,
     pub(crate) epoch: Cell<u64>,
     pub(crate) in_sync: Cell<u32>,
-    /// Which position is being rebuilt, and how much of its drive is filled.
+    /// The position that is being rebuilt, and how much of its drive is in sync.
     pub(crate) rebuilding: Cell<Option<(u32, u64)>>,
-    /// How much of it the labels say.
+    /// The part of it that is on the labels.
     pub(crate) rebuilt_durably: Cell<u64>,
     pub(crate) lost: Lost,
-    /// The slot of the label region whose table the labels refer to, or are about to.
+    /// The slot of the label region whose table the labels refer to, or will refer to.
     pub(crate) lost_slot: Cell<u32>,
-    /// Blocks that the last scrub left as they are, because drives differ and nobody knows which is right.
+    /// Blocks that the last scrub left alone, because drives differ and redundancy cannot decide.
     pub(crate) differing: Cell<u64>,
-    /// What the label says of the mirrors.
+    /// Whether the labels say that the mirrors may differ.
     pub(crate) may_differ: Cell<bool>,
     pub(crate) version: Cell<u64>,
-    /// The version that all labels have had.
+    /// The version that all labels have reached.
     pub(crate) floor: Cell<u64>,
-    /// Whether `may_differ` is durable: the one look that a write takes.
+    /// Whether `may_differ` is durable: the only check of a write.
     pub(crate) marked: Cell<bool>,
-    /// Reads are kept to the first active mirror of each set.
+    /// Reads go only to the first active mirror of each set.
     pub(crate) pinned: Cell<bool>,
-    /// The epoch and version that the labels have.
+    /// Epoch and version of the labels.
     pub(crate) labelled: Cell<(u64, u64)>,
     pub(crate) labelling: Cell<bool>,
-    /// A copy of a label may be in a drive's cache only.
+    /// A copy of a label may exist only in a drive's cache.
     pub(crate) label_in_cache: Cell<bool>,
     pub(crate) label_written: Signal,
     pub(crate) locks: RangeLocks,
-    /// Where a drive can be done without.
+    /// Whether the group can do without a drive.
     pub(crate) unflushed: Option<Unflushed>,
     pub(crate) turn: Cell<usize>,
     pub(crate) repairs: Cell<u64>,
-    /// Operations of users since the group was opened.
+    /// User operations since the group was opened.
     pub(crate) foreground: Cell<u64>,
     pub(crate) scrub_progress: Cell<Option<Progress>>,
     /// One resync at a time.
@@ -82,14 +82,14 @@ pub(crate) struct Inner {
     /// One rebuild at a time.
     pub(crate) rebuild_runs: Cell<bool>,
     pub(crate) events: Events,
-    /// Callers of levels 5 and 6 that a silent drive keeps waiting.
+    /// Callers of levels 5 and 6 that wait for a silent drive.
     pub(crate) overdue: Rc<Overdue>,
-    /// What the user of the group knows of its content.
+    /// What the user of the group knows about its content.
     pub(crate) contents: RefCell<Option<KnownContents>>,
 }
 
 impl Inner {
-    /// A group whose labels say `label`, apart from the position.
+    /// A group with the labels `label`, apart from the position.
     pub(crate) fn new(world: World, label: &Label, members: Vec<Member>, labelled: bool) -> Inner {
         let data_drives = u64::from(label.level.data_drives(label.width));
         let version = label.version;
@@ -180,13 +180,13 @@ impl Inner {
         self.level.copies(self.members.len() as u32) > 1
     }
 
-    /// The positions whose drives have all their data and serve, as bits.
+    /// The positions in sync and active, as bits.
     pub(crate) fn active_set(&self) -> u32 {
         let active = (0..).zip(&self.members).filter(|(_, m)| m.state.get() == MemberState::Active);
         active.fold(0, |set, (p, _): (u32, _)| set | 1 << p)
     }
 
-    /// The positions whose new drives wait until another one is filled, as bits.
+    /// The positions whose new drives wait until another one is rebuilt, as bits.
     fn waiting_set(&self) -> u32 {
         let filled = self.rebuilding.get().map(|(p, _)| p);
         let waits = |(p, m): &(u32, &Member)| m.state.get() == MemberState::Rebuilding && Some(*p) != filled;
@@ -216,14 +216,14 @@ impl Inner {
         self.members[m].active().ok_or_else(|| self.failure())
     }
 
-    /// Why the group does not serve.
+    /// Why the group has failed.
     pub(crate) fn failure(&self) -> BlockError {
         let cause = self.members.iter().find_map(|m| m.cause.borrow().clone());
         let cause = cause.unwrap_or_else(|| "too few drives are left".to_owned());
         BlockError::Failed { cause: format!("group {}: {cause}", self.name) }
     }
 
-    /// What becomes of an error that no redundancy helps against.
+    /// The error of a block that redundancy cannot recover.
     pub(crate) fn unhelped(&self, at: u64, error: &DriveError) -> BlockError {
         match error {
             DriveError::Medium { .. } => BlockError::Unreadable { at, cause: error.to_string() },
@@ -241,11 +241,11 @@ impl Inner {
     }
 
     pub(crate) fn lost_error(&self, at: u64) -> BlockError {
-        let cause = format!("group {}: it was lost with the drives that held it", self.name);
+        let cause = format!("group {}: lost range: its drives failed before a rebuild", self.name);
         BlockError::Unreadable { at, cause }
     }
 
-    /// Notes on the labels that a range cannot be told any more; durable when it returns.
+    /// Records a lost range on the labels; durable on return.
     pub(crate) async fn lose(&self, at: u64, len: u64) -> Result<(), BlockError> {
         self.lost.add(at, len);
         self.events.tell(GroupEvent::Lost { at, len });
@@ -253,14 +253,14 @@ impl Inner {
         self.relabel().await
     }
 
-    /// A range was written: what was lost of it is there again. The next flush makes that durable.
+    /// Removes a written range from the lost ranges. The next flush makes that durable.
     pub(crate) fn found_again(&self, at: u64, len: u64) {
         if self.lost.count() > 0 && self.lost.written(at, len) {
             self.label_changed();
         }
     }
 
-    /// What the user of the group knows of a range.
+    /// What the user of the group knows about a range.
     pub(crate) fn contents_of(&self, range: Range<u64>) -> Contents {
         let end = range.end.min(self.geometry.len_bytes);
         self.contents.borrow().as_ref().map_or(Contents::Kept, |known| known(range.start..end))

@@ -1,4 +1,5 @@
-//! The label on the first MiB of every drive: two copies, written one after the other, each with its checksum.
+//! The label in the first MiB of every drive: two copies, written one after the other, each with its
+//! checksum.
 //!
 //! docs/on_disk_format.md describes it byte by byte.
 
@@ -14,23 +15,24 @@ use crate::lost_table::{INLINE_MAX, SLOTS, TableRef};
 use crate::spec::NAME_LEN_MAX;
 use crate::{ArrayId, DRIVES_MAX, GroupId, Level};
 
-/// The label region is the first MiB; the journal of levels 5 and 6 follows, then the data.
+/// The label region is the first MiB. The journal of levels 5 and 6 follows, then the data.
 pub(crate) const LABEL_REGION_LEN: u64 = 1 << 20;
-/// The two copies lie apart, so that one bad spot on the medium does not take both.
+/// The two copies are far apart, so that one defect of the medium does not destroy both.
 pub(crate) const COPIES_AT: [u64; 2] = [0, 512 << 10];
 /// A copy is one block of the largest block size.
 pub(crate) const LABEL_LEN: usize = 4096;
 
-/// A longer journal is none that a group has: eight of the largest units, and frames. All of it is read when a group is opened.
+/// No group has a longer journal: eight of the largest units, and frames. Opening a group reads all of it.
 const JOURNAL_LEN_MAX: u64 = 64 << 20;
-/// What is counted stays below this, so that counting on never overflows.
+/// Counters must stay below this, so that they never overflow.
 const COUNTER_END: u64 = 1 << 62;
 
 pub(crate) const MAGIC: [u8; 8] = *b"MASULABL";
-/// The newest format that is read. Fields before the checksum, and how it is computed, are the same in all formats to come.
+/// The newest format that this version reads. The fields before the checksum, and its computation, are the
+/// same in all later formats.
 ///
-/// A label that holds its lost ranges itself is written in format 2, which every version reads; only one whose lost ranges are in a
-/// table is of format 3. Format 4 is that of a spare.
+/// A label with its lost ranges inside has format 2, which every version reads. Only a label with a table of
+/// lost ranges has format 3. Format 4 is the label of a spare.
 pub(crate) const FORMAT: u32 = FORMAT_SPARE;
 const FORMAT_INLINE: u32 = 2;
 const FORMAT_TABLE: u32 = 3;
@@ -95,32 +97,32 @@ const FIXED_LEN: usize = 208 + 16 * INLINE_MAX + 8 * DRIVES_MAX + 24;
 
 const _: () = assert!(size_of::<Format>() == LABEL_LEN);
 
-/// What stands in the place of one of the two copies of a label.
+/// What is found at the position of one of the two copies of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub enum LabelCopy {
-    /// A label.
     Label(Box<Label>),
     /// The label of a spare.
     Spare {
-        /// The array whose spare the drive is.
+        /// The array that owns the spare.
         array_id: ArrayId,
     },
-    /// One that a newer masu wrote, whole.
+    /// A valid label of a newer masu.
     NewerFormat {
         /// The number of its format.
         format: u32,
     },
-    /// The mark of a label, but its checksum or its content is wrong.
+    /// The magic of a label, but its checksum or its content is invalid.
     Damaged {
-        /// The number of its format, as it stands there.
+        /// The format number as found.
         format: u32,
     },
-    /// Nothing that has the mark of a label.
+    /// No magic of a label.
     None,
 }
 
 impl LabelCopy {
-    /// What these bytes are, of the place of a copy; with a label, the table of its lost ranges, which is to be read.
+    /// Decodes the bytes of a copy. For a label also returns its table of lost ranges, which must be read.
     pub(crate) fn of(bytes: &[u8]) -> (LabelCopy, Option<TableRef>) {
         let found = Format::ref_from_prefix(bytes).map(|(found, _)| found).ok();
         let Some(found) = found.filter(|f| f.magic == MAGIC) else { return (LabelCopy::None, None) };
@@ -135,7 +137,7 @@ impl LabelCopy {
         }
     }
 
-    /// The label, where it is one.
+    /// The label, if this is one.
     pub fn label(&self) -> Option<&Label> {
         match self {
             LabelCopy::Label(label) => Some(label),
@@ -144,30 +146,30 @@ impl LabelCopy {
     }
 }
 
-/// What a label says.
+/// The content of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Label {
     /// The array that owns the group.
     pub array_id: ArrayId,
-    /// The group.
     pub group_id: GroupId,
     /// The group's name.
     pub group_name: String,
-    /// Its level.
     pub level: Level,
-    /// Its stripe unit.
     pub stripe_unit_bytes: u32,
-    /// The drive's place in the group.
+    /// The drive's position in the group.
     pub position: u32,
-    /// How many drives the group has.
+    /// The number of positions of the group.
     pub width: u32,
-    /// Counts the changes of membership: 0 while the group is being created.
+    /// The epoch: increases with every change of membership; 0 while the group is being created.
     pub epoch: u64,
-    /// Counts all changes of the label; with the epoch it says which of two labels is newer.
+    /// The version: increases with every change of the label. With the epoch it decides which of two labels
+    /// is newer.
     pub version: u64,
-    /// The positions whose drives hold all data, as bits.
+    /// The positions in sync, as bits.
     pub in_sync: u32,
-    /// Set while a mirrored group is in use: after a power cut, mirrors may differ where writes were not flushed.
+    /// Set while a mirrored group is in use: after a power failure, mirrors may differ where writes were not
+    /// flushed.
     pub mirrors_may_differ: bool,
     /// First byte of data on the drive.
     pub data_offset: u64,
@@ -175,29 +177,29 @@ pub struct Label {
     pub data_len: u64,
     /// The group's block size.
     pub block_bytes: u32,
-    /// The position whose drive is being rebuilt, and how much of its data is there.
+    /// The position that is being rebuilt, and how much of its drive is in sync.
     pub rebuilding: Option<(u32, u64)>,
-    /// The positions with a new drive that waits until others are rebuilt, as bits.
+    /// The positions with a new drive that waits for its rebuild, as bits.
     pub waiting: u32,
-    /// By position, which drive it is that has the place: 0 for the first one, then a random number for each that took it over.
+    /// By position, which drive has it: 0 for the first one, then a random number for each successor.
     pub tags: [u64; DRIVES_MAX],
-    /// Bytes of the stripe journal between the label region and the data (levels 5 and 6).
+    /// Length of the stripe journal between the label region and the data (levels 5 and 6).
     pub journal_len: u64,
-    /// Only frames of this epoch are in the journal.
+    /// Only frames of this epoch are valid in the journal.
     pub journal_epoch: u64,
-    /// Blocks that the last scrub found to differ between drives, and could not repair.
+    /// Blocks that differed between drives in the last scrub and could not be repaired.
     pub differing: u64,
-    /// The version that the labels of all drives in sync had before this one was written. A drive with an older one is a copy of itself
-    /// from an earlier time: it missed what was written since. 0 in labels of before there was this field.
+    /// The version that the labels of all drives in sync had before this label was written. A drive with an
+    /// older one is a copy of an earlier state and lacks later writes. 0 in labels from before this field.
     pub floor: u64,
-    /// Ranges of the group that cannot be read any more, in order; none when their table is damaged.
+    /// The lost ranges of the group, in order; `None` if their table is damaged.
     pub(crate) lost: Option<Vec<LostRange>>,
-    /// The slot of the label region for their table, when they do not fit the label itself.
+    /// The slot of the label region with their table, if they do not fit in the label.
     pub(crate) lost_slot: u32,
 }
 
 impl Label {
-    /// The label as it lies on the drive. Its table, where it needs one, is on the drive before.
+    /// Encodes the label. Its table, if it needs one, is on the drive already.
     pub(crate) fn encode(&self) -> Buf {
         let lost = self.lost.as_deref().expect("a label is written only by who knows what is lost");
         let table = TableRef::of(self.group_id, lost);
@@ -246,7 +248,7 @@ impl Label {
         buf
     }
 
-    /// The label in these bytes, if they hold one that is whole and makes sense; and where its lost ranges are, if not in it.
+    /// Decodes a valid label from these bytes. Also returns where its lost ranges are, if not in it.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Label, Option<TableRef>)> {
         let (format, _) = Format::ref_from_prefix(bytes).ok()?;
         if format.magic != MAGIC || !(FORMAT_INLINE..=FORMAT_TABLE).contains(&format.format.get()) {
@@ -258,7 +260,7 @@ impl Label {
         let name_len = format.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN_MAX);
         let rebuilding = format.rebuilding.get().checked_sub(1).map(|p| (p, format.rebuilt_to.get()));
         let lost_count = format.lost_count.get() as usize;
-        // A label of format 2 that counts more than it holds was written by a version that had no tables.
+        // A label of format 2 that counts more ranges than it holds was written by a version without tables.
         let inline = format.lost.get(..lost_count);
         let table = (format.format.get() == FORMAT_TABLE && inline.is_none())
             .then(|| TableRef { count: format.lost_count.get(), crc32c: format.lost_crc32c.get() });
@@ -320,18 +322,20 @@ impl Label {
         (self.epoch, self.version)
     }
 
-    /// Which of two copies of a label is to be believed: the newer one; of two that are as new, one whose lost ranges are known.
+    /// Which of two copies of a label counts: the newer one; of two equally new ones, a copy whose lost
+    /// ranges are known.
     pub(crate) fn believed(&self) -> ((u64, u64), bool) {
         (self.age(), self.lost.is_some())
     }
 
-    /// Whether the drive with this label is the one that `reference` means by its position, and not one that had the place before.
+    /// Whether the drive with this label is the one that `reference` names at its position, and not a
+    /// predecessor.
     pub(crate) fn is_known_to(&self, reference: &Label) -> bool {
         let p = self.position as usize;
         self.tags[p] == reference.tags[p]
     }
 
-    /// Whether position `p` holds all data.
+    /// Whether position `p` is in sync.
     pub(crate) fn is_in_sync(&self, position: u32) -> bool {
         self.in_sync & (1 << position) != 0
     }
@@ -347,7 +351,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// Whether the checksum of a label, of any format, is that of its bytes.
+/// Whether the checksum of a label, of any format, matches its bytes.
 fn is_whole(bytes: &[u8]) -> bool {
     let Ok((format, _)) = Format::ref_from_prefix(bytes) else { return false };
     let mut unsummed = bytes[..LABEL_LEN].to_vec();

@@ -1,8 +1,10 @@
-//! Ranges of a group that no redundancy can tell any more: reading them is an error until they are written again.
+//! Lost ranges of a group: redundancy cannot reconstruct them, and reads return an error until they are
+//! written again.
 //!
-//! They are on the labels. A range is noted durably before anybody may read what stands in its place; that it was written
-//! again is durable before the flush that covers the write is acknowledged. There are never more than the labels can hold: the two
-//! that lie closest are joined, with what is between them, which is then lost, too.
+//! The labels record them. A range is durably recorded before anybody can read what is stored in its place.
+//! When it is written again, the removal is durable before the flush that covers the write is acknowledged.
+//! Their number is limited by the labels: at the limit, the two closest ranges are joined, and the data
+//! between them are lost, too.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -22,7 +24,8 @@ impl LostRange {
     }
 }
 
-/// Whether ranges are what a label holds: in order, none empty, none touching another, none beyond all addresses.
+/// Whether ranges are valid in a label: in order, none empty, none touching another, none beyond all
+/// addresses.
 pub(crate) fn are_in_order(ranges: &[LostRange]) -> bool {
     let whole = |r: &LostRange| r.len > 0 && r.at.checked_add(r.len).is_some();
     ranges.iter().all(whole) && ranges.is_sorted_by(|a, b| a.end() < b.at)
@@ -32,7 +35,7 @@ pub(crate) fn are_in_order(ranges: &[LostRange]) -> bool {
 #[derive(Default)]
 pub(crate) struct Lost {
     ranges: RefCell<Vec<LostRange>>,
-    /// How many there are: the one look that a read takes.
+    /// Their number: the only check of a read.
     count: Cell<usize>,
 }
 
@@ -61,7 +64,7 @@ impl Lost {
         Some(found.at.max(at))
     }
 
-    /// Adds a range, joined to those that it touches.
+    /// Adds a range and joins it to those that it touches.
     pub(crate) fn add(&self, at: u64, len: u64) {
         let mut new = LostRange { at, len };
         let mut ranges = self.ranges.borrow_mut();
@@ -80,7 +83,7 @@ impl Lost {
         self.count.set(ranges.len());
     }
 
-    /// The range was written: whether any of it was lost.
+    /// Removes a written range. Returns whether any of it was lost.
     pub(crate) fn written(&self, at: u64, len: u64) -> bool {
         if self.first_in(at, len).is_none() {
             return false;
@@ -100,7 +103,8 @@ impl Lost {
     }
 }
 
-/// Joins the two that lie closest until all can be held. Not those around `kept`, which was just written.
+/// Joins the two closest ranges until the labels can hold all, but not those around `kept`, which was just
+/// written.
 fn fold(ranges: &mut Vec<LostRange>, kept: Range<u64>) {
     while ranges.len() > LOST_MAX {
         let may_join = |i: &usize| ranges[i + 1].at <= kept.start || kept.end <= ranges[*i].end();
@@ -124,7 +128,7 @@ mod tests {
         lost.add(250_000, 4096);
         assert_eq!(lost.count(), LOST_MAX);
         assert_eq!(lost.first_in(204_096, 45_904), Some(204_096), "between two that are 45,904 apart");
-        // What is written is never lost again, whatever is joined for it.
+        // Written data are never lost again by joining.
         assert!(lost.written(301_024, 512));
         assert_eq!((lost.count(), lost.first_in(301_024, 512)), (LOST_MAX, None));
         assert!(are_in_order(&lost.ranges()));

@@ -1,13 +1,15 @@
-//! Lost ranges that do not fit a label: a table in the label region, referred to by the label with its checksum.
+//! Lost ranges that do not fit in a label: a table in the label region, to which the label refers with a
+//! checksum.
 //!
 //! ```text
 //!   0        64 KiB    176 KiB   288 KiB   400 KiB   512 KiB
 //!   ├ label ─┼ slot 0 ─┼ slot 1 ─┼ slot 2 ─┼ slot 3 ─┤ label, copy 2, and its slots …
 //! ```
 //!
-//! A table goes to the slot behind the one that counts, is flushed, and only then referred to: whatever a power cut tears, both the
-//! label that counts and its table are whole. Each copy of the label has a copy of the table in its half, and so has every drive of
-//! the group: one that is whole is enough. Where none is, the group is not opened: nobody could tell what must not be read.
+//! A new table goes to the slot after the current one, is flushed, and only then referred to. Whatever a
+//! power failure tears, the current label and its table are intact. Each copy of the label has a copy of the
+//! table in its half of the region, and so has every drive of the group: one valid copy is enough. Without
+//! one, the group does not open, because it would not know which reads must fail.
 
 use smallvec::SmallVec;
 use world::{Buf, Drive, DriveError};
@@ -19,13 +21,14 @@ use crate::await_all::await_all;
 use crate::label::{COPIES_AT, Label, LabelCopy, LostFormat, checksum};
 use crate::lost::LostRange;
 
-/// As many fit the label itself.
+/// Up to this number, the ranges fit in the label.
 pub(crate) const INLINE_MAX: usize = 200;
-/// Slots of each copy. One is referred to; one is written; the others let a change be tried again, when a drive failed under it.
+/// Slots of each copy. One is referred to and one is written; the others allow another attempt when a drive
+/// fails in between.
 pub(crate) const SLOTS: u32 = 4;
 const SLOTS_FROM: u64 = 64 << 10;
 const SLOT_LEN: u64 = ((512 << 10) - SLOTS_FROM) / SLOTS as u64;
-/// The most that a table holds: ranges beyond are joined to their neighbours.
+/// The capacity of a table; further ranges are joined to their neighbours.
 pub(crate) const LOST_MAX: usize = (SLOT_LEN as usize - HEAD_LEN) / size_of::<LostFormat>();
 const BLOCK_LEN: usize = crate::BLOCK_LEN as usize;
 
@@ -45,7 +48,7 @@ const HEAD_LEN: usize = 64;
 
 const _: () = assert!(size_of::<Head>() == HEAD_LEN);
 
-/// What a label says of its table.
+/// A label's reference to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableRef {
     pub(crate) count: u32,
@@ -53,7 +56,7 @@ pub(crate) struct TableRef {
 }
 
 impl TableRef {
-    /// The table that these ranges need; none when they fit the label.
+    /// The reference for these ranges; `None` if they fit in the label.
     pub(crate) fn of(group_id: GroupId, lost: &[LostRange]) -> Option<TableRef> {
         let table = encode(group_id, lost)?;
         let (head, _) = Head::ref_from_prefix(&table).expect("a table has a head");
@@ -79,7 +82,7 @@ impl TableRef {
     }
 }
 
-/// The table of these ranges; none when they fit the label.
+/// The encoded table of these ranges; `None` if they fit in the label.
 fn encode(group_id: GroupId, lost: &[LostRange]) -> Option<Buf> {
     if lost.len() <= INLINE_MAX {
         return None;
@@ -102,7 +105,7 @@ fn slot_at(copy: usize, slot: u32) -> u64 {
     COPIES_AT[copy] + SLOTS_FROM + u64::from(slot) * SLOT_LEN
 }
 
-/// Reads the lost ranges of a label whose table is this: from its own half, or from the other one.
+/// Reads the lost ranges of a label from its table, in its own half or in the other one.
 pub(crate) async fn read(
     drive: &Drive,
     label: &Label,
@@ -123,7 +126,7 @@ pub(crate) async fn read(
             Err(error) => outcome = outcome.and(Err(error)),
         }
     }
-    // What cannot be read is as good as damaged, while the label can be read.
+    // An unreadable table counts as damaged, as long as the label is readable.
     outcome.or(Ok(None))
 }
 
@@ -139,7 +142,8 @@ pub(crate) async fn complete(
     Ok(copy)
 }
 
-/// Writes the tables of labels that need one, and flushes. The index of the first drive that failed comes with its error.
+/// Writes and flushes the tables of labels that need one. An error comes with the index of the first drive
+/// that failed.
 pub(crate) async fn write_all<'a>(
     labels: impl Iterator<Item = (&'a Drive, &'a Label)> + Clone,
 ) -> Result<(), (usize, DriveError)> {

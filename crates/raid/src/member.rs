@@ -1,4 +1,4 @@
-//! One drive in its place in a group.
+//! A member: the drive at a position of a group.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -7,63 +7,64 @@ use world::{Drive, DriveCounts, Silence};
 
 use crate::regions::Regions;
 
-/// What a drive does in its group.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// It holds all its data and serves.
+    /// In sync and in use.
     Active,
-    /// No drive was given for this position.
+    /// No drive was found for this position.
     Missing,
-    /// The drive missed writes while it was away; it is left out until it is rebuilt.
+    /// The drive missed writes while it was away; it is not used until it is rebuilt.
     Stale,
-    /// The drive failed while the group was in use; it was dropped.
+    /// The drive failed while the group was in use, and was dropped.
     Failed,
-    /// It is being filled with its data.
+    /// The drive is being rebuilt.
     Rebuilding,
 }
 
-/// A member as a person sees it.
+/// Status snapshot of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct MemberStatus {
     /// Its place.
     pub position: u32,
-    /// The drive's name, when there is one.
+    /// The drive's name, if there is a drive.
     pub drive: Option<String>,
-    /// What it does.
     pub state: MemberState,
-    /// Why it was dropped, when it was.
+    /// Why it was dropped, if it was.
     pub cause: Option<String>,
-    /// How often the drive was used since it was opened.
+    /// Counters of the drive since it was opened.
     pub counts: DriveCounts,
-    /// Operations of the drives in this place that failed, since the group was opened: a read that could not be done, or what a drive was
-    /// dropped for.
+    /// Failed operations of the drives at this position since the group was opened: failed reads, and errors
+    /// for which a drive was dropped.
     pub errors: u64,
-    /// What of it is silent.
+    /// Its unresponsive operations.
     pub silence: Silence,
-    /// Whether it was dropped because it did not answer: it may come back.
+    /// Whether it was dropped because it was unresponsive; it may return.
     pub dropped_silent: bool,
-    /// Whether it was dropped because it was gone: where it was pulled, it may come back.
+    /// Whether it was dropped because it was gone; a pulled drive may return.
     pub dropped_gone: bool,
-    /// What 99 of 100 of its reads and writes of the last minute did not exceed; none where there were few.
+    /// The 99th percentile of the latency of its reads and writes in the last minute; `None` if there were
+    /// few.
     pub latency_p99: Option<Duration>,
 }
 
-/// A place in the group.
+/// A position of the group.
 pub(crate) struct Member {
     pub(crate) drive: RefCell<Option<Drive>>,
     pub(crate) state: Cell<MemberState>,
     pub(crate) cause: RefCell<Option<String>>,
-    /// Which of the drives that had the place this is: see `Label::tags`.
+    /// The tag of the current drive: see `Label::tags`.
     pub(crate) tag: Cell<u64>,
-    /// What changed since it was dropped, while that is known.
+    /// The ranges that changed since it was dropped, if known.
     pub(crate) missed: RefCell<Option<Regions>>,
-    /// It was dropped because it did not answer.
+    /// It was dropped because it was unresponsive.
     pub(crate) silent: Cell<bool>,
     /// It was dropped because it was gone.
     pub(crate) gone: Cell<bool>,
-    /// Operations of its drives that failed.
+    /// Failed operations of its drives.
     pub(crate) errors: Cell<u64>,
-    /// Reads in flight, for choosing the least loaded mirror.
+    /// Reads in flight, to choose the least loaded mirror.
     pub(crate) reads_in_flight: Cell<u32>,
 }
 
@@ -83,7 +84,7 @@ impl Member {
         }
     }
 
-    /// The drive, while it has all its data.
+    /// The drive, if it is in sync.
     pub(crate) fn active(&self) -> Option<Drive> {
         match self.state.get() {
             MemberState::Active => self.drive.borrow().clone(),
@@ -91,7 +92,7 @@ impl Member {
         }
     }
 
-    /// The drive, while it is being filled.
+    /// The drive, if it is being rebuilt.
     pub(crate) fn rebuilding(&self) -> Option<Drive> {
         match self.state.get() {
             MemberState::Rebuilding => self.drive.borrow().clone(),
@@ -99,7 +100,7 @@ impl Member {
         }
     }
 
-    /// The drive, while it takes part: active or being filled.
+    /// The drive, if it is active or being rebuilt.
     pub(crate) fn taking_part(&self) -> Option<Drive> {
         self.active().or_else(|| self.rebuilding())
     }
@@ -108,7 +109,7 @@ impl Member {
         self.errors.set(self.errors.get() + 1);
     }
 
-    /// Whether its drive does not answer now, so that others are asked first.
+    /// Whether its drive is unresponsive now, so that other drives are read first.
     pub(crate) fn is_slow(&self) -> bool {
         self.drive.borrow().as_ref().is_some_and(|drive| drive.silence().slow)
     }

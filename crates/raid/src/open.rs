@@ -1,4 +1,4 @@
-//! Opening: every label is held against the declaration and against the other labels.
+//! Opening: every label is compared with the declaration and with the other labels.
 
 use world::{Drive, World};
 
@@ -23,16 +23,19 @@ impl Found {
 }
 
 impl Group {
-    /// Opens a group from its drives, in any order, and repairs what a power cut left. A drive that is known to be stale is left
-    /// out. Without drives that the labels call for the group is opened degraded when those that are there can tell that the
-    /// missing ones have nothing later: when no other set of its drives could have gone on without any of them. Otherwise, as
-    /// of one mirror of two, that is an error.
+    /// Opens a group from its drives, in any order, and recovers from a power failure. A stale drive is not
+    /// used. If drives are missing, the group opens degraded only if the available ones prove that the
+    /// missing ones have nothing newer: no other set of its drives could have continued without any of these.
+    ///
+    /// # Errors
+    /// Otherwise, as with one mirror of two, [`GroupError::Missing`]; any other contradiction between labels
+    /// and declaration has its own error.
     pub async fn open(world: World, spec: GroupSpec, drives: Vec<Drive>) -> Result<Group, GroupError> {
         open(world, spec, drives, false).await
     }
 
-    /// Like [`Group::open`], also without drives that the labels call for. Whoever calls this vouches that the missing
-    /// drive is lost for good, or at least has nothing that these have not.
+    /// Like [`Group::open`], also if drives are missing. The caller vouches that they are lost for good, or
+    /// have nothing that these drives lack.
     pub async fn open_degraded(
         world: World,
         spec: GroupSpec,
@@ -66,7 +69,7 @@ async fn open(
     }
     let reference = newest(&found).ok_or_else(|| GroupError::Spec {
         group: spec.name.clone(),
-        cause: "no drive was given".to_owned(),
+        cause: "no drive is available".to_owned(),
     })?;
     same_group(&spec, &found, &reference)?;
     agree(&spec, &found, &reference)?;
@@ -74,7 +77,7 @@ async fn open(
     assemble(world, spec, found, reference, degraded).await
 }
 
-/// The label of a drive, if it carries one; an error where it carries one that cannot be read.
+/// The label of a drive, if it has one; an error if the label cannot be read.
 async fn label_of(spec: &GroupSpec, drive: &Drive) -> Result<Option<Label>, GroupError> {
     let (group, name) = (spec.name.clone(), drive.info().name.clone());
     match examine(drive).await.map_err(|e| io(spec, e))? {
@@ -90,14 +93,16 @@ async fn label_of(spec: &GroupSpec, drive: &Drive) -> Result<Option<Label>, Grou
     }
 }
 
-/// The newest label that counts its own drive in: that of a drive which is still being filled does not decide.
+/// The newest label that counts its own drive as in sync. The label of a drive that is being rebuilt does not
+/// decide.
 fn newest(found: &[Found]) -> Option<Label> {
     let counts_in = |f: &&Found| f.label.is_in_sync(f.label.position);
     let newest = found.iter().filter(counts_in).max_by_key(|f| f.label.age());
     newest.or_else(|| found.iter().max_by_key(|f| f.label.age())).map(|f| f.label.clone())
 }
 
-/// The deciding label with its lost ranges, from whichever drive has them whole. Without them nobody knows what must not be read.
+/// The deciding label with its lost ranges, from any drive with a valid table. Without them, nobody knows
+/// which reads must fail.
 fn with_lost_ranges(spec: &GroupSpec, found: &[Found], mut reference: Label) -> Result<Label, GroupError> {
     let same = found.iter().filter(|f| f.label.age() == reference.age());
     let lost = same.filter_map(|f| f.label.lost.clone()).next();
@@ -105,7 +110,7 @@ fn with_lost_ranges(spec: &GroupSpec, found: &[Found], mut reference: Label) -> 
     Ok(reference)
 }
 
-/// Puts every drive in its place; brings labels up to date.
+/// Assigns every drive to its position and updates the labels.
 async fn assemble(
     world: World,
     spec: GroupSpec,
@@ -126,7 +131,8 @@ async fn assemble(
     may_go_without(&spec, &reference, (&members, older), degraded)?;
     let changed = label.in_sync != reference.in_sync || label.rebuilding != reference.rebuilding;
     if changed {
-        // Two, so that a change that a power cut left on a missing drive alone is older than this one.
+        // Two, so that this label is newer than a change that reached only a missing drive before a power
+        // failure.
         label.epoch += 2;
     }
     let group = Group::of(Inner::new(world, &label, members, !changed && !behind));
@@ -139,7 +145,7 @@ async fn assemble(
     Ok(group)
 }
 
-/// Whether the group may be opened with these members, of which some are `older` copies of themselves.
+/// Whether the group may open with these members, some of which are `older` copies of an earlier state.
 fn may_go_without(
     spec: &GroupSpec,
     reference: &Label,
@@ -148,7 +154,7 @@ fn may_go_without(
 ) -> Result<(), GroupError> {
     let active = (0_u32..).zip(members).filter(|(_, m)| m.active().is_some()).fold(0, |s, (p, _)| s | 1 << p);
     let missing = reference.in_sync & !active;
-    // A drive that is there and older than the others has nothing that they have not.
+    // An available drive that is older than the others has no newer data.
     if missing == 0 || missing & !older == 0 && reference.level.can_serve(active, reference.width) {
         return Ok(());
     }
@@ -166,7 +172,7 @@ fn may_go_without(
     Err(GroupError::Missing { group, position, width, cause })
 }
 
-/// Holds a label against the declaration.
+/// Compares a label with the declaration.
 fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Found, GroupError> {
     let expected = format!("group {} of array {}", spec.name, spec.array_id);
     let group = spec.name.clone();
@@ -181,7 +187,7 @@ fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Foun
         return Err(GroupError::OtherGroup { group, drive: name, found: label.to_string(), expected });
     }
     if label.level != spec.level {
-        let cause = format!("it is declared as {} but drive {name} is labelled {}", spec.level, label.level);
+        let cause = format!("declared as {}, but drive {name} is labelled {}", spec.level, label.level);
         return Err(GroupError::Spec { group, cause });
     }
     let needed_bytes = label.data_offset + label.data_len;
@@ -195,13 +201,16 @@ fn identify(spec: &GroupSpec, drive: Drive, label: Option<Label>) -> Result<Foun
     }
     if drive.info().block_bytes > label.block_bytes {
         let (has, blocks) = (drive.info().block_bytes, label.block_bytes);
-        let cause = format!("drive {name} has blocks of {has} bytes, the group has blocks of {blocks}");
+        let cause = format!(
+            "drive {name} has blocks of {has} bytes, larger than the blocks of the group \
+            ({blocks})"
+        );
         return Err(GroupError::Spec { group, cause });
     }
     Ok(Found { drive, label })
 }
 
-/// All labels are of one group, and no two of one position.
+/// Checks that all labels are of one group, and no two of one position.
 fn same_group(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<(), GroupError> {
     for (i, f) in found.iter().enumerate() {
         let twin = found[..i].iter().find(|o| o.label.position == f.label.position);
@@ -220,8 +229,9 @@ fn same_group(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<()
     Ok(())
 }
 
-/// Whether a drive holds all data. With redundancy: the newest label counts it in, whatever its own epoch is (the power may
-/// have been cut between the labels of two survivors). RAID 0: epoch 0 beside 1 is a creation cut between the two.
+/// Whether a drive is in sync. With redundancy: the newest label decides, whatever the drive's own epoch (the
+/// power may have failed between the labels of two survivors). RAID 0: epoch 0 beside 1 is a creation that
+/// was interrupted between the two.
 fn is_fresh(label: &Label, reference: &Label) -> bool {
     match label.level {
         _ if is_rolled_back(label, reference) => false,
@@ -230,20 +240,21 @@ fn is_fresh(label: &Label, reference: &Label) -> bool {
     }
 }
 
-/// Whether a drive is a copy of itself from an earlier time: all drives had a later label, this one has not.
+/// Whether a drive is a copy of an earlier state: all drives had a later label, this one does not.
 fn is_rolled_back(label: &Label, reference: &Label) -> bool {
     let counts = reference.is_in_sync(label.position) && label.is_known_to(reference);
     label.epoch > 0 && label.version < reference.floor && counts
 }
 
-/// Whether a drive is the one that the newest label says is being filled, or waits for that.
+/// Whether the newest label says that this drive is being rebuilt, or waits for it.
 fn is_being_filled(label: &Label, reference: &Label) -> bool {
     let filled = reference.rebuilding.is_some_and(|(p, _)| p == label.position);
     (filled || reference.waiting & 1 << label.position != 0) && label.is_known_to(reference)
 }
 
-/// Labels of the same epoch say the same, and the drives that an older one counts in are not all others than those that the
-/// newest counts in: such two went on without each other. The label of a drive that does not count itself in says nothing.
+/// Checks that labels of the same epoch are equal, and that an older label shares a drive in sync with the
+/// newest: otherwise the two parts continued without each other. The label of a drive that does not count
+/// itself as in sync is ignored.
 fn agree(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<(), GroupError> {
     let newest = found.iter().find(|f| f.label == *reference).expect("the reference is one of them");
     for f in found {
@@ -258,7 +269,7 @@ fn agree(spec: &GroupSpec, found: &[Found], reference: &Label) -> Result<(), Gro
     Ok(())
 }
 
-/// Puts the drive of this position in its place; takes the position out of `label` when it goes without.
+/// Assigns the drive of this position. Removes the position from `label` if there is none.
 fn place(
     spec: &GroupSpec,
     found: &mut Vec<Found>,
@@ -277,11 +288,14 @@ fn place(
     }
     let rolled_back = is_rolled_back(&f.label, label).then(|| {
         let (has, had) = (f.label.version, label.floor);
-        format!("a copy of itself from an earlier time: its label has version {has}, all drives have had {had} since")
+        format!(
+            "a copy of an earlier state: its label has version {has}, all drives have reached {had} \
+            since"
+        )
     });
     if let (Level::Raid0, Some(cause)) = (label.level, &rolled_back) {
         let (group, cause) =
-            (spec.name.clone(), format!("drive {} is {cause}; give the newer one", f.name()));
+            (spec.name.clone(), format!("drive {} is {cause}; connect the current drive", f.name()));
         return Err(GroupError::Spec { group, cause });
     }
     if label.level == Level::Raid0 {
@@ -301,7 +315,7 @@ fn place(
         label.in_sync &= !(1 << position);
     }
     let member = Member::new(Some(f.drive), MemberState::Stale);
-    let older = format!("stale: its label is of epoch {}, the group is at {}", f.label.epoch, label.epoch);
+    let older = format!("stale: its label has epoch {}, the group has epoch {}", f.label.epoch, label.epoch);
     let cause = rolled_back.unwrap_or(older);
     *member.cause.borrow_mut() = Some(cause);
     Ok(member)

@@ -1,9 +1,10 @@
-//! Levels 5 and 6 answer in time, even when a drive is silent that they cannot do without.
+//! Deadlines for levels 5 and 6: callers get an answer in time, even if the group cannot do without a silent
+//! drive.
 //!
-//! A row of which one part was written and another one given up could not be told from the others any more. So what changes rows is
-//! never given up: it goes on by itself until the drive answers, and its caller hears at once that the drive is silent. While any
-//! of it goes on, the group takes no other change: none is overtaken by an older one, and there are never more of them than were in
-//! flight at once.
+//! A row that is partly written could not be reconstructed any more. So a change of rows is never abandoned:
+//! it continues in the background until the drive answers, and its caller gets the error at once. While such
+//! a change continues, the group accepts no other change: none is overtaken by an older one, and there are
+//! never more of them than were in flight at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,23 +15,23 @@ use futures::future::{Either, select};
 use world::io::{Completer, Completions};
 use world::{DriveError, Io, World};
 
-/// Fewer waiting operations than this are not looked through for those that have ended.
+/// Below this number of waiting operations, ended ones are not searched for.
 const FEW: usize = 64;
 
-/// Who waits for a group that may become overdue.
+/// The callers of a group that may become overdue.
 #[derive(Default)]
 pub(crate) struct Overdue {
     completions: Completions<BlockError>,
     waiting: RefCell<VecDeque<Completer<BlockError>>>,
-    /// At so many, those that have ended are taken out: twice as many as were in flight the last time.
+    /// At this number, ended operations are removed: twice as many as were in flight the last time.
     full: Cell<usize>,
-    /// Operations that go on without their callers.
+    /// Operations that continue without their callers.
     left: Cell<usize>,
     cause: RefCell<Option<DriveError>>,
 }
 
 impl Overdue {
-    /// A drive has been silent for too long and cannot be done without: nobody waits any longer.
+    /// The group cannot do without a drive that has been silent for too long: callers stop waiting.
     pub(crate) fn tell(&self, cause: DriveError) {
         for completer in self.waiting.take() {
             completer.complete(cause.clone().into());
@@ -50,16 +51,18 @@ impl Overdue {
         told
     }
 
-    /// Why nothing is taken now.
+    /// Why the group accepts no change now.
     fn refusal(&self) -> Option<BlockError> {
         let cause = (self.left.get() > 0).then(|| self.cause.borrow().clone());
         cause.flatten().map(BlockError::from)
     }
 
-    /// The outcome of an operation on rows, if it ends before a drive that it may need counts as silent; from then on it goes on by itself.
+    /// The outcome of an operation on rows, if it ends before a drive that it may need counts as silent.
+    /// After that it continues in the background.
     ///
     /// # Errors
-    /// Besides its own: [`BlockError::Silent`], when nobody knows yet how it ends, or when it was refused because others go on.
+    /// Its own, and [`BlockError::Silent`] if its outcome is not known yet, or if it was refused because
+    /// others continue.
     pub(crate) async fn in_time<T: 'static>(
         self: &Rc<Self>,
         world: &World,
@@ -74,7 +77,7 @@ impl Overdue {
                 let overdue = self.clone();
                 overdue.left.set(overdue.left.get() + 1);
                 world.spawn(async move {
-                    // Its caller has an answer already; what failed, the group knows.
+                    // Its caller has its error already, and the group handles a failure.
                     drop(operation.await);
                     overdue.left.set(overdue.left.get() - 1);
                 });

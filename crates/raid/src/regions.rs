@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-/// Regions of at least this size.
+/// The smallest size of a region.
 const REGION_BYTES: u64 = 1 << 20;
 
 /// A set of regions of the drives' data.
@@ -11,12 +11,12 @@ const REGION_BYTES: u64 = 1 << 20;
 pub(crate) struct Regions {
     region_bytes: u64,
     words: Vec<u64>,
-    /// Words that are not zero, each once: to forget costs what was noted, not what there is.
+    /// Words that are not zero, each once: clearing costs as much as was recorded, not as much as exists.
     used: Vec<u32>,
 }
 
 impl Regions {
-    /// No region of drives with so much data, in whole units.
+    /// An empty set for drives with this much data, in whole units.
     pub(crate) fn new(data_len: u64, unit: u64) -> Regions {
         let region_bytes = REGION_BYTES.next_multiple_of(unit);
         let regions = data_len.div_ceil(region_bytes);
@@ -45,7 +45,7 @@ impl Regions {
         self.used.drain(..).for_each(|i| self.words[i as usize] = 0);
     }
 
-    /// The bytes from `from` on, up to `max` of them, that lie in no region of the set.
+    /// The length from `from` on, up to `max`, that is in no region of the set.
     pub(crate) fn clean_from(&self, from: u64, max: u64) -> u64 {
         let has = |region: u64| self.words[(region / 64) as usize] & 1 << (region % 64) != 0;
         let end = from + max;
@@ -56,14 +56,15 @@ impl Regions {
         (region * self.region_bytes).clamp(from, end) - from
     }
 
-    /// How many bytes its regions have.
+    /// The number of bytes in its regions.
     pub(crate) fn len_bytes(&self) -> u64 {
         let regions: u32 = self.used.iter().map(|i| self.words[*i as usize].count_ones()).sum();
         u64::from(regions) * self.region_bytes
     }
 }
 
-/// What was written since the last flush of all drives, in two generations: a flush covers what had ended when it began.
+/// Regions written since the last flush of all drives, in two generations: a flush covers the writes that had
+/// ended when it began.
 pub(crate) struct Unflushed {
     pub(crate) now: RefCell<Regions>,
     pub(crate) flushing: RefCell<Regions>,
@@ -79,7 +80,7 @@ impl Unflushed {
         }
     }
 
-    /// All that was written since the last flush that ended.
+    /// All regions written since the last flush that ended.
     pub(crate) fn all(&self) -> Regions {
         let mut all = self.now.borrow().clone();
         all.add_all(&self.flushing.borrow());

@@ -1,4 +1,5 @@
-//! Changes of the labels: a drive is dropped in memory at once, and acknowledged only when the survivors' labels say so.
+//! Changes of the labels. A drive is dropped in memory at once; operations are acknowledged only after the
+//! survivors' labels say so.
 
 use block::BlockError;
 use smallvec::SmallVec;
@@ -12,8 +13,9 @@ use crate::lost_table::{self, SLOTS};
 use crate::member::{Member, MemberState};
 
 impl Inner {
-    /// Takes a drive out of service. In the label it stays when without it there would be no data: whoever opens the group
-    /// must find it called for. `false`: it stays in service, because it is only silent and there would be no data without it.
+    /// Drops a drive. If there would be no data without it, its label stays in sync, so that the group does
+    /// not open without it. Returns `false` if it remains in use because it is only silent and there would be
+    /// no data without it.
     pub(crate) fn mark_failed(&self, m: usize, error: &DriveError) -> bool {
         let member = &self.members[m];
         let was = member.state.get();
@@ -49,15 +51,15 @@ impl Inner {
         true
     }
 
-    /// Whether the group serves without this drive, and without those of `others`.
+    /// Whether the group can serve without this drive and without `others`.
     fn can_go_without(&self, m: usize, others: u32) -> bool {
         let active = self.active_set();
         active & 1 << m == 0 || self.level.can_serve(active & !others & !(1 << m), self.members.len() as u32)
     }
 
-    /// Whether a drive may be told to be silent, when others are already: of levels 5 and 6 only while the group can do without all of them.
-    /// A row of which a part was written and another one given up could not be told from the others any more; of the other
-    /// levels every block stands by itself.
+    /// Whether a drive may count as silent when others already do. On levels 5 and 6 only while the group can
+    /// do without all of them, because a partly written row could not be reconstructed any more. On other
+    /// levels every block is independent.
     pub(crate) fn may_give_up(&self, m: usize) -> bool {
         let silent =
             |(_, other): &(u32, &Member)| other.drive.borrow().as_ref().is_some_and(Drive::has_given_up);
@@ -66,7 +68,8 @@ impl Inner {
         matches!(self.layout, Layout::Sets(_)) || self.can_go_without(m, others)
     }
 
-    /// Drops a drive and returns when the survivors' labels are durable. An error when it is silent and cannot be done without.
+    /// Drops a drive and returns when the survivors' labels are durable. An error if it is silent and the
+    /// group cannot do without it.
     pub(crate) async fn drop_member(&self, m: usize, error: &DriveError) -> Result<(), BlockError> {
         match self.mark_failed(m, error) {
             true => self.relabel().await,
@@ -74,13 +77,14 @@ impl Inner {
         }
     }
 
-    /// Something on the label changed that is not membership.
+    /// Changes the label apart from membership.
     pub(crate) fn label_changed(&self) {
         self.version.set(self.version.get() + 1);
     }
 
-    /// A life begins: the labels of all drives get a version of their own, and then say that all of them had it. A drive that comes
-    /// back later as it was before (a copy, a snapshot of its image) is known by that.
+    /// Begins a life of the group: the labels of all drives get a new version, and then record that all of
+    /// them had it. A drive that returns with an earlier state (a copy, a snapshot of its image) is
+    /// recognised by that.
     pub(crate) async fn begin_life(&self) -> Result<(), BlockError> {
         for _ in 0..2 {
             self.label_changed();
@@ -89,7 +93,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Says on the labels that mirrors may differ, before the first write since the group was opened.
+    /// Records on the labels that mirrors may differ, before the first write after opening.
     pub(crate) async fn mirrors_begin_to_differ(&self) -> Result<(), BlockError> {
         if self.marked.get() {
             return Ok(());
@@ -102,7 +106,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns when the labels on all drives that take part say what is true now. One writer at a time; the others wait.
+    /// Returns when the labels on all members are up to date. One writer at a time; the others wait.
     pub(crate) async fn relabel(&self) -> Result<(), BlockError> {
         loop {
             if !self.level.can_serve(self.active_set(), self.members.len() as u32) {
@@ -132,14 +136,14 @@ impl Inner {
     }
 
     async fn write_labels(&self) -> Result<(), (usize, DriveError)> {
-        // Not the one that labels may refer to: also when this is tried again, without a drive that failed meanwhile.
+        // Not a slot that labels may refer to, also on another attempt after a drive failed.
         self.lost_slot.set((self.lost_slot.get() + 1) % SLOTS);
         let labels: SmallVec<[(usize, Drive, Label); 4]> = (self.members.iter().enumerate())
             .filter_map(|(m, member)| member.taking_part().map(|drive| (m, drive, self.label(m as u32))))
             .collect();
         let of_member = |(i, error): (usize, DriveError)| (labels[i].0, error);
-        // The last attempt, or an earlier process, may have left the second copy in a drive's cache: with the power it would be lost
-        // together with the first copy, which is written now.
+        // The last attempt, or an earlier process, may have left the second copy in a drive's cache. A power
+        // failure would lose it together with the first copy, which is written now.
         if self.label_in_cache.replace(true) {
             let flushes = labels.iter().map(|(_, drive, _)| drive.flush()).collect();
             await_all(flushes).await.map_err(of_member)?;
@@ -151,8 +155,9 @@ impl Inner {
     }
 }
 
-/// Writes the tables of lost ranges that labels need, then the labels, one copy after the other on all drives at once: whatever is torn, each drive has one whole label.
-/// The index of the first drive that failed comes with its error.
+/// Writes the tables of lost ranges that labels need, then the labels, one copy after the other on all drives
+/// at once: whatever is torn, each drive has one valid label. An error comes with the index of the first
+/// drive that failed.
 pub(crate) async fn write_all<'a>(
     labels: impl Iterator<Item = (&'a Drive, &'a Label)> + Clone,
 ) -> Result<(), (usize, DriveError)> {

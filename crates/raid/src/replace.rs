@@ -1,4 +1,4 @@
-//! Another drive takes a place in the group; another array takes the group.
+//! Replacing a drive, and changing the owner of a group.
 
 use std::rc::Rc;
 
@@ -16,29 +16,28 @@ use crate::relabel::write_all;
 use crate::spec::check_name;
 use crate::{ArrayId, GroupError};
 
-/// What a drive that takes a place is filled with.
+/// What a rebuild writes to a drive that takes a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fill {
-    /// All that the group holds.
+    /// Everything.
     Anew,
-    /// What changed since it was dropped.
+    /// The ranges that changed since it was dropped.
     WhatChanged,
 }
 
 impl Group {
-    /// Gives the place of a missing, stale or failed drive to `drive`, which is blank, a spare of this array, or this group's own and was
-    /// left out.
-    /// Durable when it returns; [`Group::rebuild`] fills it.
+    /// Assigns the position of a missing, stale or failed drive to `drive`, which is blank, a spare of this
+    /// array, or a former member of this group. Durable on return; [`Group::rebuild`] then rebuilds it.
     pub async fn replace(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
         self.replace_over(position, drive, Overwrite::Nothing).await
     }
 
-    /// Like [`Group::replace`], whatever the drive carries.
+    /// Like [`Group::replace`], but overwrites any content.
     pub async fn replace_forced(&self, position: u32, drive: Drive) -> Result<(), GroupError> {
         self.replace_over(position, drive, Overwrite::Anything).await
     }
 
-    /// Like [`Group::replace`], and says what may be overwritten.
+    /// Like [`Group::replace`], with a choice of what may be overwritten.
     pub async fn replace_over(
         &self,
         position: u32,
@@ -49,16 +48,19 @@ impl Group {
         self.take_place(position, drive, Fill::Anew).await
     }
 
-    /// A drive that was dropped because it did not answer or was gone, and answers again as it was opened then, takes its place:
-    /// [`Group::rebuild`] fills it with what changed meanwhile, where that is known. How many bytes that is; none where it is filled anew.
+    /// Takes back a drive that was dropped as unresponsive or gone and answers again without having been
+    /// reopened. [`Group::rebuild`] then writes what changed meanwhile, if that is known. Returns the number
+    /// of these bytes; `None` for a complete rebuild.
     pub async fn take_back(&self, position: u32) -> Result<Option<u64>, GroupError> {
         let inner = &self.0;
         let member = inner.members.get(position as usize);
         let dropped = |m: &&Member| m.silent.get() || m.gone.get();
         let returned = member.filter(dropped).and_then(|m| Some((m, m.drive.borrow().clone()?)));
         let Some((member, drive)) = returned else {
-            let cause =
-                format!("no drive of position {position} was dropped because it did not answer, or was gone");
+            let cause = format!(
+                "position {position} has no drive that was dropped because it was unresponsive or \
+                    gone"
+            );
             return Err(GroupError::Spec { group: inner.name.clone(), cause });
         };
         let own = |label: &Label| label.position == position && self.left(label);
@@ -75,8 +77,8 @@ impl Group {
         Ok(missed.as_ref().map(|missed| missed.len_bytes().min(inner.data_len)))
     }
 
-    /// Whether the drive with this label is one that this group goes on without, and nobody else went on with since: it had its position
-    /// last, and what its label counts in has a drive in common with what the group has.
+    /// Whether the label is of a drive that this group dropped, and that nobody else used since: it had its
+    /// position last, and shares a drive in sync with the group.
     pub fn left(&self, label: &Label) -> bool {
         let inner = &self.0;
         let Some(member) = inner.members.get(label.position as usize) else { return false };
@@ -87,8 +89,8 @@ impl Group {
         label.group_id == inner.id && label.tags[label.position as usize] == member.tag.get() && together
     }
 
-    /// Whether `drive` could take a place: what it carries, and that it fits. For who asks before the drive that has the place leaves,
-    /// so the state of the position does not count.
+    /// Whether `drive` could take a position: its content and its size. For callers that ask before the
+    /// current drive leaves, so the state of the position does not matter.
     pub async fn check_replacement(
         &self,
         position: u32,
@@ -126,7 +128,7 @@ impl Group {
         inner.label_first(position, &drive, tag).await.map_err(|e| inner.io_error(e.into()))?;
         inner.can_take(position, &drive)?;
         let name = drive.info().name.clone();
-        // Writers look at the members once: none may be on its way.
+        // Writers read the members once, so no write may be in progress.
         let held = inner.locks.exclusive(0..inner.geometry.len_bytes).await;
         if let Some(before) = &*member.drive.borrow() {
             before.ask_before_giving_up(Rc::new(|| true));
@@ -149,8 +151,8 @@ impl Group {
         Ok(())
     }
 
-    /// Puts another owner on the labels: an array that takes the group over, or nobody ([`ArrayId::default`]) when it is to be
-    /// moved. The name, where one is given, counts from the next opening on.
+    /// Changes the owner on the labels: an array that imports the group, or nobody ([`ArrayId::default`]) for
+    /// an export. A name, if given, is in force from the next opening on.
     pub async fn adopt(&self, owner: ArrayId, name: Option<&str>) -> Result<(), GroupError> {
         let inner = &self.0;
         if let Some(name) = name {
@@ -169,11 +171,11 @@ impl Inner {
         self.world.random(&format!("raid.tag.{}.{position}.{epoch}.{now}", self.id)).u64(1..)
     }
 
-    /// Labels a new drive alone, before any other label names it: whoever opens the group after a power cut finds a drive that is
-    /// labelled, and either named by the others or stale.
+    /// Labels a new drive before any other label names it: after a power failure its label is there, and the
+    /// drive is either a member or stale.
     async fn label_first(&self, position: u32, drive: &Drive, tag: u64) -> Result<(), world::DriveError> {
         let mut label = self.label(position);
-        // The slots of a new drive are free; the labels that follow take the next one.
+        // The slots of a new drive are free; the next labels use the next slot.
         label.tags[position as usize] = tag;
         write_all([(drive, &label)].into_iter()).await.map_err(|(_, error)| error)
     }
@@ -181,13 +183,13 @@ impl Inner {
     fn can_take(&self, position: u32, drive: &Drive) -> Result<(), GroupError> {
         let refuse = |cause: String| Err(GroupError::Spec { group: self.name.clone(), cause });
         let Some(member) = self.members.get(position as usize) else {
-            return refuse(format!("it has no position {position}"));
+            return refuse(format!("no such position: {position}"));
         };
         if !self.level.can_serve(self.active_set(), self.members.len() as u32) {
-            return refuse("too few drives are left to fill another one".to_owned());
+            return refuse("too few drives are left to rebuild another one".to_owned());
         }
         match member.state.get() {
-            MemberState::Active => return refuse(format!("the drive at position {position} serves")),
+            MemberState::Active => return refuse(format!("the drive at position {position} is in use")),
             MemberState::Rebuilding => {
                 return refuse(format!("the drive at position {position} is being rebuilt"));
             }
@@ -196,7 +198,7 @@ impl Inner {
         self.fits(drive)
     }
 
-    /// Whether a drive is large enough, and its blocks are not too coarse.
+    /// Whether a drive is large enough, and its blocks are not larger than the group's.
     fn fits(&self, drive: &Drive) -> Result<(), GroupError> {
         let refuse = |cause: String| Err(GroupError::Spec { group: self.name.clone(), cause });
         let (info, needed_bytes) = (drive.info(), self.data_offset + self.data_len);
@@ -207,7 +209,7 @@ impl Inner {
         if info.block_bytes > self.geometry.block_bytes {
             let (has, blocks) = (info.block_bytes, self.geometry.block_bytes);
             return refuse(format!(
-                "drive {} has blocks of {has} bytes, the group has blocks of {blocks}",
+                "drive {} has blocks of {has} bytes, larger than the blocks of the group ({blocks})",
                 info.name
             ));
         }
@@ -219,16 +221,16 @@ impl Inner {
     }
 }
 
-/// A group as the labels of some drives tell it.
+/// A group found on some drives.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The newest label of the group.
     pub label: Label,
-    /// The drives of the group, by their index in what was given, with their labels.
+    /// The drives of the group, by their index in the argument, with their labels.
     pub drives: Vec<(usize, Label)>,
 }
 
-/// Sorts drives into the groups that their labels name. Drives without a label are in none.
+/// Sorts drives into groups by their labels. Drives without a label are omitted.
 pub async fn identify(drives: &[Drive]) -> Result<Vec<Found>, world::DriveError> {
     let mut found: Vec<Found> = Vec::new();
     for (i, drive) in drives.iter().enumerate() {

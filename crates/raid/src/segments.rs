@@ -1,17 +1,17 @@
-//! How the pieces of a transfer become drive writes.
+//! Splits the pieces of a transfer into drive writes.
 
 use block::{Data, Pieces};
 use smallvec::SmallVec;
 use world::{Drive, DriveError, Io};
 
-/// One operation of a drive has at most so many bytes.
+/// Largest size of one drive operation.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 20;
 
-/// What one operation of a drive writes: pieces that follow each other.
+/// One drive operation: adjacent pieces.
 pub(crate) type Segment = SmallVec<[Data; 1]>;
 
-/// Cuts the data of one contiguous range of a drive into what single operations take. Whole blocks stay where they are; what is cut
-/// in the midst of one is copied.
+/// Splits the data of one contiguous range of a drive into operations. Whole blocks are not copied; a block
+/// that spans two pieces is.
 pub(crate) fn segments(data: &Pieces, block_bytes: usize) -> SmallVec<[Segment; 4]> {
     let mut pieces = data.iter();
     let first = pieces.next();

@@ -1,5 +1,5 @@
-//! The label of a spare: it names the array that the drive is kept for. It stands where the label of a group would be, and is written over
-//! when the drive takes a place in one.
+//! The label of a spare. It names the array that owns the drive. It is stored where the label of a group
+//! would be, and is overwritten when the drive takes a position.
 //!
 //! | on the drive | after a power cut it is |
 //! |---|---|
@@ -16,7 +16,7 @@ use crate::label::{COPIES_AT, FORMAT_SPARE, LABEL_LEN, MAGIC, checksum};
 
 const FIXED_LEN: usize = 32;
 
-/// The fields lie as in the label of a group, which also reads this one.
+/// The fields are laid out as in the label of a group, so that its decoder also reads this label.
 #[derive(IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Format {
@@ -41,11 +41,11 @@ fn encode(array_id: ArrayId) -> Buf {
     Buf::copy_of(format.as_bytes())
 }
 
-/// Labels a drive as a spare of an array. Durable when it returns. Whoever calls this has looked at the drive: what stands in the place of
-/// the label is written over.
+/// Labels a drive as a spare of an array. Durable on return. The caller has examined the drive: the label
+/// region is overwritten.
 ///
 /// # Errors
-/// What the drive answers.
+/// An I/O error of the drive.
 pub async fn label_spare(drive: &Drive, array_id: ArrayId) -> Result<(), DriveError> {
     for at in COPIES_AT {
         drive.write(at, encode(array_id).freeze()).await?;
@@ -54,12 +54,12 @@ pub async fn label_spare(drive: &Drive, array_id: ArrayId) -> Result<(), DriveEr
     Ok(())
 }
 
-/// Erases the label of a spare, and nothing else. Durable when it returns.
+/// Erases the label of a spare, and nothing else. Durable on return.
 ///
 /// # Errors
-/// What the drive answers.
+/// An I/O error of the drive.
 pub async fn erase_spare_label(drive: &Drive) -> Result<(), DriveError> {
-    // The second copy first: what a cut leaves of the first one alone counts as blank.
+    // The second copy first: a first copy that remains alone after a power failure counts as blank.
     for at in COPIES_AT.into_iter().rev() {
         drive.write(at, Buf::zeroed(LABEL_LEN).freeze()).await?;
         drive.flush().await?;

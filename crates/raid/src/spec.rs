@@ -1,12 +1,12 @@
-//! What a group is declared as, and the identities on its labels.
+//! The specification of a group, and the identities on its labels.
 
 use std::fmt;
 
 use crate::GroupError;
 
-/// The most drives of one group: the label's set of drives in sync is 32 bits wide.
+/// Most drives of a group: the label's set of drives in sync has 32 bits.
 pub const DRIVES_MAX: usize = 32;
-/// The longest name of a group in bytes: the label's field.
+/// Longest name of a group in bytes: the label's field.
 pub const NAME_LEN_MAX: usize = 64;
 /// The default stripe unit: a 64 KiB request stays on one drive, a 1 MiB request uses 16.
 pub const STRIPE_UNIT_BYTES_DEFAULT: u32 = 64 << 10;
@@ -21,7 +21,7 @@ fn hex(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArrayId(pub [u8; 16]);
 
-/// The identity of a group, made when it was created.
+/// The identity of a group, generated at creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub [u8; 16]);
 
@@ -37,12 +37,12 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// How data lies on the drives of a group.
+/// The RAID level: the layout of data on the drives of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Stripes over one or more drives; no redundancy.
     Raid0,
-    /// The same on two or more drives; all but one may fail.
+    /// The same data on two or more drives; all but one may fail.
     Raid1,
     /// Stripes over pairs of mirrors; one drive of each pair may fail.
     Raid10,
@@ -56,7 +56,7 @@ impl Level {
     /// All levels.
     pub const ALL: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6];
 
-    /// The level's number on the label, and in its name.
+    /// The level's number, on the label and in its name.
     pub(crate) fn code(self) -> u32 {
         match self {
             Level::Raid0 => 0,
@@ -71,7 +71,7 @@ impl Level {
         Level::ALL.into_iter().find(|level| level.code() == code)
     }
 
-    /// The fewest drives that make sense.
+    /// The fewest drives of the level.
     pub fn drives_min(self) -> usize {
         match self {
             Level::Raid0 => 1,
@@ -81,7 +81,7 @@ impl Level {
         }
     }
 
-    /// Units of parity in a row; 0 where mirrors or nothing hold the data twice.
+    /// Parity units in a row; 0 for mirrors and RAID 0.
     pub fn parities(self) -> u32 {
         match self {
             Level::Raid0 | Level::Raid1 | Level::Raid10 => 0,
@@ -90,7 +90,7 @@ impl Level {
         }
     }
 
-    /// How many drives hold the same data: the drives of one set. 1 where none does.
+    /// The number of drives with the same data: the drives of one set. 1 without mirrors.
     pub(crate) fn copies(self, width: u32) -> u32 {
         match self {
             Level::Raid1 => width,
@@ -99,7 +99,7 @@ impl Level {
         }
     }
 
-    /// How many drives of a row (or of a stripe) hold data that no other one holds.
+    /// The number of drives of a row (or stripe) with distinct data.
     pub(crate) fn data_drives(self, width: u32) -> u32 {
         width / self.copies(width) - self.parities()
     }
@@ -119,13 +119,13 @@ impl Level {
         width / self.copies(width) - self.parities()
     }
 
-    /// How many drives may fail, whichever they are, of a group of this width that has them all.
+    /// How many drives of a full group of this width may fail, in any combination.
     pub fn tolerates(self, width: usize) -> u32 {
         let width = width as u32;
         self.tolerates_beside(u32::MAX >> (32 - width), width)
     }
 
-    /// How many more drives may fail for sure, of a group that has these drives.
+    /// How many more drives may fail, in any combination, of a group with these drives.
     pub(crate) fn tolerates_beside(self, drives: u32, width: u32) -> u32 {
         let copies = self.copies(width);
         let sets = width / copies;
@@ -142,10 +142,10 @@ impl fmt::Display for Level {
     }
 }
 
-/// Whether a group can be called so.
+/// Checks the name of a group.
 pub(crate) fn check_name(name: &str) -> Result<(), GroupError> {
     if name.is_empty() || name.len() > NAME_LEN_MAX {
-        let cause = format!("its name must have 1 to {NAME_LEN_MAX} bytes");
+        let cause = format!("invalid name: must have 1 to {NAME_LEN_MAX} bytes");
         return Err(GroupError::Spec { group: name.to_owned(), cause });
     }
     Ok(())
@@ -154,15 +154,16 @@ pub(crate) fn check_name(name: &str) -> Result<(), GroupError> {
 /// A group as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// Its name, 1 to 64 bytes, unique within the array.
+    /// 1 to 64 bytes, unique within the array.
     pub name: String,
-    /// Its level.
+    /// The RAID level of its labels.
     pub level: Level,
-    /// Bytes that follow each other on one drive before the next drive's turn: a power of two from 4 KiB to 4 MiB.
+    /// Consecutive bytes on one drive before the next drive follows: a power of two from 4 KiB to 4 MiB.
     pub stripe_unit_bytes: u32,
-    /// The array that owns it.
+    /// The owner.
     pub array_id: ArrayId,
-    /// Which group it is, where that is known: creation gives it this identity, and opening takes drives of no other group of this name.
+    /// The identity, if known: creation uses it, and opening refuses drives of another group with the same
+    /// name.
     pub id: Option<GroupId>,
 }
 
@@ -184,15 +185,24 @@ impl GroupSpec {
         let unit = self.stripe_unit_bytes;
         if !unit.is_power_of_two() || !(4096..=STRIPE_UNIT_BYTES_MAX).contains(&unit) {
             return refuse(format!(
-                "stripe unit {unit} must be a power of two from 4096 to {STRIPE_UNIT_BYTES_MAX} bytes"
+                "invalid stripe unit of {unit} bytes: must be a power of two from 4096 to \
+                 {STRIPE_UNIT_BYTES_MAX}"
             ));
         }
         if drives < self.level.drives_min() || drives > DRIVES_MAX {
             let min = self.level.drives_min();
-            return refuse(format!("{} takes {min} to {DRIVES_MAX} drives, not {drives}", self.level));
+            return refuse(format!(
+                "invalid number of drives: {drives}; {} requires {min} to \
+                {DRIVES_MAX}",
+                self.level
+            ));
         }
         if self.level == Level::Raid10 && !drives.is_multiple_of(2) {
-            return refuse(format!("{} takes pairs of drives, not {drives}", self.level));
+            return refuse(format!(
+                "invalid number of drives: {drives}; {} requires an even \
+                number",
+                self.level
+            ));
         }
         Ok(())
     }

@@ -1,64 +1,62 @@
-//! A group as a person sees it: plain values.
+//! Status snapshot of a group.
 
 use crate::member::MemberStatus;
 use crate::stripe::JournalCounts;
 use crate::{GroupId, Level};
 
-/// How a group is.
+/// The state of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupState {
-    /// All drives serve.
+    /// All members are in sync.
     Optimal,
-    /// It serves without some of its drives.
+    /// Redundancy is reduced.
     Degraded,
-    /// It cannot serve any more.
+    /// Data are unavailable.
     Failed,
 }
 
-/// How far long work is.
+/// The progress of a rebuild or scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The position that is being rebuilt; none when the work is on all drives.
+    /// The position that is being rebuilt; `None` for work on all drives.
     pub position: Option<u32>,
-    /// Bytes of each drive that are done.
+    /// Completed bytes of each drive.
     pub done_bytes: u64,
-    /// Bytes of each drive.
+    /// Total bytes of each drive.
     pub total_bytes: u64,
 }
 
-/// A group as a person sees it.
+/// Status snapshot of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct GroupStatus {
-    /// Its name.
     pub name: String,
     /// Its identity.
     pub id: GroupId,
-    /// Its level.
     pub level: Level,
-    /// Its stripe unit.
     pub stripe_unit_bytes: u32,
-    /// How it is.
+    /// Optimal, degraded or failed.
     pub state: GroupState,
-    /// How many more drives may fail, whichever they are.
+    /// How many more drives may fail, in any combination.
     pub tolerates: u32,
-    /// Its size.
+    /// Usable size.
     pub len_bytes: u64,
-    /// How often its membership changed.
+    /// The epoch of the labels.
     pub epoch: u64,
-    /// Whether reads are kept to one mirror, because the mirrors may differ since a power cut.
+    /// Whether reads go to one mirror only, because the mirrors may differ since a power failure.
     pub reads_pinned: bool,
-    /// Places that were written again after a medium error, since the group was opened.
+    /// Blocks that were rewritten after a medium error, since the group was opened.
     pub repairs: u64,
-    /// Ranges that cannot be read any more until they are written again.
+    /// The number of lost ranges.
     pub lost_ranges: usize,
-    /// Blocks that the last scrub left as they are, because drives differ and nobody knows which is right.
+    /// Blocks that the last scrub left alone, because drives differ and redundancy cannot decide.
     pub differing_blocks: u64,
-    /// What the journal of levels 5 and 6 did since the group was opened.
+    /// Counters of the stripe journal (levels 5 and 6) since the group was opened.
     pub journal: JournalCounts,
-    /// How far a rebuild is.
+    /// The progress of a rebuild, if one runs.
     pub rebuild: Option<Progress>,
-    /// How far a scrub is.
+    /// The progress of a scrub, if one runs.
     pub scrub: Option<Progress>,
-    /// Its drives by position.
+    /// By position.
     pub members: Vec<MemberStatus>,
 }

@@ -1,14 +1,14 @@
-//! Drives of groups are replaced, groups are scrubbed.
+//! Replacing drives of groups, and work on groups.
 
 use super::Array;
 use crate::control::{Control, ControlError, Steer};
 
 impl Array {
-    /// Gives the place of a drive in a group to another one. `new` is a declared spare or other free drive; or `old` again, when
-    /// the medium behind that name was exchanged. What is on the new one is erased only with `overwrite`.
+    /// Replaces a drive of a group. `new` is a declared spare or another free drive, or `old` again if the
+    /// medium behind that name was exchanged. Content of the new drive is erased only with `overwrite`.
     ///
     /// # Errors
-    /// Where it does not fit, is not blank, or cannot be spared.
+    /// If the new drive is unsuitable or not blank, or if the old one has no redundancy.
     pub async fn replace_drive(
         &mut self,
         group: &str,
@@ -18,12 +18,12 @@ impl Array {
     ) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("group {group:?}"));
         let Some(declared) = self.config.groups.iter().find(|g| g.name == group) else {
-            return Err(fail(&"there is no such group"));
+            return Err(fail(&"not found"));
         };
         if old != new
             && (!self.config.drives.iter().any(|d| d.name == new) || declared.drives.iter().any(|d| d == new))
         {
-            return Err(fail(&format!("drive {new:?} is not declared, or is in it already")));
+            return Err(fail(&format!("drive {new:?} is not declared, or is already a member")));
         }
         let owner = self.config.owner_of_group(group);
         let replace =
@@ -32,7 +32,7 @@ impl Array {
         if old == new {
             return Ok(done);
         }
-        // The labels say so already; should the process end here, they decide.
+        // The labels are already changed; if the process ends here, they decide.
         let mut config = self.config.clone();
         config.spares.retain(|s| s != new && s != old);
         if let Some(declared) = config.groups.iter_mut().find(|g| g.name == group) {
@@ -46,7 +46,7 @@ impl Array {
         Ok(done)
     }
 
-    /// Reads and compares everything on a group, in the background.
+    /// Scrubs a group, in the background.
     pub async fn scrub(&self, group: &str) -> Result<Vec<String>, ControlError> {
         self.ask(self.config.owner_of_group(group), Control::Scrub(group.into())).await
     }

@@ -1,10 +1,10 @@
-//! What a declaration changes for the hosts, in words.
+//! Describes what a new declaration changes for hosts.
 
 use std::collections::BTreeMap;
 
 use crate::config::{Config, HostConfig};
 
-/// What changes for the hosts, a line each. Secrets are not shown.
+/// A line for each change. Secrets are not shown.
 pub(super) fn host_changes(old: &Config, new: &Config) -> Vec<String> {
     let by_name = |config| -> BTreeMap<&str, &HostConfig> {
         let hosts: &Vec<HostConfig> = config;
@@ -22,10 +22,10 @@ pub(super) fn host_changes(old: &Config, new: &Config) -> Vec<String> {
         }
         let saw = before.map(|h| h.luns.clone()).unwrap_or_default();
         let news = host.luns.iter().filter(|(lun, volume)| saw.get(lun) != Some(volume));
-        lines.extend(news.map(|(lun, volume)| format!("host {}: sees {volume} as LUN {lun}", host.name)));
+        lines.extend(news.map(|(lun, volume)| format!("host {}: {volume} mapped as LUN {lun}", host.name)));
         let gone = saw.iter().filter(|(lun, _)| !host.luns.contains_key(lun));
         lines.extend(
-            gone.map(|(lun, volume)| format!("host {}: sees {volume} (LUN {lun}) no longer", host.name)),
+            gone.map(|(lun, volume)| format!("host {}: {volume} (LUN {lun}) unmapped", host.name)),
         );
     }
     let removed = old.hosts.iter().filter(|h| !now.contains_key(h.name.as_str()));

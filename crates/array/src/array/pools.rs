@@ -1,4 +1,4 @@
-//! Pools lose groups, are rebalanced, given away and taken over.
+//! Pools: remove a group, rebalance, export, import.
 
 use world::DriveSpec;
 
@@ -7,15 +7,15 @@ use crate::control::{Control, ControlError, Reply};
 use crate::status::PoolStatus;
 
 impl Array {
-    /// Moves all pages of a group to the others of its pool, in the background, and takes it out of the pool.
+    /// Evacuates a group in the background, then removes it from its pool.
     pub async fn remove_group(&mut self, pool: &str, group: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("pool {pool:?}"));
         let mut config = self.config.clone();
         let Some(declared) = config.pools.iter_mut().find(|p| p.name == pool) else {
-            return Err(fail(&"there is no such pool"));
+            return Err(fail(&"not found"));
         };
         if !declared.groups.iter().any(|g| g == group) {
-            return Err(fail(&format!("group {group:?} is not in it")));
+            return Err(fail(&format!("group {group:?} is not in this pool")));
         }
         let parts = self.status().await?;
         if let Some(status) = parts.iter().flat_map(|part| &part.pools).find(|p| p.name == pool) {
@@ -24,30 +24,30 @@ impl Array {
         declared.groups.retain(|g| g != group);
         declared.leaving.push(group.into());
         let mut done = self.apply(config).await?;
-        done.push(format!("pool {pool}: the pages of group {group} move to the others, then it leaves"));
+        done.push(format!("pool {pool}: evacuating group {group}; it leaves the pool afterwards"));
         Ok(done)
     }
 
-    /// Moves pages of a pool from full groups to emptier ones, in the background.
+    /// Rebalances a pool in the background.
     pub async fn rebalance(&self, pool: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("pool {pool:?}"));
-        let declared = self.config.pool(pool).ok_or_else(|| fail(&"there is no such pool"))?;
+        let declared = self.config.pool(pool).ok_or_else(|| fail(&"not found"))?;
         self.ask(declared.controller, Control::Rebalance(pool.into())).await
     }
 
-    /// Gives a pool away: its volumes, which no host may see, its groups and drives are declared no longer, and no array owns
-    /// the drives.
+    /// Exports a pool: its volumes (which must not be mapped), groups and drives are no longer declared, and
+    /// no array owns the drives.
     pub async fn export_pool(&mut self, pool: &str) -> Result<Vec<String>, ControlError> {
         let fail = || ControlError::at(format!("pool {pool:?}"));
-        let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"there is no such pool"))?;
+        let declared = self.config.pool(pool).cloned().ok_or_else(|| fail()(&"not found"))?;
         let on_it = |v: &str| self.config.volume(v).is_some_and(|v| v.pool == pool);
         for host in &self.config.hosts {
             if let Some(volume) = host.luns.values().find(|v| on_it(v)) {
-                let cause = format!("host {:?} sees its volume {volume:?}: unmap it first", host.name);
+                let cause = format!("volume {volume:?} is mapped to host {:?}; unmap it first", host.name);
                 return Err(fail()(&cause));
             }
         }
-        // What its groups are made of now; a spare may have taken a place, a group may have left.
+        // The current members of its groups: a spare may have replaced a drive, a group may have left.
         let parts = self.status().await?;
         let pools = parts.iter().flat_map(|part| &part.pools).filter(|p| p.name == pool);
         let groups: Vec<&String> = pools.flat_map(|p| &p.group_spaces).map(|g| &g.name).collect();
@@ -64,13 +64,13 @@ impl Array {
         self.apply(config).await?;
         let exported = self.ask(declared.controller, Control::ExportPool(pool.into())).await;
         if exported.is_err() {
-            // It stays, as it was declared.
+            // The pool stays, as it was declared.
             self.apply(before).await?;
         }
         exported
     }
 
-    /// Takes over the pool on these drives: drives, groups, pool and volumes are declared as they are found.
+    /// Imports the pool on these drives, and declares drives, groups, pool and volumes as found.
     pub async fn import_pool(
         &mut self,
         drives: Vec<DriveSpec>,
@@ -85,7 +85,7 @@ impl Array {
     }
 }
 
-/// A group leaves only when the others have room for what is on it.
+/// Checks that the other groups have room for the used pages of a group.
 fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlError> {
     let used: u64 = pool.group_spaces.iter().filter(|g| g.name == group).map(|g| g.used_bytes).sum();
     let others = pool.group_spaces.iter().filter(|g| g.name != group && !g.evacuating);
@@ -94,5 +94,8 @@ fn refuse_without_room(pool: &PoolStatus, group: &str) -> Result<(), ControlErro
         return Ok(());
     }
     let place = ControlError::at(format!("pool {:?}", pool.name));
-    Err(place(&format!("{used} bytes are used on group {group:?}, the others have {free} bytes free")))
+    Err(place(&format!(
+        "no room to evacuate group {group:?}: it has {used} bytes in use, the other groups \
+        have {free} bytes free"
+    )))
 }

@@ -1,11 +1,12 @@
-//! Volumes are deleted, copied by sharing, and relieved of their zeros.
+//! Volumes: delete, clone, reclaim.
 
 use super::Array;
 use crate::config::VolumeConfig;
 use crate::control::{Control, ControlError, NO_SUCH_VOLUME};
 
 impl Array {
-    /// Notes a volume that is to be deleted, or that is being made and is to be deleted if that does not end well; or no more.
+    /// Records a volume that must be deleted, or that must be deleted if its creation fails; `None` removes
+    /// the record.
     async fn discard(&mut self, volume: &str, pool: Option<&str>) -> Result<(), ControlError> {
         match pool {
             Some(pool) => self.made.discarded.insert(volume.into(), pool.into()),
@@ -14,10 +15,10 @@ impl Array {
         self.keep_made()
     }
 
-    /// Deletes the volumes that an earlier life was about to delete, or was making when it ended.
+    /// Deletes volumes whose deletion or creation was interrupted in an earlier life.
     ///
     /// # Errors
-    /// Where one cannot be deleted now: the next start tries again.
+    /// If one cannot be deleted now; the next start tries again.
     pub async fn delete_discarded(&mut self) -> Result<Vec<String>, ControlError> {
         let mut done = Vec::new();
         for (volume, pool) in self.made.discarded.clone() {
@@ -32,19 +33,20 @@ impl Array {
         Ok(done)
     }
 
-    /// Deletes a volume that no host sees.
+    /// Deletes a volume that is not mapped.
     pub async fn delete_volume(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {name:?}"));
         let (Some(owner), Some(volume)) = (self.config.owner_of(name), self.config.volume(name)) else {
-            return Err(fail(&"there is no such volume"));
+            return Err(fail(&"not found"));
         };
         if let Some(host) = self.config.hosts.iter().find(|h| h.luns.values().any(|v| v == name)) {
-            return Err(fail(&format!("it is mapped to host {:?}: unmap it first", host.name)));
+            return Err(fail(&format!("mapped to host {:?}; unmap it first", host.name)));
         }
         let pool = volume.pool.clone();
         let mut config = self.config.clone();
         config.volumes.retain(|v| v.name != name);
-        // First everybody forgets the LU, then its owner deletes it. A start ends what a crash leaves.
+        // First all controllers drop the LU, then its owner deletes the volume. The next start completes a
+        // deletion that a crash interrupts.
         self.made.discarded.insert(name.into(), pool);
         let mut done = match self.apply(config).await {
             Ok(done) => done,
@@ -58,30 +60,30 @@ impl Array {
         Ok(done)
     }
 
-    /// Deletes a snapshot, and nothing that is none.
+    /// Deletes a snapshot. A volume that is not a snapshot is refused.
     pub async fn delete_snapshot(&mut self, name: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("snapshot {name:?}"));
         match self.config.volume(name) {
-            None => Err(fail(&"there is no such snapshot")),
-            Some(volume) if volume.snapshot_of.is_none() => Err(fail(
-                &"is a volume and no snapshot: `masu volume delete` deletes volumes with their data",
-            )),
+            None => Err(fail(&"not found")),
+            Some(volume) if volume.snapshot_of.is_none() => {
+                Err(fail(&"not a snapshot but a volume; `masu volume delete` deletes a volume with its data"))
+            }
             Some(_) => self.delete_volume(name).await,
         }
     }
 
-    /// Makes a volume that shares the pages of another: a snapshot that can be written, or a clone.
+    /// Creates a volume that shares the pages of another: a writable snapshot, or a clone.
     pub async fn clone_volume(&mut self, from: &str, to: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {from:?}"));
         let (Some(source), Some(owner)) = (self.config.volume(from), self.config.owner_of(from)) else {
-            return Err(fail(&"there is no such volume"));
+            return Err(fail(&"not found"));
         };
         let mut config = self.config.clone();
         let snapshot_of = Some(from.to_owned());
         config.volumes.push(VolumeConfig { name: to.into(), snapshot_of, ..source.clone() });
         config.check()?;
         let pool = source.pool.clone();
-        // What a crash leaves of it before it is declared, the next start deletes.
+        // If a crash interrupts this before the declaration, the next start deletes the clone.
         self.discard(to, Some(&pool)).await?;
         let clone = Control::CloneVolume { from: from.into(), to: to.into() };
         let mut done = match self.ask(owner, clone).await {
@@ -101,10 +103,10 @@ impl Array {
         Ok(done)
     }
 
-    /// Gives back a volume's pages of zeros, in the background.
+    /// Reclaims a volume's pages of zeros, in the background.
     pub async fn reclaim(&self, volume: &str) -> Result<Vec<String>, ControlError> {
         let fail = ControlError::at(format!("volume {volume:?}"));
-        let owner = self.config.owner_of(volume).ok_or_else(|| fail(&"there is no such volume"))?;
+        let owner = self.config.owner_of(volume).ok_or_else(|| fail(&"not found"))?;
         self.ask(owner, Control::Reclaim(volume.into())).await
     }
 }

@@ -1,4 +1,4 @@
-//! The drives that are examined: each is read under an overlay, and nothing is written to it.
+//! The examined drives: masu reads each through an overlay and writes nothing to it.
 
 use world::{Drive, DriveSpec, World};
 
@@ -18,7 +18,7 @@ impl Opened {
     }
 }
 
-/// Opens every drive that outlives its process, under an overlay of its own.
+/// Opens every persistent drive, each under its own overlay.
 pub(super) async fn open_drives(
     world: &World,
     config: &Config,
@@ -28,10 +28,10 @@ pub(super) async fn open_drives(
     let mut opened = Vec::new();
     for declared in &config.drives {
         let spec = match &declared.spec {
-            // A file that is not there is a finding, and is not made.
+            // A missing file is a finding; masu does not create it.
             DriveSpec::File { path, .. } => DriveSpec::File { path: path.clone(), create_len_bytes: None },
             DriveSpec::Memory { .. } => {
-                let text = "it is memory: nothing of it outlives the array";
+                let text = "memory drive: its content does not survive the array";
                 examination.harmless(format!("drive {}", declared.name), text);
                 continue;
             }
@@ -51,7 +51,7 @@ pub(super) async fn open_drives(
                 let of_group = |g: &GroupConfig| g.drives.contains(&declared.name);
                 match config.groups.iter().any(of_group) || config.spares.contains(&declared.name) {
                     true => examination.damage(place, text),
-                    // Nobody misses a drive that is in no group.
+                    // A drive in no group holds nothing that the array needs.
                     false => examination.harmless(place, text),
                 }
             }

@@ -1,15 +1,15 @@
-//! What an examination saw, and how far it is.
+//! Findings and progress of an examination.
 
 use std::fmt;
 
-/// Something that is not as it should be.
+/// A deviation from the expected state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// The object.
     pub place: String,
-    /// What.
+    /// What is wrong with it.
     pub text: String,
-    /// A power cut leaves this, too, and starting the array puts it right.
+    /// A power failure can leave this, and starting the array repairs it.
     pub harmless: bool,
 }
 
@@ -19,7 +19,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What an examination saw.
+/// The result of an examination.
 #[derive(Clone, Debug, Default)]
 pub struct Examination {
     /// All findings, from the drives up.
@@ -32,12 +32,12 @@ pub struct Examination {
     pub pools: usize,
     /// How many volumes are in them.
     pub volumes: usize,
-    /// Bytes of drives that were read and compared.
+    /// Bytes that were read and compared.
     pub compared_bytes: u64,
 }
 
 impl Examination {
-    /// Whether anything is wrong that starting the array does not put right.
+    /// Whether there is damage that a start does not repair.
     pub fn is_clean(&self) -> bool {
         self.findings.iter().all(|f| f.harmless)
     }
@@ -51,16 +51,16 @@ impl Examination {
     }
 }
 
-/// How far an examination is.
+/// The progress of an examination.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "self-explanatory names")]
 pub struct Progress {
-    /// What is examined now.
+    /// The current step.
     pub what: String,
-    /// Bytes that are done of it, and all of them; both 0 where nobody counts.
+    /// Completed bytes of the step, and its total; both 0 if unknown.
     pub done_bytes: u64,
-    /// All bytes.
     pub total_bytes: u64,
 }
 
-/// Who is told how far the examination is.
+/// Receives the progress.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&Progress);

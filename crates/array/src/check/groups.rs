@@ -1,4 +1,5 @@
-//! Groups, opened over the overlays: what cannot be opened, what serves without a drive, what does not agree.
+//! Groups, opened on the overlays: groups that cannot be opened, groups that are degraded, redundancy that
+//! does not match.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,12 +13,13 @@ use super::examination::{Examination, Progress, Tell};
 use super::labels::Members;
 use crate::config::GroupConfig;
 
-/// How often somebody is told how far a scrub is.
+/// Interval of progress reports during a scrub.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
-/// The labels lie before the journal and the data (docs/on_disk_format.md); what changes there is no data.
+/// The labels lie before the journal and the data (docs/on_disk_format.md); a change there is not a change of
+/// data.
 const LABEL_REGION_LEN: u64 = 1 << 20;
 
-/// Opens a group on its overlays, degraded where it must be.
+/// Opens a group on its overlays, degraded if necessary.
 pub(super) async fn open(
     world: &World,
     declared: &GroupConfig,
@@ -32,13 +34,14 @@ pub(super) async fn open(
         ..GroupSpec::new(&newest.group_name, newest.level, newest.array_id)
     };
     if newest.mirrors_may_differ {
-        examination.harmless(&place, "it was not stopped in order");
+        examination.harmless(&place, "not shut down cleanly");
     }
     let drives = || members.drives.iter().map(|d| d.drive.clone()).collect();
     let opened = match Group::open(world.clone(), spec.clone(), drives()).await {
         Err(GroupError::Missing { position, width, cause, .. }) => {
             let text = format!(
-                "it does not start by itself: the drive at position {position} of {width} is missing: {cause}"
+                "does not start without an operator: the drive at position {position} of {width} is missing: \
+                 {cause}"
             );
             examination.damage(&place, text);
             Group::open_degraded(world.clone(), spec, drives()).await
@@ -51,41 +54,41 @@ pub(super) async fn open(
             Some(group)
         }
         Err(error) => {
-            examination.damage(&place, format!("it cannot be opened: {error}"));
+            examination.damage(&place, format!("cannot be opened: {error}"));
             None
         }
     }
 }
 
-/// What the opened group is not, and should be.
+/// Reports how the opened group deviates from an optimal one.
 fn describe(place: &str, group: &Group, examination: &mut Examination) {
     let status = group.status();
     match status.state {
         GroupState::Optimal => {}
-        GroupState::Degraded => examination.damage(place, "it is degraded: redundancy is not full"),
-        GroupState::Failed => examination.damage(place, "it has failed: too few drives are left"),
+        GroupState::Degraded => examination.damage(place, "degraded: redundancy is reduced"),
+        GroupState::Failed => examination.damage(place, "failed: too few drives are left"),
     }
     for member in &status.members {
         let drive = member.drive.as_deref().unwrap_or("none");
         let place = format!("{place}: position {}", member.position);
         let state = match member.state {
             MemberState::Active | MemberState::Missing => continue,
-            MemberState::Stale => "stale: it missed changes and is to be rebuilt",
+            MemberState::Stale => "stale: it missed writes and must be rebuilt",
             MemberState::Failed => "failed",
-            MemberState::Rebuilding => "not filled yet: its rebuild goes on when the array starts",
+            MemberState::Rebuilding => "not in sync: its rebuild resumes when the array starts",
         };
         examination.damage(place, format!("drive {drive} is {state}"));
     }
     if status.lost_ranges > 0 {
         let text = format!(
-            "{} ranges are lost: reading them is an error until they are written again",
+            "{} lost ranges: reads return an error until the ranges are written again",
             status.lost_ranges
         );
         examination.damage(place, text);
     }
 }
 
-/// Reads everything on a group and compares it; what the scrub writes into the overlays is what did not agree.
+/// Scrubs a group. What the scrub repairs on the overlays did not match.
 pub(super) async fn scrub(
     world: &World,
     group: &Group,
@@ -98,7 +101,7 @@ pub(super) async fn scrub(
         let names: Vec<String> = group.drives().iter().map(|d| d.info().name.clone()).collect();
         drives.iter().filter(|d| names.contains(&d.drive().info().name)).collect()
     };
-    // What opening the group wrote is its recovery.
+    // Writes during the open are the group's recovery, not a finding.
     for opened in &own {
         opened.overlay.take_written();
     }
@@ -111,7 +114,7 @@ pub(super) async fn scrub(
             Either::Right(((), going_on)) => scrub = going_on,
         }
         if let Some(progress) = group.status().scrub {
-            let what = format!("{place}: reading everything");
+            let what = format!("{place}: scrubbing");
             tell(&Progress { what, done_bytes: progress.done_bytes, total_bytes: progress.total_bytes });
         }
     };
@@ -124,30 +127,31 @@ pub(super) async fn scrub(
                 for (at, len) in written.into_iter().filter(|(at, _)| *at >= LABEL_REGION_LEN) {
                     places += 1;
                     let text = format!(
-                        "{len} bytes at byte {at} do not agree with the rest of {place}, or cannot be read"
+                        "{len} bytes at byte {at} do not match the redundancy of {place}, or cannot be read"
                     );
                     examination.damage(format!("drive {}", opened.name), text);
                 }
             }
             for at in scrubbed.first_differing() {
                 let text = format!(
-                    "the block at byte {at} differs between its drives, and no redundancy tells which is right"
+                    "the block at byte {at} differs between its drives; redundancy cannot decide which copy \
+                     is correct"
                 );
                 examination.damage(&place, text);
             }
             if scrubbed.mismatches > 0 && places == 0 {
-                examination.damage(&place, format!("{} blocks do not agree", scrubbed.mismatches));
+                examination
+                    .damage(&place, format!("{} blocks do not match their redundancy", scrubbed.mismatches));
             }
             if scrubbed.unrepaired > 0 {
-                let text =
-                    format!("{} blocks cannot be read, and no redundancy tells them", scrubbed.unrepaired);
+                let text = format!("{} blocks cannot be read or reconstructed", scrubbed.unrepaired);
                 examination.damage(&place, text);
             }
         }
-        Err(error) => examination.damage(&place, format!("it cannot be read to its end: {error}")),
+        Err(error) => examination.damage(&place, format!("scrub stopped with an error: {error}")),
     }
     let lost = group.status().lost_ranges.saturating_sub(lost_before);
     if lost > 0 {
-        examination.damage(&place, format!("{lost} more ranges turn out to be lost"));
+        examination.damage(&place, format!("{lost} additional ranges are lost"));
     }
 }

@@ -1,4 +1,4 @@
-//! What the drives say they are, held against the declaration and against each other.
+//! Compares the labels of the drives with the declaration and with each other.
 
 use raid::{ArrayId, GroupId, Label, LabelCopy, OnDrive, examine, inspect, label_copies};
 use world::Drive;
@@ -15,14 +15,15 @@ pub(super) struct Labelled {
     pub(super) label: Label,
 }
 
-/// The drives of one declared group that carry its labels, and what the newest of these says.
+/// The drives of one declared group that carry its labels, and the newest of these labels.
 pub(super) struct Members {
     pub(super) group: String,
     pub(super) newest: Label,
     pub(super) drives: Vec<Labelled>,
 }
 
-/// Reads all labels. The drives of each declared group that belong together come back; what is wrong is noted.
+/// Reads all labels. Returns the drives of each declared group that belong together, and reports what is
+/// wrong.
 pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut Examination) -> Vec<Members> {
     let mut all = Vec::new();
     for opened in drives {
@@ -34,7 +35,7 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
                 }
                 all.push((opened, label));
             }
-            Err(error) => examination.damage(place, format!("its label cannot be read: {error}")),
+            Err(error) => examination.damage(place, format!("cannot read the label: {error}")),
         }
     }
     let of_group = |group: &GroupConfig| -> Vec<(&Opened, Option<Label>)> {
@@ -46,11 +47,11 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
         let mut labelled = labelled(group, of_group(group), examination);
         let Some(id) = group_id(group, &labelled) else {
             if !labelled.is_empty() {
-                examination.damage(format!("group {}", group.name), "none of its drives carries its label");
+                examination.damage(format!("group {}", group.name), "no drive carries a label of this group");
             }
             continue;
         };
-        // A spare takes a place by itself; the label says so first, the declaration follows.
+        // A spare replaces a drive without an operator: its label changes first, the declaration follows.
         let spares = all.iter().filter(|(opened, _)| config.spares.contains(&opened.name));
         labelled.extend(spares.filter_map(|(opened, label)| {
             let label = label.clone().filter(|l| l.group_id == id)?;
@@ -65,18 +66,18 @@ pub(super) async fn check(config: &Config, drives: &[Opened], examination: &mut 
     members
 }
 
-/// A spare is blank until it is labelled. No group takes one that carries something else.
+/// A spare is blank until it is labelled. No group takes a spare that carries anything else.
 async fn spare(config: &Config, opened: &Opened, examination: &mut Examination) {
     let place = format!("drive {}", opened.name);
     match examine(opened.drive()).await {
         Ok(OnDrive::Blank) => {}
         Ok(OnDrive::Spare { array_id }) if array_id == terms::array_id(config) => {}
-        Ok(found) => examination.harmless(place, format!("it is a spare that no group can take: it {found}")),
-        Err(error) => examination.damage(place, format!("it cannot be read: {error}")),
+        Ok(found) => examination.harmless(place, format!("unusable spare: the drive {found}")),
+        Err(error) => examination.damage(place, format!("cannot be read: {error}")),
     }
 }
 
-/// A label is written twice: both copies of a drive say the same, unless the power went between them.
+/// Both copies of a drive's label must be equal, unless the power failed between the two writes.
 async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination) {
     let mut said = Vec::new();
     for (copy, label) in (0..).zip(label_copies(drive).await) {
@@ -85,18 +86,18 @@ async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination)
             Ok(LabelCopy::NewerFormat { format }) => {
                 examination.damage(
                     place,
-                    format!("copy {copy} of its label is of format {format}, written by a newer masu"),
+                    format!("copy {copy} of the label has format {format}, written by a newer masu"),
                 );
             }
             Ok(LabelCopy::Spare { .. }) => {
-                let text = format!("copy {copy} of its label is still that of a spare");
+                let text = format!("copy {copy} of the label is still that of a spare");
                 examination.harmless(place, text);
             }
             Ok(LabelCopy::Damaged { .. } | LabelCopy::None) => {
-                examination.damage(place, format!("copy {copy} of its label is torn or overwritten"))
+                examination.damage(place, format!("copy {copy} of the label is torn or overwritten"))
             }
             Err(error) => {
-                examination.damage(place, format!("copy {copy} of its label cannot be read: {error}"))
+                examination.damage(place, format!("copy {copy} of the label cannot be read: {error}"))
             }
         }
     }
@@ -104,7 +105,7 @@ async fn copies_agree(place: &str, drive: &Drive, examination: &mut Examination)
         && first != second
     {
         let (a, b) = (age(first), age(second));
-        let text = format!("the copies of its label are of epochs and versions {a:?} and {b:?}");
+        let text = format!("the copies of the label differ: (epoch, version) {a:?} and {b:?}");
         match a == b {
             true => examination.damage(place, text),
             false => examination.harmless(place, text),
@@ -124,20 +125,20 @@ fn labelled(
             Some(label) => labelled.push(Labelled { name, drive: opened.drive().clone(), label }),
             None => examination.damage(
                 format!("drive {name}"),
-                format!("it carries no label; group {} is declared on it", group.name),
+                format!("carries no label, but is declared in group {}", group.name),
             ),
         }
     }
     labelled
 }
 
-/// The identity of the group: that of the label with its name which most drives carry; of several the first.
+/// The identity of the group: that of the label with its name which most drives carry; of several, the first.
 fn group_id(group: &GroupConfig, labelled: &[Labelled]) -> Option<GroupId> {
     let named = || labelled.iter().filter(|l| l.label.group_name == group.name).map(|l| l.label.group_id);
     named().rev().max_by_key(|id| named().filter(|other| other == id).count())
 }
 
-/// Sorts out the drives that do not belong to the group, and says what of the others does not fit.
+/// Separates the drives that do not belong to the group, and reports what is wrong with the others.
 fn belonging(
     config: &Config,
     group: &GroupConfig,
@@ -148,7 +149,7 @@ fn belonging(
     let mut drives: Vec<Labelled> = Vec::new();
     for found in labelled {
         if found.label.group_id != id {
-            let text = format!("it is foreign in group {}: it carries {}", group.name, found.label);
+            let text = format!("foreign in group {}: carries {}", group.name, found.label);
             examination.damage(format!("drive {}", found.name), text);
             continue;
         }
@@ -166,23 +167,22 @@ fn belonging(
     Members { group: group.name.clone(), newest, drives }
 }
 
-/// Two drives carry the label of one place: the newer one has it.
+/// Of two drives with the label of one position, the newer label has it.
 fn twins(group: &GroupConfig, kept: &mut Labelled, mut other: Labelled, examination: &mut Examination) {
     let (position, group) = (other.label.position, &group.name);
     if age(&kept.label) == age(&other.label) {
         let twin = &kept.name;
-        let text =
-            format!("it is a duplicate of drive {twin}: both carry position {position} of group {group}");
+        let text = format!("duplicate of drive {twin}: both carry position {position} of group {group}");
         return examination.damage(format!("drive {}", other.name), text);
     }
     if age(&other.label) > age(&kept.label) {
         std::mem::swap(kept, &mut other);
     }
-    let text = format!("drive {} has its position {position} of group {group} now", kept.name);
+    let text = format!("superseded: drive {} now has position {position} of group {group}", kept.name);
     examination.harmless(format!("drive {}", other.name), text);
 }
 
-/// Which of two labels is newer.
+/// The age of a label: the greater is the newer.
 fn age(label: &Label) -> (u64, u64) {
     (label.epoch, label.version)
 }
@@ -190,17 +190,17 @@ fn age(label: &Label) -> (u64, u64) {
 fn held_against_newest(newest: &Label, found: &Labelled, examination: &mut Examination) {
     let (place, label) = (format!("drive {}", found.name), &found.label);
     if newest.rebuilding.is_some_and(|(position, _)| position == label.position) {
-        // The group says so when it is opened.
+        // Opening the group reports this.
         return;
     }
     if newest.in_sync & (1 << label.position) == 0 {
         let text = format!(
-            "it is stale: it has not all data of group {}, which goes on at epoch {}",
+            "stale: it lacks data of group {}, which continues at epoch {}",
             newest.group_name, newest.epoch
         );
         examination.damage(place, text);
     } else if age(label) < age(newest) {
-        let text = format!("its label is of epoch {}, that of others of epoch {}", label.epoch, newest.epoch);
+        let text = format!("its label has epoch {}, others have epoch {}", label.epoch, newest.epoch);
         examination.harmless(place, text);
     } else if (label.level, label.width, label.stripe_unit_bytes)
         != (newest.level, newest.width, newest.stripe_unit_bytes)
@@ -224,29 +224,28 @@ fn held_against_declaration(
 ) {
     let place = format!("group {}", group.name);
     if newest.array_id == ArrayId::default() {
-        examination.damage(&place, "it was exported: no array owns it; import it");
+        examination.damage(&place, "exported: no array owns it; import it");
     } else if newest.array_id != terms::array_id(config) {
         examination
-            .damage(&place, format!("it belongs to array {}, this one is {}", newest.array_id, config.id));
+            .damage(&place, format!("belongs to array {}, not to this array ({})", newest.array_id, config.id));
     }
     if newest.level != terms::level(group.level) {
         examination
-            .damage(&place, format!("it is declared as {}, its labels say {}", group.level, newest.level));
+            .damage(&place, format!("declared as {}, but its labels say {}", group.level, newest.level));
     }
     if newest.width as usize != group.drives.len() {
         let text =
-            format!("it is declared with {} drives, its labels say {}", group.drives.len(), newest.width);
+            format!("declared with {} drives, but its labels say {}", group.drives.len(), newest.width);
         examination.damage(&place, text);
     }
     for position in 0..newest.width {
         if !drives.iter().any(|d| d.label.position == position) {
-            examination
-                .damage(&place, format!("no drive carries its position {position} of {}", newest.width));
+            examination.damage(&place, format!("no drive carries position {position} of {}", newest.width));
         }
     }
 }
 
-/// Drives of no declared group that carry the label of one.
+/// Reports drives of no declared group that carry a label of one.
 fn strangers(
     config: &Config,
     all: &[(&Opened, Option<Label>)],
@@ -264,10 +263,10 @@ fn strangers(
         };
         match members.iter().find(has_its_place) {
             Some(m) => {
-                let text = format!("it was replaced in group {}, and carries its old label", m.group);
+                let text = format!("replaced in group {}; it still carries the old label", m.group);
                 examination.harmless(place, text);
             }
-            None => examination.damage(place, format!("no group is declared on it, and it carries {label}")),
+            None => examination.damage(place, format!("in no declared group, but carries {label}")),
         }
     }
 }

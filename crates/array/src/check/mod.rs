@@ -1,4 +1,4 @@
-//! Examination of a stopped array: everything that is not as it should be, in words. Nothing is ever written to a drive.
+//! Examination of a stopped array: reports every deviation. It never writes to a drive.
 //!
 //! ```text
 //!   drives ──> overlays ──> labels held against the declaration and each other
@@ -29,7 +29,7 @@ fn begin(tell: Tell<'_>, what: String) {
     tell(&Progress { what, done_bytes: 0, total_bytes: 0 });
 }
 
-/// Examines the drives of a stopped array; `data` says whether everything on them is read and compared.
+/// Examines the drives of a stopped array. With `data`, everything on them is read and compared.
 pub async fn check(
     world: World,
     config: &Config,

@@ -1,4 +1,4 @@
-//! A drive that keeps what is written to it in memory, over another drive that is only read.
+//! A drive that keeps all writes in memory, on top of a drive that is only read.
 //!
 //! ```text
 //!   reads  ──> pieces in memory, and between them ──> the drive below
@@ -12,11 +12,12 @@ use std::rc::Rc;
 use world::io::Completions;
 use world::{Buf, Data, Drive, DriveBackend, DriveError, DriveInfo, Filled, Io, World};
 
-/// Memory that all overlays of one examination may take together: the journals of the groups (64 MiB each at most) and the
-/// repairs of a scrub fit many times; what repairs more than this is no array that an examination helps any more.
+/// Memory that all overlays of one examination may use in total. The journals of the groups (64 MiB each at
+/// most) and the repairs of a scrub fit many times. An array that needs more repairs is beyond an
+/// examination.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// What the overlays of one examination share.
+/// The state that the overlays of one examination share.
 #[derive(Clone)]
 pub(crate) struct OverlayMemory(Rc<Cell<u64>>);
 
@@ -26,11 +27,11 @@ impl Default for OverlayMemory {
     }
 }
 
-/// What was written, as it lies over the drive.
+/// A write on top of the drive.
 #[derive(Clone)]
 struct Piece {
     len: u64,
-    /// The bytes; none is zeros.
+    /// The bytes; `None` is zeros.
     data: Option<Data>,
 }
 
@@ -42,12 +43,12 @@ impl Piece {
     }
 }
 
-/// The pieces by where they begin; they do not overlap.
+/// The writes by their first byte; they do not overlap.
 #[derive(Default)]
 struct Pieces(BTreeMap<u64, Piece>);
 
 impl Pieces {
-    /// Lays a piece over what is there.
+    /// Writes a piece on top of the existing ones.
     fn put(&mut self, at: u64, piece: Piece) {
         let end = at + piece.len;
         let before = self.0.range(..at).next_back().map(|(start, piece)| (*start, piece.clone()));
@@ -69,7 +70,7 @@ impl Pieces {
         self.0.insert(at, piece);
     }
 
-    /// What of a range is in memory: each part with its place.
+    /// The parts of a range that are in memory, with their positions.
     fn within(&self, at: u64, len: u64) -> Vec<(u64, Piece)> {
         let end = at + len;
         let first = self.0.range(..at).next_back().filter(|(start, piece)| *start + piece.len > at);
@@ -85,7 +86,7 @@ impl Pieces {
     }
 }
 
-/// One overlay: what the examination asks it.
+/// One overlay, for the examination.
 #[derive(Clone)]
 pub(crate) struct Overlay {
     /// The drive to use.
@@ -94,7 +95,7 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Lays memory over a drive, which is not written any more by whoever uses [`Overlay::drive`].
+    /// Puts memory on top of a drive. Writes to [`Overlay::drive`] do not reach the drive below.
     pub(crate) fn new(world: World, below: Drive, memory: OverlayMemory) -> Overlay {
         let written = Rc::new(RefCell::new(Vec::new()));
         let info = DriveInfo { cheap_zero: true, ..below.info().clone() };
@@ -109,7 +110,8 @@ impl Overlay {
         Overlay { drive: Drive::new(info, Box::new(backend)), written }
     }
 
-    /// The ranges that were written or zeroed since this was asked last, as (first byte, length), in order and merged.
+    /// The ranges that were written or zeroed since the last call, as (first byte, length), sorted and
+    /// merged.
     pub(crate) fn take_written(&self) -> Vec<(u64, u64)> {
         let mut ranges = self.written.take();
         ranges.sort_unstable();
@@ -153,7 +155,7 @@ impl DriveBackend for OverlayBackend {
         if covered == len {
             return Io::ready(Filled { buf, result: Ok(()) });
         }
-        // What is in memory is not asked of the drive: where it cannot be read, what was written over it can.
+        // A range in memory is not read from the drive: writes can replace an unreadable range.
         let (io, done) = self.reads.start();
         let below = self.below.clone();
         self.world.spawn(async move {
@@ -170,7 +172,7 @@ impl DriveBackend for OverlayBackend {
         };
         self.memory.0.set(left);
         self.note(at, len);
-        // A copy: the writer's buffer may be a slice of a much larger one, and is wanted back.
+        // A copy: the writer's buffer may be a slice of a much larger one that must be recycled.
         let data = Some(Data::copy_of(&data));
         self.pieces.borrow_mut().put(at, Piece { len, data });
         Io::ready(Ok(()))
@@ -202,7 +204,7 @@ fn fill(buf: &mut Buf, at: u64, pieces: &[(u64, Piece)]) {
     }
 }
 
-/// Reads from the drive what lies between the pieces.
+/// Reads the gaps between the pieces from the drive.
 async fn read_gaps(below: &Drive, at: u64, buf: &mut Buf, pieces: &[(u64, Piece)]) -> Result<(), DriveError> {
     let end = at + buf.len() as u64;
     let mut next = at;
@@ -238,7 +240,7 @@ mod tests {
         filled.buf.to_vec()
     }
 
-    /// What the overlay shows is the drive with the writes over it; the drive stays what it was.
+    /// The overlay shows the drive with the writes on top; the drive itself does not change.
     fn check(changes: &[(u64, u64, Option<u8>)], written: &[(u64, u64)]) {
         let model = Model::new(1);
         model.disk("d0", DiskSpec::new(LEN));

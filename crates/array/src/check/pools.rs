@@ -1,4 +1,4 @@
-//! Pools: their metadata as they lie on the groups, then opened in memory and counted through.
+//! Pools: their metadata as stored on the groups, then opened in memory and audited.
 
 use block::Device;
 use pool::{Pool, PoolError};
@@ -20,7 +20,7 @@ pub(super) async fn check(
     let own = |name: &String| groups.iter().find(|(n, _)| n == name).map(|(_, group)| group.clone());
     let opened: Vec<Group> = declared.groups.iter().filter_map(own).collect();
     for name in declared.groups.iter().filter(|name| own(name).is_none()) {
-        examination.damage(&place, format!("its group {name} cannot be examined"));
+        examination.damage(&place, format!("group {name} cannot be examined"));
     }
     if opened.is_empty() {
         return;
@@ -38,35 +38,33 @@ pub(super) async fn check(
             audit(config, declared, &pool, &place, examination);
         }
         Err(error @ (PoolError::NoPool { .. } | PoolError::Unfinished { .. })) => {
-            examination.harmless(&place, format!("it holds nothing: {error}"));
+            examination.harmless(&place, format!("empty: {error}"));
         }
-        Err(error) => examination.damage(&place, format!("it cannot be opened: {error}")),
+        Err(error) => examination.damage(&place, format!("cannot be opened: {error}")),
     }
 }
 
-/// Counts the opened pool through, and compares its volumes with those that are declared.
+/// Audits the opened pool, and compares its volumes with the declared ones.
 fn audit(config: &Config, declared: &PoolConfig, pool: &Pool, place: &str, examination: &mut Examination) {
     for finding in pool.audit() {
         examination.damage(place, finding);
     }
     if pool.name() != declared.name {
-        examination.damage(place, format!("on its groups lies a pool named {:?}", pool.name()));
+        examination.damage(place, format!("its groups hold a pool named {:?}", pool.name()));
     }
     let inside: Vec<String> = pool.groups().iter().map(|g| g.name().to_owned()).collect();
     for group in declared.groups.iter().filter(|g| !inside.contains(g)) {
-        examination.harmless(place, format!("group {group} is declared and not in it yet"));
+        examination.harmless(place, format!("group {group} is declared, but not in the pool yet"));
     }
     let volumes = pool.volumes();
     examination.volumes += volumes.len();
     for volume in &volumes {
         let place = format!("volume {}", volume.name());
         match config.volume(volume.name()) {
-            None => {
-                examination.damage(place, format!("it lies in pool {} and is not declared", declared.name))
-            }
+            None => examination.damage(place, format!("in pool {}, but not declared", declared.name)),
             Some(wanted) if wanted.len_bytes < volume.geometry().len_bytes => {
                 let text = format!(
-                    "it has {} bytes, declared are {}",
+                    "has {} bytes, but is declared with {}",
                     volume.geometry().len_bytes,
                     wanted.len_bytes
                 );
@@ -77,7 +75,7 @@ fn audit(config: &Config, declared: &PoolConfig, pool: &Pool, place: &str, exami
     }
     for wanted in config.volumes.iter().filter(|v| v.pool == declared.name) {
         if !volumes.iter().any(|v| v.name() == wanted.name) {
-            let text = format!("it is declared and not in pool {}", declared.name);
+            let text = format!("declared, but not in pool {}", declared.name);
             examination.damage(format!("volume {}", wanted.name), text);
         }
     }

@@ -98,7 +98,7 @@ fn labels_that_do_not_fit_are_named() {
 
     let torn = rig(Level::Raid1, 2);
     torn.disks[0].poke((512 << 10) + 512, &[0xff; 512]);
-    torn.check_finds(false, &["drive d0", "copy 1 of its label is torn"]);
+    torn.check_finds(false, &["drive d0", "copy 1 of the label is torn"]);
 
     let twins = rig(Level::Raid1, 2);
     twins.disks[1].poke(0, &twins.disks[0].peek(0, 1 << 20));
@@ -123,7 +123,7 @@ fn a_declaration_that_does_not_fit_is_named() {
     gone.check_finds(false, &["drive d1", "cannot be opened"]);
     let mut memory = rig(Level::Raid1, 2);
     memory.config.groups[0].drives.pop();
-    memory.check_finds(false, &["drive d1", "no group is declared on it"]);
+    memory.check_finds(false, &["drive d1", "in no declared group, but carries"]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_spare_that_took_a_place_is_no_stranger() {
     });
     let examination = rig.examine(true);
     assert!(examination.is_clean(), "{:#?}", examination.findings);
-    let replaced = |f: &super::Finding| f.to_string().contains("drive d4 has its position 2 of group g0 now");
+    let replaced = |f: &super::Finding| f.to_string().contains("drive d4 now has position 2 of group g0");
     assert!(examination.findings.iter().any(replaced), "{:#?}", examination.findings);
     // Later the declaration has followed.
     rig.config.groups[0].drives[2] = "d4".into();

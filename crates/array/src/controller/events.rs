@@ -1,4 +1,4 @@
-//! How a controller tells what happens: the status shows the last events, the data directory keeps all.
+//! The events of a controller: the status shows the latest, the data directory keeps all.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,27 +11,27 @@ use crate::event::{Event, EventSender, Severity};
 /// Events kept for the status.
 const SHOWN_MAX: usize = 200;
 
-/// What a controller tells.
+/// The events of a controller.
 pub(crate) struct Events {
     world: World,
-    /// Who keeps the events.
+    /// The channel to the event log.
     keeper: Option<EventSender>,
-    /// What the status shows.
+    /// The events that the status shows.
     shown: RefCell<VecDeque<Event>>,
-    /// What declared hosts can cause as often as they like.
+    /// Rate limit for events that declared hosts cause.
     of_hosts: RefCell<Often>,
-    /// What anybody can.
+    /// Rate limit for events that anybody can cause.
     of_strangers: RefCell<Often>,
 }
 
 impl Events {
-    /// Those of one of so many controllers.
+    /// The events of one of `controllers` controllers.
     pub(crate) fn new(world: World, controllers: usize, keeper: Option<EventSender>) -> Events {
         let often = || RefCell::new(Often::new(controllers));
         Events { world, keeper, shown: RefCell::default(), of_hosts: often(), of_strangers: often() }
     }
 
-    /// Tells an event, and shows it in the status, where too many push out the oldest.
+    /// Raises an event and shows it in the status. When the status is full, the oldest event leaves it.
     pub(crate) fn event(&self, event: Event) {
         if let Some(keeper) = &self.keeper {
             keeper.tell(event.clone());
@@ -43,7 +43,8 @@ impl Events {
         shown.push_back(event);
     }
 
-    /// Tells what a declared host caused, or a stranger, to who keeps events, and does not show it in the status: there may be many.
+    /// Logs an event that a declared host or an undeclared initiator caused. The status does not show it,
+    /// because there may be many.
     pub(crate) fn tell(&self, event: Event, is_host: bool) {
         let Some(keeper) = &self.keeper else { return };
         let often = if is_host { &self.of_hosts } else { &self.of_strangers };
@@ -51,22 +52,22 @@ impl Events {
         event.into_iter().for_each(|event| keeper.tell(event));
     }
 
-    /// Tells an event that happened as it should, as a line that begins with its object: `group g0: …`.
+    /// Raises an info event from a line that begins with its object: `group g0: …`.
     pub(crate) fn note(&self, line: String) {
         self.event(Event::of_line(&line));
     }
 
-    /// The same for what is to be looked at.
+    /// Raises a warning.
     pub(crate) fn warn(&self, line: String) {
         self.event(Event { severity: Severity::Warning, ..Event::of_line(&line) });
     }
 
-    /// The same where something is not served, or data are in danger.
+    /// Raises an error: something is not served, or data are at risk.
     pub(crate) fn alarm(&self, line: String) {
         self.event(Event { severity: Severity::Error, ..Event::of_line(&line) });
     }
 
-    /// Tells an event that would be told again and again, once.
+    /// Raises an event that would otherwise repeat, once.
     pub(crate) fn once(&self, severity: Severity, line: String) {
         let event = Event { severity, ..Event::of_line(&line) };
         if !self.shown.borrow().contains(&event) {

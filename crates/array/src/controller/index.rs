@@ -1,4 +1,5 @@
-//! Where the names of a declaration lead: made once for a look at many objects, so that the look takes linear time.
+//! An index of a declaration by name: built once per pass over many objects, so that the pass takes linear
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +8,23 @@ use scsi::Lun;
 use super::slices::Slices;
 use crate::config::{Config, HostConfig, ImageConfig, VolumeConfig};
 
-/// What a port counts in for an image of another controller, before that has been asked.
+/// The block size that a port assumes for an image of another controller until it has asked.
 pub(crate) const SECTOR_BYTES: u32 = 512;
 
-/// The volumes and images of a declaration by name, and who sees them.
+/// Volumes, images, hosts and mappings of a declaration by name.
 pub(crate) struct Index<'a> {
     volumes: BTreeMap<&'a str, &'a VolumeConfig>,
     images: BTreeMap<&'a str, &'a ImageConfig>,
     seers: BTreeMap<&'a str, Vec<(&'a str, Lun)>>,
-    /// Hosts by the name of their initiator.
+    /// Hosts by initiator name.
     hosts: BTreeMap<&'a str, &'a HostConfig>,
     /// The controllers of pools.
     pools: BTreeMap<&'a str, usize>,
-    /// What volumes promise to hosts, by pool.
+    /// The declared size of all volumes, by pool.
     promised_bytes: BTreeMap<&'a str, u64>,
 }
 
-/// Who serves an LU, and in which blocks: what a port must know of the LUs of other controllers.
+/// The owner of a LU and its block size: what a port must know about the LUs of other controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
     pub(crate) owner: usize,
@@ -61,7 +62,7 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// Frees it in slices.
+    /// Frees the index in slices.
     pub(crate) async fn let_go(self, slices: &mut Slices) {
         slices.let_go(self.volumes).await;
         slices.let_go(self.images).await;
@@ -82,12 +83,12 @@ impl<'a> Index<'a> {
         self.images.get(name).copied()
     }
 
-    /// Whether a volume or image of that name is declared.
+    /// Whether a volume or image of this name is declared.
     pub(crate) fn declares(&self, name: &str) -> bool {
         self.volumes.contains_key(name) || self.images.contains_key(name)
     }
 
-    /// The controller that owns a volume or an image.
+    /// The owner of a volume or an image.
     pub(crate) fn owner_of(&self, name: &str) -> Option<usize> {
         match self.images.get(name) {
             Some(image) => Some(image.controller),
@@ -95,7 +96,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// The policy that is declared for the volume or image of that name.
+    /// The declared policy of a volume or image.
     pub(crate) fn policy_of(&self, kind: &str, name: &str) -> Option<&'a String> {
         match kind {
             "volume" => self.volume(name)?.policy.as_ref(),
@@ -103,18 +104,18 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Which hosts see a volume or an image, and as which LUN.
+    /// The mappings of a volume or an image: host and LUN.
     pub(crate) fn mapped_to(&self, name: &str) -> Vec<(String, Lun)> {
         let seers = self.seers.get(name).into_iter().flatten();
         seers.map(|(host, lun)| ((*host).to_owned(), *lun)).collect()
     }
 
-    /// What the volumes of a pool promise to hosts.
+    /// The declared size of all volumes of a pool.
     pub(crate) fn promised_bytes(&self, pool: &str) -> u64 {
         self.promised_bytes.get(pool).copied().unwrap_or_default()
     }
 
-    /// Where each volume and image is served.
+    /// The owner and block size of each volume and image.
     pub(crate) async fn whereabouts(&self, slices: &mut Slices) -> BTreeMap<String, Whereabouts> {
         let mut all = BTreeMap::new();
         let volumes = self.volumes.iter().map(|(name, v)| (*name, v.block_bytes));

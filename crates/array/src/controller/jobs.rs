@@ -1,4 +1,5 @@
-//! Long work that somebody asked for: it runs as a task of its controller, shows how far it is, and can be asked to stop.
+//! Jobs: background work that an administrator started. A job runs as a task of its controller, shows its
+//! progress, and can be stopped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,11 +11,11 @@ use world::World;
 use super::events::Events;
 use crate::status::{JobKind, JobStatus};
 
-/// A step of work moves or scans some MiB; on slow drives under load that takes a second.
+/// A step moves or scans some MiB; on slow drives under load that takes a second.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 const STOP_PAUSE: Duration = Duration::from_millis(10);
 
-/// A job that runs.
+/// A running job.
 #[derive(Default)]
 pub(crate) struct Job {
     done_bytes: Cell<u64>,
@@ -23,7 +24,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// So much more is done.
+    /// Adds to the completed bytes.
     pub(crate) fn advance(&self, bytes: u64) {
         self.done_bytes.set(self.done_bytes.get() + bytes);
     }
@@ -33,7 +34,7 @@ impl Job {
     }
 }
 
-/// The jobs of a controller, by what they do to what.
+/// The running jobs of a controller, by kind and object.
 pub(crate) struct Jobs {
     world: World,
     events: Rc<Events>,
@@ -41,7 +42,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// None yet; how they end is told as events.
+    /// No jobs yet. When a job ends, it raises an event.
     pub(crate) fn new(world: World, events: Rc<Events>) -> Jobs {
         Jobs { world, events, running: RefCell::default() }
     }
@@ -56,8 +57,8 @@ impl Jobs {
         self.running.borrow().iter().map(of).collect()
     }
 
-    /// Begins a job, unless it runs; `work` says how it ended, or nothing when that is no news; an error is what is to be looked at. Whether it
-    /// was begun.
+    /// Starts a job, unless it is running, and returns whether it did. `work` returns the text of the event
+    /// at its end, or an empty text for none; an error becomes a warning.
     pub(crate) fn begin(
         self: &Rc<Self>,
         (kind, object): (JobKind, &str),
@@ -83,19 +84,19 @@ impl Jobs {
         true
     }
 
-    /// All end at their next step.
+    /// Stops all jobs at their next step.
     pub(crate) fn stop_all(&self) {
         self.ask_to_stop(|_, _| true);
     }
 
-    /// Tells jobs to end at their next step; whether there are any.
+    /// Asks jobs to stop at their next step. Returns whether there are any.
     pub(crate) fn ask_to_stop(&self, which: impl Fn(JobKind, &str) -> bool) -> bool {
         let running = self.running.borrow();
         let chosen = running.iter().filter(|((kind, object), _)| which(*kind, object));
         chosen.inspect(|(_, job)| job.stopped.set(true)).count() > 0
     }
 
-    /// Tells jobs to end at their next step and waits for that; whether it came in time.
+    /// Asks jobs to stop and waits. Returns whether they stopped in time.
     pub(crate) async fn stop(&self, which: impl Fn(JobKind, &str) -> bool) -> bool {
         let deadline = self.world.now() + STOP_TIME_MAX;
         while self.ask_to_stop(&which) {

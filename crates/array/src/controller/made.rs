@@ -1,4 +1,4 @@
-//! What a controller was told that was made before, what it made since, and what of the first it does not find.
+//! What a controller knows of objects that exist, of new ones, and of missing ones.
 
 use world::Drive;
 
@@ -11,7 +11,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word for it.
+    /// The noun in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Group => "group",
@@ -21,7 +21,7 @@ impl Kind {
     }
 }
 
-/// What was made for a declaration that is not in force yet, by name.
+/// Objects that were created for a declaration that is not in force yet, by name.
 #[derive(Default)]
 pub(crate) struct Fresh {
     pub(crate) groups: Vec<String>,

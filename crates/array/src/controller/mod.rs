@@ -1,4 +1,5 @@
-//! What a controller is: the data that everything on its thread holds. It calls nobody: what opens, serves and closes its things is above it.
+//! The data of a controller, shared by everything on its thread. It calls nothing above it: the modules that
+//! open, serve and close its objects use it.
 
 mod events;
 mod index;
@@ -38,17 +39,17 @@ pub(crate) use slices::{Slices, name_after};
 pub(crate) use state::State;
 pub(crate) use watch::Watch;
 
-/// One controller. Everything in it lives on its thread.
+/// One controller. All its data stay on its thread.
 pub(crate) struct Controller {
     pub(crate) world: World,
     pub(crate) index: usize,
-    /// Those of all controllers, in order.
+    /// The handles of all controllers, in order.
     handles: Vec<ControllerHandle>,
     pub(crate) tokens: Rc<Tokens<Disk>>,
     pub(crate) events: Rc<Events>,
     pub(crate) jobs: Rc<Jobs>,
     pub(crate) state: RefCell<State>,
-    /// When it started, and the processor time that its thread had used then.
+    /// Start time, and the CPU time that the thread had used by then.
     pub(crate) started: (Instant, Duration),
     pub(crate) stopping: Cell<bool>,
 }
@@ -72,7 +73,6 @@ impl Controller {
         self.state.borrow().config.clone()
     }
 
-    /// Those of all controllers, in order.
     pub(crate) fn handles(&self) -> &[ControllerHandle] {
         &self.handles
     }

@@ -1,4 +1,4 @@
-//! Who is logged in at a controller: sessions with what each sees.
+//! The sessions of a controller, each with its view.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,24 +10,26 @@ use crate::config::{ChapConfig, HostConfig};
 use crate::nexus::RemoteNexus;
 use stack::Disk;
 
-/// What one nexus sees from this controller, whether the session is at one of its own ports or at another controller's.
+/// The view of one nexus on this controller, whether its session is at one of this controller's ports or at
+/// another controller's.
 pub(crate) struct Seen {
-    /// Which nexus.
     pub(crate) nexus: RemoteNexus,
     /// The host's name in the array.
     pub(crate) host: String,
-    /// What the host had to prove when the session began.
+    /// What the host had to prove when it logged in.
     proof: Proof,
-    /// The LUs of this controller that the host sees, and the numbers of those of others.
+    /// The mapped LUs of this controller, and the LUNs of the others.
     pub(crate) view: View<Disk>,
     /// Whether the session is at a port of this controller.
     pub(crate) local: bool,
-    /// How commands cross to each controller, by number; none where they have crossed already.
+    /// The other controllers, by number, to which commands can cross; none if the commands have crossed
+    /// already.
     owners: Vec<Rc<dyn Owner>>,
 }
 
 impl Seen {
-    /// A nexus that sees nothing yet. `owners` are those to whom its commands may cross: none where it is of another controller's port.
+    /// A nexus with an empty view. `owners` are the controllers to which its commands may cross; none for a
+    /// nexus at another controller's port.
     pub(crate) fn new(
         nexus: RemoteNexus,
         host: Option<&HostConfig>,
@@ -40,14 +42,14 @@ impl Seen {
         Seen { nexus, host: name, proof, view, local, owners }
     }
 
-    /// The host that the session is of, as long as it is the same one that logged in, and would have to prove the same. Otherwise the
-    /// session has no rights any more.
+    /// The host of the session, if it is still the host that logged in and its proof is unchanged. Otherwise
+    /// the session has no rights any more.
     pub(crate) fn host_in<'a>(&self, index: &Index<'a>) -> Option<&'a HostConfig> {
         let host = index.host_of(&self.nexus.initiator.name)?;
         (host.name == self.host && self.proof.is_asked_of(host)).then_some(host)
     }
 
-    /// Makes the view what it should be: maps what is new, unmaps what is gone, touches nothing else.
+    /// Updates the view: maps new LUs, unmaps removed ones, and leaves the others alone.
     pub(crate) fn update(
         &self,
         here: &BTreeMap<Lun, Rc<LogicalUnit<Disk>>>,
@@ -70,7 +72,7 @@ impl Seen {
     }
 }
 
-/// What a host has to prove, and what it may ask to be proved.
+/// The CHAP settings of a host: its own proof, and the array's.
 #[derive(Default)]
 struct Proof {
     chap: Option<ChapConfig>,
@@ -95,7 +97,7 @@ pub(crate) struct Nexuses {
 }
 
 impl Nexuses {
-    /// An identifier that no other nexus of the array has: the controller's number and a count.
+    /// An identifier that is unique in the array: the controller's number and a count.
     pub(crate) fn fresh_id(&mut self, controller: usize) -> NexusId {
         self.next += 1;
         NexusId((controller as u64) << 48 | self.next)

@@ -1,5 +1,5 @@
-//! Keeps events that hosts cause from filling what is kept: of equal ones a few are told, with how many there were, and of all of them
-//! no more than what leaves room for everything else.
+//! Rate limit for events that hosts cause. Equal events are reported a few times with their count, and all of
+//! them together leave room in the event log for everything else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,39 +8,40 @@ use world::Instant;
 
 use crate::event::Event;
 
-/// An event that comes again is told again after this time at the earliest, and after twice that each time it does, until it was not
-/// there for as long as the longest pause.
+/// A repeated event is reported again after this time at the earliest, and each time after twice the previous
+/// pause, until it was absent for the longest pause.
 const PAUSE_MIN: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
-/// Kinds that are remembered: more than hosts that misbehave at the same time.
+/// Kinds of events that are remembered: more than hosts that misbehave at the same time.
 const KINDS_MAX: usize = 4096;
-/// Told at once at most: what a large site does when its power comes back.
+/// Events that may be reported at once: a large site after a power failure.
 const BURST: u64 = 4096;
-/// Beyond that, one in this time for the whole array. In the 30 days that events are kept these are 21,600; with the burst, from declared
-/// hosts and from strangers together, 51,392 of 100,000 events.
+/// Beyond the burst, one event in this time for the whole array. In the 30 days that events are kept these
+/// are 21,600; with the burst, from declared hosts and undeclared initiators together, 51,392 of 100,000
+/// events.
 const REFILL: Duration = Duration::from_secs(120);
 
-/// What was told of what one class of peers causes.
+/// The rate limit of one class of peers.
 pub(crate) struct Often {
     told: BTreeMap<(String, String), Told>,
-    /// What may be told now, and until when that was reckoned.
+    /// Events that may be reported now, and the time of that calculation.
     budget: u64,
     reckoned: Instant,
     refill: Duration,
-    /// Left out because there were too many.
+    /// Events dropped by the rate limit.
     left_out: u64,
 }
 
-/// One kind of event.
+/// The state of one kind of event.
 struct Told {
     at: Instant,
     pause: Duration,
-    /// How often it came since.
+    /// Occurrences since the last report.
     more: u64,
 }
 
 impl Often {
-    /// For one of so many controllers: they share what may be told.
+    /// The limit of one of `controllers` controllers, which share it.
     pub(crate) fn new(controllers: usize) -> Often {
         let controllers = controllers.max(1) as u32;
         Often {
@@ -52,7 +53,7 @@ impl Often {
         }
     }
 
-    /// The event, if it is its time.
+    /// Returns the event if it may be reported now.
     pub(crate) fn admit(&mut self, mut event: Event, now: Instant) -> Option<Event> {
         let key = (event.object.clone(), event.text.clone());
         let mut pause = PAUSE_MIN;
@@ -65,7 +66,7 @@ impl Often {
                 pause = (told.pause * 2).min(PAUSE_MAX);
             }
             if told.more > 0 {
-                event.text = format!("{} ({} more times since this was told last)", event.text, told.more);
+                event.text = format!("{} ({} more times since the last report)", event.text, told.more);
             }
         }
         if !self.take(now) {
@@ -75,12 +76,12 @@ impl Often {
         if self.left_out > 0 {
             let left_out = std::mem::take(&mut self.left_out);
             event.text =
-                format!("{}; {left_out} events of hosts before it were too many to be told", event.text);
+                format!("{}; {left_out} earlier host events were dropped by the rate limit", event.text);
         }
         if self.told.len() >= KINDS_MAX {
             self.told.retain(|_, told| now < told.at + PAUSE_MAX);
         }
-        // Too many kinds at once: then a kind is told each time that it is new.
+        // Too many kinds at once: a kind is then reported each time that it is new.
         if self.told.len() >= KINDS_MAX {
             self.told.pop_first();
         }
@@ -88,7 +89,7 @@ impl Often {
         Some(event)
     }
 
-    /// Takes one of what may be told.
+    /// Takes one event from the budget.
     fn take(&mut self, now: Instant) -> bool {
         let refilled = (now - self.reckoned).as_nanos() / self.refill.as_nanos();
         if refilled > 0 {
@@ -121,16 +122,16 @@ mod tests {
             let event = Event::info("host h", "logged in");
             told.extend(often.admit(event, at(ms)).map(|e| e.text));
         }
-        assert_eq!(told[..2], ["logged in", "logged in (166 more times since this was told last)"]);
+        assert_eq!(told[..2], ["logged in", "logged in (166 more times since the last report)"]);
         assert!((24..40).contains(&told.len()), "{}", told.len());
-        // As often as it is told, for a month: the pauses grow.
+        // At the rate of the reports, for a month: the pauses grow.
         let mut often = Often::new(1);
         let mut told = 0;
         for ms in (0..30 * DAY.as_millis() as u64).step_by(11_000) {
             told += usize::from(often.admit(Event::info("host h", "logged in"), at(ms)).is_some());
         }
         assert!(told < 1000, "{told}");
-        // After hours of silence it is news again.
+        // After hours without it, it is reported at once.
         let (before, after) = (31 * DAY.as_millis() as u64, 31 * DAY.as_millis() as u64 + 10_500);
         assert!(often.admit(Event::info("host h", "logged in"), at(before)).is_some());
         assert!(often.admit(Event::info("host h", "logged in"), at(after)).is_some());
@@ -155,6 +156,6 @@ mod tests {
             .for_each(|n| drop(often.admit(Event::warning(format!("initiator {n}"), "refused"), at(0))));
         let next =
             often.admit(Event::warning("initiator x", "refused"), at(120_000)).expect("its time has come");
-        assert_eq!(next.text, "refused; 7 events of hosts before it were too many to be told");
+        assert_eq!(next.text, "refused; 7 earlier host events were dropped by the rate limit");
     }
 }

@@ -1,4 +1,5 @@
-//! The partitions of a controller's cache, as they are declared. The declared minimums hold on each controller, as the memory does.
+//! The declared partitions of a controller's cache. Their minimums hold on each controller, as the memory
+//! size does.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +9,20 @@ use crate::config::{CacheSettings, PARTITION_DEFAULT, PartitionConfig};
 use crate::status::PartitionStatus;
 use stack::VolumeCache;
 
-/// Whose frames a volume takes that is in no partition.
+/// The partition of volumes without one.
 const DEFAULT: PartitionId = PartitionId(0);
 
-/// The numbers that partitions have in the cache, by name. They are not kept: a start gives them anew.
+/// The numbers of the partitions in the cache, by name. They are not stored: a start assigns new ones.
 #[derive(Clone, Default)]
 pub(crate) struct Partitions(BTreeMap<String, PartitionId>);
 
 impl Partitions {
-    /// The number of a declared partition, or of the default one.
+    /// The number of a declared partition, or of the default partition.
     pub(crate) fn id_of(&self, name: Option<&String>) -> PartitionId {
         name.and_then(|name| self.0.get(name)).copied().unwrap_or(DEFAULT)
     }
 
-    /// The name behind a number.
+    /// The name of a partition.
     pub(crate) fn name_of(&self, id: PartitionId) -> &str {
         self.0.iter().find(|(_, known)| **known == id).map_or(PARTITION_DEFAULT, |(name, _)| name)
     }
@@ -32,7 +33,7 @@ impl Partitions {
         free.expect("a declaration has no more partitions than a cache")
     }
 
-    /// How they stand, the default one first.
+    /// The status of all partitions, the default one first.
     pub(crate) fn status(&self, cache: &VolumeCache) -> Vec<PartitionStatus> {
         let named = self.0.iter().map(|(name, id)| (name.as_str(), *id));
         let all = [(PARTITION_DEFAULT, DEFAULT)].into_iter().chain(named);
@@ -43,7 +44,7 @@ impl Partitions {
         all.filter_map(status).collect()
     }
 
-    /// Makes the partitions of this controller's cache what is declared.
+    /// Creates, resizes and removes partitions as declared.
     pub(crate) fn set(
         &mut self,
         controller: usize,
@@ -55,7 +56,7 @@ impl Partitions {
         self.0.retain(|name, id| {
             let stays = is_declared(name);
             if !stays {
-                // Its volumes are in the default one until they are opened as declared.
+                // Its volumes stay in the default partition until they are opened as declared.
                 cache.remove_partition(*id);
                 done.push(format!("controller {controller}: cache partition {name}: removed"));
             }
@@ -70,14 +71,14 @@ impl Partitions {
                 changes.push((now.is_none_or(|now| now < frames_of(declared)), declared));
             }
         }
-        // What shrinks comes first: the minimums are never more than all frames.
+        // Shrink before growing, so that the minimums never exceed all frames.
         changes.sort_by_key(|(grows, _)| *grows);
         for (_, declared) in changes {
             let id = self.0.get(&declared.name).copied().unwrap_or_else(|| self.free_id());
             self.0.insert(declared.name.clone(), id);
             cache.set_partition(id, declared.minimum_bytes);
             let (name, bytes) = (&declared.name, declared.minimum_bytes);
-            done.push(format!("controller {controller}: cache partition {name}: {bytes} bytes at least"));
+            done.push(format!("controller {controller}: cache partition {name}: minimum {bytes} bytes"));
         }
     }
 }

@@ -13,10 +13,10 @@ pub(crate) struct OpenPort {
     pub(crate) config: PortalConfig,
     /// Portal group tag: one group for each portal, from 1 in the order of the declaration.
     pub(crate) portal_group: u16,
-    /// Where it really listens.
+    /// The address that it listens on.
     pub(crate) listen: SocketAddr,
-    /// iSCSI's handle on it.
+    /// The iSCSI portal.
     pub(crate) portal: Portal,
-    /// What went through it.
+    /// Its traffic counters.
     pub(crate) traffic: Rc<Traffic>,
 }

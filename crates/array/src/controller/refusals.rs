@@ -1,4 +1,4 @@
-//! Logins that were refused: by whom, how often, why, for as long as that is trouble.
+//! Refused logins: initiator, count and reason, while they are trouble.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,21 +7,21 @@ use world::Instant;
 
 use crate::status::RefusedStatus;
 
-/// So many within the last [`WINDOW`] are trouble: one wrong password is none.
+/// This number of refusals within [`WINDOW`] is trouble; one wrong password is not.
 const REPEATED: usize = 3;
 const WINDOW: Duration = Duration::from_secs(15 * 60);
-/// Who is remembered beside declared hosts: names are made up easily.
+/// Undeclared initiators that are remembered: names are easily invented.
 const STRANGERS_MAX: usize = 64;
 
-/// Who was refused lately, by the object that an event of it names.
+/// Recent refusals, by the object of the event.
 #[derive(Default)]
 pub(crate) struct Refusals(BTreeMap<String, Refused>);
 
 struct Refused {
     is_host: bool,
-    /// The last ones.
+    /// The latest refusals.
     times: VecDeque<Instant>,
-    /// All since there was none for as long as the window.
+    /// All refusals since a pause as long as the window.
     count: u64,
     why: String,
 }
@@ -43,14 +43,14 @@ impl Refusals {
         refused.why = why;
     }
 
-    /// The one whose last try was longest ago.
+    /// Removes the undeclared initiator whose last attempt is the oldest.
     fn forget_a_stranger(&mut self) {
         let strangers = self.0.iter().filter(|(_, r)| !r.is_host);
         let oldest = strangers.min_by_key(|(_, r)| r.times.back().copied()).map(|(object, _)| object.clone());
         oldest.into_iter().for_each(|object| drop(self.0.remove(&object)));
     }
 
-    /// Who was refused repeatedly.
+    /// The initiators that were refused repeatedly.
     pub(crate) fn status(&self, now: Instant) -> Vec<RefusedStatus> {
         let repeated = |r: &Refused| {
             r.times.len() == REPEATED && r.times.front().is_some_and(|first| now < *first + WINDOW)
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(counts(20, true), [(3, "why 20".to_owned())]);
         assert_eq!(counts(899, false).len(), 1);
         assert_eq!(counts(900, false), []);
-        // Now and then is none, however long that goes on.
+        // Occasional refusals are no trouble, however long they continue.
         for s in [1000, 1500, 2000, 2500, 3000] {
             assert_eq!(counts(s, true), [], "at {s}");
         }

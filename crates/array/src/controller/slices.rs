@@ -1,4 +1,4 @@
-//! Looking at many objects without standing in the way of hosts: a bounded part between two turns of the loop.
+//! Passes over many objects without delaying hosts: a bounded slice of work between two turns of the loop.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use world::World;
 
-/// Work between two pauses: with about a microsecond for a unit, a quarter of a millisecond. A host's command waits for that at most.
+/// Work between two pauses: at about a microsecond per unit, a quarter of a millisecond. That is the longest
+/// delay of a host's command.
 const SLICE_UNITS: u32 = 256;
-/// A turn of the loop comes between two slices: what hosts have sent is received and answered first.
+/// Between two slices the loop turns: it receives and answers what hosts have sent.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Counts work, and pauses when a slice is full.
@@ -22,7 +23,8 @@ impl Slices {
         Slices { world: world.clone(), done: 0 }
     }
 
-    /// So much more was, or is about to be, done. No borrow of the controller's state may be held.
+    /// Counts work that was, or is about to be, done. The caller must not hold a borrow of the controller's
+    /// state.
     pub(crate) async fn step(&mut self, units: u32) {
         self.done += units;
         if self.done >= SLICE_UNITS {
@@ -31,7 +33,7 @@ impl Slices {
         }
     }
 
-    /// Lets go of a map of many: to free it at once takes as long as to look at it.
+    /// Frees a large map in slices: freeing takes as long as reading.
     pub(crate) async fn let_go<K: Ord, V>(&mut self, mut map: BTreeMap<K, V>) {
         while map.pop_first().is_some() {
             self.step(1).await;
@@ -39,8 +41,8 @@ impl Slices {
     }
 }
 
-/// The name behind this one, or the first. What is looked at in slices changes between them: a list of all names would be as long a stall as
-/// what the slices are to avoid.
+/// The name after `last`, or the first one. The map may change between slices, and a list of all names would
+/// itself be a long stall.
 pub(crate) fn name_after<V>(map: &BTreeMap<String, V>, last: Option<&str>) -> Option<String> {
     let from = last.map_or(Bound::Unbounded, Bound::Excluded);
     map.range::<str, _>((from, Bound::Unbounded)).next().map(|(name, _)| name.clone())

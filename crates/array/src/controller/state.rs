@@ -1,4 +1,4 @@
-//! What a controller owns.
+//! The objects of a controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -21,55 +21,55 @@ use super::refusals::Refusals;
 use super::watch::Watch;
 use crate::config::{Config, HostConfig, Made};
 
-/// What a controller owns.
+/// The objects of a controller.
 pub(crate) struct State {
     pub(crate) config: Arc<Config>,
-    /// Where every declared volume and image is served.
+    /// Owner and block size of every declared volume and image.
     pub(crate) whereabouts: BTreeMap<String, Whereabouts>,
-    /// What was made before: it is opened, and not made again.
+    /// Objects that were created earlier: they are opened, and never created again.
     pub(crate) made: Arc<Made>,
-    /// What was made since, for a declaration that is not in force yet.
+    /// Objects that were created for a declaration that is not in force yet.
     pub(crate) fresh: Fresh,
-    /// What is declared and was made, and cannot be opened; why.
+    /// Missing objects, with the reason.
     pub(crate) missing: BTreeMap<(Kind, String), String>,
     pub(crate) drives: BTreeMap<String, Drive>,
-    /// Names of drives that are being opened, and who waits for that.
+    /// Drives that are being opened, and the tasks that wait for this.
     pub(crate) opening: BTreeSet<String>,
     pub(crate) opened: Rc<Signal>,
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) cache: Option<VolumeCache>,
     pub(crate) partitions: Partitions,
-    /// Volumes under the cache, by name.
+    /// Volumes behind the cache, by name.
     pub(crate) units: BTreeMap<String, CachedVolume>,
-    /// By the pool's name.
+    /// By pool name.
     pub(crate) journals: BTreeMap<String, PoolJournal>,
     /// By the name of the volume or image.
     pub(crate) lus: BTreeMap<String, Rc<LogicalUnit<Disk>>>,
-    /// Declared images that cannot be opened, and why.
+    /// Declared images that cannot be opened, with the reason.
     pub(crate) unopened: BTreeMap<String, String>,
     pub(crate) ports: Vec<Rc<OpenPort>>,
-    /// Declared spares that nobody has taken.
+    /// Declared spares that are in no group.
     pub(crate) spares: Vec<String>,
-    /// Whoever has it may write labels on spares.
+    /// The permit to write labels on spares.
     pub(crate) spare_turn: Permits,
-    /// Who looks at the spares.
+    /// Ends the task that monitors the spares.
     pub(crate) spare_watch: Watch,
-    /// What is wrong with spares, since they were looked at the last time.
+    /// Trouble with spares, as of the last check.
     pub(crate) spare_faults: BTreeMap<String, String>,
-    /// Groups in which a place is being given to a drive by hand: no spare takes it meanwhile.
+    /// Groups with a drive replacement by an administrator: no spare takes a position meanwhile.
     pub(crate) replacing: BTreeSet<String>,
-    /// Groups whose rebuild, scrub and comparison of mirrors wait until they are resumed.
+    /// Groups whose rebuild, scrub and resync are paused.
     pub(crate) paused: BTreeSet<String>,
-    /// Who looks after a group, by its name.
+    /// Ends the tasks that monitor a group, by group name.
     pub(crate) group_watches: BTreeMap<String, Watch>,
-    /// Who listens to a pool, by its name.
+    /// Ends the tasks that monitor a pool, by pool name.
     pub(crate) pool_watches: BTreeMap<String, Watch>,
-    /// What keeps the promises to the volumes of a pool, by its name.
+    /// The schedulers of pools, by pool name.
     pub(crate) services: BTreeMap<String, PoolService>,
-    /// What keeps the promises to images, once there is one.
+    /// The scheduler of images, once there is one.
     pub(crate) image_service: Option<Rc<Service>>,
-    /// Who looks after that.
+    /// Ends its monitoring task.
     pub(crate) image_watch: Watch,
     pub(crate) nexuses: Nexuses,
     pub(crate) refusals: Refusals,
@@ -78,7 +78,7 @@ pub(crate) struct State {
 pub(crate) type Here = BTreeMap<Lun, Rc<LogicalUnit<Disk>>>;
 
 impl State {
-    /// Nothing.
+    /// A controller without objects.
     pub(crate) fn new() -> State {
         State {
             config: Arc::new(Config::empty("")),
@@ -114,14 +114,14 @@ impl State {
         }
     }
 
-    /// The LUs of this controller that a host sees, and who serves its others.
+    /// A host's view: the LUs of this controller, and the owners of the others.
     pub(crate) fn what_host_sees(&self, host: &HostConfig, index: usize) -> (Here, Vec<(Lun, Whereabouts)>) {
         let (mut here, mut elsewhere) = (BTreeMap::new(), Vec::new());
         host.luns.iter().for_each(|seen| self.place(seen, index, &mut here, &mut elsewhere));
         (here, elsewhere)
     }
 
-    /// Says of one LUN of a host where it is served.
+    /// Adds one LUN of a host to the view.
     pub(crate) fn place(
         &self,
         (lun, name): (&u16, &String),

@@ -1,4 +1,4 @@
-//! Tasks that look after something as long as the controller has it: they can be told to let go of it.
+//! Background monitor tasks of groups and pools; cancellable.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use world::World;
 use world::sync::Signal;
 
-/// What a task has to end may last as long as a drive takes to answer: a probe waits 5 s.
+/// The last step of a task may take as long as a drive takes to answer: a probe waits 5 s.
 const LET_GO_TIME_MAX: Duration = Duration::from_secs(10);
 const LET_GO_PAUSE: Duration = Duration::from_millis(10);
 
-/// Held by the controller, and by every task that looks after one group or pool.
+/// Held by the controller, and by every task that monitors one group or pool.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Rc<Ended>);
 
@@ -22,23 +22,23 @@ struct Ended {
 }
 
 impl Watch {
-    /// Tells the tasks to end.
+    /// Asks the tasks to end.
     pub(crate) fn end(&self) {
         self.0.told.set(true);
         self.0.signal.wake_all();
     }
 
-    /// Whether the tasks are to end.
+    /// Whether the tasks must end.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.told.get()
     }
 
-    /// Returns when the tasks are to end.
+    /// Returns when the tasks must end.
     pub(crate) async fn ended(&self) {
         self.0.signal.wait_for(|| self.has_ended().then_some(())).await;
     }
 
-    /// Tells the tasks to end and waits until no other holder is left; whether that came in time.
+    /// Ends the tasks and waits until nothing else holds the watch. Returns whether that happened in time.
     pub(crate) async fn let_go(self, world: &World) -> bool {
         self.end();
         let deadline = world.now() + LET_GO_TIME_MAX;

@@ -1,4 +1,5 @@
-//! Groups that leave a controller: for another one, for another array, or because their declaration is not to be in force.
+//! Groups that leave a controller: released to another controller or array, or closed because their
+//! declaration was refused.
 
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use crate::control::ControlError;
 use crate::controller::Controller;
 use crate::terms;
 
-/// Refuses a declaration that lacks a drive of a group that it has: a spare, perhaps, that took a place.
+/// Refuses a declaration that lacks a member of one of its groups, for example a spare that replaced a drive.
 pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<(), ControlError> {
     let state = controller.state();
     let kept = state.groups.iter().filter(|(name, _)| config.groups.iter().any(|g| g.name == **name));
@@ -22,13 +23,13 @@ pub(crate) fn check_members(controller: &Controller, config: &Config) -> Result<
     {
         if !config.drives.iter().any(|d| d.name == name) {
             let place = ControlError::at(format!("drive {name:?}"));
-            return Err(place(&format!("it has a place in group {group:?}: replace it first")));
+            return Err(place(&format!("still a member of group {group:?}; replace it first")));
         }
     }
     Ok(())
 }
 
-/// A group that is in no pool here may now belong to another controller: it is closed here first.
+/// Releases groups that now belong to another controller.
 pub(crate) async fn release(
     controller: &Rc<Controller>,
     config: &Config,
@@ -50,19 +51,19 @@ pub(crate) async fn release(
     Ok(vec![])
 }
 
-/// Work on a group that cannot be stopped half way, but by the end of the process.
+/// Refuses while work on the group runs that only the end of the process can interrupt.
 pub(crate) fn refuse_busy(group: &Group) -> Result<(), ControlError> {
     let status = group.status();
     let what = match (status.rebuild, status.scrub) {
         (Some(_), _) => "rebuilt",
         (None, Some(_)) => "scrubbed",
-        (None, None) if status.reads_pinned => "compared after an unclean stop",
+        (None, None) if status.reads_pinned => "resynced",
         (None, None) => return Ok(()),
     };
-    Err(ControlError::at(format!("group {:?}", group.name()))(&format!("is being {what}: wait for its end")))
+    Err(ControlError::at(format!("group {:?}", group.name()))(&format!("being {what}; wait until this ends")))
 }
 
-/// Nobody looks after these groups any more; or everybody as before, when one of them cannot be let go.
+/// Ends the monitoring of these groups. If one of them cannot be released, monitoring resumes for all.
 pub(crate) async fn end_upkeep(controller: &Rc<Controller>, groups: &[Group]) -> Result<(), ControlError> {
     for (i, group) in groups.iter().enumerate() {
         let watch = controller.state.borrow_mut().group_watches.remove(group.name());
@@ -71,13 +72,13 @@ pub(crate) async fn end_upkeep(controller: &Rc<Controller>, groups: &[Group]) ->
         {
             groups[..=i].iter().for_each(|g| begin_upkeep(controller, g.name(), g.clone()));
             let place = ControlError::at(format!("group {:?}", group.name()));
-            return Err(place(&"one of its drives does not answer"));
+            return Err(place(&"a drive of the group does not answer"));
         }
     }
     Ok(())
 }
 
-/// The controller has these groups no more: their drives are held by nothing but the groups.
+/// Removes the groups from the controller. Only the groups hold their drives then.
 pub(crate) fn forget(controller: &Controller, groups: &[Group]) {
     let mut state = controller.state.borrow_mut();
     for group in groups {
@@ -87,8 +88,8 @@ pub(crate) fn forget(controller: &Controller, groups: &[Group]) {
     }
 }
 
-/// Takes back groups that were opened or created for a declaration which is not to be in force. Those that were created, `fresh`,
-/// lose their labels: nothing was ever written to them.
+/// Closes the groups that were opened or created for a refused declaration. The created ones, `fresh`, lose
+/// their labels; nothing was ever written to them.
 pub(crate) async fn take_back(
     controller: &Rc<Controller>,
     config: &Config,
@@ -111,7 +112,7 @@ pub(crate) async fn take_back(
         group.close().await.map_err(|e| ControlError::at(format!("group {:?}", group.name()))(&e))?;
     }
     for drive in drives {
-        // Also what a creation that failed half way has written.
+        // This includes labels of a creation that failed half way.
         if let Ok(OnDrive::Label(label)) = examine(&drive).await
             && ids.contains(&label.group_id)
         {

@@ -1,4 +1,4 @@
-//! The drives of a controller: opened by their declared names, asked whether they are there, closed when nobody wants them.
+//! The drives of a controller: opened by their declared names, probed, and closed when unused.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::config::{Config, DriveConfig};
 use crate::control::ControlError;
 use crate::controller::{Controller, State};
 
-/// A name whose drive is being opened, until this is dropped.
+/// Marks a drive as being opened, until it is dropped.
 struct Opening<'a> {
     controller: &'a Controller,
     name: &'a str,
@@ -24,7 +24,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// Waits until nobody else opens the drive of this name: a second opening would be refused.
+/// Waits until no other task opens the drive of this name: a second open would fail.
 async fn turn_to_open<'a>(controller: &'a Controller, name: &'a str) -> Opening<'a> {
     let opened = controller.state().opened.clone();
     let free = || controller.state.borrow_mut().opening.insert(name.to_owned()).then_some(());
@@ -32,8 +32,8 @@ async fn turn_to_open<'a>(controller: &'a Controller, name: &'a str) -> Opening<
     Opening { controller, name }
 }
 
-/// Opens a declared drive, unless it is open. The file of one that was there before is not made again: an empty one in its place would
-/// be taken for it.
+/// Opens a declared drive, unless it is open. The file of a drive that existed before is not created again,
+/// because an empty file could be mistaken for the drive.
 pub(crate) async fn open_drive(
     controller: &Controller,
     config: &Config,
@@ -46,7 +46,7 @@ pub(crate) async fn open_drive(
     open(controller, config, name, made.drives.contains(name)).await
 }
 
-/// Opens a drive that is declared and was opened before, also for this very declaration: its file is never made.
+/// Opens a drive that exists already, also for this very declaration: its file is never created.
 pub(crate) async fn open_existing(
     controller: &Controller,
     config: &Config,
@@ -58,7 +58,7 @@ pub(crate) async fn open_existing(
     open(controller, config, name, true).await
 }
 
-/// Opens the drive that was put in the place of one of the same name; its file is made where that was declared.
+/// Opens the drive that replaced another one of the same name. Its file is created if that was declared.
 pub(crate) async fn open_exchanged(
     controller: &Controller,
     config: &Config,
@@ -79,7 +79,7 @@ async fn open(
     }
     let place = ControlError::at(format!("drive {name:?}"));
     let Some(DriveConfig { spec, .. }) = config.drives.iter().find(|d| d.name == name) else {
-        return Err(place(&"is not declared"));
+        return Err(place(&"not declared"));
     };
     let spec = if must_exist { &existing(spec) } else { spec };
     let drive = controller.world.open_drive(spec).await.map_err(|e| place(&e))?;
@@ -88,7 +88,7 @@ async fn open(
     Ok(drive)
 }
 
-/// The drive as it is to be opened when it must be there.
+/// The specification for opening an existing drive.
 pub(crate) fn existing(spec: &DriveSpec) -> DriveSpec {
     match spec {
         DriveSpec::File { path, .. } => DriveSpec::File { path: path.clone(), create_len_bytes: None },
@@ -96,7 +96,8 @@ pub(crate) fn existing(spec: &DriveSpec) -> DriveSpec {
     }
 }
 
-/// Whether a drive is there; why not. One that its group cannot do without may be silent for longer than it is waited for here.
+/// Probes a drive; an error says why it is not available. A drive that its group cannot do without may be
+/// silent for longer than this waits.
 pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), DriveError> {
     let time = drive.patience().drop + Duration::from_secs(1);
     match select(drive.probe(), world.sleep(time)).await {
@@ -107,7 +108,7 @@ pub(crate) async fn probe(world: &World, drive: &Drive) -> Result<(), DriveError
     }
 }
 
-/// What of a drive may be erased when it is taken.
+/// The content of a drive that may be erased when the drive is used.
 pub(crate) fn overwrite_of(controller: &Controller, name: &str) -> Overwrite {
     match controller.state().made.overwrite.contains(name) {
         true => Overwrite::Foreign,
@@ -115,14 +116,14 @@ pub(crate) fn overwrite_of(controller: &Controller, name: &str) -> Overwrite {
     }
 }
 
-/// Where there are other controllers, a spare that is of no use here is closed: one of them may want it.
+/// Closes a spare that this controller cannot use, so that another controller can take it.
 pub(crate) fn leave_to_others(controller: &Controller, spare: &str) {
     if controller.others().next().is_some() {
         controller.state.borrow_mut().drives.remove(spare);
     }
 }
 
-/// The names of the drives that take part in a group.
+/// The names of the members of a group.
 pub(crate) fn members_of(state: &State, group: &Group) -> Vec<String> {
     let members = group.status().members;
     let takes_part = |medium: &String| {
@@ -133,14 +134,14 @@ pub(crate) fn members_of(state: &State, group: &Group) -> Vec<String> {
     own.map(|(name, _)| name.clone()).collect()
 }
 
-/// Closes drives that are declared no longer and in no group.
+/// Closes drives that are neither declared nor in a group.
 pub(crate) fn close_drives(controller: &Controller, config: &Config) {
     let mut state = controller.state.borrow_mut();
     let members: Vec<String> = state.groups.values().flat_map(|g| members_of(&state, g)).collect();
     state.drives.retain(|name, _| members.contains(name) || config.drives.iter().any(|d| d.name == *name));
 }
 
-/// The place of a drive that the group holds.
+/// The position of a drive in a group.
 pub(crate) fn position_of(controller: &Controller, group: &Group, drive: &str) -> Option<u32> {
     let state = controller.state();
     let medium = &state.drives.get(drive)?.info().name;

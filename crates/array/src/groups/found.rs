@@ -1,4 +1,4 @@
-//! What is found on the drives of a declared group before it is opened.
+//! Examines the drives of a declared group before it is opened.
 
 use raid::{Label, OnDrive, examine};
 use world::Drive;
@@ -26,7 +26,7 @@ impl FoundDrive {
 
 pub(super) struct FoundDrives {
     pub(super) drives: Vec<FoundDrive>,
-    /// Declared drives that cannot be opened or read.
+    /// Declared drives that cannot be opened or read, with the reason.
     pub(super) complaints: Vec<String>,
 }
 
@@ -70,8 +70,8 @@ fn is_of(label: &Label, config: &Config, group: &GroupConfig) -> bool {
     label.array_id == terms::array_id(config) && label.group_name == group.name && label.epoch > 0
 }
 
-/// The drives with which a group that exists is opened, and why others are left out: of two for one position the one with
-/// the older label, all without a label.
+/// The drives for opening an existing group, and why the others are not used: of two drives with one
+/// position, the one with the older label; drives without a label.
 pub(super) fn members(
     config: &Config,
     group: &GroupConfig,

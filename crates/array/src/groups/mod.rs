@@ -1,4 +1,4 @@
-//! The life of groups and their drives: opened or created as declared, kept whole, worked on, given to other controllers.
+//! The life cycle of groups and their drives: open or create, monitor, rebuild and scrub, release.
 
 mod close;
 mod drives;

@@ -1,7 +1,7 @@
-//! Groups, as they are declared and as the labels of their drives say: opened from the drives that are there, created where none was made.
+//! Groups: opened from the drives that are available, or created if they are new.
 //!
-//! The labels decide which drive has which place: a spare that took a place has it after a restart, too, and the drive whose
-//! place it took is left aside.
+//! The labels determine the position of each drive. A spare that took a position keeps it after a restart,
+//! and masu does not use the drive that it replaced.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use crate::controller::Controller;
 use crate::event::Severity;
 use crate::terms;
 
-/// What a group is to be: with its identity, where that is known.
+/// The specification of a group, with its identity if known.
 fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
     GroupSpec {
         name: group.name.clone(),
@@ -27,7 +27,7 @@ fn spec_of(config: &Config, made: &Made, group: &GroupConfig) -> GroupSpec {
     }
 }
 
-/// Opens a group that is declared. One that was never made is created, if its drives are blank.
+/// Opens a declared group. A new group is created if its drives are blank.
 pub(crate) async fn open_group(
     controller: &Rc<Controller>,
     config: &Config,
@@ -52,7 +52,7 @@ pub(crate) async fn open_group(
     let named = format!("{state:?}").to_lowercase();
     done.push(format!("group {}: {how}, {named}", group.name));
     if state != GroupState::Optimal {
-        let told = format!("group {}: it starts {named}", group.name);
+        let told = format!("group {}: starts {named}", group.name);
         if state == GroupState::Degraded {
             controller.events.warn(told)
         } else {
@@ -64,7 +64,7 @@ pub(crate) async fn open_group(
     Ok(())
 }
 
-/// Opens a group from those of its drives that are there. Where that is not possible, nothing is written to any of them.
+/// Opens a group from its available drives. If that fails, masu writes nothing to any of them.
 async fn open_found(
     controller: &Rc<Controller>,
     config: &Config,
@@ -75,7 +75,7 @@ async fn open_found(
     let made = controller.state().made.clone();
     let mut spec = spec_of(config, &made, group);
     if !made.has_group(&group.name) {
-        // What is found was made by an array without this history, or by a creation that was interrupted.
+        // The labels come from an array without this state, or from an interrupted creation.
         spec.id = None;
     }
     let (drives, left_out) = members(config, group, found.drives);
@@ -96,15 +96,13 @@ async fn open_found(
     })
 }
 
-/// Why a group that was made has no drive at all, and what to do.
+/// The error for an existing group without any drive, and what to do.
 fn unreadable(complaints: &[String]) -> String {
     let causes = complaints.join("; ");
-    format!(
-        "none of its drives can be used: {causes}. Nothing was written to them: bring them back, and the array opens the group by itself"
-    )
+    format!("no usable drive: {causes}. masu wrote nothing to them; reconnect them, and masu opens the group")
 }
 
-/// Creates a group that was never made. Drives are written only if all of them may be.
+/// Creates a new group. masu writes to the drives only if all of them may be overwritten.
 async fn create(
     controller: &Rc<Controller>,
     config: &Config,
@@ -116,7 +114,7 @@ async fn create(
     let (named, others): (Vec<_>, Vec<_>) =
         found.drives.iter().partition(|f| made.overwrite.contains(&f.name));
     let overwrite = if named.is_empty() { Overwrite::Nothing } else { Overwrite::Foreign };
-    // Only what is named may be overwritten; labels of this very creation may be on the others.
+    // Only named drives may be overwritten. The others may carry labels of this same creation.
     let is_free = |f: &&FoundDrive| match &f.found {
         OnDrive::Blank => true,
         OnDrive::Label(l) => {
@@ -125,7 +123,10 @@ async fn create(
         _ => false,
     };
     if let Some(used) = others.into_iter().find(|f| !named.is_empty() && !is_free(f)) {
-        return Err(place(&format!("drive {} {}; it is not named to be overwritten", used.name, used.found)));
+        return Err(place(&format!(
+            "drive {} {}; refusing to overwrite it: not named with --overwrite",
+            used.name, used.found
+        )));
     }
     let _turn = spare_turn(controller).await;
     controller.state.borrow_mut().fresh.groups.push(group.name.clone());

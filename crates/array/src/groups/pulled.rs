@@ -1,23 +1,23 @@
-//! What is known of drives that were pulled: they may be there again.
+//! Drives that were pulled and may return.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use world::{DriveError, Instant};
 
-/// Of the drives of a group.
+/// The pulled drives of a group.
 #[derive(Default)]
 pub(super) struct Pulled {
-    /// Positions whose drives were not there when they were asked, and have not come back.
+    /// Positions whose drives were absent when probed and have not returned.
     absent: RefCell<BTreeSet<u32>>,
-    /// Somebody looks for them now.
+    /// Whether a search for them is running.
     pub(super) looking: Cell<bool>,
-    /// When that was begun the last time.
+    /// When that search began.
     pub(super) looked: Cell<Instant>,
 }
 
 impl Pulled {
-    /// What a drive answered that was asked whether it is there. One that fails and is there was not pulled: it stays out.
+    /// Records the answer of a probe. A drive that is present and fails was not pulled: it is not taken back.
     pub(super) fn note(&self, position: u32, error: &DriveError) {
         if matches!(error, DriveError::Gone { .. }) {
             self.absent.borrow_mut().insert(position);
@@ -28,7 +28,7 @@ impl Pulled {
         self.absent.borrow().contains(&position)
     }
 
-    /// It has its place again.
+    /// The drive has its position again.
     pub(super) fn forget(&self, position: u32) {
         self.absent.borrow_mut().remove(&position);
     }

@@ -1,4 +1,4 @@
-//! Drives that are replaced by hand.
+//! Drives that an administrator replaces.
 
 use std::rc::Rc;
 
@@ -11,8 +11,8 @@ use crate::config::Config;
 use crate::control::ControlError;
 use crate::controller::Controller;
 
-/// Gives the place of the drive `old` in a group to the drive `new`, which may be the same name with another medium behind it.
-/// The old one leaves only when the new one can take its place.
+/// Replaces the drive `old` in a group by the drive `new`, which may be the same name with another medium
+/// behind it. The old one leaves only when the new one can take its position.
 pub(crate) async fn replace_drive(
     controller: &Rc<Controller>,
     config: &Config,
@@ -21,14 +21,14 @@ pub(crate) async fn replace_drive(
 ) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("group {group_name:?}"));
     let group = controller.state().groups.get(group_name).cloned();
-    let group = group.ok_or_else(|| place()(&"there is no such group here"))?;
+    let group = group.ok_or_else(|| place()(&"not open"))?;
     let declared = config.groups.iter().find(|g| g.name == group_name);
     let index = declared.and_then(|g| g.drives.iter().position(|d| d == old));
     let position = position_of(controller, &group, old).or(index.map(|i| i as u32));
-    let position = position.ok_or_else(|| place()(&format!("drive {old:?} has no place in it")))?;
+    let position = position.ok_or_else(|| place()(&format!("drive {old:?} is not a member")))?;
     let serves = group.status().members[position as usize].state == MemberState::Active;
     if serves && group.status().tolerates == 0 {
-        return Err(place()(&format!("no drive of it can be spared now: {old:?} stays")));
+        return Err(place()(&format!("no redundancy left to replace drive {old:?}")));
     }
     let _turn = spare_turn(controller).await;
     let drive = match old == new {
@@ -36,14 +36,14 @@ pub(crate) async fn replace_drive(
         false => open_drive(controller, config, new).await?,
     };
     if let Err(error) = group.check_replacement(position, &drive, overwrite).await {
-        // Nothing of an attempt that was refused stays open.
+        // Nothing stays open after a refused attempt.
         if old != new {
             controller.state.borrow_mut().drives.remove(new);
         }
         return Err(place()(&error));
     }
     controller.state.borrow_mut().replacing.insert(group_name.to_owned());
-    let replaced = match group.fail(position, "replaced by hand").await {
+    let replaced = match group.fail(position, "replaced by an administrator").await {
         Ok(()) => group.replace_over(position, drive, overwrite).await.map_err(|e| place()(&e)),
         Err(error) => Err(place()(&error)),
     };
@@ -54,10 +54,10 @@ pub(crate) async fn replace_drive(
     if old != new {
         state.drives.remove(old);
     }
-    Ok(vec![format!("group {group_name}: drive {new} takes the place of {old}, its rebuild begins")])
+    Ok(vec![format!("group {group_name}: drive {new} replaces {old}; rebuild started")])
 }
 
-/// The drive behind a name, opened anew when the one that was open is gone.
+/// The drive of a name, reopened if the open one is gone.
 async fn exchanged(
     controller: &Controller,
     config: &Config,
@@ -69,7 +69,9 @@ async fn exchanged(
         && probe(&controller.world, &known).await.is_ok()
     {
         if serves {
-            return Err(ControlError::at(format!("drive {name:?}"))(&"it serves and was not exchanged"));
+            return Err(ControlError::at(format!("drive {name:?}"))(
+                &"in use, and the medium was not exchanged",
+            ));
         }
         return Ok(known);
     }

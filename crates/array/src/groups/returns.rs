@@ -1,20 +1,21 @@
-//! When drives that did not answer came back: one that flaps stays out.
+//! Detection of flapping drives: counts the returns of drives that were unresponsive.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use world::Instant;
 
-/// A drive that came back so often in this time stays out: each return costs its group a fill, and hosts another wait.
+/// A drive that returns this often in this time stays out: each return costs the group a rebuild and the
+/// hosts a delay.
 pub(crate) const RETURNS_MAX: usize = 3;
 pub(crate) const RETURNS_IN: Duration = Duration::from_secs(600);
 
-/// The last returns of the drives of a group, by position.
+/// The latest returns of a group's drives, by position.
 #[derive(Default)]
 pub(crate) struct Returns(BTreeMap<u32, VecDeque<Instant>>);
 
 impl Returns {
-    /// The drive in this place comes back.
+    /// Records a return.
     pub(crate) fn note(&mut self, position: u32, now: Instant) {
         let times = self.0.entry(position).or_default();
         times.push_back(now);
@@ -23,7 +24,7 @@ impl Returns {
         }
     }
 
-    /// Whether it came back too often lately.
+    /// Whether the drive is flapping.
     pub(crate) fn is_flapping(&self, position: u32, now: Instant) -> bool {
         let recent = |times: &VecDeque<Instant>| times.iter().filter(|t| now - **t < RETURNS_IN).count();
         self.0.get(&position).is_some_and(|times| recent(times) >= RETURNS_MAX)

@@ -1,7 +1,7 @@
-//! Spares: each carries a label of the array from the moment it is declared, and is looked at every minute. Where it cannot be opened or read,
-//! or is not what the array knows, no group can take it, and the status says so.
+//! Spares. Each carries a label of the array from its declaration on and is checked every minute. A spare
+//! that cannot be opened or read, or has changed, cannot be used, and the status says so.
 //!
-//! Whoever writes the label of a drive that may be a spare has the turn: a spare that is looked at takes no place meanwhile.
+//! Only the holder of the permit writes labels on spares, so no group takes a spare while it is checked.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::controller::{Controller, Watch};
 use crate::terms;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
-/// Another controller may have a spare open, to see whether it fits: it is asked for again a little later.
+/// Another controller may have opened a spare to see whether it fits: masu tries again a little later.
 const OPEN_ATTEMPTS: usize = 3;
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// The right to write labels on drives that are spares.
+/// Acquires the permit to write labels on spares.
 pub(super) async fn spare_turn(controller: &Controller) -> Permit {
     let turn = controller.state().spare_turn.clone();
     turn.take(1).await
@@ -36,7 +36,7 @@ pub(crate) fn free_spares(controller: &Controller, config: &Config) -> Vec<Strin
     config.spares.iter().filter(|s| !taken.contains(s)).cloned().collect()
 }
 
-/// The spares that nobody took, opened, the smallest first.
+/// The free spares, opened, the smallest first.
 pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String, Drive)> {
     let (spares, config) = (controller.state().spares.clone(), controller.config());
     let mut open = Vec::new();
@@ -49,8 +49,8 @@ pub(crate) async fn spares_by_size(controller: &Controller) -> Vec<(u64, String,
     open
 }
 
-/// Looks at spares that are new: each must be there, be blank (or may be erased), and be as large as the smallest drive of some group.
-/// One that may be erased is labelled at once; the others are when the declaration is in force.
+/// Checks new spares: each must be available, blank (or erasable) and at least as large as the smallest drive
+/// of some group. An erasable spare is labelled at once, the others when the declaration is in force.
 pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Result<(), ControlError> {
     let made = controller.state().made.clone();
     for name in &config.spares {
@@ -60,7 +60,7 @@ pub(crate) async fn check_spares(controller: &Controller, config: &Config) -> Re
         }
         match check_spare(controller, config, name).await {
             Err(error) if is_new => return Err(error),
-            // The look that follows says what is wrong.
+            // The next check reports what is wrong.
             Ok(()) | Err(_) => {}
         }
         leave_to_others(controller, name);
@@ -75,43 +75,47 @@ async fn check_spare(controller: &Controller, config: &Config, name: &str) -> Re
     let found = examine(&drive).await.map_err(|e| place()(&e))?;
     let (len, needed) = (drive.info().len_bytes, smallest_member(controller));
     if let Some(needed) = needed.filter(|needed| len < *needed) {
-        return Err(place()(&format!("it has {len} bytes, and no group has a drive of less than {needed}")));
+        return Err(place()(&format!(
+            "too small: it has {len} bytes, the smallest drive of a group has \
+            {needed}"
+        )));
     }
     match (found, overwrite_of(controller, name)) {
         (OnDrive::Blank, _) => Ok(()),
         (OnDrive::Label(label), _) if label.array_id == terms::array_id(config) => Ok(()),
         (OnDrive::Spare { array_id }, _) if array_id == terms::array_id(config) => Ok(()),
-        (found @ OnDrive::NewerFormat { .. }, _) => Err(place()(&format!("it {found}"))),
+        (found @ OnDrive::NewerFormat { .. }, _) => Err(place()(&format!("the drive {found}"))),
         (_, Overwrite::Foreign) => {
             controller.state.borrow_mut().fresh.spares.push(drive.clone());
             label_spare(&drive, terms::array_id(config)).await.map_err(|e| place()(&e))
         }
-        (OnDrive::NotBlank { at }, _) => Err(place()(&format!(
-            "it is not blank: there is data at byte {at}; pass --overwrite if it may be erased"
-        ))),
-        (OnDrive::Label(label), _) => {
-            Err(place()(&format!("it already belongs to {label}; pass --overwrite if it may be erased")))
+        (OnDrive::NotBlank { at }, _) => {
+            Err(place()(&format!("not blank: data at byte {at}; pass --overwrite to erase the drive")))
         }
-        (found, _) => Err(place()(&format!("it {found}; pass --overwrite if it may be erased"))),
+        (OnDrive::Label(label), _) => {
+            Err(place()(&format!("already belongs to {label}; pass --overwrite to erase the drive")))
+        }
+        (found, _) => Err(place()(&format!("the drive {found}; pass --overwrite to erase it"))),
     }
 }
 
-/// The length of the smallest drive of the groups here.
+/// The size of the smallest drive of the groups of this controller.
 fn smallest_member(controller: &Controller) -> Option<u64> {
     let state = controller.state();
     let drives = state.groups.values().flat_map(Group::drives);
     drives.map(|drive| drive.info().len_bytes).min()
 }
 
-/// Takes the labels off spares whose declaration is not to be in force.
+/// Erases the labels of spares whose declaration was refused.
 pub(crate) async fn take_back_spares(spares: Vec<Drive>) {
     for drive in spares {
-        // Where that fails, the drive is a spare of this array, which may be one again.
+        // If that fails, the drive remains a spare of this array and can be declared again.
         let _ = erase_spare_label(&drive).await;
     }
 }
 
-/// Takes the labels off drives that are spares no longer, and in no group. One that is not there keeps it.
+/// Erases the labels of drives that are no longer spares and in no group. An unavailable drive keeps its
+/// label.
 pub(crate) async fn release_spares(controller: &Controller, before: &Config, config: &Config) {
     let used = |name: &String| {
         let ssds = config.cache.iter().flat_map(|c| &c.ssds);
@@ -126,7 +130,7 @@ pub(crate) async fn release_spares(controller: &Controller, before: &Config, con
         if let Err(cause) = released {
             controller
                 .events
-                .warn(format!("drive {name}: it is a spare no longer, and keeps its label: {cause}"));
+                .warn(format!("drive {name}: no longer a spare; its label could not be erased: {cause}"));
         }
     }
 }
@@ -138,7 +142,8 @@ async fn release_spare(drive: &Drive, config: &Config) -> Result<(), DriveError>
     }
 }
 
-/// Begins to look at the spares that are declared now; whoever looked at those before ends. The first controller does this for all.
+/// Starts the monitoring of the declared spares and ends the previous one. The first controller does this for
+/// all.
 pub(crate) fn begin_spare_watch(controller: &Rc<Controller>) {
     let watch = Watch::default();
     {
@@ -170,7 +175,7 @@ async fn look_task(controller: Rc<Controller>, watch: Watch) {
     }
 }
 
-/// What is wrong with a spare, when it stays so; none when it is a spare no longer.
+/// The trouble of a spare; `None` if it is no longer a spare.
 async fn look_again_at(controller: &Controller, watch: &Watch, name: &str) -> Option<Result<(), String>> {
     let mut outcome = Ok(());
     let attempts = if controller.others().next().is_some() { OPEN_ATTEMPTS } else { 1 };
@@ -192,7 +197,7 @@ async fn look_again_at(controller: &Controller, watch: &Watch, name: &str) -> Op
     Some(outcome)
 }
 
-/// What is wrong with a spare. One that is blank is labelled: an older masu left it so, or the drive was exchanged.
+/// The trouble of a spare. A blank one is labelled: an older masu left it blank, or the drive was exchanged.
 async fn look_at(controller: &Controller, config: &Config, name: &str) -> Result<(), String> {
     let known = controller.state().drives.get(name).cloned();
     if let Some(known) = known
@@ -201,7 +206,7 @@ async fn look_at(controller: &Controller, config: &Config, name: &str) -> Result
         if let DriveError::Silent { secs, .. } = error {
             return Err(format!("does not answer for {secs} s"));
         }
-        // What is there now is looked at.
+        // Examine the current content.
         controller.state.borrow_mut().drives.remove(name);
     }
     let opened = open_existing(controller, config, name).await;

@@ -1,11 +1,13 @@
-//! Drives that were pulled, or were not there when their group was opened, and are there again: they take their places back.
+//! Drives that were pulled, or absent when their group was opened, and are back: they take their positions
+//! again.
 //!
-//! | the drive | is filled |
+//! | the drive | rebuild |
 //! |---|---|
-//! | is what was opened before: its file has its name again | with what changed meanwhile |
-//! | was opened anew: another file, a device that was plugged in again, one that was missing since the start | anew: it may be a copy |
+//! | is the one that was open before: its file has its name again | only what changed meanwhile |
+//! | was opened again: another file, a reconnected device, a drive that was absent since the start | full: it may be a copy |
 //!
-//! Either must carry the label that it had when it left. One that fails without ever having been away stays out.
+//! Either must carry the label that it had when it left. A drive that fails without having been away stays
+//! out.
 
 use std::time::Duration;
 
@@ -16,14 +18,14 @@ use super::drives::{existing, probe};
 use super::upkeep::Kept;
 use crate::config::Config;
 
-/// To open a drive is more than to ask one that is open.
+/// Opening a drive takes longer than probing an open one.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A drive that is there again.
+/// A returned drive.
 enum Again {
-    /// As it was opened before.
+    /// The drive that was opened before.
     AsItWas(Drive),
-    /// Opened anew.
+    /// Opened again.
     Anew(Drive),
 }
 
@@ -32,7 +34,7 @@ fn may_return(member: &MemberStatus) -> bool {
 }
 
 impl Kept {
-    /// Looks for drives of the group that have no place now. Nobody waits for it.
+    /// Looks for returned drives of the group, in a task of its own.
     pub(super) fn look_for_pulled(&self) {
         let (pulled, now) = (&self.pulled, self.controller.world.now());
         let status = self.group.status();
@@ -78,7 +80,7 @@ impl Kept {
         self.tell_return((position, drive, "is back"), outcome);
     }
 
-    /// The drive of this name, when it has no place and is there.
+    /// The drive of this name, if it has no position and is available.
     async fn there_again(&self, config: &Config, name: &str) -> Option<Again> {
         let known = self.controller.state().drives.get(name).cloned();
         let Some(known) = known else { return self.opened_anew(config, name).await };
@@ -89,7 +91,7 @@ impl Kept {
         }
         match (probe(&self.controller.world, &known).await, member) {
             (Ok(()), Some(m)) => self.pulled.was_absent(m.position).then_some(Again::AsItWas(known)),
-            // It was left out when the group was opened: it could not be read, perhaps.
+            // The drive was not used when the group was opened, for example because it could not be read.
             (Ok(()), None) => Some(Again::Anew(known)),
             (Err(error @ DriveError::Gone { .. }), member) => {
                 member.iter().for_each(|m| self.pulled.note(m.position, &error));
@@ -99,7 +101,7 @@ impl Kept {
         }
     }
 
-    /// It is held only while it has a place: nobody else finds it among the open drives.
+    /// The drive is held only while it has a position, so that nothing else finds it among the open drives.
     async fn opened_anew(&self, config: &Config, name: &str) -> Option<Again> {
         if self.controller.state().made.displaced.contains_key(name) {
             return None;

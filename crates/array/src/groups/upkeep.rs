@@ -1,5 +1,4 @@
-//! What keeps groups whole: drives are asked whether they are there, spares take the places of those that are not, what is to be
-//! filled is filled.
+//! Monitoring of groups: probes drives, assigns spares to vacant positions, starts rebuilds.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -19,26 +18,26 @@ use super::work::throttle;
 use crate::controller::{Controller, Watch};
 use crate::event::{Event, Severity};
 
-/// Drives are asked this often: a drive that is gone is found by its I/O, an idle one by this.
+/// Interval of probes. I/O detects the failure of a busy drive; a probe detects that of an idle one.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A group that is looked after.
+/// A monitored group.
 #[derive(Clone)]
 pub(super) struct Kept {
     pub(super) controller: Rc<Controller>,
     pub(super) name: String,
     pub(super) group: Group,
-    /// Free pages are being zeroed for a rebuild that begins then.
+    /// Free pages are being zeroed before the rebuild starts.
     preparing: Rc<Cell<bool>>,
-    /// Positions whose drives have not answered yet whether they are there.
+    /// Positions with an unanswered probe.
     asked: Rc<RefCell<BTreeSet<u32>>>,
     pub(super) returns: Rc<RefCell<Returns>>,
     pub(super) pulled: Rc<Pulled>,
-    /// Last, so that whoever waits for the watch finds the group let go.
+    /// The last field, so that the group is already dropped for whoever waits for the watch.
     pub(super) watch: Watch,
 }
 
-/// Begins the upkeep of a group that was opened.
+/// Starts the monitoring of a group that was opened.
 pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group) {
     let watch = Watch::default();
     controller.state.borrow_mut().group_watches.insert(name.to_owned(), watch.clone());
@@ -59,23 +58,23 @@ pub(crate) fn begin_upkeep(controller: &Rc<Controller>, name: &str, group: Group
     controller.world.spawn(upkeep_task(kept()));
 }
 
-/// Brings mirrors together again that a power cut may have left different.
+/// Resyncs mirrors after a power failure.
 async fn resync_task(kept: Kept) {
     let Kept { controller, name, group, .. } = &kept;
     if !group.status().reads_pinned {
         return;
     }
-    controller.events.note(format!("group {name}: mirrors are compared after an unclean stop"));
+    controller.events.note(format!("group {name}: resync started after an unclean shutdown"));
     let ended = group.resync(&throttle(controller, name)).await;
     match ended {
         Ok(written) => {
-            controller.events.note(format!("group {name}: mirrors are equal again, {written} bytes differed"))
+            controller.events.note(format!("group {name}: resync finished, {written} bytes differed"))
         }
-        Err(e) => controller.events.warn(format!("group {name}: mirrors could not be compared: {e}")),
+        Err(e) => controller.events.warn(format!("group {name}: resync failed: {e}")),
     }
 }
 
-/// Listens to a group and looks after its drives, as long as the controller has it.
+/// Handles the events of a group and monitors its drives, as long as the controller has it.
 async fn upkeep_task(kept: Kept) {
     kept.take_back_stale().await;
     kept.begin_rebuild();
@@ -89,7 +88,7 @@ async fn upkeep_task(kept: Kept) {
                 kept.take_back_silent().await;
                 kept.look_for_pulled();
                 kept.fill_places().await;
-                // One that ended with an error is taken up again.
+                // A rebuild that ended with an error is started again.
                 if kept.group.status().rebuild.is_some() {
                     kept.begin_rebuild();
                 }
@@ -112,32 +111,35 @@ impl Kept {
                 self.fill_places().await;
             }
             GroupEvent::DriveReplaced { position, drive } => {
-                note(format!("group {name}: drive {drive} takes position {position}, it is rebuilt"));
+                note(format!("group {name}: drive {drive} takes position {position}; rebuild started"));
                 self.prepare_rebuild();
             }
             GroupEvent::Rebuilt { position } => {
-                note(format!("group {name}: position {position} is whole again"))
+                note(format!("group {name}: position {position} is in sync again"))
             }
             GroupEvent::Lost { at, len } => {
-                let told = format!("group {name}: {len} bytes at {at} are lost until they are written again");
+                let told = format!(
+                    "group {name}: {len} bytes at {at} are lost; reads return an error until \
+                    they are written again"
+                );
                 self.controller.events.alarm(told);
             }
         }
     }
 
-    /// The drive that a member is, when it is open.
+    /// The open drive of a member.
     fn drive_of(&self, member: &MemberStatus) -> Option<Drive> {
         let state = self.controller.state();
         state.drives.values().find(|d| Some(&d.info().name) == member.drive.as_ref()).cloned()
     }
 
-    /// Asks every drive of the group whether it is there.
+    /// Probes every drive of the group.
     fn probe(&self) {
         let takes_part = |m: &&MemberStatus| matches!(m.state, MemberState::Active | MemberState::Rebuilding);
         for member in self.group.status().members.iter().filter(takes_part) {
             let Some(drive) = self.drive_of(member) else { continue };
             drive.set_patience(self.controller.config().patience());
-            // One at a time, and nobody waits for it: events are heeded meanwhile.
+            // One probe per drive at a time, in its own task, so that events are handled meanwhile.
             if !self.asked.borrow_mut().insert(member.position) {
                 continue;
             }
@@ -147,14 +149,14 @@ impl Kept {
                 kept.asked.borrow_mut().remove(&position);
                 if let Err(error) = answer {
                     kept.pulled.note(position, &error);
-                    // The group tells when it cannot go on without it.
+                    // The group raises an event if it fails without this drive.
                     let _ = kept.group.drop_drive(position, &error).await;
                 }
             });
         }
     }
 
-    /// Drives that were dropped because they did not answer take their places again when they do: a few times.
+    /// Drives that were dropped as unresponsive and answer again take their positions again, a few times.
     async fn take_back_silent(&self) {
         if self.controller.state().replacing.contains(&self.name) {
             return;
@@ -174,15 +176,15 @@ impl Kept {
         }
     }
 
-    /// Whether a drive came back too often lately; that is told.
+    /// Whether a drive is flapping; raises an event if so.
     pub(super) fn flaps(&self, position: u32, drive: &Drive) -> bool {
         let flaps = self.returns.borrow_mut().is_flapping(position, self.controller.world.now());
         if flaps {
             self.controller.events.once(
                 Severity::Warning,
                 format!(
-                    "group {}: drive {} at position {position} came back {RETURNS_MAX} times in {} min, and stays out now; \
-                     exchange it: masu group replace",
+                    "group {}: drive {} at position {position} is flapping: it returned {RETURNS_MAX} times \
+                     in {} min, and is not used any more; exchange it with masu group replace",
                     self.name,
                     drive.info().name,
                     RETURNS_IN.as_secs() / 60
@@ -192,7 +194,7 @@ impl Kept {
         flaps
     }
 
-    /// Says what became of a drive that came back: with how many bytes it is filled, or anew.
+    /// Raises the event for a returned drive: how much of it is rebuilt.
     pub(super) fn tell_return(
         &self,
         (position, drive, how): (u32, &Drive, &str),
@@ -201,20 +203,24 @@ impl Kept {
         let (name, medium) = (&self.name, &drive.info().name);
         match outcome {
             Ok(missed) => {
-                let filled = missed
-                    .map_or("anew".to_owned(), |bytes| format!("with {bytes} bytes that changed meanwhile"));
+                let filled = missed.map_or("a full rebuild".to_owned(), |bytes| {
+                    format!("a rebuild of {bytes} bytes that changed meanwhile")
+                });
                 self.controller.events.note(format!(
-                    "group {name}: drive {medium} at position {position} {how} and is filled {filled}"
+                    "group {name}: drive {medium} at position {position} {how}; {filled} started"
                 ));
             }
-            Err(error) => self
-                .controller
-                .events
-                .once(Severity::Warning, format!("group {name}: position {position} stays empty: {error}")),
+            Err(error) => self.controller.events.once(
+                Severity::Warning,
+                format!(
+                    "group {name}: position {position} remains without a drive: \
+                    {error}"
+                ),
+            ),
         }
     }
 
-    /// A drive of the group that missed changes while it was away takes its place again.
+    /// Takes back a drive that missed changes while it was away.
     async fn take_back_stale(&self) {
         for member in self.group.status().members.iter().filter(|m| m.state == MemberState::Stale) {
             let Some(drive) = self.drive_of(member) else { continue };
@@ -222,12 +228,12 @@ impl Kept {
                 let (name, position) = (&self.name, member.position);
                 self.controller
                     .events
-                    .warn(format!("group {name}: position {position} stays empty: {error}"));
+                    .warn(format!("group {name}: position {position} remains without a drive: {error}"));
             }
         }
     }
 
-    /// Gives places without a drive to spares: of those that fit the smallest.
+    /// Assigns the smallest suitable spares to positions without a drive.
     async fn fill_places(&self) {
         if self.controller.state().replacing.contains(&self.name) {
             return;
@@ -248,7 +254,8 @@ impl Kept {
                 leave_to_others(controller, &spare);
                 continue;
             }
-            // Whoever is second to ask for a spare finds it labelled, and is refused. One that might be erased was, when it was declared.
+            // The second group to ask for a spare finds it labelled and is refused. A spare with erasable
+            // content was erased when it was declared.
             match self.group.replace(position, drive).await {
                 Ok(()) => {
                     taken = true;
@@ -257,14 +264,15 @@ impl Kept {
                 }
                 Err(error) => {
                     leave_to_others(controller, &spare);
-                    let told = format!("group {name}: spare {spare} does not fit: {error}");
+                    let told = format!("group {name}: spare {spare} cannot be used: {error}");
                     controller.events.once(Severity::Warning, told);
                 }
             }
         }
     }
 
-    /// Has the group's pool zero its free pages, where that is cheap, so that they are not copied; then fills what is to be filled.
+    /// Lets the group's pool zero its free pages, if that is cheap, so that the rebuild does not copy them;
+    /// then starts the rebuild.
     fn prepare_rebuild(&self) {
         let pool = {
             let state = self.controller.state();
@@ -276,7 +284,7 @@ impl Kept {
         let kept = self.clone();
         self.controller.world.spawn(async move {
             if let Err(error) = pool.clean_free_pages(kept.group.id()).await {
-                let told = format!("group {}: free pages are copied, too: {error}", kept.name);
+                let told = format!("group {}: the rebuild also copies free pages: {error}", kept.name);
                 kept.controller.events.once(Severity::Warning, told);
             }
             drop(pool);
@@ -285,7 +293,7 @@ impl Kept {
         });
     }
 
-    /// Fills what is to be filled. A rebuild that runs takes up what comes meanwhile.
+    /// Starts a rebuild. A running rebuild also takes up new members.
     fn begin_rebuild(&self) {
         if self.preparing.get() {
             return;
@@ -295,9 +303,7 @@ impl Kept {
         self.controller.world.spawn(async move {
             let _held = watch;
             if let Err(error) = group.rebuild(&throttle(&controller, &name)).await {
-                controller
-                    .events
-                    .once(Severity::Warning, format!("group {name}: the rebuild ended: {error}"));
+                controller.events.once(Severity::Warning, format!("group {name}: rebuild failed: {error}"));
             }
             drop(group);
         });

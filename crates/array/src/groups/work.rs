@@ -1,4 +1,4 @@
-//! Work on groups: its pace beside what hosts do, scrubs, and how it is paused, resumed and ended.
+//! Work on groups: rebuild and scrub, their pace beside foreground I/O, pause and resume.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::control::{ControlError, Steer};
 use crate::controller::{Controller, Job};
 use crate::status::JobKind;
 
-/// How often paused work looks whether it was resumed or stopped.
+/// How often paused work checks whether it was resumed or stopped.
 const PAUSED_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What hosts keep of the time while a group is worked on.
+/// The share of the time that foreground I/O keeps while a group is worked on.
 pub(crate) fn foreground_share_percent(controller: &Controller, group: &str) -> u8 {
     let state = controller.state();
     let declared = state.config.groups.iter().find(|g| g.name == group);
     declared.map_or(FOREGROUND_SHARE_PERCENT_DEFAULT, |g| g.foreground_share_percent)
 }
 
-/// The pace of work on a group: steps wait for their turn among the volumes of its pool where one of these is promised something, and leave
-/// the foreground its share of the time elsewhere.
+/// The pace of work on a group. If a policy is in force in its pool, each step waits for its turn at the
+/// scheduler. Otherwise the work leaves foreground I/O its share of the time.
 pub(super) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
     let share = foreground_share_percent(controller, group);
     let (this, name) = (controller.clone(), group.to_owned());
     let throttle = Throttle::new(controller.world.clone(), share).with_turns(Rc::new(move |bytes| {
         let gate = background_of_group(&this, &name)?;
         Some(Box::pin(async move {
-            // Its I/O is not a part of the turn: it comes after it, and the next turn is later for it.
+            // The permit ends before the step's I/O; the scheduler charges the step to the next turn.
             let _ = gate.enter(CommandContext::DETACHED, bytes).await;
         }))
     }));
@@ -38,7 +38,7 @@ pub(super) fn throttle(controller: &Rc<Controller>, group: &str) -> Throttle {
     throttle.with_control(Rc::new(move || go(&this, &name)))
 }
 
-/// The same for a scrub, which ends when its job is stopped.
+/// The pace of a scrub, which ends when its job is stopped.
 fn throttle_of_job(controller: &Rc<Controller>, group: &str, job: Rc<Job>) -> Throttle {
     let (this, name) = (controller.clone(), group.to_owned());
     throttle(controller, group).with_control(Rc::new(move || match job.is_stopped() {
@@ -50,22 +50,22 @@ fn throttle_of_job(controller: &Rc<Controller>, group: &str, job: Rc<Job>) -> Th
 /// Pauses, resumes or ends the work on a group.
 pub(crate) fn steer(controller: &Controller, name: &str, steer: Steer) -> Result<Vec<String>, ControlError> {
     if !controller.state().groups.contains_key(name) {
-        return Err(ControlError::at(format!("group {name:?}"))(&"there is no such group here"));
+        return Err(ControlError::at(format!("group {name:?}"))(&"not open"));
     }
     let text = match steer {
-        Steer::Pause if controller.state.borrow_mut().paused.insert(name.to_owned()) => "its work is paused",
-        Steer::Pause => "nothing to do: its work is paused already",
-        Steer::Resume if controller.state.borrow_mut().paused.remove(name) => "its work goes on",
-        Steer::Resume => "nothing to do: its work is not paused",
+        Steer::Pause if controller.state.borrow_mut().paused.insert(name.to_owned()) => "work paused",
+        Steer::Pause => "nothing to do: already paused",
+        Steer::Resume if controller.state.borrow_mut().paused.remove(name) => "work resumed",
+        Steer::Resume => "nothing to do: not paused",
         Steer::StopScrub if controller.jobs.ask_to_stop(|k, o| k == JobKind::Scrub && o == name) => {
-            "its scrub ends"
+            "scrub stopped"
         }
-        Steer::StopScrub => "nothing to do: it is not being scrubbed",
+        Steer::StopScrub => "nothing to do: no scrub is running",
     };
     Ok(vec![format!("group {name}: {text}")])
 }
 
-/// Whether work on a group goes on: it waits while it is paused. A scrub ends when its job is stopped.
+/// Whether work on a group continues or is paused.
 fn go(controller: &Controller, group: &str) -> Go {
     match controller.state().paused.contains(group) {
         true => Go::Wait,
@@ -80,7 +80,7 @@ pub(crate) async fn wait_while_paused(controller: &Controller, group: &str, job:
     }
 }
 
-/// The gate of work on a group, while somebody is promised something in its pool.
+/// The gate of background work on a group, if a policy is in force in its pool.
 fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>> {
     let state = controller.state();
     let of = |p: &&PoolConfig| p.groups.iter().chain(&p.leaving).any(|g| g == group);
@@ -88,39 +88,42 @@ fn background_of_group(controller: &Controller, group: &str) -> Option<Rc<Gate>>
     state.services.get(&pool.name)?.background_if_closed()
 }
 
-/// Reads and compares everything on a group, as a job.
+/// Scrubs a group, as a job.
 pub(crate) fn scrub(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
     let group = controller.state().groups.get(name).cloned();
-    let group =
-        group.ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"there is no such group here"))?;
+    let group = group.ok_or_else(|| ControlError::at(format!("group {name:?}"))(&"not open"))?;
     let (this, object) = (controller.clone(), name.to_owned());
     let begun = controller.jobs.begin((JobKind::Scrub, name), 0, async move |job| {
         let throttle = throttle_of_job(&this, &object, job);
         drop(this);
         match group.scrub(&throttle).await {
             Ok(s) if !s.complete => {
-                Ok(format!("group {object}: the scrub was stopped after {} bytes", s.compared_bytes))
+                Ok(format!("group {object}: scrub stopped after {} bytes", s.compared_bytes))
             }
             Ok(s) if s.differing > 0 || s.unrepaired > 0 => Err(scrub_line(&object, &s)),
             Ok(s) => Ok(scrub_line(&object, &s)),
-            Err(e) => Err(format!("group {object}: the scrub ended: {e}")),
+            Err(e) => Err(format!("group {object}: scrub failed: {e}")),
         }
     });
-    let what = if begun { "is being scrubbed" } else { "is being scrubbed already" };
+    let what = if begun { "scrub started" } else { "scrub already running" };
     Ok(vec![format!("group {name}: {what}")])
 }
 
-/// How a scrub ended.
+/// The result of a scrub.
 fn scrub_line(group: &str, s: &raid::Scrubbed) -> String {
     let mut line = format!(
-        "group {group}: scrubbed {} bytes: {} blocks did not agree, {} repaired, {} not readable and not repaired",
+        "group {group}: scrub finished, {} bytes: {} blocks mismatched, {} repaired, {} unreadable and not \
+         repaired",
         s.compared_bytes, s.mismatches, s.repaired, s.unrepaired
     );
     if s.differing > 0 {
         let at: Vec<String> = s.first_differing().map(|at| at.to_string()).collect();
         let first = at.join(", ");
-        line +=
-            &format!("; {} not repaired, sides differ: the first at byte {first} of the group", s.differing);
+        line += &format!(
+            "; {} differ between mirrors and were not repaired: the first at byte {first} of the \
+                group",
+            s.differing
+        );
     }
     line
 }

@@ -1,7 +1,7 @@
 //! Commands that cross to the controller that owns the LU.
 //!
-//! The port's controller sends the request with its data; the owner executes it on a view of its own for that nexus and sends
-//! the response back. Both are plain values; buffers are shared memory and are not copied.
+//! The port's controller sends the request with its data. The owner executes it on its own view of that nexus
+//! and sends the response back. Both are plain values; buffers are shared memory and are not copied.
 
 use std::rc::Rc;
 
@@ -12,13 +12,13 @@ use crate::control::{ControllerHandle, Message};
 use crate::controller::Controller;
 use crate::nexus::RemoteNexus;
 
-/// How the commands of a nexus cross to another controller.
+/// Sends the commands of a nexus to another controller.
 struct Crossing {
     owner: ControllerHandle,
     nexus: RemoteNexus,
 }
 
-/// How the commands of a nexus cross to each controller, by its number.
+/// A crossing to each controller, by its number.
 pub(super) fn crossings(controller: &Controller, nexus: &RemoteNexus) -> Vec<Rc<dyn Owner>> {
     let crossing = |owner: &ControllerHandle| -> Rc<dyn Owner> {
         Rc::new(Crossing { owner: owner.clone(), nexus: nexus.clone() })
@@ -36,7 +36,7 @@ impl Owner for Crossing {
     }
 }
 
-/// Executes a command at its owner. When the owner has stopped, the host is told to try again.
+/// Executes a command at its owner. If the owner has stopped, the host gets BUSY.
 async fn execute(owner: ControllerHandle, nexus: RemoteNexus, lun: Lun, request: Request) -> Response {
     let (reply, answer) = oneshot::channel();
     if owner.send(Message::Execute { nexus, lun: Some(lun), request, reply }).await.is_err() {

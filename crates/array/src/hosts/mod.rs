@@ -1,4 +1,4 @@
-//! Hosts at a controller: ports are opened, sessions begin and end, commands reach the controller that owns the LU.
+//! Hosts at a controller: ports, sessions, and commands that cross to the owner of the LU.
 
 mod crossing;
 mod ports;

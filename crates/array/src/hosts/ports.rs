@@ -1,4 +1,4 @@
-//! Ports, as they are declared.
+//! The declared ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use crate::controller::{Controller, Index, OpenPort};
 use crate::nexus::initiator_port;
 use crate::port::{Port, PortTarget};
 
-/// How long an address may stay in use before that is an error; the longest seen after a kill was 30 ms.
+/// How long masu retries while an address is in use. The longest seen after a kill was 30 ms.
 const LISTEN_TIME: Duration = Duration::from_secs(1);
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Ends the sessions that have no rights any more: their host is not known, another one, or has another secret. Logins that are under way
-/// began with what held before: they begin anew.
+/// Ends the sessions that have no rights any more: their host was removed, or has another initiator or
+/// secret. Logins in progress began under the previous declaration and start again.
 pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Config, index: &Index<'_>) {
     let state = controller.state();
     let mut ended = BTreeSet::new();
@@ -44,7 +44,7 @@ pub(crate) fn end_sessions(controller: &Controller, before: &Config, config: &Co
 
 /// Whether the same initiators may log in, with the same proof.
 fn same_logins(before: &Config, after: &Config) -> bool {
-    // Without a copy of what each sees: this is done at once, whatever the number of hosts.
+    // Without copying the mappings: this runs in one step, whatever the number of hosts.
     let same = |(a, b): (&HostConfig, &HostConfig)| {
         (&a.name, &a.initiator, &a.chap, &a.mutual_chap) == (&b.name, &b.initiator, &b.chap, &b.mutual_chap)
     };
@@ -53,7 +53,7 @@ fn same_logins(before: &Config, after: &Config) -> bool {
         && before.hosts.iter().zip(&after.hosts).all(same)
 }
 
-/// Closes the ports that are declared no longer.
+/// Closes the ports that are no longer declared.
 pub(crate) fn close_ports(controller: &Controller, config: &Config, done: &mut Vec<String>) {
     let mut state = controller.state.borrow_mut();
     state.ports.retain(|port| {
@@ -96,8 +96,8 @@ pub(crate) async fn open_port(
     Ok(())
 }
 
-/// Listens; an address in use is asked for again for a short while: the kernel ends the sockets of a process that was
-/// killed some milliseconds after the process, and an array that is started again at once must not fail for that.
+/// Listens; retries for a short time while the address is in use. The kernel closes the sockets of a killed
+/// process some milliseconds after its end, and an immediate restart must not fail for that.
 async fn listen(
     controller: &Controller,
     addr: SocketAddr,

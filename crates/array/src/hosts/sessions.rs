@@ -1,4 +1,4 @@
-//! Sessions of hosts: each is a nexus with a view of the LUs that its host is declared to see.
+//! Sessions of hosts: each is a nexus with a view of the mapped LUs.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -34,21 +34,22 @@ pub(crate) fn open_nexus(
     admit(controller, nexus, Some((owners, port_traffic))).ok_or(LoginRefusal::NotAllowed)
 }
 
-/// The nexus of a session at another controller's port, made when its first command crosses.
+/// The nexus of a session at another controller's port, created when its first command crosses.
 pub(crate) fn remote_nexus(controller: &Controller, nexus: &RemoteNexus) -> Rc<Seen> {
     let known = controller.state().nexuses.get(nexus.id);
     known.unwrap_or_else(|| {
-        // A host that was removed a moment ago sees nothing.
+        // A host that was removed a moment ago gets an empty view.
         let view = || view_of(controller, nexus.clone(), Rc::default());
         let empty = || Rc::new(Seen::new(nexus.clone(), None, view(), None));
         admit(controller, nexus.clone(), None).unwrap_or_else(empty)
     })
 }
 
-/// What a nexus at a port of this controller has: how its commands cross to each controller, and the traffic of its port.
+/// The parts of a nexus at a port of this controller: the crossings to other controllers, and the traffic of
+/// its port.
 type Local = (Vec<Rc<dyn Owner>>, Rc<Traffic>);
 
-/// The nexus with what its host sees. `local`: it is of a port here, whose traffic it counts, and its commands cross to these.
+/// Creates the nexus with the view of its host. `local` is set for a port of this controller.
 fn admit(controller: &Controller, nexus: RemoteNexus, local: Option<Local>) -> Option<Rc<Seen>> {
     let (owners, port_traffic) = local.unzip();
     let config = controller.config();
@@ -79,16 +80,18 @@ fn view_of(controller: &Controller, nexus: RemoteNexus, port_traffic: Rc<Traffic
     })
 }
 
-/// Ends a nexus here, and at the controllers that may have made a view for it.
+/// Ends a nexus here, and at the controllers that may have a view for it.
 pub(crate) fn close_nexus(controller: &Controller, nexus: &RemoteNexus) {
     controller.state.borrow_mut().nexuses.remove(nexus.id);
     for other in controller.others() {
-        // A full mailbox is the only failure besides a stopped controller; then the view waits for the array's end.
+        // The only failure besides a stopped controller is a full mailbox; the view then stays until the
+        // array stops.
         let _ = other.try_send(Message::Close { nexus: nexus.clone() });
     }
 }
 
-/// Makes every view what the configuration says. A session whose host is another one now, or has another secret, sees nothing any more.
+/// Updates all views to the configuration. A session whose host has changed, or has another secret, gets an
+/// empty view.
 pub(crate) async fn update_views(controller: &Controller, index: &Index<'_>, slices: &mut Slices) {
     let all: Vec<Rc<Seen>> = controller.state().nexuses.iter().cloned().collect();
     for seen in all {

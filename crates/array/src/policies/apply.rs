@@ -1,4 +1,4 @@
-//! Makes what is declared of policies so, while hosts go on.
+//! Applies policies while hosts continue.
 
 use std::rc::Rc;
 
@@ -9,21 +9,21 @@ use super::judge::judge_task;
 use crate::config::{Config, Sharing};
 use crate::controller::{Controller, Index, PoolService, Slices, Watch};
 
-/// What work in the background is called among the clients of a pool.
+/// The name of background work among the clients of a pool.
 const BACKGROUND: &str = "background work";
 
 fn settings_of(config: &Config) -> Settings {
     Settings { unit_bytes: config.qos.unit_bytes, depth_max: config.qos.depth_max, ..Settings::default() }
 }
 
-/// Gives a pool that was opened its scheduler.
+/// Creates the scheduler of a pool that was opened.
 pub(crate) fn open_service(controller: &Rc<Controller>, pool: &str, config: &Config, watch: &Watch) {
     let service = begin(controller, format!("pool {pool}"), config, watch);
     let background = service.gate(BACKGROUND);
     controller.state.borrow_mut().services.insert(pool.to_owned(), PoolService { service, background });
 }
 
-/// The gate of an image that is opened. The images of a controller have one scheduler, which begins with the first of them.
+/// The gate of an image. The images of a controller share one scheduler, created with the first image.
 pub(crate) fn image_gate(controller: &Rc<Controller>, config: &Config, image: &str) -> Rc<Gate> {
     let known = controller.state().image_service.clone();
     let service = known.unwrap_or_else(|| {
@@ -53,8 +53,8 @@ fn begin(controller: &Rc<Controller>, place: String, config: &Config, watch: &Wa
     service
 }
 
-/// Gives every volume and every image of this controller the policy that is declared for it; `was` and `is` are the declarations before
-/// and now.
+/// Applies the declared policy to every volume and image of this controller. `was` and `is` are the previous
+/// and the current declaration.
 pub(crate) async fn set_policies(
     controller: &Controller,
     config: &Config,
@@ -84,7 +84,7 @@ pub(crate) async fn set_policies(
     }
 }
 
-/// What is declared now and was before, on a controller.
+/// The previous and the current declaration, on a controller.
 struct Setting<'a> {
     controller: &'a Controller,
     config: &'a Config,
@@ -92,7 +92,7 @@ struct Setting<'a> {
     is: &'a Index<'a>,
 }
 
-/// What an LU is declared to be promised, and was before.
+/// The previous and the current policy of a LU.
 struct Declared<'a> {
     kind: &'static str,
     name: &'a str,
@@ -105,15 +105,15 @@ impl<'a> Declared<'a> {
         Declared { kind, name, was: setting.was.policy_of(kind, name), is: setting.is.policy_of(kind, name) }
     }
 
-    /// What an operator is to know of the change.
+    /// The line for the operator, if the policy changes.
     fn news(&self, config: &Config) -> Option<String> {
         let Declared { kind, name, was, is } = self;
         match is {
             Some(policy) if was != is => Some(match config.policy(policy) {
                 Some(_) => format!("{kind} {name}: policy {policy}"),
-                None => format!(
-                    "warning: {kind} {name}: there is no policy {policy:?}: nothing is promised to it"
-                ),
+                None => {
+                    format!("warning: {kind} {name}: policy {policy:?} does not exist; no policy is applied")
+                }
             }),
             None if was.is_some() => Some(format!("{kind} {name}: no policy")),
             _ => None,
@@ -121,7 +121,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// What an operator is to know when more is promised than was seen to be done.
+/// The warning if the minimums exceed the measured capacity.
 fn overcommitted(scheduler: &Scheduler) -> Option<String> {
     let capacity = scheduler.capacity();
     let promised = scheduler.minimums();
@@ -130,13 +130,14 @@ fn overcommitted(scheduler: &Scheduler) -> Option<String> {
         (units, true) => admit(units, promised).map(|warning| warning.to_string()),
         (units, false) => admit(units, promised).map(|_| {
             format!(
-                "the minimums are {promised} IOPS together; the most that was asked of it so far are {units} IOPS, so it is not known whether they fit"
+                "the minimums add up to {promised} IOPS; the highest load so far was {units} IOPS, so masu \
+                 cannot tell whether they are over-committed"
             )
         }),
     }
 }
 
-/// Gives all clients of a scheduler the policies that are declared for them. `place` is what they share, in words.
+/// Applies the declared policies to all clients of a scheduler. `place` names the scheduler in messages.
 async fn set_all<'a>(
     service: &Service,
     setting: &Setting<'a>,

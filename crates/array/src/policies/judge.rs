@@ -1,4 +1,4 @@
-//! Tells what becomes of promises: an event when a minimum is not kept, and one when it is again.
+//! Monitors minimums: raises an event when one is violated, and one when it is met again.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -11,14 +11,14 @@ use world::World;
 
 use crate::controller::{Events, Watch};
 
-/// The scheduler is asked this often whether its window of 5 s has ended.
+/// How often masu checks whether the scheduler's window of 5 s has ended.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Below this part of the minimums, in thousandths, more is promised than the pool gives; above the other it is not. Between them is what
-/// one request more or less in a window makes.
+/// Minimums are over-committed below this share of them, in thousandths, and no longer over-committed above
+/// the second. One request more or less in a window makes a difference between the two.
 const SCALED_PERMILLE: u32 = 980;
 const WHOLE_PERMILLE: u32 = 990;
 
-/// Judges until the pool is let go. `place` says whose scheduler it is.
+/// Monitors until the pool is released. `place` names the scheduler.
 pub(super) async fn judge_task(
     (world, events): (World, Rc<Events>),
     place: String,
@@ -46,9 +46,9 @@ pub(super) async fn judge_task(
 fn tell(service: &Service, place: &str, flow: FlowId, health: Health) -> Option<String> {
     let who = who(service, place, flow)?;
     Some(match health {
-        Health::Ok => format!("{who}: its minimum is kept again"),
+        Health::Ok => format!("{who}: minimum met again"),
         Health::BelowMinimum { minimum_iops, served_iops } => {
-            format!("{who}: below its minimum: {served_iops} of {minimum_iops} IOPS")
+            format!("{who}: minimum violated: {served_iops} of {minimum_iops} IOPS")
         }
     })
 }
@@ -63,18 +63,18 @@ fn tell_scale(service: &Service, place: &str, scaled: &mut bool) -> Option<Strin
             *scaled = true;
             let (percent, tenth) = (scale / 10, scale % 10);
             Some(format!(
-                "{place}: its minimums do not fit: of {promised} IOPS all are scaled to {percent}.{tenth} %"
+                "{place}: minimums are over-committed: all {promised} IOPS are scaled to {percent}.{tenth} %"
             ))
         }
         true if scale >= WHOLE_PERMILLE => {
             *scaled = false;
-            Some(format!("{place}: its minimums fit again"))
+            Some(format!("{place}: minimums are no longer over-committed"))
         }
         _ => None,
     }
 }
 
-/// Whose flow it is.
+/// The object of a flow.
 fn who(service: &Service, place: &str, flow: FlowId) -> Option<String> {
     match service.shared_policy(flow) {
         Some(policy) => Some(format!("policy {policy} in {place}")),

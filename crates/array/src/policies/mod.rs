@@ -1,12 +1,13 @@
-//! The service that LUs are promised: a scheduler for each pool, between its LUs and the cache, and one for all images of a controller.
+//! QoS: a scheduler for each pool, between its LUs and the cache, and one for all images of a controller.
 //!
 //! ```text
 //!  Disk::read ──> Gate (of its LU) ──enter──> Service (of the pool): who is next? ──Permit──> cache, volume
 //!  jobs, rebuilds ──> Gate of background work ──┘
 //! ```
 //!
-//! While no policy is in force in a pool its gates are open: an operation asks one flag. Otherwise an operation holds a permit from when it is its turn
-//! until it has ended; dropping one that waits takes it back. `qos` decides; here are the tasks that wait, and the clock.
+//! While no policy is in force in a pool, its gates are open: an operation reads one flag. Otherwise an
+//! operation holds a permit from its turn until it ends; dropping a waiting operation withdraws it. `qos`
+//! decides; this module has the waiting tasks and the clock.
 
 mod apply;
 mod judge;

@@ -1,4 +1,4 @@
-//! How schedulers and their clients stand, as plain values.
+//! Status snapshot of schedulers and clients.
 
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ pub(crate) fn schedulers_status(state: &State) -> Vec<SchedulerStatus> {
     on.map(status).collect()
 }
 
-/// How the promise to a volume or an image stands, for which `policy` is declared.
+/// The state of the policy `policy` on a volume or an image.
 pub(crate) fn qos_of(state: &State, policy: Option<&String>, gate: &Gate) -> VolumeQos {
     let known = policy.map(|name| state.config.policy(name).is_some());
     let state = match (known, gate.health()) {

@@ -1,4 +1,4 @@
-//! The life of pools and the volumes in them: opened or created as declared, relieved of groups, given to other arrays.
+//! The life cycle of pools and their volumes: open or create, remove groups, export and import.
 
 mod open;
 mod placement;

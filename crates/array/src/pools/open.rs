@@ -1,4 +1,4 @@
-//! Pools, as they are declared: opened or created, given groups, relieved of groups.
+//! Pools: opened or created, groups added and removed.
 
 use std::rc::Rc;
 
@@ -68,7 +68,8 @@ async fn open_or_create(
             (Pool::create(controller.world.clone(), spec, groups).await.map_err(|e| place()(&e))?, "created")
         }
         Err(PoolError::NoPool { .. } | PoolError::Unfinished { .. }) => {
-            let cause = "its groups hold no pool any more; nothing was written to them: look at them with `masu check`";
+            let cause = "its groups no longer hold a pool; masu wrote nothing to them; examine them with \
+                `masu check`";
             return Err(place()(&cause));
         }
         Err(e) => return Err(place()(&e)),
@@ -85,7 +86,7 @@ async fn open_or_create(
     Ok(pool)
 }
 
-/// The controller has the pool no more, and does nothing for it. Gives the pool, which is still open.
+/// Removes the pool from the controller and ends its tasks. Returns the pool, which is still open.
 pub(crate) async fn drop_pool(controller: &Controller, name: &str) -> Option<Pool> {
     let (pool, watch) = {
         let mut state = controller.state.borrow_mut();
@@ -108,7 +109,7 @@ async fn set_thresholds(pool: &Pool, declared: &PoolConfig) -> Result<(), Contro
     pool.set_thresholds(soft, critical).await.map_err(|e| place(&e))
 }
 
-/// Groups that are declared and not in the pool join it.
+/// Adds declared groups to the pool.
 async fn add_groups(
     controller: &Controller,
     pool: &Pool,
@@ -118,11 +119,11 @@ async fn add_groups(
     for name in &declared.groups {
         let group = controller.state().groups.get(name).cloned();
         let place = || ControlError::at(format!("pool {:?}: group {name:?}", declared.name));
-        let group = group.ok_or_else(|| place()(&"is not open"))?;
+        let group = group.ok_or_else(|| place()(&"not open"))?;
         match pool.group_spaces().iter().find(|g| g.id == group.id()) {
             Some(space) if space.evacuating => {
                 pool.cancel_evacuation(group.id()).await.map_err(|e| place()(&e))?;
-                done.push(format!("pool {}: group {name} stays", declared.name));
+                done.push(format!("pool {}: group {name} stays in the pool", declared.name));
             }
             Some(_) => {}
             None => {
@@ -134,7 +135,7 @@ async fn add_groups(
     Ok(())
 }
 
-/// Passes on what a pool says: an event for the status, a unit attention for the hosts.
+/// Handles the events of a pool: an event in the log, a unit attention for the hosts.
 async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
     let name = pool.name().to_owned();
     loop {
@@ -142,14 +143,14 @@ async fn watch_pool_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
         let Either::Left((event, _)) = next else { return };
         match &event {
             PoolEvent::ThresholdCrossed { level, percent, used_bytes, total_bytes } => {
-                let told = format!("{percent} % are used: {used_bytes} of {total_bytes} bytes");
+                let told = format!("{percent} % used: {used_bytes} of {total_bytes} bytes");
                 match level {
                     Threshold::Soft => controller.events.warn(format!("pool {name}: warning: {told}")),
                     Threshold::Critical => controller.events.alarm(format!("pool {name}: critical: {told}")),
                 }
             }
             PoolEvent::Full => {
-                controller.events.alarm(format!("pool {name}: full: writes that need a page are refused"))
+                controller.events.alarm(format!("pool {name}: full: writes that need a new page fail"))
             }
         }
         if let PoolEvent::ThresholdCrossed { .. } = event {

@@ -1,4 +1,4 @@
-//! Hot pages to fast groups: every pool ends an interval of its heat from time to time, and moves what the planner says when it has groups of
+//! Placement: every pool ends its heat interval regularly, and moves pages as planned if its groups are of
 //! more than one class.
 
 use std::rc::Rc;
@@ -14,11 +14,11 @@ use crate::controller::{Controller, Watch};
 use crate::status::JobKind;
 use crate::terms;
 
-/// Long enough that a page with an access every twenty seconds is told from one without; short enough that a hot set which comes with the
-/// working day is up before the first coffee is drunk.
+/// Long enough to distinguish a page with an access every twenty seconds from an idle one. Short enough that
+/// the hot set of a working day has moved up within minutes.
 pub(crate) const PLACEMENT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Tells a pool the classes of its groups, as they are declared now; gives a line for what is declared otherwise than before.
+/// Sets the classes of a pool's groups as declared. Adds a line for each change.
 pub(crate) fn set_classes(
     controller: &Controller,
     config: &Config,
@@ -29,8 +29,8 @@ pub(crate) fn set_classes(
     let state = controller.state();
     let Some(pool) = state.pools.get(&declared.name) else { return Ok(()) };
     if state.config.pool(&declared.name).is_some_and(|p| p.placement != declared.placement) {
-        let what = if declared.placement { "move to faster groups" } else { "stay where they are" };
-        done.push(format!("pool {}: hot pages {what}", declared.name));
+        let what = if declared.placement { "enabled" } else { "disabled" };
+        done.push(format!("pool {}: placement {what}", declared.name));
     }
     let class_of =
         |config: &Config, name: &str| config.groups.iter().find(|g| g.name == name).map(|g| g.class);
@@ -47,7 +47,8 @@ pub(crate) fn set_classes(
     Ok(())
 }
 
-/// Ends intervals until the pool is let go. While it is off, or all groups are of one class, heat is counted and nothing moves.
+/// Ends intervals until the pool is released. While placement is off, or all groups are of one class, masu
+/// counts heat and moves nothing.
 pub(crate) async fn placement_task(controller: Rc<Controller>, pool: Pool, watch: Watch) {
     let name = pool.name().to_owned();
     loop {
@@ -64,11 +65,11 @@ pub(crate) async fn placement_task(controller: Rc<Controller>, pool: Pool, watch
             let outcome = placed.place(pace).await;
             let name = placed.name();
             match outcome {
-                // Another one moves pages: the next interval will do.
+                // Another job moves pages: the next interval tries again.
                 Err(PoolError::Busy { .. }) => Ok(String::new()),
                 Ok(moved) if moved.bytes == 0 => Ok(String::new()),
                 Ok(m) => Ok(format!("pool {name}: {} pages promoted, {} demoted", m.promoted, m.demoted)),
-                Err(error) => Err(format!("pool {name}: pages stay in their class: {error}")),
+                Err(error) => Err(format!("pool {name}: placement failed: {error}")),
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Pools that go to another array, and pools that come from one.
+//! Export and import of pools.
 
 use std::rc::Rc;
 
@@ -16,14 +16,14 @@ use crate::groups::{end_upkeep, forget, refuse_busy};
 use crate::status::JobKind;
 use crate::terms;
 
-/// Closes a pool and puts on its labels that no array owns the drives.
+/// Closes a pool and labels its drives as owned by no array.
 pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("pool {name:?}"));
     if controller.config().pool(name).is_some() {
-        return Err(place()(&"it is declared"));
+        return Err(place()(&"still declared"));
     }
     let pool = controller.state().pools.get(name).cloned();
-    let pool = pool.ok_or_else(|| place()(&"there is no such pool here"))?;
+    let pool = pool.ok_or_else(|| place()(&"not open"))?;
     let groups = pool.groups();
     groups.iter().try_for_each(refuse_busy)?;
     let on_it = |kind: JobKind, object: &str| match kind {
@@ -32,7 +32,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
         JobKind::Reclaim => pool.volume(object).is_some(),
     };
     if !controller.jobs.stop(on_it).await {
-        return Err(place()(&"work on it does not end"));
+        return Err(place()(&"a job of the pool does not end"));
     }
     end_upkeep(controller, &groups).await?;
     drop_pool(controller, name).await;
@@ -45,7 +45,7 @@ pub(crate) async fn export(controller: &Rc<Controller>, name: &str) -> Result<Ve
 }
 
 impl Imported {
-    /// The declaration with what was taken over.
+    /// The declaration with the imported objects.
     pub(crate) fn joined_to(&self, config: &Config) -> Config {
         let mut config = config.clone();
         config.drives.extend_from_slice(&self.drives);
@@ -56,7 +56,7 @@ impl Imported {
     }
 }
 
-/// Opens the pool on these drives and makes it this array's.
+/// Opens the pool on these drives and makes this array the owner.
 pub(crate) async fn import(
     controller: &Rc<Controller>,
     specs: &[DriveSpec],
@@ -76,23 +76,26 @@ pub(crate) async fn import(
     for f in &found {
         let owner = f.label.array_id;
         if owner != ArrayId::default() && owner != own && !force {
-            let cause =
-                format!("{} belongs to another array, which did not export it (force takes it)", f.label);
+            let cause = format!(
+                "{} belongs to another array that did not export it; use force to take it \
+                    over",
+                f.label
+            );
             return Err(place()(&cause));
         }
         if controller.state().groups.contains_key(&f.label.group_name) {
-            return Err(place()(&format!("a group {:?} is open here already", f.label.group_name)));
+            return Err(place()(&format!("a group {:?} is already open on this array", f.label.group_name)));
         }
         groups.push(open_found(controller, f, &drives).await?);
     }
     let pool = Pool::open(controller.world.clone(), groups.clone()).await.map_err(|e| place()(&e))?;
     if controller.state().pools.contains_key(pool.name()) {
-        return Err(place()(&format!("a pool {:?} is open here already", pool.name())));
+        return Err(place()(&format!("a pool {:?} is already open on this array", pool.name())));
     }
     let imported = describe(controller, &pool, &found, specs);
-    // Before anything is taken over.
+    // Check this before anything changes.
     imported.joined_to(&controller.config()).check()?;
-    // It is opened anew when it is declared.
+    // The declaration opens it again.
     pool.close().await.map_err(|e| place()(&e))?;
     for group in &groups {
         group.adopt(own, None).await.map_err(|e| place()(&e))?;
@@ -114,7 +117,7 @@ async fn open_found(controller: &Controller, found: &Found, drives: &[Drive]) ->
     Group::open(controller.world.clone(), spec, own).await.map_err(|e| place(&e))
 }
 
-/// How what was opened is to be declared. Drives are named after their group and place.
+/// The declaration of the imported pool. Drives are named after their group and position.
 fn describe(controller: &Controller, pool: &Pool, found: &[Found], specs: &[DriveSpec]) -> Imported {
     let config = controller.config();
     let name_of = |f: &Found, position: u32| {

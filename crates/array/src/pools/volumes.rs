@@ -1,4 +1,4 @@
-//! Volumes and the LUs on them, as they are declared.
+//! Volumes and their LUs.
 
 use pool::{Pool, Volume};
 use scsi::{Identity, LogicalUnit};
@@ -11,7 +11,7 @@ use crate::event::Severity;
 use crate::terms;
 use stack::{Cached, Disk, PlainVolume, Storage};
 
-/// Opens a declared volume: `known` is what the pool has of that name.
+/// Opens a declared volume, or creates it; `known` is the existing volume of that name.
 pub(crate) async fn open_volume(
     controller: &Controller,
     config: &Config,
@@ -25,7 +25,11 @@ pub(crate) async fn open_volume(
     let volume = match known {
         Some(volume) => volume,
         None if was_made => {
-            return Err(place()(&format!("pool {:?} holds it no more: it is not made again", declared.pool)));
+            return Err(place()(&format!(
+                "not found in pool {:?}, where it was created earlier; masu does not \
+                create it again",
+                declared.pool
+            )));
         }
         None => {
             controller.state.borrow_mut().fresh.volumes.push(declared.name.clone());
@@ -37,15 +41,12 @@ pub(crate) async fn open_volume(
     };
     let len = block::Device::geometry(&volume).len_bytes;
     if declared.len_bytes < len && was_made {
-        // Its size is on the drives: hosts are shown what they had.
+        // Hosts keep seeing the size that the volume has on the drives.
         let (name, declared) = (&declared.name, declared.len_bytes);
-        let told = format!("volume {name}: is declared with {declared}, and has {len} bytes");
+        let told = format!("volume {name}: declared with {declared} bytes, but has {len}");
         controller.events.once(Severity::Warning, told);
     } else if declared.len_bytes < len {
-        return Err(place()(&format!(
-            "has {len} bytes and is declared with {}: a volume does not shrink",
-            declared.len_bytes
-        )));
+        return Err(place()(&format!("cannot shrink from {len} to {} bytes", declared.len_bytes)));
     }
     if declared.len_bytes > len {
         pool.grow_volume(&declared.name, declared.len_bytes).await.map_err(|e| place()(&e))?;
@@ -54,7 +55,7 @@ pub(crate) async fn open_volume(
     let lu = controller.state().lus.get(&declared.name).cloned();
     match lu {
         Some(lu) => {
-            // Its policy or partition may be another one.
+            // Its cache policy or partition may have changed.
             cached(controller, Some(declared), &volume, done).await.map_err(|e| place()(&e))?;
             if declared.len_bytes > len {
                 lu.capacity_changed();
@@ -83,10 +84,11 @@ pub(crate) async fn open_volume(
     Ok(())
 }
 
-/// The record of a volume with its shape.
+/// The name of the record with a volume's shape.
 const SHAPE_RECORD: &str = "array.shape";
 
-/// What of a declaration goes with the volume, so that another array shows hosts the same disk.
+/// The part of a declaration that is stored with the volume, so that another array presents the same disk to
+/// hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) block_bytes: u32,
@@ -103,7 +105,7 @@ impl Shape {
         }
     }
 
-    /// Both lengths, little-endian, and whether it is read-only: 9 bytes.
+    /// Both block sizes, little-endian, and the read-only flag: 9 bytes.
     fn encode(self) -> Vec<u8> {
         let lengths = [self.block_bytes.to_le_bytes(), self.physical_block_bytes.to_le_bytes()];
         lengths.into_iter().flatten().chain([u8::from(self.read_only)]).collect()
@@ -118,7 +120,7 @@ impl Shape {
     }
 }
 
-/// Keeps the shape with the volume, where it is another one than is kept.
+/// Stores the shape with the volume, if it has changed.
 async fn save_shape(volume: &Volume, shape: Shape) -> Result<(), block::BlockError> {
     match volume.load_record(SHAPE_RECORD).as_deref().and_then(Shape::decode) == Some(shape) {
         true => Ok(()),
@@ -126,14 +128,14 @@ async fn save_shape(volume: &Volume, shape: Shape) -> Result<(), block::BlockErr
     }
 }
 
-/// The shape that is kept with a volume. One without was never shown to a host.
+/// The stored shape of a volume. A volume without one was never presented to a host.
 pub(crate) fn load_shape(volume: &Volume) -> Shape {
     let kept = volume.load_record(SHAPE_RECORD);
     let usual = Shape { block_bytes: 512, physical_block_bytes: 4096, read_only: false };
     kept.as_deref().and_then(Shape::decode).unwrap_or(usual)
 }
 
-/// A number for a volume that no other volume of the array has, also after it was deleted: from the pool's identity and
+/// A LU number that is unique in the array, also after the volume is deleted: from the pool's identity and
 /// the volume's number in it.
 fn lu_number(volume: &Volume) -> u64 {
     let pool = volume.pool().id().0;
@@ -141,11 +143,11 @@ fn lu_number(volume: &Volume) -> u64 {
     u64::from(salt) << 32 | u64::from(volume.id().0)
 }
 
-/// Deletes a volume that is declared no longer.
+/// Deletes a volume that is no longer declared.
 pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result<Vec<String>, ControlError> {
     let place = || ControlError::at(format!("volume {name:?}"));
     if controller.state().config.volume(name).is_some() {
-        return Err(place()(&"it is declared"));
+        return Err(place()(&"still declared"));
     }
     let pools: Vec<Pool> = controller.state().pools.values().cloned().collect();
     let pool =
@@ -155,7 +157,7 @@ pub(crate) async fn delete_volume(controller: &Controller, name: &str) -> Result
     Ok(vec![format!("volume {name}: deleted")])
 }
 
-/// Makes a volume that shares the pages of another; its LU is made when it is declared.
+/// Clones a volume. The LU of the clone is created when it is declared.
 pub(crate) async fn clone_volume(
     controller: &Controller,
     from: &str,
@@ -164,7 +166,7 @@ pub(crate) async fn clone_volume(
     let place = || ControlError::at(format!("volume {from:?}"));
     let pool = {
         let state = controller.state();
-        let declared = state.config.volume(from).ok_or_else(|| place()(&"there is none"))?;
+        let declared = state.config.volume(from).ok_or_else(|| place()(&"not found"))?;
         let pool = state.pools.get(&declared.pool).cloned();
         pool.ok_or_else(|| place()(&format!("pool {:?} is not open", declared.pool)))?
     };
@@ -174,5 +176,5 @@ pub(crate) async fn clone_volume(
         None => None,
     };
     pool.clone_volume(from, to).await.map_err(|e| place()(&e))?;
-    Ok(vec![format!("volume {to}: shares the pages of {from}")])
+    Ok(vec![format!("volume {to}: created as a clone of {from}")])
 }

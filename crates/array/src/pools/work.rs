@@ -1,4 +1,5 @@
-//! Work on pools, as jobs: groups that leave, pages that move, space that is given back; and its pace beside what hosts do.
+//! Work on pools, as jobs: groups that leave, pages that move, space that is given back; and its pace beside
+//! what hosts do.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -13,8 +14,8 @@ use crate::controller::{Controller, Job, PoolService};
 use crate::groups::{foreground_share_percent, wait_while_paused};
 use crate::status::JobKind;
 
-/// A pause between two steps of work on a pool: each step waits for its turn where volumes are promised something, and elsewhere hosts keep
-/// their share of the time. The work ends when its job is stopped.
+/// A pause between two steps of work on a pool: each step waits for its turn where volumes are promised
+/// something, and elsewhere hosts keep their share of the time. The work ends when its job is stopped.
 pub(super) fn pace(
     controller: &Rc<Controller>,
     pool: &Pool,

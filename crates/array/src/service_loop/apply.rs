@@ -1,9 +1,9 @@
-//! Making a declaration so, on one controller, in two steps: what is declared is opened or created, from the drives up, while hosts
-//! see nothing of it; then they do. Between the two the array keeps what was made, so that a host never writes to what a later
-//! start might take for new.
+//! Making a declaration so, on one controller, in two steps: what is declared is opened or created, from the
+//! drives up, while hosts see nothing of it; then they do. Between the two the array keeps what was made, so
+//! that a host never writes to what a later start might take for new.
 //!
-//! What was made before is opened or left alone: where it cannot be opened it is *missing*, nothing is written to it, and the rest is
-//! served. What is new and cannot be made refuses the declaration.
+//! What was made before is opened or left alone: where it cannot be opened it is *missing*, nothing is
+//! written to it, and the rest is served. What is new and cannot be made refuses the declaration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -217,8 +217,8 @@ fn is_declared(config: &Config, index: &Index<'_>, (kind, name): &(Kind, String)
     }
 }
 
-/// Takes back what was prepared for a declaration that is not to be in force: no volume, pool, label or open drive of it stays.
-/// `config` is in force again. What was found on the drives is closed as it is.
+/// Takes back what was prepared for a declaration that is not to be in force: no volume, pool, label or open
+/// drive of it stays. `config` is in force again. What was found on the drives is closed as it is.
 pub(crate) async fn undo(controller: &Rc<Controller>, config: Arc<Config>) -> Result<(), ControlError> {
     let fresh = std::mem::take(&mut controller.state.borrow_mut().fresh);
     take_back_spares(fresh.spares).await;

@@ -1,5 +1,5 @@
-//! The service loop of a controller: it takes what is asked of the controller and has it done. All that controllers do is below it, and calls
-//! nothing of it.
+//! The service loop of a controller: it takes what is asked of the controller and has it done. All that
+//! controllers do is below it, and calls nothing of it.
 
 mod apply;
 mod observe;

@@ -21,8 +21,8 @@ use stack::Disk;
 /// What a volume with its counters costs, beside a look at a name: 64 volumes are a slice.
 const VOLUME_UNITS: u32 = 4;
 
-/// How a controller's things stand; without volumes and cached volumes unless the whole is wanted. In slices: what there are thousands of
-/// is looked at in linear time, and hosts are served in between.
+/// How a controller's things stand; without volumes and cached volumes unless the whole is wanted. In slices:
+/// what there are thousands of is looked at in linear time, and hosts are served in between.
 pub(crate) async fn status(controller: &Controller, whole: bool) -> ControllerStatus {
     let mut slices = Slices::new(&controller.world);
     let config = controller.config();

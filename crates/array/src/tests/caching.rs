@@ -1,4 +1,5 @@
-//! Volumes under a cache as their hosts meet them: what is durable when, what the caching mode page says, what copies have.
+//! Volumes under a cache as their hosts meet them: what is durable when, what the caching mode page says,
+//! what copies have.
 
 use crate::config::Level;
 use block::{Buf, Pieces};
@@ -13,7 +14,8 @@ use crate::{Array, Config, Lun};
 
 const TARGET: &str = "iqn.2026-11.test:array";
 
-/// Pool `p` with volume `v` on the mirror `g`, under a cache; with a journal on the mirror `j` where that is asked for.
+/// Pool `p` with volume `v` on the mirror `g`, under a cache; with a journal on the mirror `j` where that is
+/// asked for.
 pub(super) fn cached(id: u8, journal: bool) -> Config {
     let mut config = declaration(id, 4, vec![group("g", Level::Raid1, 0..2)]);
     config.cache = Some(CacheSettings { read_ahead_bytes: 1 << 20, ..CacheSettings::new(CACHE_BYTES_MIN) });
@@ -105,7 +107,8 @@ fn fill_and_cut(model: &Model, id: u8) {
         let mut array = start(&world);
         array.apply(cached(id, true)).await.expect("apply");
         Host::log_in(&world, id).await.fill().await;
-        // The host writes again what has its pages now, so that nothing but the journal and the memory has it.
+        // The host writes again what has its pages now, so that nothing but the journal and the memory has
+        // it.
         let mut host = Host::log_in(&world, id).await;
         host.number = 1;
         host.fill().await;
@@ -118,7 +121,7 @@ fn with_a_journal_what_was_acknowledged_is_there_after_a_power_cut() {
     let model = model(31, 4);
     fill_and_cut(&model, 31);
     let done = check_content(&model, 31, cached(31, true), 2);
-    assert!(done.iter().any(|line| line.contains("taken over from the journal")), "{done:?}");
+    assert!(done.iter().any(|line| line.contains("replayed from the journal")), "{done:?}");
     // That array was stopped in order: nothing is left to be taken over.
     let done = check_content(&model, 31, cached(31, true), 2);
     assert!(!done.iter().any(|line| line.contains("taken over")), "{done:?}");
@@ -221,8 +224,8 @@ fn a_clone_of_a_dirty_volume_has_everything() {
     check_content(&model, 35, source, 3);
 }
 
-/// A page that was all zeros on the drives was given back under content that was dirty in the cache: hosts heard that it was
-/// unmapped, and the destage needed a page that a full pool does not have.
+/// A page that was all zeros on the drives was given back under content that was dirty in the cache: hosts
+/// heard that it was unmapped, and the destage needed a page that a full pool does not have.
 #[test]
 fn a_reclaim_leaves_what_is_dirty_its_pages() {
     let model = model(36, 4);
@@ -272,18 +275,19 @@ fn a_pool_is_not_served_without_the_journal_that_has_its_writes() {
             assert!(refusal.contains("pool \"p\": journal") && refusal.contains(why), "{refusal}");
         });
     };
-    refused(cached(37, false), "is in a journal that is not declared");
+    refused(cached(37, false), "are in a journal that is not declared");
     let mut other = cached(37, true);
     other.drives.extend([super::rig::drive(4), super::rig::drive(5)]);
     other.groups.push(group("k", Level::Raid1, 4..6));
     other.pools[0].journal = Some("k".to_owned());
-    refused(other, "is not the one that has acknowledged writes");
+    refused(other, "not the journal that holds the acknowledged writes");
     check_content(&model, 37, cached(37, true), 2);
     // Stopped in order, it needs its journal no more.
     check_content(&model, 37, cached(37, false), 2);
 }
 
-/// A life with a dirty volume that ends with a stop; the power is cut after so many persistence points of the stop. How many it has.
+/// A life with a dirty volume that ends with a stop; the power is cut after so many persistence points of the
+/// stop. How many it has.
 fn stop_and_cut(model: &Model, id: u8, points: Option<u64>) -> u64 {
     let mut begun = 0;
     let ended = model.run_until_crash(async |world| {
@@ -306,8 +310,8 @@ fn stop_and_cut(model: &Model, id: u8, points: Option<u64>) -> u64 {
     model.disks().persistence_points() - begun
 }
 
-/// A stop that was cut off between its two last steps left records in the journal that no volume needed; the pool was used without the
-/// journal for a while, and then with it again.
+/// A stop that was cut off between its two last steps left records in the journal that no volume needed; the
+/// pool was used without the journal for a while, and then with it again.
 #[test]
 fn a_journal_that_was_left_behind_brings_nothing_old_back() {
     let points = stop_and_cut(&model(39, 4), 39, None);

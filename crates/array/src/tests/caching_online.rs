@@ -1,4 +1,5 @@
-//! How volumes are cached, changed while hosts use them: partitions, policies, and what a host saves by its mode page.
+//! How volumes are cached, changed while hosts use them: partitions, policies, and what a host saves by its
+//! mode page.
 
 use block::Buf;
 
@@ -57,8 +58,8 @@ fn partitions_come_change_and_go_under_a_host() {
 
         let second = declared(41, &[("gold", small), ("silver", large)], Some("silver"));
         let lines = [
-            "controller 0: cache partition gold: 2097152 bytes at least",
-            "controller 0: cache partition silver: 4194304 bytes at least",
+            "controller 0: cache partition gold: minimum 2097152 bytes",
+            "controller 0: cache partition silver: minimum 4194304 bytes",
             "volume v: cache partition silver",
         ];
         check_done(&mut array, second, &lines).await;
@@ -69,7 +70,7 @@ fn partitions_come_change_and_go_under_a_host() {
         let third = declared(41, &[("gold", small), ("bronze", 0)], Some("bronze"));
         let lines = [
             "controller 0: cache partition silver: removed",
-            "controller 0: cache partition bronze: 0 bytes at least",
+            "controller 0: cache partition bronze: minimum 0 bytes",
             "volume v: cache partition bronze",
         ];
         check_done(&mut array, third, &lines).await;

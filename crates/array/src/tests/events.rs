@@ -1,4 +1,5 @@
-//! What hosts and strangers do at a port is told: logins, their ends, refusals; and who is refused again and again is in the status.
+//! What hosts and strangers do at a port is told: logins, their ends, refusals; and who is refused again and
+//! again is in the status.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What one controller, one drive or one array hands over to another; and what is refused before anything is harmed.
+//! What one controller, one drive or one array hands over to another; and what is refused before anything is
+//! harmed.
 
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ fn a_drive_that_cannot_take_a_place_costs_no_redundancy() {
         (small.name, small.spec) = ("small".to_owned(), DriveSpec::Modelled { name: "small".to_owned() });
         config.drives.push(small);
         array.apply(config).await.expect("apply");
-        check_refused(array.replace_drive("g", "d0", "small", false).await, "needed");
+        check_refused(array.replace_drive("g", "d0", "small", false).await, "required");
         check_refused(array.replace_drive("g", "d0", "d4", false).await, "already belongs");
         check_refused(array.replace_drive("g", "d0", "d0", false).await, "was not exchanged");
         let status = array.status().await.expect("status");
@@ -156,7 +157,7 @@ fn a_spare_that_took_a_place_stays_declared() {
         assert!(array.status().await.expect("status")[0].spares.is_empty());
         config.spares.clear();
         config.drives.pop();
-        check_refused(array.apply(config).await, "has a place in group");
+        check_refused(array.apply(config).await, "still a member of group");
     });
 }
 
@@ -210,8 +211,8 @@ fn a_group_does_not_begin_to_leave_where_there_is_no_room() {
     });
 }
 
-/// Twice through the same process: nothing of the exported pool stays behind that would write to its drives; the names of its
-/// drives are taken, and the shape of its disk goes with it.
+/// Twice through the same process: nothing of the exported pool stays behind that would write to its drives;
+/// the names of its drives are taken, and the shape of its disk goes with it.
 #[test]
 fn an_exported_pool_comes_back_with_other_names_and_the_same_shape() {
     let model = model(18, 8);
@@ -238,7 +239,7 @@ fn an_exported_pool_comes_back_with_other_names_and_the_same_shape() {
             assert_eq!(array.config().groups[0].drives, ["g-0", "g-1", "g-2-2", "g-3"]);
             assert_eq!(array.config().volumes, std::slice::from_ref(&shape));
         }
-        check_refused(array.import_pool(specs(), false).await, "open here already");
+        check_refused(array.import_pool(specs(), false).await, "already open on this array");
         world.sleep(Duration::from_secs(3)).await;
         let status = array.status().await.expect("status");
         assert_eq!(status[0].groups[0].raid.state, GroupState::Optimal, "{:?}", status[0].events);

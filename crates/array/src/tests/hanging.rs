@@ -1,4 +1,5 @@
-//! Drives that hang below an array that serves: what hosts notice, what is told, and what happens when they answer again.
+//! Drives that hang below an array that serves: what hosts notice, what is told, and what happens when they
+//! answer again.
 
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ fn a_drive_that_hangs_is_dropped_comes_back_with_what_changed_and_stays_out_when
             disk.hang();
             host.fill().await;
             disk.resume();
-            let stays_out = |s: &ControllerStatus| told(s, "stays out now") == 1;
+            let stays_out = |s: &ControllerStatus| told(s, "is flapping") == 1;
             wait_until(&world, &array, "the notice", stays_out).await;
             world.sleep(60 * SECOND).await;
             let status = array.status().await.expect("status");
@@ -85,13 +86,13 @@ fn a_drive_that_was_pulled_comes_back_with_what_changed_and_stays_out_when_it_fl
                 host.verify().await;
             }
             let status = array.status().await.expect("status");
-            assert_eq!(told(&status[0], "is back and is filled with"), 3, "{:?}", status[0].events);
+            assert_eq!(told(&status[0], "is back; a rebuild of"), 3, "{:?}", status[0].events);
             disk.kill();
             host.fill().await;
             wait_until(&world, &array, "the drop", away).await;
             world.sleep(10 * SECOND).await;
             disk.resume();
-            wait_until(&world, &array, "the notice", |s| told(s, "stays out now") == 1).await;
+            wait_until(&world, &array, "the notice", |s| told(s, "is flapping") == 1).await;
             world.sleep(60 * SECOND).await;
             let status = array.status().await.expect("status");
             assert_eq!(status[0].groups[0].raid.members[1].state, MemberState::Failed, "{level}");

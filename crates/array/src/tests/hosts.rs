@@ -1,4 +1,5 @@
-//! What a host may do changes while it is logged in; and what a host does to what it sees reaches nobody who does not see it.
+//! What a host may do changes while it is logged in; and what a host does to what it sees reaches nobody who
+//! does not see it.
 
 use crate::config::Level;
 use block::Pieces;
@@ -63,7 +64,8 @@ fn secret(text: &str) -> Option<ChapConfig> {
     Some(ChapConfig { name: "a".into(), secret: text.into() })
 }
 
-/// Applies a change of host `a` while both are logged in: whether the session of `a` lives on. That of `b` always does.
+/// Applies a change of host `a` while both are logged in: whether the session of `a` lives on. That of `b`
+/// always does.
 async fn lives_on(
     world: &World,
     array: &mut Array,

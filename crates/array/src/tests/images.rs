@@ -1,4 +1,5 @@
-//! An image as an LU: a host writes to it over iSCSI, the array stops or loses its power, and what was written is there; UNMAP gives blocks back.
+//! An image as an LU: a host writes to it over iSCSI, the array stops or loses its power, and what was
+//! written is there; UNMAP gives blocks back.
 
 use block::Pieces;
 use lu::{CommandContext, Durability, LogicalDisk};
@@ -225,7 +226,8 @@ fn the_format_of_an_image_is_fixed_when_it_is_declared_whatever_a_guest_writes()
         array.config().images[0].clone()
     });
     assert_eq!(disk.format, Some(FileFormat::VhdFixed));
-    // The guest writes a VHDX to its disk. What is declared without a format is what it was, and with another one it is not opened.
+    // The guest writes a VHDX to its disk. What is declared without a format is what it was, and with another
+    // one it is not opened.
     model.run(async |world| {
         drive(&world).write(0, world::Data::copy_of(&vhdx_identity())).await.expect("written");
     });

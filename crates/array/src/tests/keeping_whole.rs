@@ -34,7 +34,8 @@ fn a_spare_takes_the_place_of_a_drive_that_dies_under_load() {
             host.log_out().await;
             array.stop().await.expect("stop");
         });
-        // The labels decide after a restart, although the declaration still names the dead drive, which is back.
+        // The labels decide after a restart, although the declaration still names the dead drive, which is
+        // back.
         model.disks().get("d1").expect("it is there").resume();
         model.run(async |world| {
             let mut array = start(&world);
@@ -73,11 +74,11 @@ fn an_idle_drive_that_is_gone_is_noticed_and_can_be_replaced() {
         wait_until(&world, &array, "the rebuild's end", optimal).await;
         host.verify().await;
         array.scrub("g").await.expect("scrub");
-        let scrubbed = |s: &ControllerStatus| s.events.iter().any(|e| e.text.contains("scrubbed"));
+        let scrubbed = |s: &ControllerStatus| s.events.iter().any(|e| e.text.contains("scrub finished"));
         wait_until(&world, &array, "the scrub's end", scrubbed).await;
         let status = array.status().await.expect("status");
         assert!(
-            status[0].events.iter().any(|e| e.text.contains(": 0 blocks did not agree")),
+            status[0].events.iter().any(|e| e.text.contains(": 0 blocks mismatched")),
             "{:?}",
             status[0].events
         );

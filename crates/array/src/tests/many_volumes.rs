@@ -11,7 +11,8 @@ use crate::Lun;
 use crate::config::{Config, VolumeConfig};
 
 const VOLUMES: usize = 600;
-/// What a host does takes its thread again and again; in the model's time code takes none, so that a look in one piece lets nobody in.
+/// What a host does takes its thread again and again; in the model's time code takes none, so that a look in
+/// one piece lets nobody in.
 const BEAT: Duration = Duration::from_micros(20);
 
 fn with_volumes() -> Config {

@@ -1,5 +1,5 @@
-//! An array as its operator and its hosts meet it, on modelled disks: drives die, pools grow, shrink and travel, while a host
-//! writes over iSCSI; what the host wrote is held against what it reads.
+//! An array as its operator and its hosts meet it, on modelled disks: drives die, pools grow, shrink and
+//! travel, while a host writes over iSCSI; what the host wrote is held against what it reads.
 
 mod caching;
 mod caching_online;

@@ -39,7 +39,7 @@ fn hot_pages_come_to_the_fast_group_once_it_is_declared_to_be_one() {
         config.groups[1].class = Class::Fast;
         config.pools[0].placement = false;
         let done = array.apply(config.clone()).await.expect("apply");
-        assert_eq!(done, ["pool p: hot pages stay where they are", "group g1: class fast"]);
+        assert_eq!(done, ["pool p: placement disabled", "group g1: class fast"]);
         let off = an_interval(&world, &array, &mut host).await;
         assert_eq!((off.heat.classes.len(), off.heat.placed.bytes), (2, 0), "it is off");
         assert!(off.heat.classes[0].share_permille < 700, "{:?}", off.heat);

@@ -1,4 +1,5 @@
-//! What volumes are promised, on modelled drives: ten hosts with a write of 512 KiB out each, while policies come and go.
+//! What volumes are promised, on modelled drives: ten hosts with a write of 512 KiB out each, while policies
+//! come and go.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -225,7 +226,8 @@ fn minimums_and_maximums_hold_on_drives_with_platters_while_policies_come_and_go
 
 const IMAGE_BYTES: u64 = 64 << 20;
 
-/// Three images in files of their own, and so a scheduler with as many requests at once as there are for each.
+/// Three images in files of their own, and so a scheduler with as many requests at once as there are for
+/// each.
 fn config_of_images() -> Config {
     let name = |i: usize| format!("i{i}");
     let image = |i: usize| ImageConfig::new(name(i), DriveSpec::Modelled { name: name(i) });
@@ -291,8 +293,8 @@ fn a_minimum_that_is_not_kept_is_told_within_a_minute_and_its_recovery_too() {
         assert!(lines.iter().any(|l| l.starts_with("warning: pool p: the minimums are")), "{lines:?}");
         let status = bench.array.status().await.expect("status").remove(0);
         let told = |events: &[Event], what: &str| events.iter().filter(|e| e.text.contains(what)).count();
-        assert_eq!(told(&status.events, "below its minimum"), HOSTS, "{:?}", status.events);
-        assert_eq!(told(&status.events, "do not fit"), 1, "{:?}", status.events);
+        assert_eq!(told(&status.events, "minimum violated"), HOSTS, "{:?}", status.events);
+        assert_eq!(told(&status.events, "are over-committed: all"), 1, "{:?}", status.events);
         let scheduler = &status.schedulers[0];
         assert!(
             scheduler.capacity.saturated && (200..500).contains(&scheduler.scale_permille),
@@ -305,7 +307,7 @@ fn a_minimum_that_is_not_kept_is_told_within_a_minute_and_its_recovery_too() {
         bench.array.apply(fits).await.expect("applied");
         bench.world.sleep(60 * SECOND).await;
         let status = bench.array.status().await.expect("status").remove(0);
-        assert_eq!(told(&status.events, "its minimum is kept again"), HOSTS, "{:?}", status.events);
+        assert_eq!(told(&status.events, "minimum met again"), HOSTS, "{:?}", status.events);
         assert!(status.volumes.iter().all(|v| v.qos.state == QosState::Ok));
         let mut unknown = with(&bench.config, &[]);
         unknown.volumes[0].policy = Some("nobody".to_owned());

@@ -1,4 +1,5 @@
-//! Spares: labelled as those of the array, looked at every minute, and blank again when they are spares no longer.
+//! Spares: labelled as those of the array, looked at every minute, and blank again when they are spares no
+//! longer.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! The start-up matrix: what may have happened to drives between two lives of an array, on every level, to one, some and all of
-//! them. After each case the bytes that were flushed are served, or the group is missing and no byte on any medium has changed.
+//! The start-up matrix: what may have happened to drives between two lives of an array, on every level, to
+//! one, some and all of them. After each case the bytes that were flushed are served, or the group is missing
+//! and no byte on any medium has changed.
 
 use crate::config::Level;
 use world_model::{DiskSpec, Model};
@@ -56,9 +57,11 @@ const FATES: [Fate; 12] = [
 enum Next {
     /// The array is started, with what it kept.
     Restart,
-    /// Another array, with nothing of its own, becomes the one that was: `masu config import` of what was exported before.
+    /// Another array, with nothing of its own, becomes the one that was: `masu config import` of what was
+    /// exported before.
     Import,
-    /// The declaration is given to an array that knows nothing of an earlier life: its data directory is lost.
+    /// The declaration is given to an array that knows nothing of an earlier life: its data directory is
+    /// lost.
     Declare,
 }
 
@@ -67,7 +70,8 @@ struct Before {
     config: Config,
     made: Made,
     media: Media,
-    /// The media at an earlier time: the first life of the same array, before the number on the volume was written.
+    /// The media at an earlier time: the first life of the same array, before the number on the volume was
+    /// written.
     older: Media,
     /// The media of another array of the same kind.
     other: Media,

@@ -1,5 +1,5 @@
-//! A tenant beside a good host: it sends commands of every kind, resets, bad logins and half ones, and takes no answers. The good host's data and
-//! latency must not notice.
+//! A tenant beside a good host: it sends commands of every kind, resets, bad logins and half ones, and takes
+//! no answers. The good host's data and latency must not notice.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,12 +1,16 @@
-//! Levels 0, 1 and 10: stripes over sets of drives, each set holding the same on all its drives.
+//! Levels 0, 1 and 10: stripes over sets of drives. All drives of a set have the same data.
 //!
 //! Level 0 has sets of one drive, level 1 one set, level 10 sets of two.
 //!
-//! * Overlapping writes to mirrors take turns ([`block::RangeLocks`]): otherwise two mirrors could end with different winners.
-//! * A drive on which a write failed while another of its set took it is dropped before the write is acknowledged.
-//! * A read that meets a medium error is answered by another mirror, and the bad place is written again from there.
-//! * After a power cut, mirrors may differ where writes were not flushed. Then all reads go to the first mirror of each set, so that a
-//!   block that was read once reads the same for ever; see `Label::mirrors_may_differ`.
+//! * Overlapping writes to mirrors take turns ([`block::RangeLocks`]): otherwise two mirrors could end with
+//!   different content.
+//! * A drive whose write failed while another drive of its set succeeded is dropped before the write is
+//!   acknowledged.
+//! * A read that meets a medium error is answered by another mirror, and the bad block is rewritten from
+//!   there.
+//! * After a power failure, mirrors may differ where writes were not flushed. All reads then go to the first
+//!   mirror of each set, so that repeated reads of a block always return the same; see
+//!   `Label::mirrors_may_differ`.
 
 mod read;
 mod stripes;

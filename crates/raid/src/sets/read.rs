@@ -1,4 +1,4 @@
-//! Reading: from the mirror with the least to do; from another one where it fails.
+//! Reads: from the least loaded mirror; from another one if it fails.
 
 use block::{BlockError, Buf, Data, Pieces};
 use smallvec::SmallVec;
@@ -7,7 +7,7 @@ use world::{BUF_LEN_MAX, DriveError, Filled, Io};
 use super::{Extent, Sets};
 use crate::inner::Inner;
 
-/// A read in flight, and the member that does it.
+/// A read in flight, and its member.
 struct Begun {
     extent: Extent,
     member: usize,
@@ -76,8 +76,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads from a mirror that answers, while `slow` does not. None where mirrors may differ: what the first of them holds counts until it
-    /// is dropped.
+    /// Reads from another mirror while `slow` is unresponsive. `None` if mirrors may differ: then only the
+    /// first mirror counts, until it is dropped.
     async fn read_other_mirror(&self, sets: &Sets, extent: Extent, slow: usize) -> Option<Data> {
         if self.pinned.get() {
             return None;
@@ -93,8 +93,7 @@ impl Inner {
         None
     }
 
-    /// Reads from the mirrors that are left after `member` failed, and writes what they hold over the places that cannot be
-    /// read.
+    /// Reads from the remaining mirrors after `member` failed, and rewrites its unreadable blocks.
     async fn read_elsewhere(
         &self,
         sets: &Sets,
@@ -128,8 +127,8 @@ impl Inner {
         }
     }
 
-    /// The mirror of a set with the fewest reads in flight, of those that answer; equal ones take turns. With mirrors that may differ
-    /// always the first.
+    /// The responsive mirror of a set with the fewest reads in flight; equal ones take turns. If mirrors may
+    /// differ, always the first.
     fn choose_mirror(&self, sets: &Sets, set: usize, except: &[usize]) -> Option<usize> {
         let members = sets.members(set);
         if sets.copies == 1 {
@@ -163,7 +162,7 @@ impl Inner {
         flight.set(flight.get() - 1);
     }
 
-    /// Reads from one member, which may be one that is gone by now.
+    /// Reads from a member, which may be gone by now.
     pub(crate) async fn read_from(&self, m: usize, from: u64, len: usize) -> Result<Data, DriveError> {
         let drive = self.members[m].drive.borrow().clone();
         let Some(drive) = drive else {
@@ -175,8 +174,8 @@ impl Inner {
         self.end_read(m, ended)
     }
 
-    /// Writes what `good` holds over a place that `bad` cannot read. The range is held, and read again under it: the
-    /// content may have been overwritten since.
+    /// Rewrites a block that `bad` cannot read with the content of `good`. Reads it again while holding the
+    /// range, because it may have been overwritten since.
     async fn rewrite(&self, sets: &Sets, good: usize, bad: usize, extent: Extent) -> Result<(), BlockError> {
         let _held = self.locks.exclusive(sets.around(extent.from, extent.len)).await;
         let Some(drive) = self.members[bad].active() else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! Where the bytes of a range lie: pure arithmetic.
+//! Striping arithmetic; no I/O.
 //!
-//! The units of one range in one set follow each other without a gap, so that every range is at most one extent per set,
-//! and every drive gets one read.
+//! The units of one range in one set are adjacent, so that every range is at most one extent per set, and
+//! every drive gets one read.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::label::Label;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sets {
     pub(crate) unit: u64,
-    /// How many sets there are.
+    /// The number of sets.
     pub(crate) count: u64,
-    /// How many drives a set has.
+    /// The number of drives per set.
     pub(crate) copies: usize,
 }
 
@@ -25,11 +25,11 @@ pub(crate) struct Extent {
     pub(crate) len: u64,
 }
 
-/// A run of bytes of the group within one unit.
+/// A range of the group within one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) set: usize,
-    /// Where it lies in the set, from the start of its drives' data.
+    /// Its offset in the set, from the start of its drives' data.
     pub(crate) from: u64,
     pub(crate) len: u64,
 }
@@ -70,7 +70,7 @@ impl Sets {
         (0..self.count as usize).filter_map(move |set| sets.extent(set, at, len))
     }
 
-    /// The runs of a range in the order of the group's addresses.
+    /// The runs of a range in address order.
     pub(crate) fn runs(&self, at: u64, len: u64) -> impl Iterator<Item = Run> + use<> {
         let (unit, n, end) = (self.unit, self.count, at + len);
         let mut next = at;
@@ -85,7 +85,7 @@ impl Sets {
         })
     }
 
-    /// The smallest range of the group that has all of `from..from + len` of the drives' data, in every set.
+    /// The smallest range of the group that contains `from..from + len` of the drives' data, in every set.
     pub(crate) fn around(&self, from: u64, len: u64) -> Range<u64> {
         if self.count == 1 {
             return from..from + len;
@@ -96,7 +96,7 @@ impl Sets {
         first..end
     }
 
-    /// The address in the group of byte `from` of a set.
+    /// The group address of byte `from` of a set.
     pub(crate) fn address(&self, set: usize, from: u64) -> u64 {
         (from / self.unit * self.count + set as u64) * self.unit + from % self.unit
     }

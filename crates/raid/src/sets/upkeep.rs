@@ -1,5 +1,5 @@
-//! One step of a rebuild, a scrub or a resync of mirrors. The range is held: writes to it wait for two reads and perhaps a
-//! write.
+//! One step of a rebuild, a scrub or a resync of mirrors. The range is held: writes to it wait for two reads
+//! and possibly a write.
 
 use block::{BlockError, Buf, Data};
 use futures::future::join_all;
@@ -11,8 +11,8 @@ use crate::inner::Inner;
 use crate::upkeep::{STEP_LEN, Scrubbed};
 
 impl Inner {
-    /// Fills the drive at `position` from `from` on: from a mirror, or with zeros where it is known that they are there. What no mirror can
-    /// read is lost. Returns how much.
+    /// Rebuilds the drive at `position` from `from` on: copies from a mirror, or writes zeros where zeros are
+    /// known. What no mirror can read becomes a lost range. Returns the length.
     pub(crate) async fn sets_rebuild_step(
         &self,
         sets: &Sets,
@@ -28,7 +28,7 @@ impl Inner {
             self.rebuilt_up_to(position, from + len);
             return Ok(len);
         }
-        // Somebody may have begun to write to what was known a moment ago: no more than an ordinary step.
+        // The range may have been written since it was known to be zeros: take only an ordinary step.
         let len = len.min(self.rebuild_step());
         let pieces =
             (from..from + len).step_by(STEP_LEN as usize).map(|at| (at, STEP_LEN.min(from + len - at)));
@@ -41,7 +41,7 @@ impl Inner {
         Ok(len)
     }
 
-    /// Zeros on the drive that is being filled.
+    /// Zeroes a range of the drive that is being rebuilt.
     pub(crate) async fn fill_zeros(&self, position: usize, from: u64, len: u64) -> Result<(), BlockError> {
         let Some(drive) = self.members[position].rebuilding() else { return Ok(()) };
         match drive.zero(self.data_offset + from, len).await {
@@ -68,7 +68,7 @@ impl Inner {
         }
     }
 
-    /// The same block by block, for a range with a place that cannot be read.
+    /// The same block by block, for a range with an unreadable block.
     async fn refill_blocks(
         &self,
         sets: &Sets,
@@ -97,7 +97,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What the first mirror holds that can read it; `None` when none can. Drives that are gone are dropped.
+    /// The content of the first mirror that can read it; `None` if none can. Drives that are gone are
+    /// dropped.
     async fn read_any(
         &self,
         sets: &Sets,
@@ -162,8 +163,8 @@ impl Inner {
         Ok(())
     }
 
-    /// A block that is not the same on all mirrors, or not readable: what most hold is right. Where no side has most, nobody knows, and
-    /// nothing is written.
+    /// Decides about a block that differs between mirrors or is unreadable: the majority is right. Without a
+    /// majority, nothing is written.
     async fn repair_block(
         &self,
         sets: &Sets,
@@ -186,7 +187,7 @@ impl Inner {
         let at = sets.address(set, from);
         let _changing = self.changing(from..from + len as u64);
         let right = match self.contents_of(at..at + len as u64) {
-            // Nobody's data differ: what is free, or must be zeros, becomes zeros.
+            // The content is not in use: free ranges and zeros become zeros.
             Contents::Free | Contents::Zeros => Buf::zeroed(len).freeze(),
             Contents::Kept if agree || votes(&right) * 2 > readable().count() => right,
             Contents::Kept => {
@@ -206,7 +207,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Brings the mirrors of all sets to what the first one of each holds. Returns how many bytes were written.
+    /// Copies the first mirror of each set to the others where they differ. Returns the number of bytes
+    /// written.
     pub(crate) async fn sets_resync_step(&self, sets: &Sets, from: u64, len: u64) -> Result<u64, BlockError> {
         self.mirrors_begin_to_differ().await?;
         self.forget_missed();
@@ -218,7 +220,7 @@ impl Inner {
         Ok(written)
     }
 
-    /// The drive of a member that has its data at `from`: active, or filled up to there.
+    /// The drive of a member that has its data at `from`: active, or rebuilt up to there.
     fn filled_at(&self, m: usize, from: u64) -> Option<world::Drive> {
         let filled = self.rebuilding.get().is_some_and(|(p, to)| p as usize == m && from < to);
         let rebuilt = if filled { self.members[m].rebuilding() } else { None };
@@ -228,7 +230,7 @@ impl Inner {
     async fn resync_set(&self, sets: &Sets, set: usize, from: u64, len: u64) -> Result<u64, BlockError> {
         let mut first: Option<Data> = None;
         let mut written = 0;
-        // The drive that is being filled is never the one that the others follow.
+        // The drive that is being rebuilt is never the source.
         let mut members: SmallVec<[usize; 4]> = sets.members(set).collect();
         members.sort_by_key(|m| self.members[*m].active().is_none());
         for m in members {
@@ -240,7 +242,8 @@ impl Inner {
                     first = Some(data);
                     Ok(())
                 }
-                // What the first one cannot read is left as it is: a read finds it on another one, and writes it here.
+                // What the first mirror cannot read stays as it is: a later read finds it on another mirror
+                // and rewrites it here.
                 (None, Err(_)) => return Ok(written),
                 (Some(data), Ok(same)) if data[..] == same[..] => Ok(()),
                 (Some(data), _) => {

@@ -1,4 +1,5 @@
-//! Writing: to all mirrors of a set at once; a drive that fails while another one of its set does not is dropped.
+//! Writes: to all mirrors of a set at once. A drive that fails while another one of its set succeeds is
+//! dropped.
 
 use block::{BlockError, Pieces, RangeGuard};
 use smallvec::SmallVec;
@@ -55,7 +56,8 @@ impl Inner {
         let flushes = takers.map(|(m, drive)| (m, drive.flush())).collect();
         self.sets_await(sets, 0, flushes).await?;
         flushing.succeeded();
-        // A drive that another operation dropped in the meantime: what it missed is acknowledged only with the label.
+        // If another operation dropped a drive meanwhile, the write is acknowledged only after the labels
+        // record it.
         self.relabel().await
     }
 
@@ -63,7 +65,7 @@ impl Inner {
         self.changing_all(sets.extents(at, len).map(|e| e.from..e.from + e.len))
     }
 
-    /// Takes the range, where there are mirrors.
+    /// Locks the range, if there are mirrors.
     async fn begin_write(
         &self,
         sets: &Sets,
@@ -77,7 +79,7 @@ impl Inner {
         Ok(Some(self.locks.exclusive(at..at + len).await))
     }
 
-    /// The drives of a set that take writes, those that are being filled among them.
+    /// The drives of a set that take writes, including those that are being rebuilt.
     pub(crate) fn takers<'a>(
         &'a self,
         sets: &Sets,
@@ -86,8 +88,8 @@ impl Inner {
         sets.members(set).filter_map(|m| self.members[m].taking_part().map(|drive| (m, drive)))
     }
 
-    /// Waits for all, so that nothing is in flight when the caller hears of the first failure. Drives that failed are dropped when
-    /// another one of their set succeeded.
+    /// Waits for all operations, so that nothing is in flight when the caller gets the first error. Drives
+    /// that failed are dropped if another one of their set succeeded.
     async fn sets_await(&self, sets: &Sets, at: u64, writes: Writes) -> Result<(), BlockError> {
         let mut failed: SmallVec<[(usize, DriveError); 2]> = SmallVec::new();
         let mut tried = 0_u32;
@@ -123,7 +125,7 @@ impl Inner {
         sets.members(set).all(|m| self.members[m].active().is_none())
     }
 
-    /// The mirrors may hold different parts of it now.
+    /// The mirrors may now hold different parts of it.
     async fn nobody_took_it(&self, at: u64, failed: Option<&(usize, DriveError)>) -> BlockError {
         self.pinned.set(self.mirrored());
         match failed {
@@ -134,7 +136,7 @@ impl Inner {
     }
 }
 
-/// The bytes of `data` (which begins at `at`) that lie in one set, in the order of its drives.
+/// The bytes of `data` (which begins at `at`) in one set, in the order of its drives.
 fn gather(sets: &Sets, set: usize, at: u64, data: &Pieces) -> Pieces {
     let mut out = Pieces::new();
     let mut from = 0;

@@ -1,16 +1,15 @@
-//! What a write changes on the drives: the new content of units, as it goes to the journal and then in place.
+//! The changes of a write on the drives: new content of units, for the journal and then in place.
 
 use block::Data;
 use smallvec::SmallVec;
 
-/// What stands in a range of one drive afterwards.
+/// The new content of a range of one drive.
 #[derive(Clone, Debug)]
 pub(crate) enum New {
     /// These bytes.
     Content(Data),
-    /// Zeros.
     Zeros(u64),
-    /// These bytes, which the journal does not get: a unit of a row of which it has an [`Intent`].
+    /// These bytes, without a copy in the journal: a unit of a row for which it has an [`Intent`].
     Unlogged(Data),
 }
 
@@ -31,15 +30,15 @@ pub(crate) struct Piece {
     pub(crate) new: New,
 }
 
-/// A full row of an optimal group that is written over: the journal gets the checksums of its blocks.
+/// A full stripe of an optimal group that is overwritten: the journal gets the checksums of its blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
     pub(crate) row: u64,
-    /// CRC32C of every block of every unit, in the order of the positions.
+    /// CRC32C of every block of every unit, by position.
     pub(crate) sums: Vec<u32>,
 }
 
-/// What one write changes: goes into one batch as a whole.
+/// All changes of one write; they go into one batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) pieces: SmallVec<[Piece; 8]>,
@@ -51,7 +50,7 @@ impl Change {
         self.pieces.push(Piece { position, at, new });
     }
 
-    /// The drives of which the journal gets content, as bits.
+    /// The drives whose content goes to the journal, as bits.
     pub(crate) fn logged_positions(&self) -> u32 {
         let logged = self.pieces.iter().filter(|p| !matches!(p.new, New::Unlogged(_)));
         logged.fold(0, |set, p| set | 1 << p.position)

@@ -9,8 +9,8 @@
 //! docs/decisions/0002-raid-and-pools.md has the reasons, docs/on_disk_format.md the bytes. The rules:
 //!
 //! * nothing is written in place before its batch is durable in the journal;
-//! * a row is changed, or computed from its parity, only by who holds it;
-//! * a row has batches with content or intents in the journal, never both: the second kind waits for a flush.
+//! * only the holder of a row changes it, or computes from its parity;
+//! * the live batches of a row have either content or intents, never both: the second kind waits for a flush.
 
 mod change;
 mod journal;

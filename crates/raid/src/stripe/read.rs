@@ -1,4 +1,4 @@
-//! Reading: each unit from its drive; from all others of its row where that is not possible.
+//! Reads: each unit from its drive, or reconstructed from the others of its row.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -12,24 +12,24 @@ use world::{BUF_LEN_MAX, Filled, Io};
 use super::Rows;
 use crate::inner::Inner;
 
-/// A part of a unit that is asked for.
+/// A requested part of a unit.
 #[derive(Clone, Copy)]
 struct Run {
     place: Place,
     position: u32,
     span: Span,
-    /// The read that brings it; none when the drive is missing in the row.
+    /// The read that returns it; `None` if the drive is missing in the row.
     read: Option<(usize, usize)>,
 }
 
-/// Neighbouring runs of one drive, read at once.
+/// Adjacent runs of one drive, read at once.
 struct Extent {
     position: u32,
     from: u64,
     len: u64,
 }
 
-/// What became of a read of a slow drive.
+/// The outcome of a read from a slow drive.
 enum Around {
     Recovered(Data),
     Answered(Filled),
@@ -98,7 +98,7 @@ impl Inner {
             match read {
                 Some((data, from)) => out.push(data.slice(from..from + run.span.len() as usize)),
                 None => {
-                    // It holds the row and may write it again.
+                    // The caller holds the row and may rewrite it.
                     let (own, rows) = (self.clone(), rows.clone());
                     out.push(
                         self.overdue
@@ -111,8 +111,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Computes what a slow drive does not answer from the others, unless it answers first. An error after the time in which a drive has
-    /// to answer, where it cannot be done without.
+    /// Reconstructs the content of a slow drive from the others, unless the drive answers first. An error
+    /// after the drive's deadline, if the group cannot do without it.
     async fn read_around(&self, rows: &Rows, extent: &Extent, io: Io<Filled>) -> Result<Around, BlockError> {
         let Some(drive) = self.members[extent.position as usize].drive.borrow().clone() else {
             return Ok(Around::Answered(io.await));
@@ -131,7 +131,8 @@ impl Inner {
         }
     }
 
-    /// The content of an extent from the other drives of its rows, while all of them answer. May be dropped at any time.
+    /// The content of an extent, reconstructed from the other drives of its rows while all of them answer.
+    /// May be dropped at any time.
     async fn recover_extent(&self, rows: &Rows, extent: &Extent) -> Option<Data> {
         let mut whole = Buf::new(extent.len as usize);
         let (mut at, end, unit) = (extent.from, extent.from + extent.len, rows.unit());
@@ -162,7 +163,7 @@ impl Inner {
         Some(whole.freeze())
     }
 
-    /// The parts of units that make up a range, and the reads that bring them.
+    /// The parts of units in a range, and the reads that return them.
     fn plan_read(&self, rows: &Rows, at: u64, len: u64) -> (SmallVec<[Run; 8]>, SmallVec<[Extent; 8]>) {
         let (geometry, unit, end) = (&rows.geometry, rows.unit(), at + len);
         let mut runs: SmallVec<[Run; 8]> = SmallVec::new();
@@ -193,8 +194,7 @@ impl Inner {
         (runs, extents)
     }
 
-    /// What a drive would have, computed from the others of its row. Where it is there but cannot read the place, that is
-    /// written again.
+    /// Reconstructs the content of a drive. If the drive is present but cannot read the block, rewrites it.
     async fn read_recovered(&self, rows: &Rows, run: Run) -> Result<Data, BlockError> {
         let _held = self.locks.exclusive(rows.range(run.place.row, run.place.row + 1)).await;
         let buf = self.recover_span(rows, run.place.row, run.position, run.span).await?;
@@ -203,7 +203,7 @@ impl Inner {
         Ok(data)
     }
 
-    /// Writes what was computed over a place that could not be read. The caller holds the row.
+    /// Rewrites an unreadable block with the reconstructed content. The caller holds the row.
     pub(crate) async fn write_again(
         &self,
         rows: &Rows,
@@ -220,8 +220,8 @@ impl Inner {
         }
     }
 
-    /// The content of `span` of one unit (data or parity) of a row, from the other drives: of as many as there are data
-    /// units, data first. The caller holds the row.
+    /// The content of `span` of one unit (data or parity) of a row, reconstructed from as many other drives
+    /// as there are data units, data first. The caller holds the row.
     pub(crate) async fn recover_span(
         &self,
         rows: &Rows,
@@ -237,7 +237,7 @@ impl Inner {
                     Role::P | Role::Q => 0,
                 };
                 let at = rows.geometry.address(Place { row, data, within: span.from });
-                let cause = format!("group {}: too few drives can read this row", self.name);
+                let cause = format!("group {}: too few readable drives in this stripe", self.name);
                 BlockError::Unreadable { at, cause }
             })?;
             let mut reads: SmallVec<[(u32, Io<Filled>); 8]> = SmallVec::new();
@@ -268,8 +268,8 @@ impl Inner {
         }
     }
 
-    /// The units from which any other one of a row can be computed: as many as there are data units, parity only where data
-    /// are not to be had. `None` when too few are left.
+    /// The units from which any other unit of a row can be computed: as many as there are data units, parity
+    /// only where data are missing. `None` if too few are left.
     fn known_units(&self, rows: &Rows, row: u64, unreadable: u32) -> Option<SmallVec<[u32; 32]>> {
         let geometry = &rows.geometry;
         let out = self.missing_in(rows, row) | unreadable;
@@ -285,7 +285,7 @@ fn extents_meet(extents: &[Extent], i: usize, from: u64) -> bool {
     extents[i].from + extents[i].len == from && extents[i].len < BUF_LEN_MAX as u64 / 2
 }
 
-/// One unit computed from enough others, over their length.
+/// Computes one unit from enough others, over their length.
 pub(crate) fn recovered(rows: &Rows, row: u64, position: u32, span: Span, units: &[(u32, Buf)]) -> Buf {
     let geometry = &rows.geometry;
     let mut wanted = Buf::new(span.len() as usize);

@@ -1,5 +1,5 @@
-//! After a power cut: the batches of the journal that count are written in place again; rows of which it has only checksums
-//! get their parity anew.
+//! Recovery after a power failure: valid batches of the journal are written in place again; rows with intents
+//! get new parity.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use super::write::parities_of;
 use crate::inner::Inner;
 use crate::{BLOCK_LEN, GroupId};
 
-/// A ring as it was read, and the frames in it.
+/// A ring as read, with its frames.
 struct Scanned {
     bytes: Vec<u8>,
     frames: Vec<Frame>,
 }
 
-/// What is to be done.
+/// The recovery plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Replay {
-    /// Entries to be written in place, batch by batch: position and entry.
+    /// Entries to write in place, batch by batch: position and entry.
     batches: Vec<Vec<(u32, Entry)>>,
-    /// Rows that were being written over: the checksums of their blocks, in the order of the positions.
+    /// Rows that were being overwritten: the checksums of their blocks, by position.
     intents: BTreeMap<u64, Vec<u32>>,
 }
 
-/// Which batches count: those that every participant that is present has whole, from the oldest on that anybody still
-/// needed.
+/// The valid batches: those that every present participant has completely, from the oldest that any of them
+/// still needed.
 fn decide(frames: &[&Frame], (group_id, epoch): (GroupId, u64), present: u32) -> Replay {
     let ours = || frames.iter().filter(|f| f.batch.group_id == group_id && f.batch.journal_epoch == epoch);
     let oldest = ours().map(|f| f.batch.oldest).max().unwrap_or(0);
@@ -61,24 +61,26 @@ fn decide(frames: &[&Frame], (group_id, epoch): (GroupId, u64), present: u32) ->
 }
 
 impl Inner {
-    /// Brings data and parity of all rows to agreement, as the journal tells. Called before anybody uses the group; may be cut
-    /// off and called again.
+    /// Makes data and parity of all rows agree, from the journal. Called before any user operation; may be
+    /// interrupted and repeated.
     pub(crate) async fn rows_recover(&self, rows: &Rows) -> Result<(), BlockError> {
         let mut rings: BTreeMap<u32, Scanned> = BTreeMap::new();
         for (position, member) in (0..).zip(&self.members) {
             let Some(drive) = member.taking_part() else { continue };
             match self.scan(rows, position, &drive).await {
                 Ok(scanned) => drop(rings.insert(position, scanned)),
-                // What this drive has in its ring cannot be told, so what it has in place cannot be trusted.
+                // The ring of this drive cannot be read, so its data in place cannot be trusted.
                 Err(error) => drop(self.mark_failed(position as usize, &error)),
             }
         }
         if !self.serves() {
             return Err(self.failure());
         }
-        // A process that died left frames in the drives' caches. What is replayed from them must not outlive them.
+        // A killed process left frames in the drives' caches. What is replayed from them must not become
+        // durable before they are.
         self.settle(rows).await?;
-        // Whoever is missing may not come back after a cut in the midst of this: with him, other batches would count.
+        // A missing drive must not return after a power failure in the middle of this: with its frames, other
+        // batches would be valid.
         self.relabel().await?;
         let there = (0..).zip(&self.members).filter(|(_, m)| m.taking_part().is_some());
         let present = there.fold(0, |set, (p, _): (u32, _)| set | 1 << p);
@@ -102,7 +104,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads the ring of a drive and finds the frames.
+    /// Reads the ring of a drive and decodes its frames.
     async fn scan(&self, rows: &Rows, position: u32, drive: &Drive) -> Result<Scanned, DriveError> {
         let mut bytes = Vec::with_capacity(rows.journal.len() as usize);
         while (bytes.len() as u64) < rows.journal.len() {
@@ -142,8 +144,9 @@ impl Inner {
         self.drop_failed(writes).await
     }
 
-    /// A full row that was being written over. With all data there, parity is computed anew. Where units are missing: a line of the row
-    /// whose present blocks are all the new ones tells the missing ones; another line cannot be told, and is lost.
+    /// Recovers a full stripe that was being overwritten. If all data units are readable, the parity is
+    /// computed again. If units are missing: a line of the row whose present blocks are all new determines
+    /// the missing ones; any other line is lost.
     async fn recover_row(&self, rows: &Rows, row: u64, sums: &[u32]) -> Result<(), BlockError> {
         let (geometry, unit) = (&rows.geometry, rows.geometry.unit_bytes());
         let mut units: SmallVec<[(u32, Buf); 8]> = SmallVec::new();
@@ -195,7 +198,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Units of drives that are there but could not be read.
+    /// Units of drives that are present but could not be read.
     async fn write_unknown(
         &self,
         rows: &Rows,
@@ -216,7 +219,7 @@ impl Inner {
     }
 }
 
-/// Whether all blocks of a line that are there are the new ones.
+/// Whether all present blocks of a line are the new ones.
 fn is_new(units: &[(u32, Buf)], sums: &[u32], from: u32) -> bool {
     units.iter().all(|(position, buf)| {
         let lines = buf.len() / BLOCK_LEN as usize;

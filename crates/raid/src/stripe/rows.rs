@@ -1,4 +1,4 @@
-//! The rows of a group: their geometry, their journal, and who is missing in them.
+//! The rows of a group: geometry, journal, and missing drives.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use world::{DriveError, Io};
 use super::journal::Journal;
 use crate::label::{LABEL_REGION_LEN, Label};
 
-/// Operations in flight, each with the position whose drive does it.
+/// Operations in flight, with the position of each drive.
 pub(crate) type Operations = SmallVec<[(u32, Io<Result<(), DriveError>>); 8]>;
 
-/// What levels 5 and 6 have beside other groups.
+/// The additional state of levels 5 and 6.
 pub(crate) struct Rows {
     pub(crate) geometry: Geometry,
     pub(crate) journal: Journal,
 }
 
 impl Rows {
-    /// The rows of a group with this label, which makes sense.
+    /// The rows of a group with this valid label.
     pub(crate) fn of(label: &Label) -> Rows {
         let geometry = Geometry::new(label.stripe_unit_bytes, label.width, label.level.parities());
         Rows {
@@ -38,7 +38,7 @@ impl Rows {
         self.geometry.unit_bytes().into()
     }
 
-    /// The range of the group's addresses that rows `first..end` are.
+    /// The range of group addresses of rows `first..end`.
     pub(crate) fn range(&self, first: u64, end: u64) -> Range<u64> {
         first * self.geometry.row_bytes()..end * self.geometry.row_bytes()
     }

@@ -13,8 +13,8 @@ use crate::inner::Inner;
 use crate::upkeep::Scrubbed;
 
 impl Inner {
-    /// Fills the drive at `position` from `from` on, in whole units: from the others, or with zeros where it is known that they are there;
-    /// then moves the mark behind it. Returns how much.
+    /// Rebuilds the drive at `position` from `from` on, in whole units: from the other drives, or with zeros
+    /// where zeros are known. Then advances the mark. Returns the length.
     pub(crate) async fn rows_rebuild_step(
         &self,
         rows: &Rows,
@@ -31,7 +31,7 @@ impl Inner {
             self.rebuilt_up_to(position, from + len);
             return Ok(len);
         }
-        // Somebody may have begun to write to what was known a moment ago: no more than an ordinary step.
+        // The range may have been written since it was known to be zeros: take only an ordinary step.
         let len = len.min(self.rebuild_step());
         let fills =
             (row(from)..row(from + len)).map(async |r| match self.contents_of(rows.range(r, r + 1)) {
@@ -60,7 +60,8 @@ impl Inner {
         drive.is_some_and(|d| d.info().cheap_zero) && is_zero(bytes)
     }
 
-    /// A row with a place that cannot be read on another drive: block by block, so that no more is lost than must be.
+    /// Rebuilds a row with an unreadable block on another drive: block by block, to lose as little as
+    /// possible.
     async fn rebuild_blocks(&self, rows: &Rows, row: u64, position: u32) -> Result<(), BlockError> {
         for from in (0..rows.geometry.unit_bytes()).step_by(BLOCK_LEN as usize) {
             let span = Span::new(from, from + BLOCK_LEN as u32);
@@ -92,8 +93,9 @@ impl Inner {
         }
     }
 
-    /// A line of a row (one block of every unit) that cannot be told any more where its drive is one of `unknown` or cannot read it: these
-    /// data are noted as lost and become zeros, and parity follows. The caller holds the row.
+    /// Handles a line of a row (one block of every unit) that cannot be reconstructed because its drive is
+    /// one of `unknown` or cannot read it: the data are recorded as lost and become zeros, and parity
+    /// follows. The caller holds the row.
     pub(crate) async fn lose_line(
         &self,
         rows: &Rows,
@@ -113,7 +115,7 @@ impl Inner {
                     let ended = ended.await;
                     match ended.result {
                         Ok(()) => Some(ended.buf),
-                        // Not lost yet: the row is looked at again without the drive.
+                        // Not lost yet: try the row again without the drive.
                         Err(error) if error.is_of_drive() => {
                             self.drop_member(position as usize, &error).await?;
                             return Err(error.into());
@@ -144,7 +146,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a block of a unit in place, if its drive takes part.
+    /// Writes a block of a unit in place, if its drive participates.
     async fn write_line(
         &self,
         rows: &Rows,
@@ -160,7 +162,8 @@ impl Inner {
         }
     }
 
-    /// Compares data and parity of the rows in `from..from + len` (whole units) of the drives' data, and repairs what is known to be wrong.
+    /// Compares data and parity of the rows in `from..from + len` (whole units) of the drives' data, and
+    /// repairs what is known to be wrong.
     pub(crate) async fn rows_scrub_step(
         &self,
         rows: &Rows,
@@ -196,7 +199,7 @@ impl Inner {
         for position in &unreadable {
             self.scrub_unreadable(rows, row, *position, scrubbed).await?;
         }
-        // What was missing cannot be compared; what was just repaired agrees.
+        // Missing units cannot be compared, and repaired ones match.
         if units.len() == self.members.len() {
             for from in (0..whole.len()).step_by(BLOCK_LEN as usize) {
                 self.scrub_line(rows, row, Span::new(from, from + BLOCK_LEN as u32), &units, scrubbed)
@@ -206,7 +209,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Finds the blocks of a unit that cannot be read, and writes them again from the others.
+    /// Finds the unreadable blocks of a unit and rewrites them from the others.
     async fn scrub_unreadable(
         &self,
         rows: &Rows,
@@ -263,14 +266,14 @@ impl Inner {
                 let buf = self.recover_span(rows, row, position, span).await?;
                 self.fill_span(rows, row, position, span.from, buf.freeze()).await?;
             }
-            // Nobody's data differ: what is free, or must be zeros, becomes zeros, and so does its parity.
+            // The content is not in use: free ranges and zeros become zeros, and so does their parity.
             Fit::Several if self.contents_of(rows.range(row, row + 1)) != Contents::Kept => {
                 for position in 0..self.members.len() as u32 {
                     let zeros = Buf::zeroed(span.len() as usize).freeze();
                     self.fill_span(rows, row, position, span.from, zeros).await?;
                 }
             }
-            // Of level 5, or of two drives: a unit is wrong, and nobody knows which.
+            // Level 5, or two drives: a unit is wrong, and redundancy cannot decide which.
             Fit::Several => {
                 scrubbed.differs(geometry.address(Place { row, data: 0, within: span.from }));
                 return Ok(());

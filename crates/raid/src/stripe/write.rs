@@ -1,4 +1,4 @@
-//! Writing: rows are held, planned, read as the plan wants, journaled, written in place.
+//! Writes: hold the rows, plan, read as planned, journal, write in place.
 
 use std::rc::Rc;
 
@@ -15,26 +15,26 @@ use super::rows::Operations;
 use crate::inner::Inner;
 use crate::segments::{self, SEGMENT_BYTES_MAX, Segment};
 
-/// Whole rows of zeros that one change takes: an entry for each drive, but a note for each row.
+/// Whole rows of zeros in one change: an entry for each drive, but a note for each row.
 const ZERO_ROWS_MAX: u64 = 4096;
 
-/// Full rows that one change takes in an optimal group, of which the journal gets checksums only.
+/// Full stripes in one change of an optimal group, for which the journal gets only checksums.
 const FULL_ROWS_MAX: u64 = 64;
 
-/// Rows that one change may have with their content.
+/// Rows in one change whose content goes to the journal.
 fn content_rows_max(rows: &Rows) -> u64 {
     (rows.journal.content_max() / (rows.unit() + crate::BLOCK_LEN)).max(1)
 }
 
-/// A row that is about to be written.
+/// A row before its write.
 struct RowWrite {
     plan: Plan,
-    /// What is written of each data unit.
+    /// The new content of each data unit.
     new: SmallVec<[(u32, Span, Data); 8]>,
     reads: SmallVec<[(u32, Span, Io<Filled>); 8]>,
 }
 
-/// What the plan of a row wanted read, by position.
+/// The planned reads of a row, by position.
 type Old = SmallVec<[(u32, Buf); 8]>;
 
 impl Inner {
@@ -52,7 +52,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes to rows that fit one batch. `false` when they do no longer, because a drive failed.
+    /// Writes rows that fit in one batch. Returns `false` if they no longer fit because a drive failed.
     async fn write_rows(&self, rows: &Rows, at: u64, data: &Pieces) -> Result<bool, BlockError> {
         let (first, end) = rows.touched(at, data.len() as u64);
         let _held = self.locks.exclusive(rows.range(first, end)).await;
@@ -64,7 +64,8 @@ impl Inner {
             if many && !optimal {
                 return Ok(false);
             }
-            // A row whose content is in the journal gets its content there again: of many rows that would be too much.
+            // A row with content in the journal gets its content there again; for many rows that would be too
+            // much.
             while many && (first..end).any(|row| rows.journal.has_content(row)) {
                 self.settle_older(rows).await?;
             }
@@ -76,7 +77,7 @@ impl Inner {
         }
     }
 
-    /// Zeros: whole rows as such, what is before and behind as data.
+    /// Zeroes a range: whole rows as zeros, the partial rows before and after as data.
     pub(crate) async fn rows_zero(&self, rows: &Rows, at: u64, len: u64) -> Result<(), BlockError> {
         let row = rows.geometry.row_bytes();
         let end = at + len;
@@ -108,8 +109,8 @@ impl Inner {
         let _held = self.locks.exclusive(rows.range(first, end)).await;
         let mut change = Change::default();
         for position in 0..self.members.len() as u32 {
-            // The drive that is being filled takes part up to its mark. Behind it zeros would do harm: a replay would put them over
-            // what the drive is filled with later.
+            // The drive that is being rebuilt participates up to its mark. Zeros beyond it would do harm: a
+            // replay would write them over rebuilt data.
             let active = self.members[position as usize].active().is_some();
             let filled = self.rebuilding.get().filter(|(p, _)| *p == position).map_or(0, |(_, to)| to);
             let until = if active { end } else { end.min(filled / rows.unit()) };
@@ -121,8 +122,8 @@ impl Inner {
         self.make(rows, Rc::new(change), false).await.map(drop)
     }
 
-    /// A row must not be in the journal with its checksums and with content: before the content, what the checksums are of is
-    /// made durable in place.
+    /// The journal must not have both checksums and content of a row: before content, the data of the
+    /// checksums are made durable in place.
     async fn part_from_intents(
         &self,
         rows: &Rows,
@@ -145,9 +146,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Journals a change and writes it in place. `false` when a drive failed in between, so that checksums alone in the
-    /// journal do not do any more: the full rows are then to be written anew. What the journal has with its content goes in place
-    /// all the same, for a recovery would put it there: whoever writes in these rows next must find it.
+    /// Journals a change and writes it in place. Returns `false` if a drive failed in between, so that
+    /// checksums in the journal are no longer enough: the full stripes must be written again. Content in the
+    /// journal is written in place nevertheless, because a recovery would write it: the next writer of these
+    /// rows must find it.
     async fn make(&self, rows: &Rows, change: Rc<Change>, optimal: bool) -> Result<bool, BlockError> {
         let ticket = self.journal(rows, &change).await?;
         let whole = !optimal || change.intents.is_empty() || self.is_optimal();
@@ -162,8 +164,8 @@ impl Inner {
         outcome.map(|()| whole)
     }
 
-    /// The change that a write is, with the parity. `None` when a drive failed on the way: it is to be planned anew. The
-    /// caller holds the rows.
+    /// The change of a write, with the parity. `None` if a drive failed meanwhile: the write must be planned
+    /// again. The caller holds the rows.
     async fn compute(
         &self,
         rows: &Rows,
@@ -200,7 +202,7 @@ impl Inner {
         Ok(Some(change))
     }
 
-    /// Plans a row and begins its reads.
+    /// Plans a row and starts its reads.
     fn begin_row(&self, rows: &Rows, row: u64, at: u64, data: &Pieces) -> Result<RowWrite, BlockError> {
         let geometry = &rows.geometry;
         let (row_at, unit, end) = (row * geometry.row_bytes(), rows.unit(), at + data.len() as u64);
@@ -228,8 +230,8 @@ impl Inner {
         Ok(RowWrite { plan, new, reads })
     }
 
-    /// Waits for the reads of a row. What a drive cannot read is computed from the others and written again. `None` when a
-    /// drive is gone.
+    /// Waits for the reads of a row. Unreadable blocks are reconstructed and rewritten. `None` if a drive is
+    /// gone.
     async fn end_reads(
         &self,
         rows: &Rows,
@@ -267,13 +269,13 @@ impl Inner {
 
     pub(crate) async fn rows_flush(&self, rows: &Rows) -> Result<(), BlockError> {
         self.settle(rows).await?;
-        // A drive that another operation dropped in the meantime, lost ranges that were written: acknowledged only with the
-        // labels.
+        // If another operation dropped a drive meanwhile, or lost ranges were written, the write is
+        // acknowledged only after the labels record it.
         self.relabel().await
     }
 }
 
-/// What a full row will hold, as checksums.
+/// The checksums of a full stripe's new content.
 fn intent_of(rows: &Rows, row: u64, new: &[(u32, Span, Data)], parities: &[(u32, Buf)]) -> Intent {
     let (geometry, lines) = (&rows.geometry, (rows.unit() / crate::BLOCK_LEN) as usize);
     let mut sums = vec![0; geometry.width() as usize * lines];
@@ -285,10 +287,11 @@ fn intent_of(rows: &Rows, row: u64, new: &[(u32, Span, Data)], parities: &[(u32,
     Intent { row, sums }
 }
 
-/// Pieces that follow each other on one drive; of those of zeros each by itself.
+/// Adjacent pieces of one drive; pieces of zeros stay separate.
 type Run<'a> = SmallVec<[&'a Piece; 16]>;
 
-/// The writes in place of a change, drive by drive; neighbours go together. Without `whole` only those whose content is in the journal.
+/// The writes in place of a change, drive by drive; adjacent ones are joined. Without `whole`, only those
+/// whose content is in the journal.
 fn in_place(change: &Change, width: u32, whole: bool) -> Vec<Run<'_>> {
     let mut runs: Vec<Run<'_>> = Vec::with_capacity(change.pieces.len());
     for position in 0..width {
@@ -305,7 +308,7 @@ fn in_place(change: &Change, width: u32, whole: bool) -> Vec<Run<'_>> {
     runs
 }
 
-/// Whether a piece can be written with those of a run.
+/// Whether a piece can join a run.
 fn follows(run: &Run<'_>, piece: &Piece) -> bool {
     let last = run[run.len() - 1];
     let zeros = |p: &Piece| matches!(p.new, New::Zeros(_));
@@ -326,7 +329,7 @@ fn write_run(drive: &Drive, at: u64, run: &Run<'_>) -> Io<Result<(), DriveError>
     segments::write(drive, at, &run.iter().filter_map(data).collect::<Segment>())
 }
 
-/// The parities of a row over the plan's hull, of those drives that have one and are there.
+/// The parities of a row over the plan's hull, for the drives that are present.
 fn new_parities(
     rows: &Rows,
     plan: &Plan,
@@ -362,7 +365,7 @@ fn new_parities(
     }
 }
 
-/// The parity of zeros: zeros, which are nobody's to compute.
+/// The parity of zeros is zeros; nothing is computed.
 fn zero_parities(hull: Span, (p_drive, q_drive): (Option<u32>, Option<u32>)) -> SmallVec<[(u32, Buf); 2]> {
     p_drive.into_iter().chain(q_drive).map(|drive| (drive, Buf::shared_zeros(hull.len() as usize))).collect()
 }
@@ -396,7 +399,7 @@ pub(crate) fn parities_of(
     out
 }
 
-/// Parity from what it was and what changes.
+/// Parity from the old parity and the changes.
 fn modified(
     rows: &Rows,
     plan: &Plan,
@@ -429,7 +432,7 @@ fn modified(
     p_buf.into_iter().chain(q_buf).collect()
 }
 
-/// Adds the missing data units to what was read, over the hull.
+/// Reconstructs the missing data units, over the hull.
 fn recover_missing(rows: &Rows, plan: &Plan, old: &mut Old) {
     let geometry = &rows.geometry;
     let missing = (0..geometry.data_units()).map(|k| geometry.drive_of(plan.row, k));
@@ -440,7 +443,7 @@ fn recover_missing(rows: &Rows, plan: &Plan, old: &mut Old) {
     }
 }
 
-/// A data unit over the hull as it will be: what was read, and over it what is written.
+/// The new content of a data unit over the hull: what was read, overlaid with what is written.
 fn overlaid(rows: &Rows, plan: &Plan, k: u32, new: &[(u32, Span, Data)], old: &Old) -> Buf {
     let position = rows.geometry.drive_of(plan.row, k);
     let read = old.iter().find(|(p, _)| *p == position);
@@ -452,7 +455,7 @@ fn overlaid(rows: &Rows, plan: &Plan, k: u32, new: &[(u32, Span, Data)], old: &O
     }
     let mut unit = Buf::new(plan.hull.len() as usize);
     if let Some((_, buf)) = read {
-        // A unit that was recovered has the whole hull.
+        // A reconstructed unit has the whole hull.
         let read = plan.read(position);
         let from = if read.is_empty() { 0 } else { (read.from - plan.hull.from) as usize };
         unit[from..from + buf.len()].copy_from_slice(buf);

@@ -1,9 +1,9 @@
-//! Power cuts at every persistence point of a group's life, for every level with redundancy: create, write, lose a drive, write,
-//! take another one in, rebuild, write. Whatever was flushed reads back; a block that was not is old or new, and stays what it
-//! was read as.
+//! Power cuts at every persistence point of a group's life, for every level with redundancy: create, write,
+//! lose a drive, write, take another one in, rebuild, write. Whatever was flushed reads back; a block that
+//! was not is old or new, and stays what it was read as.
 //!
-//! One thing is an error instead, of levels 5 and 6 (docs/decisions/0002): a row that was being written over as a whole, without
-//! a flush since, when the power went in the same moment as a drive.
+//! One thing is an error instead, of levels 5 and 6 (docs/decisions/0002): a row that was being written over
+//! as a whole, without a flush since, when the power went in the same moment as a drive.
 
 use std::cell::{Cell, RefCell};
 
@@ -212,8 +212,8 @@ async fn recover_and_check(
     }
 }
 
-/// Below the mark the drive that is being filled holds what the others hold, but for what was not flushed: after a cut it must
-/// follow them there, too, although the rebuild goes on above.
+/// Below the mark the drive that is being filled holds what the others hold, but for what was not flushed:
+/// after a cut it must follow them there, too, although the rebuild goes on above.
 #[test]
 fn what_was_not_flushed_below_the_mark_is_made_equal_after_a_cut() {
     for seed in 0..6 {
@@ -250,9 +250,9 @@ fn what_was_not_flushed_below_the_mark_is_made_equal_after_a_cut() {
     }
 }
 
-/// A drive goes, and another one while the labels that say so are written: they are written once more. A power cut then finds one whole label
-/// on every drive that is left. Found by simulation: the second copies of the first attempt were still in the drives' caches when the first
-/// copies were written over.
+/// A drive goes, and another one while the labels that say so are written: they are written once more. A
+/// power cut then finds one whole label on every drive that is left. Found by simulation: the second copies
+/// of the first attempt were still in the drives' caches when the first copies were written over.
 #[test]
 fn labels_that_are_written_once_more_after_a_failure_are_never_torn_both() {
     let (width, mut cuts) = (6, 0);

@@ -1,4 +1,5 @@
-//! What a drive carries is told apart before anything is written; what is refused changes no byte on any drive.
+//! What a drive carries is told apart before anything is written; what is refused changes no byte on any
+//! drive.
 
 use super::*;
 use crate::label::{COPIES_AT, FORMAT, LABEL_LEN};
@@ -13,7 +14,8 @@ fn media(rack: &Rack) -> Vec<Vec<u8>> {
     rack.disks.iter().map(|d| d.peek(0, d.spec().len_bytes as usize)).collect()
 }
 
-/// What an upgrade that was taken back leaves: labels of a format that this version does not know. `whole`: with the right checksum.
+/// What an upgrade that was taken back leaves: labels of a format that this version does not know. `whole`:
+/// with the right checksum.
 fn make_newer(disk: &Disk, format: u32, whole: bool) {
     for at in COPIES_AT {
         let mut label = disk.peek(at, LABEL_LEN);
@@ -100,7 +102,7 @@ fn creation_and_replacement_overwrite_only_what_they_are_told_to() {
         check(3, Overwrite::Nothing, "written by a newer masu").await;
         check(3, Overwrite::Foreign, "written by a newer masu").await;
         check(4, Overwrite::Nothing, "both copies of the label of drive d4 are damaged").await;
-        check(5, Overwrite::Nothing, "drive d5 is not blank: there is data at byte 1080").await;
+        check(5, Overwrite::Nothing, "drive d5 is not blank: data at byte 1080").await;
         let made =
             Group::create_over(world.clone(), spec(Level::Raid1), drives(&world, [1, 5]), Overwrite::Foreign);
         let group = made.await.expect("foreign");
@@ -128,7 +130,7 @@ fn a_group_has_the_identity_that_its_creator_chose_and_no_other_is_taken_for_it(
         let before = media(&rack);
         let opened = Group::open(world.clone(), with(2), drives(&world, 0..2)).await;
         let text = opened.err().expect("another group").to_string();
-        assert!(text.contains("is of another group that had this name"), "{text}");
+        assert!(text.contains("belongs to another group of this name"), "{text}");
         assert!(media(&rack) == before);
     });
 }

@@ -1,5 +1,5 @@
-//! Every level and width: conformance, also with as many drives gone as the level bears; an error beyond, never other data;
-//! exact counts of drive operations.
+//! Every level and width: conformance, also with as many drives gone as the level bears; an error beyond,
+//! never other data; exact counts of drive operations.
 
 use block::conformance::{random_against_shadow, refuses_what_is_out_of_range};
 use block::{Buf, Device, Pieces};

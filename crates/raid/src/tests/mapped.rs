@@ -1,5 +1,5 @@
-//! A rebuild copies what is in use: what is known to hold zeros is not read, and the new drive gets no zeros written. It is paused and
-//! ended when it is told to.
+//! A rebuild copies what is in use: what is known to hold zeros is not read, and the new drive gets no zeros
+//! written. It is paused and ended when it is told to.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -68,8 +68,8 @@ fn a_group_that_is_nearly_empty_is_rebuilt_without_reading_or_writing_the_rest()
     }
 }
 
-/// Somebody takes pages all the time, below and above the mark, whatever the step thought of them a moment before. The new drive held
-/// something else before.
+/// Somebody takes pages all the time, below and above the mark, whatever the step thought of them a moment
+/// before. The new drive held something else before.
 #[test]
 fn pages_that_are_taken_while_a_drive_is_filled_are_whole_on_it() {
     for (level, width) in LEVELS {

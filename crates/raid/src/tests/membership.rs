@@ -1,4 +1,5 @@
-//! Which drives a group is opened with: degraded by itself, vouched for, stale, taken over by another drive, owned by nobody.
+//! Which drives a group is opened with: degraded by itself, vouched for, stale, taken over by another drive,
+//! owned by nobody.
 
 use block::Device;
 
@@ -78,8 +79,9 @@ fn a_drive_that_was_used_elsewhere_meanwhile_does_not_come_back() {
     });
 }
 
-/// A drive was pulled, another one took its place and was filled. Then somebody puts the old one back: its label says that it has
-/// the place, and so do the others' labels of the place. It must not be taken for the one that they mean.
+/// A drive was pulled, another one took its place and was filled. Then somebody puts the old one back: its
+/// label says that it has the place, and so do the others' labels of the place. It must not be taken for the
+/// one that they mean.
 #[test]
 fn a_drive_that_was_replaced_is_stale_for_ever() {
     for (level, width) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {

@@ -182,8 +182,8 @@ fn a_latent_error_is_read_from_the_other_mirror_and_written_again() {
     });
 }
 
-/// A power cut after every persistence point of creation, writes, a drive's death and the writes after it: what was
-/// flushed reads back, and a block that was read once reads the same again.
+/// A power cut after every persistence point of creation, writes, a drive's death and the writes after it:
+/// what was flushed reads back, and a block that was read once reads the same again.
 #[test]
 fn mirrors_survive_a_cut_at_every_point() {
     let mut point = 1;

@@ -1,5 +1,6 @@
-//! Labels and frames of the stripe journal that say anything at all, with checksums that are right, and bits that were flipped: opening
-//! gives an error or a group that can be used and opened again; never a panic, never more memory than the journal's length on all drives.
+//! Labels and frames of the stripe journal that say anything at all, with checksums that are right, and bits
+//! that were flipped: opening gives an error or a group that can be used and opened again; never a panic,
+//! never more memory than the journal's length on all drives.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const LABEL: usize = 4096;
 const COPIES: [u64; 2] = [0, 512 << 10];
 /// The journal of levels 5 and 6 begins here, the data of the others.
 const BEHIND_LABELS: u64 = 1 << 20;
-/// (None just below the end of counters: one that is counted on from there is not read again, as after 2^62 changes.)
+/// (None just below the end of counters: one that is counted on from there is not read again, as after 2^62
+/// changes.)
 const EDGES: [u64; 11] =
     [0, 1, 3, 511, 1 << 16, u32::MAX as u64, 1 << 32, 1 << 61, 1 << 62, u64::MAX - 1, u64::MAX];
 

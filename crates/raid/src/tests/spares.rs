@@ -1,4 +1,5 @@
-//! The label of a spare: nobody takes the drive for blank, its own array may use it, and no power cut leaves anything else.
+//! The label of a spare: nobody takes the drive for blank, its own array may use it, and no power cut leaves
+//! anything else.
 
 use super::*;
 use crate::label::{COPIES_AT, LABEL_LEN};
@@ -65,7 +66,8 @@ fn a_spare_takes_a_place_in_its_own_array_and_is_blank_for_nobody() {
     });
 }
 
-/// Power cuts at every persistence point of a spare's life: it is labelled, erased, labelled again, and takes a place.
+/// Power cuts at every persistence point of a spare's life: it is labelled, erased, labelled again, and takes
+/// a place.
 #[test]
 fn a_cut_leaves_a_spare_a_blank_drive_or_one_of_the_group() {
     let mut ends = [0; 3];

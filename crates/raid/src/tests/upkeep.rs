@@ -336,7 +336,8 @@ fn a_latent_error_met_while_rebuilding_is_a_lost_range_and_nothing_else() {
     }
 }
 
-/// In virtual time: with foreground I/O a rebuild takes as much longer as the share of the foreground says; without, no pause.
+/// In virtual time: with foreground I/O a rebuild takes as much longer as the share of the foreground says;
+/// without, no pause.
 #[test]
 fn the_foreground_keeps_its_share_of_the_time() {
     let took = |share: u8, busy: bool| {

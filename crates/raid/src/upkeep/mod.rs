@@ -1,7 +1,7 @@
-//! Long work on a group while it serves: rebuilding a drive, scrubbing, bringing mirrors together after a power cut.
+//! Background work on a group while it serves: rebuild, scrub, resync.
 //!
-//! All go in steps over the drives' data, take turns with the writers of the step's range, and ask a [`Throttle`] after each
-//! step how long the foreground is to go first.
+//! All of it advances in steps over the drives' data, locks the range of a step against writers, and asks a
+//! [`Throttle`] after each step how long the foreground goes first.
 
 mod rebuild;
 mod resync;
@@ -12,6 +12,7 @@ pub use scrub::Scrubbed;
 pub(crate) use throttle::Steps;
 pub use throttle::{Go, Throttle, Turns};
 
-/// What is read or written of a drive at once: small enough that it is done in some milliseconds, large enough that drives do it at their full speed.
-/// A step has one such piece of each drive, or several where a mirror is copied; writers to its range wait for it.
+/// Read or written on a drive at once: small enough to take some milliseconds, large enough for the full
+/// speed of a drive. A step has one such piece per drive, or several where a mirror is copied; writers to its
+/// range wait for it.
 pub(crate) const STEP_LEN: u64 = 1 << 20;

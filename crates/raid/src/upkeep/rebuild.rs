@@ -1,7 +1,8 @@
-//! Filling a drive that took a place: in order, with a mark up to which it is filled, which moves on the labels now and then.
+//! Rebuild of a drive that took a position: in address order, with a mark up to which it is in sync, recorded
+//! on the labels at intervals.
 //!
-//! What lies below the mark on the labels is durable on the drive, so that a rebuild goes on from there after a restart. Writes of
-//! users go to the drive, too, below the mark (levels 5, 6) or everywhere (mirrors).
+//! Data below the recorded mark are durable on the drive, so that a rebuild continues there after a restart.
+//! User writes go to the drive, too, below the mark (levels 5 and 6) or everywhere (mirrors).
 
 use std::ops::{ControlFlow, Range};
 
@@ -15,19 +16,22 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 use crate::member::MemberState;
 
-/// The mark on the labels moves after so many bytes: a restart repeats no more, and labels are written rarely.
+/// Interval of the recorded mark: a restart repeats at most this much, and labels are written rarely.
 const MARK_STEP: u64 = 64 << 20;
 
-/// So much that is known to hold zeros is zeroed at once, where that is cheap.
+/// Known zeros are zeroed in ranges of this size, if zeroing is cheap.
 const SKIP_LEN: u64 = 1 << 30;
 
-/// A mirror is copied in so many pieces at once: one alone waits behind what its two drives do for others, however much it is promised. Ten drives
-/// under random writes of 512 KiB, in the model: one piece 12 MB/s, four 31, eight 43. A row has as many pieces as drives.
+/// Pieces of a mirror copied at once: a single one queues behind the other I/O of its two drives, whatever
+/// its share. Ten drives under random writes of 512 KiB, in the model: one piece 12 MB/s, four 31, eight 43.
+/// A row has as many pieces as drives.
 const COPIES: u64 = 8;
 
 impl Group {
-    /// Fills the drives that took a place ([`Group::replace`]), one after the other, until none is left. I/O goes on meanwhile.
-    /// Whether there was something to do. What is known to hold zeros ([`Group::know_contents`]) is zeroed and not copied. May be dropped between its steps, and called again, also after a restart.
+    /// Rebuilds the drives that took a position ([`Group::replace`]), one after the other, until none is
+    /// left. I/O continues meanwhile. Returns whether there was something to do. Ranges that are known to
+    /// hold zeros ([`Group::know_contents`]) are zeroed and not copied. May be dropped between its steps, and
+    /// called again, also after a restart.
     pub async fn rebuild(&self, throttle: &Throttle) -> Result<bool, BlockError> {
         let inner = &self.0;
         if inner.rebuild_runs.replace(true) {
@@ -46,7 +50,7 @@ impl Group {
     }
 }
 
-/// Given back also when the rebuild is dropped.
+/// Returned also when the rebuild is dropped.
 struct Running<'a>(&'a Inner);
 
 impl Drop for Running<'_> {
@@ -62,7 +66,7 @@ impl Inner {
         from: u64,
         throttle: &Throttle,
     ) -> Result<ControlFlow<()>, BlockError> {
-        // A drive that is filled becomes one of the mirrors: they must be equal before.
+        // A rebuilt drive becomes a mirror, so the mirrors must be equal first.
         self.resync(throttle).await?;
         let mut steps = Steps::begin(self, throttle);
         if !steps.may_go_on().await {
@@ -80,14 +84,14 @@ impl Inner {
                 Layout::Rows(rows) => self.rows_rebuild_step(rows, position as usize, at).await?,
             };
             at += len;
-            // Dropped meanwhile: another one is being rebuilt, or nobody.
+            // The drive was dropped meanwhile: rebuild another one, if any.
             if self.rebuilding.get() != Some((position, at)) {
                 return Ok(ControlFlow::Continue(()));
             }
             if at - self.rebuilt_durably.get() >= MARK_STEP && at < self.data_len {
                 self.move_mark(position, at).await?;
             }
-            // A mirror is read and one is written; of a row all members are read or written.
+            // One mirror is read and one is written; of a row all members are read or written.
             let involved = if let Layout::Sets(_) = &self.layout { 2 } else { self.members.len() as u64 };
             if !steps.step_done(len.min(self.rebuild_step()) * involved).await && at < self.data_len {
                 self.move_mark(position, at).await?;
@@ -99,7 +103,7 @@ impl Inner {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Moves the mark of a drive that came back over what it has. How much that is.
+    /// Advances the mark of a returned drive over what it has. Returns the length.
     async fn skip_unchanged(&self, position: usize, from: u64) -> u64 {
         let max = SKIP_LEN.next_multiple_of(self.stripe_unit_bytes.into()).min(self.data_len - from);
         let len = self.unchanged(position, from, max);
@@ -110,24 +114,24 @@ impl Inner {
             Layout::Sets(sets) => sets.around(from, len),
             Layout::Rows(rows) => rows.range(from / rows.unit(), (from + len) / rows.unit()),
         };
-        // A write that is on its way notes what it changed at its end.
+        // A write in progress records its change at its end.
         let _held = self.locks.exclusive(range).await;
         let len = self.unchanged(position, from, len);
         self.rebuilt_up_to(position, from + len);
         len
     }
 
-    /// Bytes of a drive that are filled at once.
+    /// The length of a rebuild step on one drive.
     pub(crate) fn rebuild_step(&self) -> u64 {
         match self.layout {
             Layout::Sets(_) => COPIES * STEP_LEN,
-            // Whole units, so that the mark never cuts a row.
+            // Whole units, so that the mark never splits a row.
             Layout::Rows(_) => STEP_LEN.next_multiple_of(self.stripe_unit_bytes.into()),
         }
     }
 
-    /// How much of a drive the step from `at` on fills, when `range` tells the addresses of the group that a part of it has: whether all
-    /// of it is known to hold zeros comes with it. To be asked again when the range is held.
+    /// The length of the step from `at` on, and whether all of it is known to hold zeros; `range` returns the
+    /// group addresses of a part. The caller must ask again once it holds the range.
     pub(crate) fn plan_step(
         &self,
         drive: Option<&Drive>,
@@ -145,7 +149,7 @@ impl Inner {
         }
     }
 
-    /// Says that the drive is filled up to `to`, which must be the end of a step; still under the step's hold.
+    /// Records that the drive is rebuilt up to `to`, which must be the end of a step that is still held.
     pub(crate) fn rebuilt_up_to(&self, position: usize, to: u64) {
         if let Some((p, _)) = self.rebuilding.get()
             && p as usize == position
@@ -163,7 +167,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the drive is still there.
+    /// Whether the drive is still a member.
     async fn flush_rebuilt(&self, position: u32) -> Result<bool, BlockError> {
         let Some(drive) = self.members[position as usize].rebuilding() else { return Ok(false) };
         if let Err(error) = drive.flush().await {
@@ -173,9 +177,9 @@ impl Inner {
         Ok(true)
     }
 
-    /// The drive holds all its data: it counts from the label on that says so.
+    /// Marks the drive as in sync, once a label records it.
     async fn finish_rebuild(&self, position: u32) -> Result<(), BlockError> {
-        // No write may be between its look at the members and its end.
+        // No write may be between reading the members and its end.
         let _held = self.locks.exclusive(0..self.geometry.len_bytes).await;
         if !self.flush_rebuilt(position).await? {
             return Ok(());
@@ -194,7 +198,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The next drive that waits for its turn, if there is one and none is being rebuilt.
+    /// The next drive that waits for its rebuild, if none is being rebuilt.
     pub(crate) fn next_to_rebuild(&self) {
         if self.rebuilding.get().is_some() {
             return;

@@ -1,4 +1,4 @@
-//! After a power cut, brings mirrors together again: what the first one holds goes to the others, where they differ.
+//! Resync of mirrors after a power failure: copies the first mirror to the others where they differ.
 
 use block::BlockError;
 
@@ -7,8 +7,9 @@ use crate::group::Group;
 use crate::inner::{Inner, Layout};
 
 impl Group {
-    /// Compares all mirrors with the one that reads are kept to, and writes what differs; then reads go to all of them again.
-    /// I/O goes on meanwhile. Work that is told to end leaves it at that: a later call begins anew. Nothing happens when the mirrors are known to be equal. Returns how many bytes were written.
+    /// Compares all mirrors with the one that serves reads, and writes the differences; then all mirrors
+    /// serve reads again. I/O continues meanwhile. If the work is told to end, a later call starts over. Does
+    /// nothing if the mirrors are known to be equal. Returns the number of bytes written.
     pub async fn resync(&self, throttle: &Throttle) -> Result<u64, BlockError> {
         self.0.resync(throttle).await
     }

@@ -1,5 +1,5 @@
-//! Scrubbing: everything is read and compared. What cannot be read is repaired, what does not fit only where redundancy tells which drive
-//! is wrong: where the sides differ and nobody knows, nothing is copied over the other.
+//! Scrub: reads and compares everything. Unreadable blocks are repaired. Mismatches are repaired only where
+//! redundancy decides which drive is wrong; otherwise no side is copied over another.
 
 use block::BlockError;
 
@@ -8,35 +8,35 @@ use crate::group::Group;
 use crate::inner::Layout;
 use crate::status::Progress;
 
-/// What a scrub found.
+/// The result of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     /// Bytes read from drives and compared.
     pub compared_bytes: u64,
-    /// Blocks of 4 KiB (across the drives) whose copies or parity did not agree.
+    /// Blocks of 4 KiB (across the drives) whose copies or parity did not match.
     pub mismatches: u64,
-    /// Blocks written again: those that could not be read, and those of which redundancy told that they were wrong.
+    /// Blocks rewritten: unreadable ones, and those that redundancy proved wrong.
     pub repaired: u64,
-    /// Blocks whose copies or parity do not agree, and nobody knows which drive is wrong: left as they are.
+    /// Blocks whose copies or parity do not match, and redundancy cannot decide; left alone.
     pub differing: u64,
-    /// Whether it came to the end of the group, and was not told to end before.
+    /// Whether it reached the end of the group.
     pub complete: bool,
-    /// Where in the group the first of them are.
+    /// The group addresses of the first of them.
     first_differing: [Option<u64>; FIRST_MAX],
-    /// Blocks that could not be read, and that no redundancy tells.
+    /// Blocks that could not be read or reconstructed.
     pub unrepaired: u64,
 }
 
-/// So many places are told.
+/// The number of addresses that are reported.
 const FIRST_MAX: usize = 8;
 
 impl Scrubbed {
-    /// The addresses in the group of the first blocks that differ.
+    /// The group addresses of the first blocks that differ.
     pub fn first_differing(&self) -> impl Iterator<Item = u64> + '_ {
         self.first_differing.iter().copied().flatten()
     }
 
-    /// The block at this address of the group differs between drives, and nobody knows which is right.
+    /// Records that the block at this group address differs between drives, and redundancy cannot decide.
     pub(crate) fn differs(&mut self, at: u64) {
         self.mismatches += 1;
         self.differing += 1;
@@ -47,12 +47,13 @@ impl Scrubbed {
 }
 
 impl Group {
-    /// Reads everything and compares. What does not agree is repaired where redundancy tells the wrong drive: most of three mirrors or
-    /// more, P and Q of level 6. Otherwise it is counted and left as it is: no drive said that it cannot read it, and either side may be
-    /// right. The status and the labels keep the count until the next scrub. I/O goes on meanwhile.
+    /// Reads and compares everything. Mismatches are repaired where redundancy proves the wrong drive: the
+    /// majority of three mirrors or more, P and Q of level 6. Otherwise they are counted and left alone: no
+    /// drive reported an error, and either side may be right. Status and labels keep the count until the next
+    /// scrub. I/O continues meanwhile.
     pub async fn scrub(&self, throttle: &Throttle) -> Result<Scrubbed, BlockError> {
         let inner = &self.0;
-        // A block that was read once after a power cut must not be outvoted.
+        // After a power failure, a majority must not overrule a block that was read already.
         inner.resync(throttle).await?;
         let mut steps = Steps::begin(inner, throttle);
         if !steps.may_go_on().await {

@@ -1,4 +1,4 @@
-//! How long work pauses between its steps, so that the foreground keeps its share.
+//! The pauses of background work between its steps, so that the foreground keeps its share.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -8,24 +8,24 @@ use world::{Instant, World, yield_now};
 
 use crate::inner::Inner;
 
-/// Waits for the turn of a step of so many bytes of drive I/O; `None` while nobody gives turns.
+/// Waits for the turn of a step with this many bytes of drive I/O; `None` if there is no scheduler.
 pub type Turns = Rc<dyn Fn(u64) -> Option<Pin<Box<dyn Future<Output = ()>>>>>;
 
-/// Whether long work goes on.
+/// Whether background work continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Go {
-    /// It does.
+    /// Continue.
     On,
-    /// It waits until it is told otherwise.
+    /// Wait until told otherwise.
     Wait,
-    /// It ends at its next step; what it has done stays done.
+    /// End at the next step; completed steps remain done.
     End,
 }
 
-/// Paused work asks so often whether it may go on.
+/// How often paused work asks whether it may continue.
 const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Paces the steps of long work.
+/// Paces the steps of background work.
 #[derive(Clone)]
 pub struct Throttle {
     world: World,
@@ -34,11 +34,11 @@ pub struct Throttle {
     control: Option<Rc<dyn Fn() -> Go>>,
 }
 
-/// The most that the foreground can be promised: the work must come to an end.
+/// The largest share of the foreground: the work must come to an end.
 const SHARE_PERCENT_MAX: u8 = 99;
 
-/// After a step that took `took`: no pause while nobody else wants the drives; otherwise so long that the steps take no more than
-/// what the foreground leaves of the time.
+/// The pause after a step of length `took`: none while no other I/O wants the drives; otherwise so long that
+/// the steps take no more than the remaining share of the time.
 fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8) -> Duration {
     let share = u32::from(foreground_share_percent.min(SHARE_PERCENT_MAX));
     match foreground_was_busy {
@@ -48,17 +48,17 @@ fn pause(took: Duration, foreground_was_busy: bool, foreground_share_percent: u8
 }
 
 impl Throttle {
-    /// The foreground keeps `foreground_share_percent` of the time, while there is one.
+    /// The foreground, if there is any, keeps `foreground_share_percent` of the time.
     pub fn new(world: World, foreground_share_percent: u8) -> Throttle {
         Throttle { world, foreground_share_percent, turns: None, control: None }
     }
 
-    /// While somebody gives turns, each step waits for its own, and the share of the time does not count.
+    /// While there is a scheduler, each step waits for its turn, and the share is ignored.
     pub fn with_turns(self, turns: Turns) -> Throttle {
         Throttle { turns: Some(turns), ..self }
     }
 
-    /// Asked after each step whether the work goes on.
+    /// Asked after each step whether the work continues.
     pub fn with_control(self, control: Rc<dyn Fn() -> Go>) -> Throttle {
         Throttle { control: Some(control), ..self }
     }
@@ -72,7 +72,7 @@ impl Throttle {
         Throttle::new(world, 0)
     }
 
-    /// To be called after a step that began at `began`. Lets others run in any case.
+    /// Called after a step that began at `began`. Yields in any case.
     pub async fn step_done(&self, began: Instant, foreground_was_busy: bool) {
         let took = self.world.now().since(began);
         let pause = pause(took, foreground_was_busy, self.foreground_share_percent);
@@ -87,7 +87,7 @@ impl Throttle {
 pub(crate) struct Steps<'a> {
     inner: &'a Inner,
     throttle: &'a Throttle,
-    /// Operations of users when the last step ended: those during the pause count, too.
+    /// User operations when the last step ended: operations during the pause count, too.
     seen: u64,
     began: Instant,
 }
@@ -97,7 +97,7 @@ impl<'a> Steps<'a> {
         Steps { inner, throttle, seen: inner.foreground.get(), began: throttle.world.now() }
     }
 
-    /// Waits while the work is paused; whether it goes on then.
+    /// Waits while the work is paused. Returns whether it continues.
     pub(crate) async fn may_go_on(&self) -> bool {
         while self.throttle.go() == Go::Wait {
             self.throttle.world.sleep(WAIT_INTERVAL).await;
@@ -105,7 +105,8 @@ impl<'a> Steps<'a> {
         self.throttle.go() == Go::On
     }
 
-    /// A step of so many bytes of drive I/O ended: pauses as the throttle says; then the next one begins, if the work goes on.
+    /// Ends a step with this many bytes of drive I/O: pauses as the throttle requires, then the next step
+    /// begins if the work continues.
     pub(crate) async fn step_done(&mut self, drive_bytes: u64) -> bool {
         let foreground = self.inner.foreground.get();
         let busy = foreground != self.seen;

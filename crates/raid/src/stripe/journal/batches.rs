@@ -1,4 +1,4 @@
-//! The batches of a stripe journal: what waits, what is on its way, and which are still needed. No I/O.
+//! The batches of a stripe journal: waiting, in flight, and still needed. No I/O.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -11,15 +11,17 @@ use super::ring::{Ring, Taken};
 use crate::GroupId;
 use crate::stripe::change::{Change, New};
 
-/// One batch takes at most this part of a ring, so that the next one finds room while the last one goes in place.
+/// A batch may take this part of a ring, so that the next one has room while the last one is written in
+/// place.
 const RINGS_PER_BATCH: u64 = 4;
 
-/// Batches of full rows that may be on their way at once. A frame waits in its drive's queue behind what goes in place; writers of full rows
-/// that waited for each other's batches would leave the drives idle. (Rows are held, so that no two batches on their way have a row in common, and
-/// a recovery takes or leaves each by itself.) Small changes gather instead: for them a flush is what costs.
+/// Batches of full stripes in flight. A frame queues in its drive behind writes in place; if writers of full
+/// stripes waited for each other's batches, the drives would be idle. (Rows are held, so no two batches in
+/// flight share a row, and a recovery takes or leaves each separately.) Small changes are gathered instead,
+/// because their cost is the flush.
 const BATCHES_IN_FLIGHT_MAX: usize = 16;
 
-/// What the journal did since the group was opened.
+/// Counters of the journal since the group was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
     /// Batches made durable.
@@ -28,7 +30,7 @@ pub struct JournalCounts {
     pub frames: u64,
     /// Bytes of these frames.
     pub bytes: u64,
-    /// Batches that were written in place again when the group was opened.
+    /// Batches that were replayed when the group was opened.
     pub replayed: u64,
 }
 
@@ -42,12 +44,12 @@ pub(super) struct Waiting {
 /// A batch that may not be durable in place.
 pub(super) struct Live {
     pub(super) number: u64,
-    /// Changes of it that are not in place yet.
+    /// Its changes that are not in place yet.
     pub(super) left: usize,
     pub(super) frames: SmallVec<[(u32, u64); 8]>,
 }
 
-/// A change that is durable in the journal. Whoever holds it writes in place, and then says so with [`Journal::placed`].
+/// A change that is durable in the journal. Its writer writes it in place and then calls [`Journal::placed`].
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Ticket(pub(super) u64);
@@ -60,12 +62,12 @@ pub(crate) struct Journal {
     pub(super) epoch: Cell<u64>,
     rings: RefCell<Vec<Ring>>,
     pub(super) waiting: RefCell<VecDeque<Rc<Waiting>>>,
-    /// Batches on their way.
+    /// Batches in flight.
     pub(super) writing: Cell<usize>,
     pub(super) progress: Signal,
     pub(super) number: Cell<u64>,
     pub(super) live: RefCell<VecDeque<Live>>,
-    /// Rows in live batches: the last batch, and whether it has only checksums of them.
+    /// Rows in live batches: the number of the last batch, and whether it has only their checksums.
     rows: RefCell<BTreeMap<u64, (u64, bool)>>,
     counts: Cell<JournalCounts>,
 }
@@ -92,7 +94,7 @@ impl Journal {
         self.group_id
     }
 
-    /// Where the ring begins on every drive.
+    /// The offset of the ring on every drive.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -115,7 +117,8 @@ impl Journal {
         self.counts.set(counts);
     }
 
-    /// From the labels on that say so, nothing that is in the rings counts any more. Whether there was anything.
+    /// Starts a new epoch: once the labels record it, nothing in the rings is valid. Returns whether the
+    /// rings had anything.
     pub(crate) fn begin_epoch(&self) -> bool {
         assert!(self.live.borrow().is_empty(), "a batch is not retired when the journal's epoch ends");
         let used = self.number.get() > 0;
@@ -123,17 +126,17 @@ impl Journal {
         used
     }
 
-    /// What a change may have for one drive.
+    /// The largest change of one drive.
     pub(crate) fn content_max(&self) -> u64 {
         self.len / RINGS_PER_BATCH
     }
 
-    /// Whether a row is in a live batch that has only checksums of it.
+    /// Whether a live batch has only checksums of a row.
     pub(crate) fn has_intent(&self, row: u64) -> bool {
         self.rows.borrow().get(&row).is_some_and(|(_, intent)| *intent)
     }
 
-    /// Whether a row is in a live batch with its content.
+    /// Whether a live batch has the content of a row.
     pub(crate) fn has_content(&self, row: u64) -> bool {
         self.rows.borrow().get(&row).is_some_and(|(_, intent)| !intent)
     }
@@ -141,20 +144,20 @@ impl Journal {
     /// The change of this ticket is in place.
     pub(crate) fn placed(&self, ticket: Ticket) {
         let mut live = self.live.borrow_mut();
-        // In the order of their numbers: while much is zeroed there are thousands.
+        // In the order of their numbers: while large ranges are zeroed there are thousands.
         let at = live.binary_search_by_key(&ticket.0, |l| l.number);
         live[at.expect("a batch lives until it is in place")].left -= 1;
         drop(live);
         self.progress.wake_all();
     }
 
-    /// The last batch of those from the oldest on that are in place.
+    /// The last of the consecutive batches, from the oldest on, that are in place.
     pub(super) fn placed_up_to(&self) -> u64 {
         let live = self.live.borrow();
         live.iter().take_while(|l| l.left == 0).last().map_or(0, |l| l.number)
     }
 
-    /// What was in place up to `number` is durable.
+    /// Everything in place up to `number` is durable.
     pub(super) fn retire(&self, number: u64) {
         let mut live = self.live.borrow_mut();
         let mut rings = self.rings.borrow_mut();
@@ -171,7 +174,7 @@ impl Journal {
         }
     }
 
-    /// Whether a batch may go on its way now, beginning with the change that waits longest.
+    /// Whether a batch may be written now, beginning with the oldest waiting change.
     pub(super) fn may_begin(&self) -> bool {
         let waiting = self.waiting.borrow();
         let full_rows = waiting.front().is_some_and(|w| !w.change.intents.is_empty());
@@ -179,13 +182,14 @@ impl Journal {
         !waiting.is_empty() && self.writing.get() < most
     }
 
-    /// Whether this change is the one that waits longest. Its writer writes the batch, so that the batch has it: who wrote one for others
-    /// only might wait there for room, which is not free before his own change, in another batch by then, is in place.
+    /// Whether this change is the oldest waiting one. Its writer writes the batch, so that the batch includes
+    /// it. A writer of a batch without its own change might wait there for room that is freed only after its
+    /// own change is in place.
     pub(super) fn is_first(&self, change: &Rc<Waiting>) -> bool {
         self.waiting.borrow().front().is_some_and(|first| Rc::ptr_eq(first, change))
     }
 
-    /// As many of the waiting changes as one batch takes, the oldest first; at least one.
+    /// The oldest waiting changes that fit in one batch; at least one.
     pub(super) fn take_waiting(&self) -> SmallVec<[Rc<Waiting>; 8]> {
         let mut waiting = self.waiting.borrow_mut();
         let mut taken: SmallVec<[Rc<Waiting>; 8]> = SmallVec::new();
@@ -206,7 +210,7 @@ impl Journal {
         taken
     }
 
-    /// Takes room for the frames of a batch on all rings, or on none.
+    /// Reserves room for the frames of a batch on all rings, or on none.
     pub(super) fn take_room(&self, lens: &[(u32, u64)]) -> Option<SmallVec<[(u32, Taken); 8]>> {
         let mut rings = self.rings.borrow_mut();
         let places: Option<SmallVec<[(u32, Taken); 8]>> =
@@ -216,14 +220,14 @@ impl Journal {
         Some(places)
     }
 
-    /// The rows of a change are in this batch; a unit of a row has `unit` bytes.
+    /// Records that the rows of a change are in this batch; a unit of a row has `unit` bytes.
     pub(super) fn note_rows(&self, number: u64, unit: u64, change: &Change) {
         let mut of = self.rows.borrow_mut();
         let mut noted = None;
         for piece in &change.pieces {
             let intent = matches!(piece.new, New::Unlogged(_));
             let (first, end) = (piece.at / unit, (piece.at + piece.new.len()).div_ceil(unit));
-            // Full rows have the same rows on every drive: noting them once is enough, and a pool is zeroed by millions.
+            // Full stripes have the same rows on every drive: record them once. Zeroing a pool has millions.
             if noted.replace((first, end, intent)) != Some((first, end, intent)) {
                 of.extend((first..end).map(|row| (row, (number, intent))));
             }

@@ -22,7 +22,7 @@ use crate::stripe::change::{Change, New};
 use crate::stripe::rows::Operations;
 
 impl Inner {
-    /// Makes a change durable in the journal, together with what others hand in meanwhile.
+    /// Makes a change durable in the journal, together with the changes of other writers.
     pub(crate) async fn journal(&self, rows: &Rows, change: &Rc<Change>) -> Result<Ticket, BlockError> {
         let journal = &rows.journal;
         let mine = Rc::new(Waiting { change: change.clone(), batch: Cell::new(None) });
@@ -52,7 +52,7 @@ impl Inner {
         let journal = &rows.journal;
         let taken = journal.take_waiting();
         if journal.may_begin() {
-            // Another one waits longest now, and need not wait for this batch.
+            // Another change is the oldest now, and need not wait for this batch.
             journal.progress.wake_all();
         }
         let frames = self.frames_of(rows, &taken);
@@ -87,7 +87,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The frames of a batch: of every drive its own content; intents on as many drives as may be lost and one more, in turn.
+    /// The frames of a batch: on every drive its own content; intents on as many drives as may be lost plus
+    /// one, in turn.
     fn frames_of<'a>(
         &self,
         rows: &Rows,
@@ -119,7 +120,8 @@ impl Inner {
         frames
     }
 
-    /// Takes room on the rings; where there is none, makes what is in place durable, so that older batches are needed no more.
+    /// Reserves room on the rings. If there is none, makes data in place durable, so that older batches are
+    /// no longer needed.
     async fn wait_for_room(
         &self,
         rows: &Rows,
@@ -134,7 +136,7 @@ impl Inner {
         }
     }
 
-    /// Makes older batches durable in place, whose writers may still be on their way.
+    /// Makes older batches durable in place, while their writers may still be writing.
     pub(crate) async fn settle_older(&self, rows: &Rows) -> Result<(), BlockError> {
         let journal = &rows.journal;
         let ready = || journal.placed_up_to() > 0 || !self.serves();
@@ -142,7 +144,7 @@ impl Inner {
         self.settle(rows).await
     }
 
-    /// Flushes all drives; then the batches that were in place before are needed no more.
+    /// Flushes all drives and then retires the batches that were in place before.
     pub(crate) async fn settle(&self, rows: &Rows) -> Result<(), BlockError> {
         let placed = rows.journal.placed_up_to();
         let flushing = self.begin_flush();
@@ -153,7 +155,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for all operations. Drives on which one failed are dropped; an error when too few are left.
+    /// Waits for all operations. Drives that failed are dropped; an error if too few are left.
     pub(crate) async fn drop_failed(&self, operations: Operations) -> Result<(), BlockError> {
         let mut failed: SmallVec<[(u32, DriveError); 2]> = SmallVec::new();
         for (position, io) in operations {

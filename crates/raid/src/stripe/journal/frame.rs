@@ -1,4 +1,4 @@
-//! A frame: what one drive has of one batch. docs/on_disk_format.md has it byte by byte.
+//! A frame: the part of a batch on one drive. docs/on_disk_format.md describes it byte by byte.
 
 use block::Buf;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
@@ -46,7 +46,7 @@ struct EntryFormat {
 
 const _: () = assert!(size_of::<EntryFormat>() == ENTRY_LEN);
 
-/// What all frames of a batch say.
+/// The common header fields of all frames of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) group_id: GroupId,
@@ -54,16 +54,16 @@ pub(crate) struct Batch {
     pub(crate) number: u64,
     /// The oldest batch that may not be in place yet.
     pub(crate) oldest: u64,
-    /// The positions that have a frame of this batch, as bits.
+    /// The positions with a frame of this batch, as bits.
     pub(crate) participants: u32,
 }
 
-/// What one frame has.
+/// The content of one frame.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents<'a> {
-    /// Pieces of its drive; those that are not logged are left out.
+    /// The pieces of its drive; those without a copy in the journal are omitted.
     pub(crate) pieces: SmallVec<[&'a Piece; 16]>,
-    /// Intents, if this drive holds those of the batch.
+    /// The intents, if this drive holds those of the batch.
     pub(crate) intents: SmallVec<[&'a Intent; 16]>,
 }
 
@@ -83,7 +83,7 @@ fn payload_len(new: &New) -> u64 {
     }
 }
 
-/// Fills a frame from the front: entries, and their payload behind all entries.
+/// Fills a frame from the front: all entries, then their payload.
 struct Writer {
     buf: Buf,
     entry_at: usize,
@@ -104,7 +104,7 @@ impl Writer {
     }
 }
 
-/// The frame of a drive, for `place` in its ring.
+/// The frame of a drive, for the offset `place` of its ring.
 pub(crate) fn encode(batch: &Batch, position: u32, place: u64, contents: &Contents<'_>) -> Buf {
     let len = contents.frame_len() as usize;
     let entries = contents.pieces.len() + contents.intents.len();
@@ -143,19 +143,19 @@ pub(crate) fn encode(batch: &Batch, position: u32, place: u64, contents: &Conten
     buf
 }
 
-/// CRC32C, as of everything on drives.
+/// CRC32C, as everywhere on drives.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }
 
-/// What a decoded entry says of its range.
+/// The content of a decoded entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It has these bytes: a range of the ring as it was read.
+    /// These bytes: a range of the ring as read.
     Content(std::ops::Range<usize>),
-    /// It has zeros.
     Zeros,
-    /// A row (in place of the address) was to be written over with blocks of these checksums, in the order of the positions.
+    /// A row (its number is in place of the address) was to be overwritten with blocks of these checksums, by
+    /// position.
     Intent(Vec<u32>),
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
 }
 
-/// A frame that is whole.
+/// A valid frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) batch: Batch,
@@ -177,7 +177,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Whether a drive with blocks of so many bytes can be given all of it.
+    /// Whether a drive with blocks of this size can write all of it.
     pub(crate) fn is_aligned(&self, block_bytes: u32) -> bool {
         let block = u64::from(block_bytes);
         let whole = |e: &Entry| e.at.is_multiple_of(block) && e.len.is_multiple_of(block);
@@ -185,7 +185,7 @@ impl Frame {
     }
 }
 
-/// The frame at `place` of a ring, if there is one that is whole, was written for this place of this drive, and makes sense for
+/// The frame at offset `place` of a ring, if it is valid, was written for this offset of this drive, and fits
 /// drives with `data_len` bytes of data.
 pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) -> Option<Frame> {
     let (header, _) = Header::ref_from_prefix(ring.get(place..)?).ok()?;
@@ -221,7 +221,8 @@ pub(crate) fn decode(ring: &[u8], place: usize, position: u32, data_len: u64) ->
     Some(Frame { batch, position, len: len as u64, entries })
 }
 
-/// Payloads follow each other from `payload_at` on: were one behind many entries, a frame could say that it holds any amount.
+/// Payloads are consecutive from `payload_at` on. If several entries could share one, a frame could claim any
+/// amount of data.
 fn entry(
     format: &EntryFormat,
     bytes: &[u8],

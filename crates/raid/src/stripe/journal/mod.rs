@@ -1,7 +1,8 @@
 //! The stripe journal: a ring on every drive of the group, between the label region and the data.
 //!
-//! Writers hand in [`Change`](super::change::Change)s and wait; one of them makes a *batch* of all that is there, while others
-//! gather for the next. Of a batch each drive that it touches gets one frame with its own part.
+//! Writers submit [`Change`](super::change::Change)s and wait. One of them writes a *batch* of all waiting
+//! changes, while others gather for the next. In a batch, each affected drive gets one frame with its own
+//! part.
 
 mod batches;
 mod commit;

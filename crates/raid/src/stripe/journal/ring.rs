@@ -1,6 +1,6 @@
-//! Where the next frame of a drive goes: pure arithmetic.
+//! Offsets of frames in a ring; pure arithmetic.
 
-/// A ring of frames. A frame never goes over its end: what is left there is skipped.
+/// A ring of frames. A frame never wraps: the rest before the end is skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ring {
     len: u64,
@@ -8,7 +8,7 @@ pub(crate) struct Ring {
     used: u64,
 }
 
-/// A frame's place, and how much of the ring it takes with what was skipped before it.
+/// The offset of a frame, and the room that it takes including what was skipped before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) place: u64,
@@ -20,7 +20,7 @@ impl Ring {
         Ring { len, head: 0, used: 0 }
     }
 
-    /// Where a frame of `len` bytes would go; `None` while there is no room.
+    /// The offset of a frame of `len` bytes; `None` if there is no room.
     pub(crate) fn room_for(&self, len: u64) -> Option<Taken> {
         let skipped = if self.head + len > self.len { self.len - self.head } else { 0 };
         let place = if skipped > 0 { 0 } else { self.head };
@@ -33,9 +33,9 @@ impl Ring {
         self.used += taken.bytes;
     }
 
-    /// The oldest frames, of `bytes` together, are needed no more.
+    /// Frees the oldest frames, `bytes` in total.
     pub(crate) fn give_back(&mut self, bytes: u64) {
-        assert!(bytes <= self.used, "more of the ring is given back than was taken");
+        assert!(bytes <= self.used, "more of the ring is freed than was reserved");
         self.used -= bytes;
     }
 }

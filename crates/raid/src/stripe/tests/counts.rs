@@ -1,5 +1,5 @@
-//! Exact drive operations in the region of the data; frames of the journal are counted apart (science: 4 for RAID 5, 6 for
-//! RAID 6).
+//! Exact drive operations in the region of the data; frames of the journal are counted apart (science: 4 for
+//! RAID 5, 6 for RAID 6).
 
 use block::{Buf, Device, Pieces};
 use world::{Drive, DriveSpec, World};

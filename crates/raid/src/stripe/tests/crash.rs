@@ -1,5 +1,5 @@
-//! The power is cut after every persistence point of a workload, and with it drives are lost: as many as the level
-//! tolerates. What was flushed reads back, what was not is old or new, and data and parity agree.
+//! The power is cut after every persistence point of a workload, and with it drives are lost: as many as the
+//! level tolerates. What was flushed reads back, what was not is old or new, and data and parity agree.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -13,11 +13,12 @@ use crate::{ArrayId, Group, GroupSpec, Level};
 const WIDTH: usize = 9;
 const WRITERS: u64 = 64;
 const WRITES_EACH: u64 = 4;
-/// With rows of 7 x 64 KiB each write has full rows and parts of rows: checksums for the journal, and content.
+/// With rows of 7 x 64 KiB each write has full rows and parts of rows: checksums for the journal, and
+/// content.
 const WRITE_BYTES: u64 = 4 << 20;
 
-/// A writer that wrote a batch for others, and waited there for room on the rings, waited for his own change of an older batch to be
-/// put in place: by himself.
+/// A writer that wrote a batch for others, and waited there for room on the rings, waited for his own change
+/// of an older batch to be put in place: by himself.
 #[test]
 fn nobody_who_waits_for_room_in_the_journal_is_waited_for() {
     let model = Model::new(1);
